@@ -1,0 +1,282 @@
+"""What workflows and activities exchange. Pure values; imported by both sides."""
+
+from decimal import Decimal
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue
+
+from chargehand.contracts import (
+    Contract,
+    Dollars,
+    Finding,
+    Limits,
+    Outcome,
+    SessionRequest,
+    Source,
+    Strategy,
+    Tier,
+    Usage,
+)
+
+# --- opening a session -------------------------------------------------------------------------------------------
+
+
+class PriceStep(Contract):
+    """What tokens cost once a prompt is longer than `above_input_tokens`."""
+
+    above_input_tokens: int = 0
+    input_usd_per_million: Dollars
+    """The dearest way in which an input token can be charged, cache writes included."""
+    output_usd_per_million: Dollars
+
+
+class ModelCard(Contract):
+    """A model as the purse sees it."""
+
+    provider: str
+    name: str
+    prices: tuple[PriceStep, ...]
+    """Ascending by `above_input_tokens`, the first at 0."""
+
+
+class AgentCard(Contract):
+    """An agent as the supervisor sees it."""
+
+    name: str
+    does: str
+    tools: tuple[str, ...] = ()
+    tier: Tier
+    fallback: str | None = None
+    prompt_bytes: int
+    """UTF-8 bytes of everything in the agent's prompt that does not depend on the session."""
+
+
+class CrewCard(Contract):
+    """A crew as the supervisor sees it."""
+
+    name: str
+    tier: Tier
+    agents: tuple[AgentCard, ...]
+    prompt_bytes: int
+    """UTF-8 bytes of the supervisor's own fixed prompts, the longest of them."""
+
+
+class SessionFacts(Contract):
+    """What the world says about a request, read once at its start."""
+
+    crew: CrewCard
+    models: dict[Tier, ModelCard]
+    limits: Limits
+    """The request's limits under the operator's ceilings."""
+
+
+class OpenSessionRequest(Contract):
+    session: str
+    request: SessionRequest
+
+
+# --- a model turn ------------------------------------------------------------------------------------------------
+
+
+class ToolCall(Contract):
+    """A tool that the model wants used."""
+
+    id: str
+    tool: str
+    arguments: dict[str, JsonValue] = {}
+    malformed: str = ""
+    """Why the model's arguments could not be read; the tool is then not used and the model is told."""
+
+
+class ToolResult(Contract):
+    """What a tool gave back. It is data, never instruction."""
+
+    call_id: str
+    tool: str
+    ok: bool = True
+    output: dict[str, JsonValue] = {}
+    """The tool's answer without the texts of `sources`; with `ok` false, `error` says what went wrong and what to do."""
+    sources: tuple[Source, ...] = ()
+    """What was read, with its words in `quote`."""
+
+
+class Round(Contract):
+    """One exchange within a subtask: what the model asked for and what the tools answered."""
+
+    calls: tuple[ToolCall, ...] = ()
+    results: tuple[ToolResult, ...] = ()
+    provider_items: tuple[JsonValue, ...] = ()
+    """The provider's own form of the model's reply, given back to it verbatim in the next turn."""
+    correction: str = ""
+    """What was wrong with a reply that could not be used; shown to the model instead of tool results."""
+
+
+class InputOutcome(Contract):
+    """The outcome of a subtask, as others are given it."""
+
+    id: str
+    agent: str
+    instruction: str
+    outcome: Outcome
+
+
+class RejectedPlan(Contract):
+    """A plan that did not pass its check."""
+
+    plan: str
+    """The plan as JSON, as the model wrote it."""
+    errors: tuple[str, ...]
+
+
+class PlanTask(Contract):
+    """Write a plan."""
+
+    kind: Literal["plan"] = "plan"
+    goal: str
+    max_subtasks: int
+    may_nest: bool
+    """Whether a subtask may be a session of its own."""
+    rejected: tuple[RejectedPlan, ...] = ()
+    """Earlier attempts and what was wrong with them."""
+
+
+class WorkTask(Contract):
+    """Carry out one subtask, a round at a time."""
+
+    kind: Literal["work"] = "work"
+    goal: str
+    """The session's goal, for context only."""
+    instruction: str
+    inputs: tuple[InputOutcome, ...] = ()
+    """Outcomes of the subtasks this one depends on; failures among them are gaps to be stated."""
+    rounds: tuple[Round, ...] = ()
+    must_answer: bool = False
+    """No tools any more: answer from what is there."""
+
+
+class SynthesisTask(Contract):
+    """Write the report."""
+
+    kind: Literal["synthesise"] = "synthesise"
+    goal: str
+    final_instruction: str = ""
+    strategy: Strategy = "merge"
+    outcomes: tuple[InputOutcome, ...]
+    """Every subtask of the plan, whatever became of it."""
+    sources: tuple[str, ...] = ()
+    """`ref`s of all sources in citation order: the first is `[S1]`."""
+    stopped_because: str = ""
+    """Why the plan was not carried out to its end, if it was not."""
+
+
+Task = Annotated[PlanTask | WorkTask | SynthesisTask, Field(discriminator="kind")]
+"""What one turn is for; told apart by `kind`."""
+
+
+class SubtaskDraft(Contract):
+    """A subtask as the model writes it."""
+
+    id: str
+    agent: str
+    instruction: str
+    depends_on: list[str]
+    required: list[str]
+
+
+class PlanDraft(Contract):
+    """A plan as the model writes it, not yet checked."""
+
+    subtasks: list[SubtaskDraft]
+    strategy: str
+    final_instruction: str
+
+
+class FindingDraft(Contract):
+    """A claim as the model writes it, not yet checked."""
+
+    claim: str
+    source_refs: list[str]
+    quote: str
+    """Words copied from the first source; empty if there are none."""
+    confidence: int
+
+
+class AgentAnswer(Contract):
+    """An agent's own account of its subtask, not yet checked."""
+
+    status: Literal[
+        "success", "partial", "no_answer", "ambiguous_input", "out_of_scope", "confidence_too_low", "too_big"
+    ]
+    content: str
+    findings: list[FindingDraft]
+    confidence: int
+    gaps: list[str]
+    message: str
+    """Why, for anything but success."""
+
+
+class ContradictionDraft(Contract):
+    about: str
+    positions: list[str]
+    resolution: str
+
+
+class ReportDraft(Contract):
+    """A report as the model writes it, not yet checked."""
+
+    answer: str
+    gaps: list[str]
+    contradictions: list[ContradictionDraft]
+    confidence: int
+
+
+class TurnRequest(Contract):
+    """One LLM call."""
+
+    session: str
+    step: str
+    """Names the call within its workflow; unique there."""
+    crew: str
+    agent: str
+    """Agent of the crew, or `supervisor`."""
+    tier: Tier
+    documents: tuple[str, ...] = ()
+    task: Task
+    max_input_tokens: int
+    """The call is refused before it is paid if its input could be longer."""
+    max_output_tokens: int
+
+
+TurnStop = Literal["answer", "tools", "truncated", "refused", "empty", "malformed"]
+
+
+class TurnResult(Contract):
+    """What one LLM call came to."""
+
+    stop: TurnStop
+    plan: PlanDraft | None = None
+    work: AgentAnswer | None = None
+    report: ReportDraft | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    provider_items: tuple[JsonValue, ...] = ()
+    text: str = ""
+    """What the model said, for stops other than `answer` and `tools`; capped."""
+    problem: str = ""
+    """Why a reply is malformed, for the model to mend."""
+    model: str
+    provider: str
+    usage: Usage = Usage()
+
+
+# --- a tool call -------------------------------------------------------------------------------------------------
+
+
+class ToolRequest(Contract):
+    """One use of one tool."""
+
+    session: str
+    step: str
+    crew: str
+    agent: str
+    call: ToolCall
+    documents: tuple[str, ...] = ()

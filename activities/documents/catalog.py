@@ -1,0 +1,54 @@
+"""What a session's documents are, in short: enough to plan by, and to show to a model."""
+
+from chargehand.contracts import Contract
+
+
+class Column(Contract):
+    """A column of a table."""
+
+    name: str
+    """As written in SQL, unquoted."""
+    type: str
+    """DuckDB type: VARCHAR, BIGINT, DOUBLE, DATE, …"""
+    examples: tuple[str, ...] = ()
+    """Distinct values as text, the most frequent first, 20 at most; all of them if `distinct` is not larger."""
+    distinct: int = 0
+
+
+class Table(Contract):
+    """A table that `query_data` can ask."""
+
+    name: str
+    """As written in SQL, unquoted; unique in the session: letters, digits and `_`."""
+    document: str
+    """Name of the document it comes from."""
+    sheet: str = ""
+    rows: int = 0
+    columns: tuple[Column, ...] = ()
+
+
+class DocumentEntry(Contract):
+    """A document that was read."""
+
+    name: str
+    """Relative path, unique in the session."""
+    kind: str
+    """pdf, docx, xlsx, ods, csv, md, html, txt."""
+    bytes: int = 0
+    units: int = 0
+    """Pages of a PDF, lines of a text, rows of a table."""
+    headings: tuple[str, ...] = ()
+    """Titles in reading order, 40 at most."""
+    opening: str = ""
+    """Its first words, 200 characters at most."""
+    problem: str = ""
+    """Why it could not be read, in words for the user; empty if it could."""
+
+
+class Catalog(Contract):
+    """All documents of a session."""
+
+    documents: tuple[DocumentEntry, ...] = ()
+    tables: tuple[Table, ...] = ()
+    skipped: tuple[str, ...] = ()
+    """`name: reason` for files that were left out."""

@@ -1,0 +1,85 @@
+"""The boundary to a model: what a provider is asked and what it answers, whoever it is."""
+
+from typing import Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from activities.contracts import Task, ToolCall
+from activities.documents.catalog import Catalog
+from chargehand.contracts import Contract, Usage
+
+
+class ToolSpec(Contract):
+    """A tool as a model sees it."""
+
+    name: str
+    description: str
+    parameters: dict[str, JsonValue]
+    """JSON Schema of the arguments: an object whose properties are all required, with no additional ones."""
+
+
+class Message(Contract):
+    """One message of a rendered conversation."""
+
+    role: Literal["user", "assistant", "tools"]
+    text: str = ""
+    """For `user`, and for `assistant` when the reply could not be used."""
+    calls: tuple[ToolCall, ...] = ()
+    """For `assistant`: the tools it asked for."""
+    results: tuple["ToolText", ...] = ()
+    """For `tools`: what came back, one for each call of the message before."""
+    provider_items: tuple[JsonValue, ...] = ()
+    """For `assistant`: the provider's own form of the message, if the same provider wrote it."""
+
+
+class ToolText(Contract):
+    """A tool's result as text for a model."""
+
+    call_id: str
+    text: str
+    ok: bool = True
+
+
+class ModelCall(BaseModel):
+    """One request to a model: the typed task, and the same thing rendered as a prompt."""
+
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+
+    model: str
+    """The provider's name of the model."""
+    task: Task
+    agent: str
+    crew_agents: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    """(name, what it does, tools) of the agents that a plan may name."""
+    catalog: Catalog
+    system: str
+    """The stable part of the prompt; the same for every turn of an agent, so that providers can cache it."""
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    answer_type: type[BaseModel]
+    """The model's final reply must be JSON of this shape."""
+    max_output_tokens: int
+    timeout_seconds: float
+    idempotency_key: str
+    """Names the call across attempts; sent along where a provider takes one."""
+
+
+class ModelReply(Contract):
+    """What a provider answered, normalised."""
+
+    stop: Literal["answer", "tools", "truncated", "refused", "empty"]
+    text: str = ""
+    """The final reply, JSON of the asked shape if the model obeyed."""
+    tool_calls: tuple[ToolCall, ...] = ()
+    provider_items: tuple[JsonValue, ...] = ()
+    model: str
+    """The model that really answered, as the provider names it."""
+    provider: str
+    usage: Usage | None = None
+    """Tokens and cost; None if the provider did not say, and the call is then charged at its reserve."""
+
+
+class Model(Protocol):
+    """A provider's models behind one call. Raises `temporalio.exceptions.ApplicationError` from `activities.models.failures`."""
+
+    async def complete(self, call: ModelCall) -> ModelReply: ...

@@ -1,0 +1,44 @@
+"""The boundary to a tool: what an agent may use, whatever stands behind it."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from pydantic import JsonValue
+
+from activities.models.protocol import ToolSpec
+from chargehand.contracts import Contract, Source
+
+OUTPUT_CAP_CHARACTERS = 8_000
+"""The most text that one tool call hands to a model, output and quotes together."""
+
+
+class ToolContext(Contract):
+    """For whom a tool is used."""
+
+    session: str
+    agent: str
+    idempotency_key: str
+    """Names the call across attempts."""
+    documents: tuple[str, ...] = ()
+    """The session's documents, as in its request."""
+
+
+class ToolAnswer(Contract):
+    """What a tool found; see `ToolResult`."""
+
+    ok: bool = True
+    output: dict[str, JsonValue] = {}
+    sources: tuple[Source, ...] = ()
+
+
+class Tool(Protocol):
+    """One tool. Faults that the agent can act on are answers with `ok` false; only infrastructure faults raise."""
+
+    spec: ToolSpec
+
+    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer: ...
+
+
+def failed(error: str) -> ToolAnswer:
+    """Answer that a call went wrong: what happened and what to do instead."""
+    return ToolAnswer(ok=False, output={"error": error})

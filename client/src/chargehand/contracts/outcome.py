@@ -1,0 +1,129 @@
+"""What one subtask hands back: exactly one of four outcomes."""
+
+from decimal import Decimal
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from chargehand.contracts.base import Contract, Dollars
+
+Confidence = Annotated[int, Field(ge=0, le=100)]
+"""0 (a guess) to 100 (certain)."""
+
+
+class Source(Contract):
+    """Something that a tool really read."""
+
+    ref: str
+    """How agents and reports name it, unique in a session: `handbook.md#L10-L14`, `q3.pdf#page=2`, a URL, `sql:…`."""
+    title: str = ""
+    """A human title: heading path, page title, or the query."""
+    url: str | None = None
+    """Where it can be opened, if anywhere."""
+    quote: str = ""
+    """The words that stand there, verbatim."""
+
+
+class Finding(Contract):
+    """One claim and what it rests on."""
+
+    claim: str
+    sources: tuple[str, ...] = ()
+    """`ref`s of the sources that say so; every one was returned by a tool of this subtask or of its inputs."""
+    confidence: Confidence
+
+
+class Usage(Contract):
+    """What model calls cost. Adding two of them adds every field."""
+
+    turns: int = 0
+    """LLM calls."""
+    input_tokens: int = 0
+    """All input tokens, cached ones included."""
+    cached_input_tokens: int = 0
+    """Input tokens read from the provider's cache."""
+    output_tokens: int = 0
+    cost_usd: Dollars = Decimal(0)
+    possibly_billed_twice_usd: Dollars = Decimal(0)
+    """Part of `cost_usd` for calls whose fate is unknown: charged here at their worst case."""
+    tool_calls: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in Usage.model_fields})
+
+
+class SpendLine(Contract):
+    """Usage of one agent with one model for one purpose."""
+
+    agent: str
+    model: str
+    purpose: str
+    usage: Usage
+
+
+class _Ended(Contract):
+    content: str = ""
+    """The answer to the instruction, in Markdown; whatever there is, for the kinds that did not succeed."""
+    findings: tuple[Finding, ...] = ()
+    sources: tuple[Source, ...] = ()
+    """Every source that the findings name."""
+    confidence: Confidence = 0
+    gaps: tuple[str, ...] = ()
+    """What was asked for and could not be found or done."""
+    spend: tuple[SpendLine, ...] = ()
+
+
+class Success(_Ended):
+    """The instruction was carried out."""
+
+    kind: Literal["success"] = "success"
+
+
+class Partial(_Ended):
+    """Some of it was carried out; `gaps` says what is missing."""
+
+    kind: Literal["partial"] = "partial"
+    reason: str = ""
+
+
+FailureReason = Literal[
+    "provider_unavailable",
+    "provider_refused",
+    "refused",
+    "truncated",
+    "empty",
+    "malformed",
+    "no_answer",
+    "out_of_rounds",
+    "out_of_turns",
+    "out_of_budget",
+    "deadline",
+    "cancelled",
+    "duplicate",
+    "skipped",
+    "tool_unavailable",
+    "terminated",
+    "internal",
+]
+"""A fixed vocabulary, free of user text."""
+
+
+class Failure(_Ended):
+    """Nothing usable came out."""
+
+    kind: Literal["failure"] = "failure"
+    reason: FailureReason
+    message: str = ""
+    """What failed and what to do about it, for people."""
+
+
+class Escalation(_Ended):
+    """The agent hands the decision back to its supervisor."""
+
+    kind: Literal["escalation"] = "escalation"
+    reason: Literal["ambiguous_input", "out_of_scope", "confidence_too_low", "timeout", "too_big"]
+    message: str = ""
+
+
+Outcome = Annotated[Success | Partial | Failure | Escalation, Field(discriminator="kind")]
+"""How a subtask ended; told apart by `kind`."""

@@ -1,0 +1,95 @@
+"""What a user asks for: the request that opens a session, and its limits."""
+
+from datetime import timedelta
+from decimal import Decimal
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, StringConstraints
+
+from chargehand.contracts.base import Dollars, TypedByPeople
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
+"""A lower-case name: a letter, then letters, digits, `_` or `-`, 40 characters at most."""
+
+DocumentUri = Annotated[str, StringConstraints(pattern=r"^(artefact:[0-9a-f]{64}/.+|file:/.+)$", max_length=2_000)]
+"""Where a document or folder is: `artefact:<sha256>/<name>` as uploaded by the client, or `file:/<path>` below
+a folder that the operator allows."""
+
+
+def _unquoted_number(value: object) -> object:
+    if isinstance(value, str | bool):
+        raise ValueError("must be a number, without quotes")
+    return value
+
+
+def _duration(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("must be a number of seconds or an ISO 8601 duration such as PT10M")
+    return value
+
+
+Count = Annotated[int, Field(strict=True, ge=1)]
+"""A whole number of at least 1, written without quotes."""
+
+
+class Tier(StrEnum):
+    """How strong a model a job needs; the operator's settings say which model each tier is."""
+
+    SMALL = "small"
+    MEDIUM = "medium"
+    LARGE = "large"
+
+
+class Limits(TypedByPeople):
+    """Ceilings of one session, over everything below it. The operator's own ceilings apply on top."""
+
+    max_turns: Annotated[Count, Field(le=1_000)] = 20
+    """LLM calls in the whole session, whatever they are for (1 to 1,000)."""
+    budget_usd: Annotated[Dollars, Field(gt=0, le=10_000), BeforeValidator(_unquoted_number)] = Decimal("2.00")
+    """US dollars that the whole session may spend on models (more than 0, at most 10,000)."""
+    max_depth: Annotated[Count, Field(le=10)] = 5
+    """How many delegations deep the tree may go: 1 allows subtasks but no nested session (1 to 10)."""
+    max_parallel: Annotated[Count, Field(le=100)] = 5
+    """Subtasks of one supervisor that run at the same time (1 to 100)."""
+    max_attempts: Annotated[Count, Field(le=10)] = 3
+    """Tries at one subtask before it is given up (1 to 10)."""
+    max_rounds: Annotated[Count, Field(le=50)] = 10
+    """Rounds of thinking and tool use within one subtask (1 to 50)."""
+    deadline: Annotated[timedelta, Field(gt=timedelta(0), le=timedelta(days=7)), BeforeValidator(_duration)] = (
+        timedelta(minutes=10)
+    )
+    """Time from the start until the report is written from what is there: seconds, or ISO 8601 such as `PT10M`
+    (at most 7 days)."""
+    on_limit: Literal["finish", "pause"] = "finish"
+    """What to do when a limit is reached: write the report from what is there, or wait for higher limits."""
+
+
+class Tiers(TypedByPeople):
+    """Model tiers that differ from the crew's own."""
+
+    supervisor: Tier | None = None
+    """Tier for planning and synthesis; the crew's own if absent."""
+    agents: dict[Name, Tier] = {}
+    """Tier by agent name; an agent that is not named keeps the crew's."""
+
+
+class SessionRequest(TypedByPeople):
+    """One user request. Only `goal` is required."""
+
+    goal: Annotated[str, StringConstraints(strip_whitespace=True, min_length=3, max_length=20_000)]
+    """What the user wants to know or have done, in their own words (3 to 20,000 characters)."""
+    crew: Name = "research"
+    """Name of the crew that does the work."""
+    documents: Annotated[tuple[DocumentUri, ...], Field(max_length=200)] = ()
+    """Documents and folders that the agents may read (200 at most; a folder counts once)."""
+    limits: Limits = Limits()
+    """Ceilings of this session."""
+    approval: Literal["none", "plan"] = "none"
+    """`plan` holds the session after planning until a person approves, edits or rejects the plan."""
+    tenant: Name = "default"
+    """On whose behalf the session runs; sessions of one tenant share a fair part of the workers."""
+    priority: Annotated[int, Field(strict=True, ge=1, le=5)] = 3
+    """1 (first) to 5 (last) when there is a backlog."""
+    tiers: Tiers = Tiers()
+    """Model tiers that differ from the crew's own."""

@@ -1,0 +1,57 @@
+"""Names that travel: on the wire, in histories and in other people's code.
+
+Renaming a Python class or function never renames one of these. An entry that was ever
+released is never reused for something else.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+TASK_QUEUE: Final = "chargehand"
+
+
+class WorkflowType(StrEnum):
+    """Registered workflow types."""
+
+    SUPERVISOR = "Supervisor"
+    SUBTASK = "Subtask"
+
+
+class ActivityType(StrEnum):
+    """Registered activity types."""
+
+    OPEN_SESSION = "open_session"
+    TAKE_TURN = "take_turn"
+    USE_TOOL = "use_tool"
+
+
+class QueryName(StrEnum):
+    """Queries of a session."""
+
+    STATUS = "status"
+    PLAN = "plan"
+    REPORT = "report"
+
+
+class UpdateName(StrEnum):
+    """Updates of a session."""
+
+    DECIDE_PLAN = "decide_plan"
+
+
+class ErrorType(StrEnum):
+    """The `type` of every `ApplicationError` that leaves our code: a fixed vocabulary, free of user text."""
+
+    INVALID_INPUT = "InvalidInput"
+    INVALID_PLAN = "InvalidPlan"
+    PLAN_REJECTED = "PlanRejected"
+    NOT_STANDALONE = "NotStandalone"
+    LIMIT_TOO_SMALL = "LimitTooSmall"
+    UNPRICED_MODEL = "UnpricedModel"
+    RESERVE_TOO_SMALL = "ReserveTooSmall"
+    PROVIDER_UNAVAILABLE = "ProviderUnavailable"
+    PROVIDER_REFUSED = "ProviderRefused"
+    RATE_LIMITED = "RateLimited"
+    STALE_ATTEMPT = "StaleAttempt"
+    TOOL_UNAVAILABLE = "ToolUnavailable"
+    PAYLOAD_TOO_LARGE = "PayloadTooLarge"
