@@ -26,13 +26,14 @@ from chargehand.contracts.report import (
     SubtaskState,
     Timing,
 )
-from chargehand.contracts.request import Limits, SessionRequest, Tier, Tiers
+from chargehand.contracts.request import Delegation, Limits, SessionRequest, Tier, Tiers
 from chargehand.contracts.trace import Step, Trace
 
 __all__ = [
     "Confidence",
     "Contract",
     "Contradiction",
+    "Delegation",
     "Dollars",
     "Escalation",
     "Failure",

@@ -1,13 +1,13 @@
 """What a user asks for: the request that opens a session, and its limits."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints
 
-from chargehand.contracts.base import Dollars, TypedByPeople
+from chargehand.contracts.base import Contract, Dollars, TypedByPeople
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
 """A lower-case name: a letter, then letters, digits, `_` or `-`, 40 characters at most."""
@@ -74,6 +74,20 @@ class Tiers(TypedByPeople):
     """Tier by agent name; an agent that is not named keeps the crew's."""
 
 
+class Delegation(Contract):
+    """What a session lends a session below it. Set by a supervisor; refused from anyone else."""
+
+    session: str
+    """Id of the session at the root of the tree."""
+    depth: int
+    """Hops from the root: 1 for its direct children."""
+    ancestors: tuple[str, ...]
+    """Fingerprints of the (agent, instruction) pairs above, the root's first."""
+    turns: int
+    usd: Dollars
+    deadline_at: datetime
+
+
 class SessionRequest(TypedByPeople):
     """One user request. Only `goal` is required."""
 
@@ -93,3 +107,5 @@ class SessionRequest(TypedByPeople):
     """1 (first) to 5 (last) when there is a backlog."""
     tiers: Tiers = Tiers()
     """Model tiers that differ from the crew's own."""
+    delegation: Delegation | None = None
+    """Set by a supervisor that delegates; refused from anyone else."""

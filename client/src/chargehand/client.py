@@ -1,0 +1,199 @@
+"""The Python client: start sessions, watch them, fetch their reports."""
+
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict
+from temporalio.client import (
+    Client,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+    WorkflowHandle,
+    WorkflowQueryFailedError,
+    WorkflowQueryRejectedError,
+    WorkflowUpdateFailedError,
+)
+from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.envconfig import ClientConfig
+from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError, WorkflowAlreadyStartedError
+from temporalio.exceptions import TimeoutError as WorkflowTimedOut
+from temporalio.service import RPCError, RPCStatusCode
+
+from chargehand.contracts import Plan, PlanDecision, Report, SessionRequest, Status, Trace
+from chargehand.converter import data_converter
+from chargehand.errors import (
+    ChargehandError,
+    NotReachable,
+    SessionCancelled,
+    SessionFailed,
+    SessionNotFound,
+    SessionTerminated,
+)
+from chargehand.interface import Supervisor
+from chargehand.tracing import read_trace
+from chargehand.wire import TASK_QUEUE, ErrorType, WorkflowType
+
+_UNANSWERED: Final = {RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED}
+
+
+class SessionSummary(BaseModel):
+    """One line of a list of sessions."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    state: str
+    """Temporal's word: running, completed, failed, canceled, terminated, timed_out."""
+    started_at: datetime
+    ended_at: datetime | None
+
+
+class Session:
+    """One session on a server."""
+
+    def __init__(self, client: Client, session_id: str) -> None:
+        self.id = session_id
+        self._client = client
+        self._handle: WorkflowHandle[Supervisor, Report] = client.get_workflow_handle_for(Supervisor.run, session_id)
+
+    async def status(self) -> Status:
+        """Say where the session stands."""
+        with _translated(self.id):
+            return await self._handle.query(Supervisor.status)
+
+    async def plan(self) -> Plan | None:
+        """Show the plan; None until there is one."""
+        with _translated(self.id):
+            return await self._handle.query(Supervisor.plan)
+
+    async def decide_plan(self, decision: PlanDecision) -> Plan:
+        """Approve, edit or reject the plan of a session that waits for approval."""
+        with _translated(self.id):
+            return await self._handle.execute_update(Supervisor.decide_plan, decision)
+
+    async def result(self) -> Report:
+        """Wait for the report.
+
+        Raises:
+            SessionEnded: there is none and never will be.
+        """
+        with _translated(self.id):
+            return await self._handle.result()
+
+    async def cancel(self) -> None:
+        """Ask the session to stop without a report."""
+        with _translated(self.id):
+            await self._handle.cancel()
+
+    async def trace(self) -> Trace:
+        """Read every step back from the histories; works without a worker."""
+        with _translated(self.id):
+            return await read_trace(self._client, self.id)
+
+
+class Chargehand:
+    """Sessions on one Temporal namespace and task queue."""
+
+    def __init__(self, client: Client, task_queue: str = TASK_QUEUE) -> None:
+        """Use a connected client; it must have been built with `chargehand.converter.data_converter()`."""
+        self.client = client
+        self.task_queue = task_queue
+
+    @classmethod
+    async def connect(cls, address: str | None = None, *, task_queue: str = TASK_QUEUE) -> "Chargehand":
+        """Connect to an address, or as Temporal's own environment variables and profiles say."""
+        options = ClientConfig.load_client_connect_config()
+        if address:
+            options["target_host"] = address
+        try:
+            client = await Client.connect(**options, data_converter=data_converter())
+        except RuntimeError as error:
+            target = options.get("target_host", "localhost:7233")
+            raise NotReachable(f"No Temporal server answers at {target}. Is it running? ({error})") from error
+        return cls(client, task_queue)
+
+    async def start(self, request: SessionRequest, *, session_id: str | None = None) -> Session:
+        """Start a session; with the id of one that exists, give that one back instead of starting a second."""
+        session_id = session_id or f"session-{uuid.uuid4().hex[:12]}"
+        with _translated(session_id):
+            try:
+                await self.client.start_workflow(
+                    Supervisor.run,
+                    request,
+                    id=session_id,
+                    task_queue=self.task_queue,
+                    id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+                    id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+                    static_summary=one_line(request.goal, 100),
+                    static_details=request.goal,
+                    priority=Priority(priority_key=request.priority, fairness_key=request.tenant),
+                )
+            except WorkflowAlreadyStartedError:
+                pass  # it has ended meanwhile: its report is still the answer
+        return self.session(session_id)
+
+    def session(self, session_id: str) -> Session:
+        """Give access to a session by its id, without asking the server whether it exists."""
+        return Session(self.client, session_id)
+
+    async def list(self, limit: int = 20) -> AsyncIterator[SessionSummary]:
+        """List sessions, the newest first."""
+        query = f"WorkflowType = '{WorkflowType.SUPERVISOR}' AND ParentWorkflowId IS NULL"
+        with _translated(""):
+            async for execution in self.client.list_workflows(query, limit=limit):
+                yield SessionSummary(
+                    id=execution.id,
+                    state=(execution.status or WorkflowExecutionStatus.RUNNING).name.lower(),
+                    started_at=execution.start_time,
+                    ended_at=execution.close_time,
+                )
+
+
+def one_line(text: str, most: int) -> str:
+    """Fold a text into one line of at most `most` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+@contextmanager
+def _translated(session_id: str) -> Iterator[None]:
+    """Turn Temporal's errors into ours, at the one place where they leave the client."""
+    try:
+        yield
+    except WorkflowFailureError as error:
+        raise _ending(session_id, error.cause) from error
+    except WorkflowUpdateFailedError as error:
+        raise _failure(error.cause) from error
+    except (WorkflowQueryFailedError, WorkflowQueryRejectedError) as error:
+        raise ChargehandError(f"Session '{session_id}' cannot answer: {error}") from error
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            raise SessionNotFound(session_id) from error
+        if error.status in _UNANSWERED:
+            raise NotReachable(
+                "No answer. Either the Temporal server is away, or no worker polls the session's task queue: "
+                "`chargehand doctor` tells."
+            ) from error
+        raise ChargehandError(f"The Temporal server refused: {error.message}") from error
+
+
+def _ending(session_id: str, cause: BaseException) -> ChargehandError:
+    match cause:
+        case CancelledError():
+            return SessionCancelled(f"Session '{session_id}' was cancelled.")
+        case TerminatedError():
+            return SessionTerminated(f"Session '{session_id}' was terminated. {cause.message}".strip())
+        case WorkflowTimedOut():
+            return SessionTerminated(f"Session '{session_id}' was ended by the server's own time limit.")
+        case _:
+            return _failure(cause)
+
+
+def _failure(cause: BaseException) -> SessionFailed:
+    if isinstance(cause, ApplicationError):
+        known = cause.type if cause.type in set(ErrorType) else None
+        return SessionFailed(cause.message, ErrorType(known) if known else None)
+    return SessionFailed(str(cause), None)

@@ -1,0 +1,51 @@
+"""What can go wrong for a client.
+
+ChargehandError
+├── NotReachable          the Temporal server or a worker does not answer
+├── SessionNotFound       no session has this id
+└── SessionEnded          the session ended without a report
+    ├── SessionFailed     it failed, with a typed reason
+    ├── SessionCancelled  somebody cancelled it
+    └── SessionTerminated somebody terminated it, or the server ended it
+"""
+
+from chargehand.wire import ErrorType
+
+
+class ChargehandError(Exception):
+    """Something went wrong; the message says what and what to do."""
+
+
+class NotReachable(ChargehandError):  # noqa: N818  # reads as a statement: `except NotReachable`
+    """The Temporal server or a worker does not answer."""
+
+
+class SessionNotFound(ChargehandError):  # noqa: N818  # as above
+    """No session has this id."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(
+            f"There is no session '{session_id}' here. `chargehand list` shows the sessions of this server; "
+            "servers forget closed ones when their retention ends."
+        )
+
+
+class SessionEnded(ChargehandError):  # noqa: N818  # as above
+    """The session ended without a report."""
+
+
+class SessionFailed(SessionEnded):
+    """The session failed."""
+
+    def __init__(self, message: str, error_type: ErrorType | None) -> None:
+        super().__init__(message)
+        self.error_type = error_type
+        """The reason, from the fixed vocabulary; None for a failure that is not ours, such as a bug."""
+
+
+class SessionCancelled(SessionEnded):
+    """Somebody cancelled the session."""
+
+
+class SessionTerminated(SessionEnded):
+    """Somebody terminated the session, or the server ended it."""
