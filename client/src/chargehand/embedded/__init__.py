@@ -1,0 +1,14 @@
+"""The embedded Temporal server: one per state directory, shared by its users, gone when the last one leaves."""
+
+from chargehand.embedded.state import ServerNote, StateDirectory
+from chargehand.embedded.user import EmbeddedServer, EmbeddedServerFailed, WorkerCommand, embedded, find_temporal
+
+__all__ = [
+    "EmbeddedServer",
+    "EmbeddedServerFailed",
+    "ServerNote",
+    "StateDirectory",
+    "WorkerCommand",
+    "embedded",
+    "find_temporal",
+]
