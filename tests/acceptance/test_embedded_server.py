@@ -1,0 +1,301 @@
+"""The embedded server against the real `temporal` program: who starts it, who shares it, and that nothing stays."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+
+from chargehand.embedded import EmbeddedServer, EmbeddedServerFailed, ServerNote, StateDirectory, WorkerCommand
+from chargehand.embedded.state import is_held
+
+_WORKER = """
+import os, pathlib, signal, sys, time
+pathlib.Path(sys.argv[1]).open("a").write(os.environ["TEMPORAL_ADDRESS"] + "\\n")
+def end(*_):
+    time.sleep(float(sys.argv[2]))
+    sys.exit(0)
+signal.signal(signal.SIGTERM, end)
+while True:
+    signal.pause()
+"""
+
+_USER = """
+import sys
+from pathlib import Path
+from chargehand.embedded import EmbeddedServer
+server = EmbeddedServer(Path(sys.argv[1]), None)
+server.join()
+print(server.wait().server_pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def until(condition: Callable[[], bool], what: str, seconds: float = 30) -> None:
+    give_up_at = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < give_up_at, f"{what} did not happen within {seconds} s"
+        time.sleep(0.01)
+
+
+def is_alive(pid: int) -> bool:
+    """Say whether a process runs; one that has ended and waits to be collected does not."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    if Path("/proc/self/stat").exists():
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def processes(note: ServerNote) -> list[int]:
+    return [pid for pid in (note.keeper_pid, note.server_pid, note.worker_pid) if pid]
+
+
+def all_gone(note: ServerNote) -> bool:
+    return not any(is_alive(pid) for pid in processes(note))
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[Path]:
+    """A state directory whose keeper, should a test fail, is asked to stop."""
+    directory = StateDirectory(tmp_path / "state")
+    yield directory.path
+    if (note := directory.read_note()) and is_held(directory.keeper_lock):
+        os.kill(note.keeper_pid, signal.SIGTERM)
+        until(lambda: all_gone(note), "the end of the keeper")
+
+
+def worker_command(directory: Path, *, end_seconds: float = 0) -> WorkerCommand:
+    command = (sys.executable, "-c", _WORKER, str(directory / "addresses"), str(end_seconds))
+    return WorkerCommand(command, directory, grace_seconds=10)
+
+
+def start(state: Path, worker: WorkerCommand | None = None) -> tuple[EmbeddedServer, ServerNote]:
+    server = EmbeddedServer(state, worker)
+    server.join()
+    return server, server.wait()
+
+
+def serves(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    with suppress(OSError), socket.create_connection((host, int(port)), timeout=1):
+        return True
+    return False
+
+
+def test_the_only_user_starts_everything_and_leaves_nothing(state: Path, tmp_path: Path) -> None:
+    """One user: a server that serves, a worker that is told its address, and afterwards no process and no note."""
+    server, note = start(state, worker_command(tmp_path))
+    until((tmp_path / "addresses").exists, "the start of the worker")
+    served = serves(note.address)
+    alive = [is_alive(pid) for pid in processes(note)]
+
+    ended = server.leave()
+
+    assert (served, alive, ended) == (True, [True, True, True], True)
+    assert (tmp_path / "addresses").read_text() == f"{note.address}\n"
+    assert all_gone(note)
+    assert not (state / "server.json").exists()
+
+
+def test_users_share_one_server_and_only_the_last_one_ends_it(state: Path) -> None:
+    """A second user is given the same server, and it stays until that one has left too."""
+    first, note = start(state)
+    second, shared = start(state)
+
+    first_left = first.leave()
+    served_meanwhile = serves(note.address)
+    second_left = second.leave()
+
+    assert shared == note
+    assert (first_left, served_meanwhile, second_left) == (True, True, True)
+    assert all_gone(note)
+
+
+def test_users_that_start_at_the_same_moment_get_one_server(state: Path) -> None:
+    """However many start at once, one keeper wins and all are given its server."""
+    servers = [EmbeddedServer(state, None) for _ in range(4)]
+    notes: list[ServerNote] = []
+
+    def use(server: EmbeddedServer) -> None:
+        server.join()
+        notes.append(server.wait())
+
+    threads = [threading.Thread(target=use, args=(server,)) for server in servers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for server in servers:
+        server.leave()
+
+    assert len(notes) == 4
+    assert len(set(notes)) == 1
+    assert all_gone(notes[0])
+
+
+def test_a_killed_user_has_left(state: Path) -> None:
+    """kill -9 of the only user ends the server: a lock that ends with its process is the only register of users."""
+    with subprocess.Popen(
+        [sys.executable, "-c", _USER, str(state)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as user:
+        assert user.stdout
+        user.stdout.readline()
+        note = StateDirectory(state).read_note()
+        assert note
+        user.kill()
+
+    until(lambda: all_gone(note), "the end of the server")
+    assert not (state / "server.json").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends children with their parent")
+async def test_a_killed_keeper_leaves_nothing_and_the_next_one_goes_on(state: Path, tmp_path: Path) -> None:
+    """kill -9 of the keeper ends server and worker; the next server has the same sessions, at the same address."""
+    server, note = start(state, worker_command(tmp_path))
+    client = await Client.connect(note.address)
+    await client.start_workflow("Anything", id="unfinished", task_queue="nobody")
+
+    os.kill(note.keeper_pid, signal.SIGKILL)
+    until(lambda: all_gone(note), "the end of server and worker")
+    again = server.wait()
+
+    client = await Client.connect(again.address)
+    description = await client.get_workflow_handle("unfinished").describe()
+    server.leave()
+    assert description.status is not None
+    assert description.status.name == "RUNNING"
+    assert again.keeper_pid != note.keeper_pid
+    assert again.address == note.address
+
+
+def test_a_killed_server_is_started_again_at_its_address(state: Path) -> None:
+    """Clients of a server that crashed find it again where it was."""
+    server, note = start(state)
+
+    os.kill(note.server_pid, signal.SIGKILL)
+    until(lambda: (now := server.note()) is not None and now.server_pid != note.server_pid, "the new server")
+    again = server.wait()
+    served = serves(again.address)
+    server.leave()
+
+    assert (served, again.address, again.keeper_pid) == (True, note.address, note.keeper_pid)
+
+
+def test_a_killed_worker_is_started_again_and_counted(state: Path, tmp_path: Path) -> None:
+    """A worker that ends unasked is replaced, and the note says how often that has happened."""
+    server, note = start(state, worker_command(tmp_path))
+    until((tmp_path / "addresses").exists, "the start of the worker")
+    assert note.worker_pid
+
+    os.kill(note.worker_pid, signal.SIGKILL)
+    until(lambda: (tmp_path / "addresses").read_text().count("\n") == 2, "the second start of the worker")
+    until(lambda: (now := server.note()) is not None and now.worker_pid != note.worker_pid, "the note of it")
+    again = server.wait()
+    server.leave()
+
+    assert again.worker_deaths == 1
+    assert all_gone(again)
+
+
+def test_a_user_that_comes_while_the_server_ends_gets_a_new_one(state: Path, tmp_path: Path) -> None:
+    """Whoever joins during the shutdown waits for its end and starts anew, on the same database."""
+    first, note = start(state, worker_command(tmp_path, end_seconds=1))
+    until((tmp_path / "addresses").exists, "the start of the worker")
+    leaving = threading.Thread(target=first.leave)
+    leaving.start()
+    until(lambda: not (state / "server.json").exists(), "the beginning of the shutdown")
+
+    second, again = start(state)
+    leaving.join()
+    served = serves(again.address)
+    second.leave()
+
+    assert served
+    assert again.keeper_pid != note.keeper_pid
+
+
+def test_ports_that_others_have_are_left_to_them(state: Path) -> None:
+    """With 7233 and 8233 taken, the server serves elsewhere and is not mixed up with the stranger."""
+    strangers = [socket.socket(), socket.socket()]
+    for stranger, port in zip(strangers, (7233, 8233), strict=True):
+        stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with suppress(OSError):  # then it is somebody else's already, which serves as well
+            stranger.bind(("127.0.0.1", port))
+            stranger.listen()
+
+    server, note = start(state)
+    server.leave()
+    for stranger in strangers:
+        stranger.close()
+
+    assert not note.address.endswith(":7233")
+    assert not note.ui_url.endswith(":8233")
+
+
+def test_a_note_without_a_keeper_is_not_believed(state: Path) -> None:
+    """A note left by a power cut names an address that may be a stranger's by now; it is never connected to."""
+    with socket.socket() as stranger:
+        stranger.bind(("127.0.0.1", 0))
+        stranger.listen()
+        address = f"127.0.0.1:{stranger.getsockname()[1]}"
+        directory = StateDirectory(state)
+        directory.create()
+        directory.write_note(ServerNote(address, "http://127.0.0.1:8233", os.getpid(), os.getpid()))
+
+        server, note = start(state)
+        server.leave()
+
+    assert note.address != address
+    assert note.keeper_pid != os.getpid()
+
+
+def test_a_server_that_cannot_start_says_why(state: Path) -> None:
+    """The server's own last words reach the user, with the file they are in."""
+    directory = StateDirectory(state)
+    directory.create()
+    directory.database.write_text("this is not a database " * 100)
+    server = EmbeddedServer(state, None)
+    server.join()
+
+    with pytest.raises(EmbeddedServerFailed) as failure:
+        server.wait()
+
+    server.leave()
+    assert "file is not a database" in str(failure.value)
+    assert str(directory.keeper_log) in str(failure.value)
+
+
+def test_a_worker_that_cannot_be_run_says_so(state: Path, tmp_path: Path) -> None:
+    """A worker command that does not exist is named instead of being tried for ever."""
+    server = EmbeddedServer(state, WorkerCommand(("/nowhere/python",), tmp_path))
+    server.join()
+
+    with pytest.raises(EmbeddedServerFailed, match="'/nowhere/python' cannot be run: No such file"):
+        server.wait()
+
+    assert server.leave()
+
+
+def test_the_keeper_can_be_asked_to_stop(state: Path) -> None:
+    """SIGTERM to the keeper ends everything in order, users or not."""
+    server, note = start(state)
+
+    os.kill(note.keeper_pid, signal.SIGTERM)
+    until(lambda: not is_held(state / "keeper.lock"), "the end of the keeper")
+
+    assert server.note() is None
+    assert all_gone(note)
+    server.leave()
