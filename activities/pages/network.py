@@ -1,0 +1,92 @@
+"""Connections to public addresses only. Runs in the activity; imported when the first page is read."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final, TypeAlias
+
+from httpcore2 import AnyIOBackend, AsyncNetworkBackend, AsyncNetworkStream, ConnectError, ConnectTimeout
+
+from activities.pages.addresses import AddressRefusedError, reason_to_refuse
+
+PORTS: Final = frozenset({80, 443})
+_ADDRESSES_TRIED: Final = 3
+
+Resolve: TypeAlias = Callable[[str, int], Awaitable[tuple[str, ...]]]
+"""Finds the IP addresses of a host."""
+
+SocketOption: TypeAlias = tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple[int, int, None, int]
+
+
+async def resolve_by_system(host: str, port: int) -> tuple[str, ...]:
+    """Ask the operating system's resolver, which also reads numbers in every spelling it knows."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return tuple(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+class GuardedBackend(AsyncNetworkBackend):
+    """Resolve a host once, refuse it if any of its addresses is not public, connect to an address that was checked.
+
+    Checking where the connection is made covers redirects, spellings and names that change their address
+    between the check and the connection. TLS still verifies the host's name.
+    """
+
+    def __init__(
+        self,
+        allowed_hosts: frozenset[str] = frozenset(),
+        resolve: Resolve = resolve_by_system,
+        dial: AsyncNetworkBackend | None = None,
+    ) -> None:
+        self._allowed_hosts = allowed_hosts
+        self._resolve = resolve
+        self._dial = dial or AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109  # the signature is httpcore2's
+        local_address: str | None = None,
+        socket_options: Iterable[SocketOption] | None = None,
+    ) -> AsyncNetworkStream:
+        allowed = f"{host}:{port}" in self._allowed_hosts
+        if port not in PORTS and not allowed:
+            raise AddressRefusedError(f"port {port} is not one that web pages are served from (80 and 443)")
+        try:
+            addresses = await self._resolve(host, port)
+        except (OSError, UnicodeError) as error:
+            raise ConnectError(f"the host {host} could not be found") from error
+        if not addresses:
+            raise ConnectError(f"the host {host} has no address")
+        if not allowed:
+            for address in addresses:
+                if why := reason_to_refuse(address):
+                    raise AddressRefusedError(f"the host {host} is at {address}: {why}")
+        return await self._connect_to_first(addresses[:_ADDRESSES_TRIED], port, timeout, local_address, socket_options)
+
+    async def connect_unix_socket(
+        self,
+        path: str,  # noqa: ARG002  # the signature is httpcore2's
+        timeout: float | None = None,  # noqa: ARG002, ASYNC109
+        socket_options: Iterable[SocketOption] | None = None,  # noqa: ARG002
+    ) -> AsyncNetworkStream:
+        raise AddressRefusedError("web pages are not served from files")
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def _connect_to_first(
+        self,
+        addresses: tuple[str, ...],
+        port: int,
+        seconds: float | None,
+        local_address: str | None,
+        socket_options: Iterable[SocketOption] | None,
+    ) -> AsyncNetworkStream:
+        *others, last = addresses
+        for address in others:
+            try:
+                return await self._dial.connect_tcp(address, port, seconds, local_address, socket_options)
+            except (ConnectError, ConnectTimeout):
+                continue
+        return await self._dial.connect_tcp(last, port, seconds, local_address, socket_options)
