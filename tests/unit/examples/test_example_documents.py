@@ -1,0 +1,200 @@
+"""The example documents: made by their script, and right about each other."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pypdfium2
+import pytest
+from python_calamine import CalamineWorkbook
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+FOLDER = EXAMPLES / "harbour-ferries"
+GENERATED = ("costs-2025.xlsx", "engine-maintenance-manual.pdf", "outages-2025.csv", "vessel-register.csv")
+
+
+@pytest.fixture(scope="module")
+def tables() -> Iterator[duckdb.DuckDBPyConnection]:
+    connection = duckdb.connect()
+    for name, file in (("outages", "outages-2025.csv"), ("vessels", "vessel-register.csv")):
+        connection.execute(f"CREATE TABLE {name} AS SELECT * FROM read_csv('{FOLDER / file}')")
+    # calamine types the path as a bare PathLike
+    book = CalamineWorkbook.from_path(str(FOLDER / "costs-2025.xlsx"))  # pyright: ignore[reportUnknownMemberType]
+    for name in book.sheet_names:
+        heading, *rows = book.get_sheet_by_name(name).to_python()
+        columns = [str(column) for column in heading]
+        types = [
+            f"{column} {'VARCHAR' if isinstance(value, str) else 'DOUBLE'}"
+            for column, value in zip(columns, rows[0], strict=True)
+        ]
+        connection.execute(f"CREATE TABLE {name} ({', '.join(types)})")
+        connection.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * len(columns))})", rows)
+    yield connection
+    connection.close()
+
+
+def text_of(name: str) -> str:
+    """Read a document as one line of single-spaced text."""
+    if name.endswith(".pdf"):
+        with pypdfium2.PdfDocument(FOLDER / name) as document:
+            text = "\n".join(page.get_textpage().get_text_range() for page in document)
+    else:
+        text = (FOLDER / name).read_text(encoding="utf-8")
+    return " ".join(text.split())
+
+
+def first(tables: duckdb.DuckDBPyConnection, sql: str) -> tuple[object, ...]:
+    row = tables.execute(sql).fetchone()
+    assert row is not None
+    return row
+
+
+def test_the_script_writes_the_committed_files_byte_for_byte(tmp_path: Path) -> None:
+    """What is committed is what the script makes, wherever and whenever it runs."""
+    subprocess.run([sys.executable, str(EXAMPLES / "make_examples.py"), str(tmp_path)], check=True, timeout=60)
+
+    written = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert written == {name: (FOLDER / name).read_bytes() for name in GENERATED}
+
+
+def test_the_published_answers_are_what_the_tables_say(tables: duckdb.DuckDBPyConnection) -> None:
+    """Each SQL query of the examples' README gives exactly the table that is printed below it."""
+    readme = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    pairs = re.findall(r"```sql\n(.*?)\n```\n\n\|[^\n]*\n\|[-|]*\n((?:\|[^\n]*\n)+)", readme, re.DOTALL)
+
+    answers = [[tuple(str(value) for value in row) for row in tables.execute(sql).fetchall()] for sql, _ in pairs]
+
+    printed = [[tuple(c.strip() for c in line.strip("|").split("|")) for line in t.splitlines()] for _, t in pairs]
+    assert len(pairs) == 2
+    assert answers == printed
+
+
+def test_the_published_quotations_are_in_the_manual() -> None:
+    """The words that the README says the manual has on page 2 are there."""
+    readme = " ".join((EXAMPLES / "README.md").read_text(encoding="utf-8").replace("\n> ", " ").split())
+    quotation = re.search(r"(To prevent engine faults.*?alarm\.)", readme)
+    shorter = re.search(r'lost vane "(.*?)"', readme)
+
+    with pypdfium2.PdfDocument(FOLDER / "engine-maintenance-manual.pdf") as document:
+        page = " ".join(document[1].get_textpage().get_text_range().split())
+
+    assert quotation is not None
+    assert shorter is not None
+    assert quotation[1] in page
+    assert shorter[1] in page
+
+
+def test_the_default_question_is_the_one_with_the_published_answer() -> None:
+    """The question that `make run` asks is the one that the README answers."""
+    readme = " ".join((EXAMPLES / "README.md").read_text(encoding="utf-8").replace("\n> ", " ").split())
+
+    question = (EXAMPLES / "question.txt").read_text(encoding="utf-8").strip()
+
+    assert question in readme
+
+
+def test_other_published_answers(tables: duckdb.DuckDBPyConnection) -> None:
+    """Figures of the list of further questions follow from the tables."""
+    readme = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+
+    (fog,) = first(tables, "SELECT sum(passengers_affected)::BIGINT FROM outages WHERE cause = 'fog'")
+    island, total = first(
+        tables, "SELECT sum(refunds_paid_eur) FILTER (route = 'Island'), sum(refunds_paid_eur) FROM refunds"
+    )
+    (guillemot,) = first(tables, "SELECT sum(minutes_lost)::BIGINT FROM outages WHERE vessel = 'Guillemot'")
+
+    assert f"| {fog:,} |" in readme
+    assert f"Island, €{island:,.2f} of €{total:,.2f}" in readme
+    assert f"over all causes, {guillemot:,}," in readme
+
+
+def test_the_minutes_quote_the_tables(tables: duckdb.DuckDBPyConnection) -> None:
+    """The board was told what the tables say up to the end of August."""
+    minutes = text_of("minutes-board-2025-09.md")
+
+    count, lost, cancelled, passengers = first(
+        tables,
+        "SELECT count(*), sum(minutes_lost)::BIGINT, sum(sailings_cancelled)::BIGINT, sum(passengers_affected)::BIGINT"
+        " FROM outages WHERE date < '2025-09-01'",
+    )
+    (repairs,) = first(tables, "SELECT sum(repair_cost_eur) FROM repairs WHERE month < '2025-09'")
+    (refunds,) = first(tables, "SELECT sum(refunds_paid_eur) FROM refunds WHERE month < '2025-09'")
+    (turnstone,) = first(
+        tables, "SELECT sum(repair_cost_eur) FROM repairs WHERE month < '2025-09' AND vessel = 'Turnstone'"
+    )
+    (faults,) = first(
+        tables,
+        "SELECT sum(minutes_lost)::BIGINT FROM outages"
+        " WHERE vessel = 'Turnstone' AND cause = 'engine fault' AND date < '2025-09-01' HAVING count(*) = 7",
+    )
+
+    assert (
+        f"{count} losses of service by 31 August: {lost:,} minutes, {cancelled} sailings cancelled,"
+        f" {passengers:,} passengers affected" in minutes
+    )
+    assert f"repairs of €{repairs:,.0f} by 31 August" in minutes
+    assert f"came to €{refunds:,.2f}" in minutes
+    assert f"lost {faults:,} minutes in seven engine faults, and its repairs had cost €{turnstone:,.0f}" in minutes
+
+
+def test_the_bulletin_quotes_the_outage_table(tables: duckdb.DuckDBPyConnection) -> None:
+    """Turnstone lost as many minutes in March as the bulletin says."""
+    (lost,) = first(
+        tables,
+        "SELECT sum(minutes_lost)::BIGINT FROM outages"
+        " WHERE vessel = 'Turnstone' AND cause = 'engine fault' AND date BETWEEN '2025-03-14' AND '2025-03-16'",
+    )
+
+    assert f"Turnstone lost {lost:,} minutes of service from 14 to 16 March" in text_of("safety-bulletin-2025-04.md")
+
+
+def test_refunds_follow_the_fares_of_the_handbook(tables: duckdb.DuckDBPyConnection) -> None:
+    """Every refund is claims times the adult single fare printed in the handbook."""
+    handbook = (FOLDER / "operations-handbook.md").read_text(encoding="utf-8")
+    fares = re.findall(
+        r"^\| (.+?) \| Town Quay.*€(\d+\.\d\d) \|$|^\| (Cross Bay) \| Ballin.*€(\d+\.\d\d) \|$", handbook, re.M
+    )
+    fare_by_route = {a or c: float(b or d) for a, b, c, d in fares}
+
+    rows = tables.execute("SELECT route, claims, refunds_paid_eur FROM refunds").fetchall()
+
+    assert len(rows) == 48
+    assert len(fare_by_route) == 4
+    assert [(route, claims, round(claims * fare_by_route[route], 2)) for route, claims, _ in rows] == rows
+
+
+def test_outages_stay_within_what_the_fleet_can_do(tables: duckdb.DuckDBPyConnection) -> None:
+    """No outage names an unknown vessel, carries more passengers than fit, or is on Cross Bay out of season."""
+    impossible = tables.execute(
+        "SELECT o.* FROM outages o LEFT JOIN vessels v USING (vessel)"
+        " WHERE v.vessel IS NULL OR passengers_affected > passengers_max * (sailings_cancelled + 1)"
+        " OR (route = 'Cross Bay' AND month(date) NOT BETWEEN 4 AND 10) OR year(date) <> 2025 OR minutes_lost < 20"
+    ).fetchall()
+
+    assert impossible == []
+
+
+def test_one_contradiction_is_meant() -> None:
+    """The handbook's wind limit for the Island route is superseded by the bulletin, and by nothing else."""
+    assert "| Island | 30 knots |" in text_of("operations-handbook.md")
+    assert "**26 knots**" in text_of("safety-bulletin-2025-04.md")
+
+
+@pytest.mark.parametrize(
+    ("fact", "document"),
+    [
+        ("HV-4471", "engine-maintenance-manual.pdf"),
+        ("Carrow, Carrow, Carrow", "operations-handbook.md"),
+        ("730 hours", "safety-bulletin-2025-04.md"),
+        ("Teague against", "minutes-board-2025-09.md"),
+        ("07:35", "timetable-changes.md"),
+    ],
+)
+def test_some_facts_are_in_one_place_only(fact: str, document: str) -> None:
+    """A question about one of these can only be answered from that document."""
+    names = [path.name for path in sorted(FOLDER.iterdir()) if path.suffix in {".md", ".pdf", ".csv"}]
+
+    assert [name for name in names if fact in text_of(name)] == [document]
