@@ -1,0 +1,212 @@
+"""Upload documents: copy files and folders into an artefact directory that the worker reads.
+
+On disk: `<root>/<first two hex digits>/<sha256>` holds a file's bytes. A folder is a manifest, an artefact like any
+other: `{"format": "chargehand-manifest-1", "files": [{"name", "sha256", "bytes"}], "skipped": [{"name", "reason"}]}`.
+"""
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from chargehand.errors import ChargehandError
+
+MANIFEST_FORMAT: Final = "chargehand-manifest-1"
+MOST_FILES: Final = 2_000
+MOST_BYTES: Final = 500_000_000
+MOST_FILE_BYTES: Final = 50_000_000
+
+_MOST_ENTRIES: Final = 100_000
+_MOST_SKIPPED_LISTED: Final = 1_000
+_CHUNK: Final = 1 << 20
+_READABLE: Final = frozenset({".pdf", ".docx", ".xlsx", ".ods", ".csv", ".tsv", ".md", ".html", ".htm", ".txt", ".rst"})
+_READABLE_WORDS: Final = "PDF, DOCX, XLSX, ODS, CSV, TSV, Markdown, HTML, reStructuredText and any UTF-8 text"
+_LEFT_OUT_FOLDERS: Final = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
+
+
+class UploadRefused(ChargehandError):  # noqa: N818  # reads as a statement: `except UploadRefused`
+    """The documents cannot be uploaded; the message names the file."""
+
+
+@dataclass(frozen=True)
+class _Skipped:
+    name: str
+    reason: str
+
+
+@dataclass
+class _Total:
+    """What one upload has come to so far."""
+
+    files: int = 0
+    bytes: int = 0
+
+    def add(self, path: Path, size: int) -> None:
+        self.files += 1
+        self.bytes += size
+        if self.files > MOST_FILES:
+            raise UploadRefused(f"More than {MOST_FILES:,} files, reached at {path}: name a smaller folder.")
+        if self.bytes > MOST_BYTES:
+            raise UploadRefused(f"More than {MOST_BYTES // 1_000_000} MB, reached at {path}: name a smaller folder.")
+
+
+def store_documents(
+    paths: Iterable[Path], artefact_root: Path, *, on_skip: Callable[[str, str], None] = lambda _name, _reason: None
+) -> tuple[str, ...]:
+    """Copy files and folders into an artefact directory and return their URIs; what is there already is not copied.
+
+    `on_skip` is told the name and the reason of each file of a folder that was left out.
+
+    Raises:
+        UploadRefused: a path is missing, empty or unreadable, or there is too much.
+    """
+    total = _Total()
+    uris: dict[str, None] = {}
+    for path in paths:
+        try:
+            resolved = path.expanduser().resolve(strict=True)
+            store = _store_folder if resolved.is_dir() else _store_single_file
+            uris[store(resolved, artefact_root, total, on_skip)] = None
+        except FileNotFoundError as error:
+            raise UploadRefused(f"There is no file or folder {path}.") from error
+        except (OSError, RuntimeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise UploadRefused(f"{path} cannot be uploaded to {artefact_root}: {reason}.") from error
+    return tuple(uris)
+
+
+def _store_single_file(path: Path, root: Path, total: _Total, _on_skip: Callable[[str, str], None]) -> str:
+    if problem := _problem(path, path.name):
+        raise UploadRefused(f"{path} cannot be used: {problem}.")
+    total.add(path, path.stat().st_size)
+    digest, _ = _store(path, root)
+    return f"artefact:{digest}/{quote(path.name)}"
+
+
+def _store_folder(folder: Path, root: Path, total: _Total, on_skip: Callable[[str, str], None]) -> str:
+    files: list[dict[str, str | int]] = []
+    skipped: list[_Skipped] = []
+    for path in _files_below(folder, skipped, leave_out=root.resolve()):
+        name = path.relative_to(folder).as_posix()
+        if problem := _problem(path, name):
+            skipped.append(_Skipped(_printable(name), problem))
+            continue
+        total.add(path, path.stat().st_size)
+        digest, size = _store(path, root)
+        files.append({"name": name, "sha256": digest, "bytes": size})
+    for one in skipped:
+        on_skip(one.name, one.reason)
+    if not files:
+        why = f"; {len(skipped)} left out, the first one because {skipped[0].reason}" if skipped else ""
+        raise UploadRefused(f"The folder {folder} holds no document that can be read{why}.")
+    manifest = {
+        "format": MANIFEST_FORMAT,
+        "files": sorted(files, key=lambda file: str(file["name"])),
+        "skipped": [{"name": one.name, "reason": one.reason} for one in skipped[:_MOST_SKIPPED_LISTED]],
+    }
+    digest = _store_bytes(json.dumps(manifest, ensure_ascii=False, indent=1).encode(), root)
+    return f"artefact:{digest}/{quote(_printable(folder.name) or 'documents', safe='')}/"
+
+
+def _files_below(folder: Path, skipped: list[_Skipped], leave_out: Path) -> Iterator[Path]:
+    """Walk a folder in a fixed order; hidden things are passed over silently, links that lead out of it are named."""
+    entries = 0
+    for place, folders, names in os.walk(folder):
+        here = Path(place)
+        folders[:] = sorted(name for name in folders if not _is_left_out(name) and here / name != leave_out)
+        entries += len(folders) + len(names)
+        if entries > _MOST_ENTRIES:
+            raise UploadRefused(f"{folder} holds more than {_MOST_ENTRIES:,} files and folders: name a smaller folder.")
+        for name in sorted(names):
+            path = here / name
+            if name.startswith("."):
+                continue
+            if path.is_symlink() and not path.resolve().is_relative_to(folder):
+                skipped.append(
+                    _Skipped(_printable(path.relative_to(folder).as_posix()), "it is a link out of the folder")
+                )
+                continue
+            yield path
+
+
+def _is_left_out(name: str) -> bool:
+    return name.startswith(".") or name in _LEFT_OUT_FOLDERS
+
+
+def _problem(path: Path, name: str) -> str:
+    """Say why a file cannot be used; empty if it can."""
+    if not name.isprintable():
+        return "its name holds characters that cannot be shown"
+    if not path.is_file() or not os.access(path, os.R_OK):
+        return "it is not a regular file" if not path.is_file() else "it may not be read"
+    size = path.stat().st_size
+    if size == 0 or size > MOST_FILE_BYTES:
+        return "it is empty" if size == 0 else f"it is larger than {MOST_FILE_BYTES // 1_000_000} MB"
+    if path.suffix.lower() not in _READABLE and not _is_text(path):
+        return f"its type is not supported ({_READABLE_WORDS} are)"
+    return ""
+
+
+def _is_text(path: Path) -> bool:
+    content = path.read_bytes()
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in content
+
+
+def _store(path: Path, root: Path) -> tuple[str, int]:
+    """Store a file and return its digest and size; the digest is that of the bytes really stored."""
+    digest = hashlib.sha256()
+    size = 0
+    with path.open("rb") as source:
+        for chunk in iter(lambda: source.read(_CHUNK), b""):
+            digest.update(chunk)
+            size += len(chunk)
+        if _is_stored(root, digest.hexdigest(), size):
+            return digest.hexdigest(), size
+        source.seek(0)
+        return _write(iter(lambda: source.read(_CHUNK), b""), root)
+
+
+def _store_bytes(content: bytes, root: Path) -> str:
+    digest = hashlib.sha256(content).hexdigest()
+    if _is_stored(root, digest, len(content)):
+        return digest
+    return _write(iter((content,)), root)[0]
+
+
+def _is_stored(root: Path, digest: str, size: int) -> bool:
+    place = root / digest[:2] / digest
+    return place.is_file() and place.stat().st_size == size
+
+
+def _write(chunks: Iterator[bytes], root: Path) -> tuple[str, int]:
+    root.mkdir(parents=True, exist_ok=True)
+    draft = root / f".draft-{secrets.token_hex(8)}"
+    digest = hashlib.sha256()
+    size = 0
+    try:
+        with draft.open("xb") as file:
+            for chunk in chunks:
+                digest.update(chunk)
+                size += len(chunk)
+                file.write(chunk)
+            file.flush()
+            os.fsync(file.fileno())
+        place = root / digest.hexdigest()[:2] / digest.hexdigest()
+        place.parent.mkdir(exist_ok=True)
+        draft.replace(place)
+    finally:
+        draft.unlink(missing_ok=True)
+    return digest.hexdigest(), size
+
+
+def _printable(name: str) -> str:
+    return "".join(character if character.isprintable() else "�" for character in name)
