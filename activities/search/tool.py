@@ -1,0 +1,72 @@
+"""The tool `search`: places where an answer may stand, by whichever engine is configured."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from pydantic import JsonValue
+
+from activities.models.protocol import ToolSpec
+from activities.search.protocol import SearchBackend, SearchHit, SearchResults
+from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext, failed
+from chargehand.contracts import Source
+
+_RESULTS: Final = 8
+_TITLE_CHARACTERS: Final = 200
+_SNIPPET_CHARACTERS: Final = 2_000
+
+
+class Search:
+    """Searches by one engine, and names it."""
+
+    spec = ToolSpec(
+        name="search",
+        description=(
+            "Search for passages that answer a question. Gives the best matches with title, place and the words "
+            "found there, and how confident the search engine is. Use a few specific words, not a whole sentence."
+        ),
+        parameters={
+            "type": "object",
+            "properties": {"query": {"type": "string", "description": "What to look for, in a few words"}},
+            "required": ["query"],
+            "additionalProperties": False,
+        },
+    )
+
+    def __init__(self, backend: SearchBackend) -> None:
+        self._backend = backend
+
+    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
+        query = arguments.get("query")
+        if not isinstance(query, str) or not query.strip():
+            return failed("search needs `query`: what to look for, as text.")
+        found = await self._backend.search(query.strip(), _RESULTS, context.documents)
+        return _answer(self._backend.name, found)
+
+
+def _answer(backend: str, found: SearchResults) -> ToolAnswer:
+    listed: list[JsonValue] = []
+    sources: list[Source] = []
+    room = OUTPUT_CAP_CHARACTERS - len(backend) - len(found.query) - 200
+    for hit in found.results:
+        title = hit.title[:_TITLE_CHARACTERS]
+        # A hit is handed over twice: in the list, and as a source.
+        room -= 2 * len(title) + 3 * len(hit.url) + len(hit.published or "") + 80
+        if room <= 0:
+            break
+        snippet = hit.snippet[: min(room, _SNIPPET_CHARACTERS)]
+        room -= len(snippet)
+        listed.append({"title": title, "url": hit.url, "published": hit.published})
+        sources.append(Source(ref=hit.url, title=title, url=_address(hit), quote=snippet))
+    output: dict[str, JsonValue] = {
+        "query": found.query,
+        "backend": backend,
+        "confidence": found.confidence,
+        "results": listed,
+    }
+    if not listed:
+        output["note"] = "Nothing was found. Try other or fewer words."
+    return ToolAnswer(output=output, sources=tuple(sources))
+
+
+def _address(hit: SearchHit) -> str | None:
+    return hit.url if hit.url.startswith(("https://", "http://")) else None
