@@ -1,0 +1,68 @@
+# The short list of words for this project. `make help` prints it; continuous integration uses the same words.
+
+PYTHON ?= python3
+TEST_PROCESSES ?= 2
+ARGS ?=
+
+# Taken literally, and handed over in the environment: a question may hold quotes, dollars and all else.
+override GOAL := $(value GOAL)
+override DOCS := $(value DOCS)
+export GOAL DOCS PYTHON
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+BIN := .venv/bin
+SYNCED := .venv/.synced
+
+# A virtual environment names its own folder in many files, so one that was copied or moved has to be made anew.
+ifneq ($(shell cat $(SYNCED) 2>/dev/null),$(shell pwd -P))
+$(SYNCED): made-anew
+endif
+
+.PHONY: help run test check bench replay up down clean made-anew
+
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo '  make run GOAL="What does the contract say about notice?" DOCS=path/to/folder'
+
+run: $(SYNCED) ## Answer GOAL over the folder DOCS; alone, a question over the example documents
+	@if [ -z "$$GOAL" ] && [ -z "$$DOCS" ]; then \
+		GOAL=$$(cat examples/question.txt); DOCS=examples/harbour-ferries; \
+	elif [ -z "$$GOAL" ]; then \
+		echo 'Say what you want to know about these documents: make run GOAL="…" DOCS=…' >&2; exit 2; \
+	fi; \
+	case "$$DOCS" in "~/"*) DOCS="$$HOME/$${DOCS#??}" ;; esac; \
+	if [ -n "$$DOCS" ]; then \
+		exec $(BIN)/chargehand run --docs "$$DOCS" $(ARGS) -- "$$GOAL"; \
+	else \
+		exec $(BIN)/chargehand run $(ARGS) -- "$$GOAL"; \
+	fi
+
+test: $(SYNCED) ## Run all tests (ARGS="tests/unit -k purse" to choose, TEST_PROCESSES=0 for one process)
+	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) $(ARGS)
+
+check: $(SYNCED) ## Check format, lint, types and the direction of imports
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/basedpyright
+	@$(BIN)/lint-imports
+
+bench: $(SYNCED) ## Measure speed, size and growth; prints ratios
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+replay: $(SYNCED) ## Replay the recorded histories against the present workflows
+	@$(BIN)/python -m pytest -q tests/replay $(ARGS)
+
+up: ## Start Temporal, Postgres, the Web UI and a worker in containers
+	@docker compose up --detach --build --wait
+
+down: ## Stop the containers; data stays in their volumes
+	@docker compose down
+
+clean: ## Remove the virtual environment and all caches; sessions in .chargehand stay
+	@rm -rf .venv .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(SYNCED): uv.lock pyproject.toml client/pyproject.toml
+	@sh bootstrap.sh

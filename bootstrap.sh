@@ -1,0 +1,62 @@
+#!/bin/sh
+# Make .venv from nothing but Python 3.11+ with venv: uv comes from pip at the version of uv.lock, all else from uv.
+# Called by make, from the root of the project, when .venv is missing or older than the lock.
+set -eu
+
+here=$(pwd -P)
+log=.venv/bootstrap.log
+
+is_new_enough() {
+    "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+}
+
+choose_python() {
+    for candidate in "${PYTHON:-python3}" python3.13 python3.12 python3.11 python3.14; do
+        if is_new_enough "$candidate"; then
+            echo "$candidate"
+            return
+        fi
+    done
+    echo "Chargehand needs Python 3.11 or newer; ${PYTHON:-python3} is $("${PYTHON:-python3}" -V 2>&1 || true)." >&2
+    echo "Install one and name it: make PYTHON=/path/to/python3.13 …" >&2
+    return 1
+}
+
+make_environment() {
+    python=$(choose_python)
+    if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+        echo "$python cannot make virtual environments: its venv module is missing." >&2
+        echo "On Debian and Ubuntu: sudo apt install python3-venv" >&2
+        return 1
+    fi
+    "$python" -m venv --clear .venv
+}
+
+# An environment that was copied or moved still names the folder where it was made.
+is_ours_and_whole() {
+    grep -qF "$here/.venv" .venv/bin/activate 2>/dev/null &&
+        .venv/bin/uv --version >/dev/null 2>&1 &&
+        is_new_enough .venv/bin/python
+}
+
+quietly() {
+    if ! "$@" >"$log" 2>&1; then
+        cat "$log" >&2
+        echo "Could not install the dependencies (see above). Is the package index reachable?" >&2
+        return 1
+    fi
+}
+
+# Settings of another project's environment must not lead uv away from ours.
+unset VIRTUAL_ENV CONDA_PREFIX UV_PROJECT_ENVIRONMENT UV_PYTHON UV_PROJECT UV_WORKING_DIRECTORY PYTHONHOME PYTHONPATH
+
+if is_ours_and_whole; then
+    echo "Bringing the dependencies up to date …" >&2
+else
+    echo "Installing the dependencies into .venv (first run) …" >&2
+    make_environment
+    version=$(awk '/^name = "uv"$/ { getline; gsub(/"/, "", $3); print $3; exit }' uv.lock)
+    PIP_USER=0 quietly .venv/bin/python -m pip install --disable-pip-version-check "uv==$version"
+fi
+quietly .venv/bin/uv sync --locked --no-progress --python .venv/bin/python --no-python-downloads
+echo "$here" >.venv/.synced

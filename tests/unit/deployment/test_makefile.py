@@ -1,0 +1,154 @@
+"""The Makefile: what reaches the programs behind its words, and what a machine that is not ready is told."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+ECHO = f"""#!/bin/sh
+exec '{sys.executable}' -c 'import json, sys; print(json.dumps(sys.argv[1:]))' "$@"
+"""
+QUESTION = (ROOT / "examples" / "question.txt").read_text(encoding="utf-8").strip()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A copy of the project that counts as installed, and whose `chargehand` prints what it was given."""
+    folder = tmp_path / "a folder"
+    for name in (
+        "Makefile",
+        "bootstrap.sh",
+        "uv.lock",
+        "pyproject.toml",
+        "client/pyproject.toml",
+        "examples/question.txt",
+    ):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, folder / name)
+    program = folder / ".venv" / "bin" / "chargehand"
+    program.parent.mkdir(parents=True)
+    program.write_text(ECHO, encoding="utf-8")
+    program.chmod(0o755)
+    (folder / ".venv" / ".synced").write_text(f"{folder.resolve()}\n", encoding="utf-8")
+    return folder
+
+
+def make(
+    folder: Path, *arguments: str, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    # A make that runs the tests hands its own settings down; they are not those of a person at a shell.
+    clean = {key: value for key, value in os.environ.items() if key in {"PATH", "HOME", "LANG", "LC_ALL"}}
+    return subprocess.run(
+        ["make", *arguments],
+        cwd=folder,
+        env={**clean, **(environment or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def given(result: subprocess.CompletedProcess[str]) -> list[str]:
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_plain_run_asks_the_default_question_over_the_example_documents(project: Path) -> None:
+    """`make run` needs nothing to be said."""
+    assert given(make(project, "run")) == ["run", "--docs", "examples/harbour-ferries", "--", QUESTION]
+
+
+def test_a_goal_alone_is_asked_without_documents(project: Path) -> None:
+    """The example documents never slip into somebody's own question."""
+    assert given(make(project, "run", "GOAL=Why is the sky blue?")) == ["run", "--", "Why is the sky blue?"]
+
+
+def test_documents_without_a_goal_are_refused(project: Path) -> None:
+    """Documents alone say nothing about what is wanted, and the user is told how to say it."""
+    result = make(project, "run", "DOCS=papers")
+
+    assert result.returncode == 2
+    assert 'make run GOAL="…" DOCS=…' in result.stderr
+
+
+@pytest.mark.parametrize(
+    "goal",
+    [
+        "what does \"net 30\" mean, and 'why'?",
+        "is $5 or $HOME or $(shell id) or ${PATH} or $$ dearer?",
+        "`id`; rm -rf / & echo \\n # 100% *",
+        "--help",
+        "first line\nsecond line",
+        "quanto è la penale? 違約金",
+        "a = b, c := d, e += f",
+    ],
+)
+@pytest.mark.parametrize("way", ["argument", "environment"])
+def test_any_characters_of_a_goal_arrive_untouched(project: Path, goal: str, way: str) -> None:
+    """A question is text: neither make nor the shell reads it."""
+    result = (
+        make(project, "run", f"GOAL={goal}", "DOCS=my $papers/2025")
+        if way == "argument"
+        else make(project, "run", environment={"GOAL": goal, "DOCS": "my $papers/2025"})
+    )
+
+    assert given(result) == ["run", "--docs", "my $papers/2025", "--", goal]
+
+
+def test_a_home_folder_that_the_shell_left_alone_is_found(project: Path) -> None:
+    """Some shells do not expand `DOCS=~/papers`; a person means their home folder."""
+    result = make(project, "run", "GOAL=what?", "DOCS=~/papers", environment={"HOME": "/home/ada"})
+
+    assert given(result) == ["run", "--docs", "/home/ada/papers", "--", "what?"]
+
+
+def test_help_names_every_word(project: Path) -> None:
+    """Plain `make` lists all words, each with what it does."""
+    result = make(project)
+
+    listed = [line.split()[1] for line in result.stdout.splitlines() if line.startswith("  make ")]
+    assert listed == ["help", "run", "test", "check", "bench", "replay", "up", "down", "clean", "run"]
+
+
+def test_an_old_python_is_named_with_the_way_out(project: Path) -> None:
+    """A machine whose Python is too old is told so, and how to point at another."""
+    programs = fake_programs(project, python3='#!/bin/sh\n[ "$1" = -V ] && echo Python 3.9.6\nexit 1\n')
+    shutil.rmtree(project / ".venv")
+
+    result = make(project, "run", environment={"PATH": str(programs)})
+
+    assert result.returncode != 0
+    assert "needs Python 3.11 or newer; python3 is Python 3.9.6." in result.stderr
+    assert "make PYTHON=/path/to/python3.13" in result.stderr
+
+
+def test_a_python_without_venv_is_told_what_to_install(project: Path) -> None:
+    """Debian splits venv off; the message names the package."""
+    lacking = '#!/bin/sh\ncase "$2" in *ensurepip*) exit 1 ;; esac\nexit 0\n'
+    programs = fake_programs(project, python3=lacking)
+    shutil.rmtree(project / ".venv")
+
+    result = make(project, "run", environment={"PATH": str(programs)})
+
+    assert result.returncode != 0
+    assert "sudo apt install python3-venv" in result.stderr
+
+
+def fake_programs(project: Path, *, python3: str) -> Path:
+    """Make a search path with the everyday programs and this `python3`, and no other Python."""
+    programs = project.parent / "programs"
+    programs.mkdir()
+    for name in ("make", "sh", "cat", "grep", "awk", "rm"):
+        found = shutil.which(name)
+        assert found is not None
+        (programs / name).symlink_to(found)
+    (programs / "python3").write_text(python3, encoding="utf-8")
+    (programs / "python3").chmod(0o755)
+    return programs
