@@ -8,6 +8,8 @@ class Column(Contract):
 
     name: str
     """As written in SQL, unquoted."""
+    title: str = ""
+    """As it stands in the document."""
     type: str
     """DuckDB type: VARCHAR, BIGINT, DOUBLE, DATE, …"""
     examples: tuple[str, ...] = ()

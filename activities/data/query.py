@@ -1,0 +1,119 @@
+"""A tool that asks a session's tables in SQL."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import JsonValue
+
+from activities.documents.catalog import Table
+from activities.documents.child_process import ChildError, ChildProcess, ChildTimeoutError
+from activities.documents.library import DocumentLibrary
+from activities.models.protocol import ToolSpec
+from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext, failed
+from chargehand.contracts import Source
+
+_MOST_ROWS: Final = 50
+_LONGEST_STATEMENT: Final = 10_000
+_LONGEST_ERROR: Final = 600
+_LONGEST_SCHEMA: Final = 1_500
+# Rows are handed out twice, as values and as a quotation, and both count.
+_LONGEST_ROWS: Final = OUTPUT_CAP_CHARACTERS * 45 // 100
+
+
+class QueryData:
+    """Runs one SELECT over the session's tables."""
+
+    spec = ToolSpec(
+        name="query_data",
+        description=(
+            "Ask the user's tables in SQL (DuckDB): one SELECT statement over the tables listed with the documents. "
+            f"The first {_MOST_ROWS} rows come back, and `row_count` says how many there are: aggregate and sort in SQL."
+        ),
+        parameters={
+            "type": "object",
+            "properties": {
+                "sql": {
+                    "type": "string",
+                    "description": "One SELECT statement. Names of tables and columns are written as listed.",
+                }
+            },
+            "required": ["sql"],
+            "additionalProperties": False,
+        },
+    )
+
+    def __init__(self, library: DocumentLibrary, timeout_seconds: float = 10.0) -> None:
+        self._library = library
+        self._timeout_seconds = timeout_seconds
+
+    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
+        sql = arguments.get("sql")
+        if not isinstance(sql, str) or not sql.strip() or len(sql) > _LONGEST_STATEMENT:
+            return failed(f"`sql` must be one SELECT statement of at most {_LONGEST_STATEMENT:,} characters.")
+        library = await self._library.open(context.documents)
+        if library.database is None:
+            return failed("This session has no tables: none of its documents is a CSV file or a workbook.")
+        answer = await run_query(library.database, sql, self._timeout_seconds)
+        if error := answer.get("error"):
+            return failed(f"{_shortened(str(error))}\nThe tables are: {_schemas(library.catalog.tables)}")
+        return _answer(sql, answer)
+
+
+async def run_query(database: Path, sql: str, timeout_seconds: float) -> dict[str, Any]:
+    """Run one SELECT in a child process of its own: `columns`, `rows`, `row_count`, `is_exact`, or `error`."""
+    question: dict[str, Any] = {
+        "database": str(database),
+        "sql": sql,
+        "most_rows": _MOST_ROWS,
+        "processor_seconds": int(timeout_seconds * 2) + 1,
+    }
+    try:
+        async with ChildProcess("activities.data.query_process") as child:
+            return await child.ask(question, timeout_seconds)
+    except ChildTimeoutError:
+        return {"error": f"The query took longer than {timeout_seconds:g} s: ask for less, or filter before joining."}
+    except ChildError:
+        return {"error": "The query needs more memory than it may use: ask for less, or filter before joining."}
+
+
+def _answer(sql: str, answer: dict[str, Any]) -> ToolAnswer:
+    columns: list[str] = answer["columns"]
+    rows, lines = _fitting(columns, answer["rows"])
+    output: dict[str, JsonValue] = {"columns": list(columns), "rows": list(rows), "row_count": answer["row_count"]}
+    if not answer["is_exact"]:
+        output["note"] = "There are more rows than `row_count`; they were not counted to the end."
+    if len(rows) < answer["row_count"]:
+        lines.append(f"… {answer['row_count']:,} rows")
+    ref = f"sql:{hashlib.sha256(sql.encode()).hexdigest()[:8]}"
+    return ToolAnswer(output=output, sources=(Source(ref=ref, title=sql, quote="\n".join(lines)),))
+
+
+def _fitting(columns: list[str], rows: list[list[JsonValue]]) -> tuple[list[list[JsonValue]], list[str]]:
+    """As many rows as may be handed out, and the same as a compact text table."""
+    lines = [" | ".join(columns)]
+    values_length = text_length = len(lines[0])
+    fitting: list[list[JsonValue]] = []
+    for row in rows:
+        line = " | ".join("" if cell is None else str(cell) for cell in row)
+        values_length += len(json.dumps(row, ensure_ascii=False)) + 2
+        text_length += len(line) + 1
+        if max(values_length, text_length) > _LONGEST_ROWS:
+            break
+        fitting.append(row)
+        lines.append(line)
+    return fitting, lines
+
+
+def _shortened(error: str) -> str:
+    """The message without the picture of the statement that follows it."""
+    return error.split("\n\nLINE ", 1)[0].strip()[:_LONGEST_ERROR]
+
+
+def _schemas(tables: tuple[Table, ...]) -> str:
+    text = "; ".join(
+        f"{table.name}({', '.join(f'{column.name} {column.type}' for column in table.columns)})" for table in tables
+    )
+    return text if len(text) <= _LONGEST_SCHEMA else text[:_LONGEST_SCHEMA] + "…"

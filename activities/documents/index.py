@@ -1,0 +1,156 @@
+"""The full-text index of one set of documents: an SQLite file that is written once and then only read."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple, cast
+
+from activities.documents.parsed import Parsed, Part, Unit
+from activities.documents.passages import cut
+from activities.documents.words import spaced
+
+_SCHEMA: Final = """
+    CREATE TABLE documents (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, unit TEXT NOT NULL);
+    CREATE TABLE passages (
+        id INTEGER PRIMARY KEY, document INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
+        place TEXT NOT NULL, heading TEXT NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL
+    );
+    CREATE TABLE parts (
+        document INTEGER NOT NULL, place TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
+        text TEXT NOT NULL
+    );
+    CREATE INDEX parts_by_document ON parts (document, place, first);
+    CREATE VIRTUAL TABLE words USING fts5 (
+        path, heading, body, content='', tokenize='porter unicode61 remove_diacritics 2'
+    );
+"""
+
+
+_BEST: Final = """
+    SELECT passages.id, best.rank, documents.name, documents.unit, first, last, place, heading, kind, text
+    FROM (
+        SELECT rowid, bm25(words, 3.0, 3.0, 1.0) AS rank FROM words
+        WHERE words MATCH ?1 AND (?2 IS NULL OR rowid IN (
+            SELECT id FROM passages WHERE document = (SELECT id FROM documents WHERE name = ?2)
+        ))
+        ORDER BY rank LIMIT ?3
+    ) AS best
+    JOIN passages ON passages.id = best.rowid JOIN documents ON documents.id = passages.document
+    ORDER BY best.rank, passages.document, passages.first
+"""
+
+
+class IndexWriter:
+    """Fills a new index. Not for use by two threads at once."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        # The file is moved into place when it is complete, so a journal would protect nothing.
+        self._connection.executescript("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF;" + _SCHEMA + "BEGIN;")
+        self._passages = 0
+
+    def add(self, number: int, name: str, parsed: Parsed) -> None:
+        """Add one document; its passages are found from now on."""
+        self._connection.execute("INSERT INTO documents VALUES (?, ?, ?)", (number, name, parsed.unit))
+        self._connection.executemany(
+            "INSERT INTO parts VALUES (?, ?, ?, ?, ?)",
+            ((number, part.place, part.first, part.last, part.text) for part in parsed.parts),
+        )
+        spans = list(enumerate(cut(parsed.blocks, parsed.unit), self._passages + 1))
+        self._connection.executemany(
+            "INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                (at, number, span.first, span.last, span.place, span.heading, span.kind, span.text)
+                for at, span in spans
+            ),
+        )
+        path = spaced(name)
+        self._connection.executemany(
+            "INSERT INTO words (rowid, path, heading, body) VALUES (?, ?, ?, ?)",
+            ((at, path, spaced(span.heading), spaced(span.text)) for at, span in spans),
+        )
+        self._passages += len(spans)
+
+    def close(self) -> None:
+        """Finish the index."""
+        self._connection.execute("INSERT INTO words (words) VALUES ('optimize')")
+        self._connection.execute("COMMIT")
+        self._connection.close()
+
+    def abandon(self) -> None:
+        """Stop writing; what was written is of no use."""
+        self._connection.close()
+
+
+class Row(NamedTuple):
+    """A passage as it is stored."""
+
+    id: int
+    rank: float
+    """Best first: the more negative, the better."""
+    document: str
+    unit: Unit
+    first: int
+    last: int
+    place: str
+    heading: str
+    kind: str
+    text: str
+
+
+class IndexReader:
+    """One connection to a finished index; for one thread."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def passages(self) -> int:
+        """How many passages there are."""
+        return int(self._connection.execute("SELECT count(*) FROM passages").fetchone()[0])
+
+    def matching(self, expression: str) -> set[int]:
+        """Passages that match an FTS5 expression."""
+        rows = self._connection.execute("SELECT rowid FROM words WHERE words MATCH ?", (expression,))
+        return {int(rowid) for (rowid,) in rows}
+
+    def best(self, expression: str, document: str | None, limit: int) -> list[Row]:
+        """Passages by BM25, with titles and names counting three times."""
+        rows = self._connection.execute(_BEST, (expression, document, limit))
+        return [Row(*row) for row in rows]
+
+    def parts(self, document: str, place: str | None, first: int, last: int | None) -> tuple[Unit, list[Part]] | None:
+        """Stretches of a document from `first` on; None for a document that is not indexed."""
+        found = self._connection.execute("SELECT id, unit FROM documents WHERE name = ?", (document,)).fetchone()
+        if found is None:
+            return None
+        if place is None:
+            place = self._first_place(found[0])
+        rows = self._connection.execute(
+            "SELECT first, last, text, place FROM parts WHERE document = ? AND place = ? AND last >= ? AND first <= ?"
+            " ORDER BY first LIMIT 50",
+            (found[0], place, first, last if last is not None else 1 << 60),
+        )
+        return cast("Unit", found[1]), [Part(*row) for row in rows]
+
+    def extent(self, document: str, place: str) -> int:
+        """Number of the last page, line, paragraph or row that can be read."""
+        row = self._connection.execute(
+            "SELECT max(last) FROM parts JOIN documents ON documents.id = parts.document WHERE name = ? AND place = ?",
+            (document, place),
+        ).fetchone()
+        return int(row[0] or 0)
+
+    def _first_place(self, document: int) -> str:
+        row = self._connection.execute(
+            "SELECT place FROM parts WHERE document = ? ORDER BY rowid LIMIT 1", (document,)
+        ).fetchone()
+        return str(row[0]) if row else ""
+
+
+@contextmanager
+def open_index(path: Path) -> Iterator[IndexReader]:
+    """Open a finished index for one thread."""
+    # Nobody changes the file any more, so no locks and no journal are looked for.
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
+        yield IndexReader(connection)

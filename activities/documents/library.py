@@ -1,0 +1,314 @@
+"""A session's documents, ready to be searched, read and asked: indexed once for each set of documents."""
+
+import asyncio
+import hashlib
+import json
+import secrets
+import shutil
+import time
+from collections import OrderedDict
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+from activities.documents.artefacts import ArtefactStore
+from activities.documents.build import CATALOG_FILE, INDEX_FILE, TABLES_DIRECTORY, TABLES_FILE, LibraryBuild
+from activities.documents.catalog import Catalog
+from activities.documents.index import open_index
+from activities.documents.parsed import Part, Unit
+from activities.documents.passages import reference
+from activities.documents.ranking import Hit, search
+from activities.documents.sources import DocumentSources, Listing
+from chargehand.contracts import Contract
+
+_FORMAT: Final = 1
+"""Raise this when an index made by older code should not be used any more."""
+_OPEN_LIBRARIES: Final = 16
+_LONGEST_READING: Final = 7_400
+_STALE_AFTER_SECONDS: Final = 24 * 3_600
+
+
+class UnknownDocumentError(Exception):
+    """No document of this name is in the library, or it could not be read."""
+
+
+class Passage(Contract):
+    """Words that stand in a document."""
+
+    ref: str
+    """Where: `handbook.md#L10-L14`, `manual.pdf#page=3`, `prices.xlsx#Sheet1!2-40`, `letter.docx#paragraph=4`."""
+    document: str
+    heading: str
+    """Titles above it, outermost first, joined by ` > `."""
+    text: str
+    """Verbatim, 900 characters at most."""
+    kind: str = "text"
+    """text, code or table."""
+    score: float
+    coverage: float
+    """Share, 0 to 1, of the question's words found here, the telling ones counting more."""
+
+
+class Found(Contract):
+    """What a search came to, best first."""
+
+    passages: tuple[Passage, ...] = ()
+    missing: tuple[str, ...] = ()
+    """Words of the question that stand nowhere in the documents."""
+
+
+class Reading(Contract):
+    """A stretch of a document."""
+
+    ref: str
+    document: str
+    unit: str
+    """What `first` and `last` count: page, line, paragraph or row."""
+    first: int
+    last: int
+    total: int
+    """Number of the document's last page, line, paragraph or row."""
+    next: int | None
+    """Where to read on; None at the end."""
+    text: str
+
+
+class OpenLibrary:
+    """The documents of one session."""
+
+    def __init__(self, directory: Path, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self.tables_directory = directory / TABLES_DIRECTORY
+        """Holds `<table name>.csv` for every table of the catalog: UTF-8."""
+        self.database: Path | None = directory / TABLES_FILE if catalog.tables else None
+        """All tables of the catalog, for DuckDB."""
+        self._index = directory / INDEX_FILE
+
+    def table_file(self, table: str) -> Path:
+        """The CSV file of a table of the catalog."""
+        return self.tables_directory / f"{table}.csv"
+
+    async def search(self, query: str, limit: int = 6, document: str | None = None) -> list[Passage]:
+        """Find the passages that answer a question. Raises `UnknownDocumentError`."""
+        return list((await self.find(query, limit, document)).passages)
+
+    async def find(self, query: str, limit: int = 6, document: str | None = None) -> Found:
+        """Find passages, and say which words of the question stand nowhere. Raises `UnknownDocumentError`."""
+        if document is not None:
+            self._require(document)
+        return await asyncio.to_thread(self._find, query, limit, document)
+
+    async def read(self, document: str, first: int = 1, last: int | None = None) -> Reading:
+        """Read pages, lines, paragraphs or rows `first` to `last`, as many as fit; `next` says where to go on.
+
+        A sheet of a workbook is named `prices.xlsx#Sheet1`. Raises `UnknownDocumentError`.
+        """
+        name, place = self._name_and_place(document)
+        return await asyncio.to_thread(self._read, name, place, max(1, first), last)
+
+    def _find(self, query: str, limit: int, document: str | None) -> Found:
+        with open_index(self._index) as index:
+            found = search(index, query, limit, document)
+        return Found(passages=tuple(_passage(hit) for hit in found.hits), missing=found.missing)
+
+    def _read(self, name: str, place: str | None, first: int, last: int | None) -> Reading:
+        with open_index(self._index) as index:
+            answer = index.parts(name, place, first, last)
+            if answer is None or (place is not None and not answer[1] and not index.extent(name, place)):
+                raise UnknownDocumentError(f"{name} has no text to read")
+            unit, parts = answer
+            place = parts[0].place if parts else place or ""
+            total = index.extent(name, place)
+        pieces = [piece for part in parts for piece in _pieces(part, unit) if piece.last >= first]
+        if last is not None:
+            pieces = [piece for piece in pieces if piece.first <= last]
+        if not pieces:
+            return Reading(
+                ref=name, document=name, unit=unit, first=first, last=first, total=total, next=None, text=""
+            )
+        text, taken = _fitting(pieces)
+        end = taken[-1].last
+        cut_short = len(text) < len(taken[-1].text) and len(taken) == 1
+        return Reading(
+            ref=reference(name, unit, taken[0].first, end, place),
+            document=name,
+            unit=unit,
+            first=taken[0].first,
+            last=end,
+            total=total,
+            next=end + 1 if end < total or cut_short else None,
+            text=text,
+        )
+
+    def _require(self, document: str) -> None:
+        entry = next((entry for entry in self.catalog.documents if entry.name == document), None)
+        if entry is None:
+            raise UnknownDocumentError(f"there is no document {document!r}; there are: {self._names()}")
+        if entry.problem:
+            raise UnknownDocumentError(f"{document} could not be read. {entry.problem}")
+
+    def _name_and_place(self, document: str) -> tuple[str, str | None]:
+        names = {entry.name for entry in self.catalog.documents}
+        if document not in names and "#" in document:
+            name, _, place = document.rpartition("#")
+            if name in names:
+                self._require(name)
+                return name, place.partition("!")[0]
+        self._require(document)
+        return document, None
+
+    def _names(self) -> str:
+        names = [entry.name for entry in self.catalog.documents if not entry.problem]
+        return ", ".join(names[:30]) + (", …" if len(names) > 30 else "") or "none"
+
+
+class DocumentLibrary:
+    """All sets of documents that this worker has indexed, kept below one directory that workers may share."""
+
+    def __init__(self, artefacts: ArtefactStore, index_root: Path, allowed_roots: tuple[Path, ...] = ()) -> None:
+        self._sources = DocumentSources(artefacts, allowed_roots)
+        self._index_root = index_root
+        self._opened: OrderedDict[str, OpenLibrary] = OrderedDict()
+        self._builds: dict[str, _SharedBuild] = {}
+
+    async def open(self, documents: tuple[str, ...]) -> OpenLibrary:
+        """Open the documents behind these URIs, indexing them if nobody has yet.
+
+        Documents that cannot be read are in the catalog with their problem; nothing is raised for them.
+        """
+        listing = await asyncio.to_thread(self._sources.list, documents)
+        key = await asyncio.to_thread(_key, listing)
+        if (opened := self._opened.get(key)) is None:
+            build = self._builds.get(key)
+            if build is None:
+                build = self._builds[key] = _SharedBuild(asyncio.ensure_future(self._open(key, listing)))
+            try:
+                opened = await build.result()
+            finally:
+                if build.is_over() and self._builds.get(key) is build:
+                    del self._builds[key]
+            self._opened[key] = opened
+        self._opened.move_to_end(key)
+        while len(self._opened) > _OPEN_LIBRARIES:
+            self._opened.popitem(last=False)
+        return opened
+
+    async def _open(self, key: str, listing: Listing) -> OpenLibrary:
+        directory = self._index_root / key
+        catalog = await asyncio.to_thread(_read_catalog, directory)
+        if catalog is None:
+            catalog = await self._build(directory, listing)
+        return OpenLibrary(directory, catalog)
+
+    async def _build(self, directory: Path, listing: Listing) -> Catalog:
+        building = self._index_root / f".building-{directory.name[:8]}-{secrets.token_hex(8)}"
+        await asyncio.to_thread(_prepare, building)
+        try:
+            catalog = await LibraryBuild(building, self._sources, listing).run()
+            # Another worker may have finished first; its index is as good as this one.
+            return await asyncio.to_thread(_move_into_place, building, directory) or catalog
+        finally:
+            await asyncio.shield(asyncio.to_thread(shutil.rmtree, building, ignore_errors=True))
+
+
+class _SharedBuild:
+    """A build that everyone waits for who asks for the same documents; it ends when the last of them gives up."""
+
+    def __init__(self, task: "asyncio.Future[OpenLibrary]") -> None:
+        self._task = task
+        self._waiting = 0
+
+    async def result(self) -> OpenLibrary:
+        self._waiting += 1
+        try:
+            return await asyncio.shield(self._task)
+        except asyncio.CancelledError:
+            if self._waiting == 1 and not self._task.done():
+                self._task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await self._task
+            raise
+        finally:
+            self._waiting -= 1
+
+    def is_over(self) -> bool:
+        return self._task.done() or self._waiting == 0
+
+
+def _key(listing: Listing) -> str:
+    identity = {
+        "format": _FORMAT,
+        "duckdb": _duckdb_version(),
+        "files": [(file.name, file.identity) for file in listing.files],
+        "skipped": listing.skipped,
+    }
+    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
+
+
+def _duckdb_version() -> str:
+    # Its files can be read by later versions only.
+    return metadata.version("duckdb")
+
+
+def _prepare(building: Path) -> None:
+    building.mkdir(parents=True)
+    for stale in building.parent.glob(".building-*"):
+        with suppress(OSError):
+            if time.time() - stale.stat().st_mtime > _STALE_AFTER_SECONDS:
+                shutil.rmtree(stale, ignore_errors=True)
+
+
+def _read_catalog(directory: Path) -> Catalog | None:
+    try:
+        return Catalog.model_validate_json((directory / CATALOG_FILE).read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        # A disk that was full or a machine that lost power: build it again.
+        shutil.rmtree(directory, ignore_errors=True)
+        return None
+
+
+def _move_into_place(building: Path, directory: Path) -> Catalog | None:
+    try:
+        building.rename(directory)
+    except OSError:
+        if (catalog := _read_catalog(directory)) is None:
+            raise
+        return catalog
+    return None
+
+
+def _passage(hit: Hit) -> Passage:
+    row = hit.row
+    return Passage(
+        ref=reference(row.document, row.unit, row.first, row.last, row.place),
+        document=row.document,
+        heading=row.heading,
+        text=row.text,
+        kind=row.kind,
+        score=round(hit.score, 4),
+        coverage=hit.coverage,
+    )
+
+
+def _pieces(part: Part, unit: Unit) -> list[Part]:
+    """A part line by line if it can be told which line is which, else the part."""
+    lines = part.text.split("\n")
+    if unit == "page" or len(lines) != part.last - part.first + 1:
+        return [part]
+    return [Part(at, at, line, part.place) for at, line in enumerate(lines, part.first)]
+
+
+def _fitting(pieces: list[Part]) -> tuple[str, list[Part]]:
+    """As many pieces as may be handed out at once; the beginning of the first if it alone is too long."""
+    length = 0
+    count = 0
+    for piece in pieces:
+        length += len(piece.text) + 1
+        if length > _LONGEST_READING and count:
+            break
+        count += 1
+    taken = pieces[:count]
+    return "\n".join(piece.text for piece in taken)[:_LONGEST_READING], taken

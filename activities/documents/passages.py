@@ -1,0 +1,128 @@
+"""Cut documents into passages: the few sentences that are found, quoted and cited together."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from activities.documents.parsed import Block, BlockKind, Unit
+
+LONGEST_CHARACTERS: Final = 900
+_COMFORTABLE_CHARACTERS: Final = 600
+_SHORT_CHARACTERS: Final = 120
+_SHORTEST_CHARACTERS: Final = 25
+
+_SENTENCE_END: Final = re.compile(
+    r"""(?<!\b[A-Z]\.)(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)(?<!\bcf\.)(?<!\bMr\.)(?<!\bDr\.)(?<!\bMs\.)
+        (?<!\bNo\.)(?<!\bno\.)(?<!\bFig\.)(?<!\bSt\.)(?<!\bMrs\.)(?<!\bapprox\.)(?<!\betc\.)
+        (?<=[.!?…])(?:["'”’)\]*_]{0,2})\s+(?=["'“‘(\[*_`]{0,2}[^\W_a-z]|[-*+•]\s)
+      | (?<=[。！？])
+      | \n(?=\s*(?:[-*+•|]|\d{1,3}[.)])\s)
+      | \n\s*\n""",
+    re.VERBOSE,
+)
+
+
+class Span(NamedTuple):
+    """A passage before it is indexed."""
+
+    text: str
+    first: int
+    last: int
+    heading: str
+    kind: BlockKind
+    place: str
+
+
+def cut(blocks: Iterable[Block], unit: Unit) -> Iterator[Span]:
+    """Join short neighbours under one heading and split what is too long at the ends of sentences."""
+    waiting: Span | None = None
+    for block in blocks:
+        for piece in _split(block, counts_lines=unit == "line"):
+            if waiting is not None and _belongs(waiting, piece, unit):
+                waiting = _join(waiting, piece)
+                continue
+            if waiting is not None and _is_worth_finding(waiting):
+                yield waiting
+            waiting = piece
+    if waiting is not None and _is_worth_finding(waiting):
+        yield waiting
+
+
+def reference(document: str, unit: Unit, first: int, last: int, place: str = "") -> str:
+    """Name a place so that a person can go there: `handbook.md#L10-L14`, `q3.pdf#page=2`, `prices.xlsx#Sheet1!2-40`."""
+    match unit:
+        case "line":
+            return f"{document}#L{first}" if first == last else f"{document}#L{first}-L{last}"
+        case "row":
+            return f"{document}#{place}!{first}" if first == last else f"{document}#{place}!{first}-{last}"
+        case "page" | "paragraph":
+            return f"{document}#{unit}={first}" if first == last else f"{document}#{unit}={first}-{last}"
+
+
+def _split(block: Block, *, counts_lines: bool) -> Iterator[Span]:
+    if len(block.text) <= LONGEST_CHARACTERS:
+        yield Span(block.text.strip("\n").rstrip(), block.first, block.last, *block[3:])
+        return
+    breaks = [at for at, character in enumerate(block.text) if character == "\n"] if counts_lines else []
+    for start, end in _pack(block.text, list(_sentences(block.text, block.kind))):
+        text = block.text[start:end]
+        start += len(text) - len(text.lstrip())
+        end -= len(text) - len(text.rstrip())
+        if counts_lines:
+            first, last = block.first + bisect_right(breaks, start), block.first + bisect_right(breaks, end - 1)
+        else:
+            first, last = block.first, block.last
+        if start < end:
+            yield Span(block.text[start:end], first, last, *block[3:])
+
+
+def _sentences(text: str, kind: BlockKind) -> Iterator[tuple[int, int]]:
+    """Spans that follow each other without a gap; lines instead of sentences for tables and listings."""
+    start = 0
+    ends = (match.end() for match in (_SENTENCE_END if kind == "text" else re.compile(r"\n")).finditer(text))
+    for end in [*ends, len(text)]:
+        while end - start > LONGEST_CHARACTERS:
+            cut_at = text.rfind(" ", start + LONGEST_CHARACTERS // 2, start + LONGEST_CHARACTERS)
+            cut_at = cut_at + 1 if cut_at > 0 else start + LONGEST_CHARACTERS
+            yield start, cut_at
+            start = cut_at
+        if end > start:
+            yield start, end
+        start = end
+
+
+def _pack(text: str, sentences: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Join sentences into pieces of about the same length, none too long."""
+    target = min(LONGEST_CHARACTERS, len(text) / (len(text) // _COMFORTABLE_CHARACTERS + 1) * 1.15)
+    start = end = 0
+    for sentence_start, sentence_end in sentences:
+        if end > start and sentence_end - start > target:
+            yield start, end
+            start = sentence_start
+        end = sentence_end
+    if end > start:
+        yield start, end
+
+
+def _belongs(before: Span, after: Span, unit: Unit) -> bool:
+    if (before.heading, before.kind, before.place) != (after.heading, after.kind, after.place):
+        return False
+    if unit == "page" and before.last != after.first:
+        return False
+    length = len(before.text) + len(after.text) + 2
+    if length <= _COMFORTABLE_CHARACTERS:
+        return True
+    announces = before.text.endswith(":") or len(before.text) < _SHORT_CHARACTERS
+    return length <= LONGEST_CHARACTERS and announces
+
+
+def _join(before: Span, after: Span) -> Span:
+    between = "\n" if after.first == before.last + 1 else "\n\n"
+    return before._replace(text=before.text + between + after.text, last=after.last)
+
+
+def _is_worth_finding(span: Span) -> bool:
+    return sum(character.isalnum() for character in span.text) >= _SHORTEST_CHARACTERS * 0.6 and (
+        len(span.text) >= _SHORTEST_CHARACTERS
+    )

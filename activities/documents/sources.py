@@ -1,0 +1,200 @@
+"""Find the files behind a session's document URIs, and read nothing outside what the operator allows."""
+
+import json
+import os
+import shutil
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Final
+from urllib.parse import unquote
+
+from activities.documents.artefacts import ArtefactError, ArtefactStore
+
+MANIFEST_FORMAT: Final = "chargehand-manifest-1"
+MOST_FILES: Final = 2_000
+_MOST_SKIPPED: Final = 200
+_SKIPPED_DIRECTORIES: Final = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
+_ELSEWHERE: Final = "It lies outside the folders that the operator allows: upload it, or have its folder allowed."
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file of a session."""
+
+    name: str
+    """Relative path, unique in the session."""
+    bytes: int
+    identity: str
+    """Changes when the content may have changed."""
+    path: Path | None = None
+    """Where it lies, for a file below an allowed folder."""
+    digest: str = ""
+    """What it is, for an artefact."""
+    problem: str = ""
+    """Why it cannot be read."""
+
+
+@dataclass
+class Listing:
+    """All files of a session."""
+
+    files: list[Found] = field(default_factory=list[Found])
+    skipped: list[str] = field(default_factory=list[str])
+
+
+class DocumentSources:
+    """Resolves `artefact:` and `file:` URIs."""
+
+    def __init__(self, artefacts: ArtefactStore, allowed_roots: tuple[Path, ...]) -> None:
+        self._artefacts = artefacts
+        self._allowed_roots = allowed_roots
+
+    def list(self, documents: Iterable[str]) -> Listing:
+        """List the files behind these URIs. What cannot be found is listed with its problem."""
+        listing = Listing()
+        taken: set[str] = set()
+        for uri in documents:
+            for file, folder in self._files(uri, listing):
+                if len(listing.files) >= MOST_FILES:
+                    listing.skipped.append(f"{file.name}: a session reads {MOST_FILES:,} files at most")
+                    continue
+                name = _unique_name(file.name, folder, taken)
+                taken.add(name)
+                listing.files.append(replace(file, name=name))
+        if len(listing.skipped) > _MOST_SKIPPED:
+            more = len(listing.skipped) - _MOST_SKIPPED
+            listing.skipped[_MOST_SKIPPED:] = [f"{more:,} more files: left out as well"]
+        return listing
+
+    def fetch(self, file: Found, copy_to: Path) -> Path:
+        """Return a path that holds the file's content and that nobody else writes to.
+
+        Raises `ArtefactError` or `OSError`.
+        """
+        if file.path is None:
+            return self._artefacts.open(file.digest)
+        # Between the listing and now the file may have been swapped for a link or a pipe.
+        descriptor = os.open(file.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as source:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError("not a regular file")
+            with copy_to.open("xb") as target:
+                shutil.copyfileobj(source, target, 1 << 20)
+        return copy_to
+
+    def _files(self, uri: str, listing: Listing) -> Iterator[tuple[Found, str]]:
+        """Files behind one URI, each with the name of the folder it came in."""
+        scheme, _, rest = uri.partition(":")
+        if scheme == "artefact":
+            digest, _, name = rest.partition("/")
+            name = unquote(name)
+            if name.endswith("/"):
+                yield from self._manifest_files(digest, name, listing)
+            else:
+                yield self._artefact(name, digest), ""
+        elif scheme == "file":
+            yield from self._local_files(rest, listing)
+        else:
+            yield _lost(uri, "Documents are named by `artefact:` or `file:` URIs."), ""
+
+    def _artefact(self, name: str, digest: str) -> Found:
+        clean = _clean_name(name)
+        if clean is None:
+            return _lost(name, "Its name is not a relative path.")
+        try:
+            return Found(clean, self._artefacts.size(digest), digest, digest=digest)
+        except ArtefactError as error:
+            return _lost(clean, f"It was not found: {error}.")
+
+    def _manifest_files(self, digest: str, folder: str, listing: Listing) -> Iterator[tuple[Found, str]]:
+        try:
+            manifest = json.loads(self._artefacts.read(digest))
+            if manifest["format"] != MANIFEST_FORMAT:
+                raise ValueError("unknown format")
+            entries = [(str(entry["name"]), str(entry["sha256"])) for entry in manifest["files"]]
+            skipped = [f"{entry['name']}: {entry['reason']}" for entry in manifest.get("skipped", ())]
+        except ArtefactError as error:
+            yield _lost(folder, f"The folder was not found: {error}."), ""
+            return
+        except (ValueError, KeyError, TypeError):
+            yield _lost(folder, "What was uploaded for this folder is not a list of files: upload it again."), ""
+            return
+        listing.skipped.extend(skipped)
+        for name, file_digest in entries:
+            yield self._artefact(name, file_digest), folder.strip("/")
+
+    def _local_files(self, location: str, listing: Listing) -> Iterator[tuple[Found, str]]:
+        if location.startswith("//"):
+            location = location.removeprefix("//").removeprefix("localhost")
+        location = unquote(location)
+        try:
+            path = Path(location).resolve(strict=True)
+            allowed = Path(location).is_absolute() and self._is_allowed(path)
+        except (OSError, ValueError, RuntimeError):
+            # What does not exist and what is not allowed look alike, so that nobody can probe for files.
+            allowed = False
+            path = Path()
+        if not allowed:
+            yield _lost(PurePosixPath(location).name or "document", _ELSEWHERE), ""
+        elif path.is_dir():
+            for file in _walk(path, listing):
+                yield _local(file, file.relative_to(path).as_posix()), path.name
+        else:
+            yield _local(path, path.name), ""
+
+    def _is_allowed(self, path: Path) -> bool:
+        return any(path.is_relative_to(root.resolve()) for root in self._allowed_roots)
+
+
+def _walk(folder: Path, listing: Listing) -> Iterator[Path]:
+    """Regular files below a folder in a fixed order, hidden ones left out and no link followed."""
+    for directory, children, names in os.walk(folder):
+        children[:] = sorted(
+            child for child in children if not child.startswith(".") and child not in _SKIPPED_DIRECTORIES
+        )
+        for name in sorted(names):
+            path = Path(directory) / name
+            if name.startswith("."):
+                continue
+            if path.is_symlink() or not path.is_file():
+                listing.skipped.append(f"{path.relative_to(folder).as_posix()}: not a regular file")
+                continue
+            yield path
+
+
+def _local(path: Path, name: str) -> Found:
+    try:
+        status = path.lstat()
+    except OSError:
+        return _lost(name, "It cannot be read: it is gone, or the worker has no permission.")
+    if not stat.S_ISREG(status.st_mode):
+        return _lost(name, "It is not a regular file.")
+    identity = f"{path}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
+    return Found(name, status.st_size, identity, path=path)
+
+
+def _lost(name: str, problem: str) -> Found:
+    return Found(name.strip("/")[:200] or "document", 0, f"lost:{problem}", problem=problem)
+
+
+def _clean_name(name: str) -> str | None:
+    parts = PurePosixPath(name).parts
+    if not parts or name.startswith("/") or ".." in parts or any(not character.isprintable() for character in name):
+        return None
+    return "/".join(parts)
+
+
+def _unique_name(name: str, folder: str, taken: set[str]) -> str:
+    """The file's own name; with its folder, and then with a number, if another file has it already."""
+    if name not in taken:
+        return name
+    longer = f"{folder}/{name}" if folder else name
+    candidate = longer
+    number = 2
+    while candidate in taken:
+        path = PurePosixPath(longer)
+        candidate = str(path.with_name(f"{path.stem} ({number}){path.suffix}"))
+        number += 1
+    return candidate

@@ -1,0 +1,53 @@
+"""The words of a question: which of them carry meaning, and how they are spelled in the index."""
+
+import re
+import unicodedata
+from typing import Final
+
+_WORD: Final = re.compile(r"[^\W_]+")
+_CJK: Final = re.compile(r"([\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff])")
+_MEASURE: Final = re.compile(r"\bhow (?:long|often|far|big|large|high|old|fast|soon|late|early)\b", re.I)
+_FUNCTION_WORDS: Final = frozenset(
+    """
+    a about above after again against all also am an and any are aren as at be because been before being below between
+    both but by can cannot could couldn d did didn do does doesn doing don down during each either else ever every few
+    for from further get gets give given go goes got had hadn has hasn have haven having he her here hers him his how
+    however i if in into is isn it its itself just know let ll m made make makes many may me mean means might more most
+    much must my need needs neither no nor not of off on once one only or other our ours out over own per please re s
+    same shall she should shouldn so some such t tell than that the their theirs them then there these they this those
+    through to too under until up upon us use used using ve very want wants was wasn we well were weren what when where
+    whether which while who whom whose why will with within without won would wouldn you your yours
+    """.split()
+)
+_REQUEST_WORDS: Final = frozenset(
+    """
+    answer compare describe detail details discuss document documents explain extract file files find folder identify
+    information list outline overview provide question read report say says show summarise summarize summary write
+    """.split()
+)
+
+
+def spaced(text: str) -> str:
+    """Set characters of scripts that are written without spaces apart, so that each is a word."""
+    return _CJK.sub(r" \1 ", text) if _CJK.search(text) else text
+
+
+def words(text: str) -> list[str]:
+    """All words in order, in lower case and without accents, as the index has them."""
+    folded = unicodedata.normalize("NFKD", spaced(text).casefold())
+    return _WORD.findall("".join(character for character in folded if not unicodedata.combining(character)))
+
+
+def content_words(question: str) -> list[str]:
+    """The words that say what is asked for, in order, each once; all of them if none would be left."""
+    found = list(dict.fromkeys(words(_MEASURE.sub("", question))))
+    telling = [word for word in found if word not in _FUNCTION_WORDS and (len(word) > 1 or not word.isalpha() or not word.isascii())]
+    return [word for word in telling if word not in _REQUEST_WORDS] or telling or found
+
+
+def neighbours(question: str) -> list[tuple[str, str]]:
+    """Pairs of content words that stand side by side in the question."""
+    found = words(question)
+    telling = set(content_words(question))
+    pairs = [(left, right) for left, right in zip(found, found[1:], strict=False) if {left, right} <= telling]
+    return list(dict.fromkeys(pairs))

@@ -1,0 +1,103 @@
+"""Read XLSX, XLS and ODS workbooks: every sheet that has a table becomes a CSV file. Runs in a child process."""
+
+import csv
+import datetime
+from pathlib import Path
+from typing import Final
+
+from activities.documents.parsed import Block, Parsed, Part, Sheet, failed_parse
+
+MOST_INDEXED_ROWS: Final = 5_000
+_MOST_READABLE_ROWS: Final = 20_000
+_PART_ROWS: Final = 100
+_HEADER_WITHIN_ROWS: Final = 20
+
+Cell = int | float | str | bool | datetime.time | datetime.date | datetime.datetime | datetime.timedelta
+
+
+def parse_workbook(path: Path, csv_directory: Path, prefix: str) -> Parsed:
+    """Read every sheet; `prefix` begins the names of the CSV files that are written."""
+    import python_calamine  # noqa: PLC0415 - the other parsers start without it
+
+    try:
+        workbook = python_calamine.CalamineWorkbook.from_path(path)
+    except python_calamine.PasswordError:
+        return failed_parse("It is protected by a password: save a copy without one.")
+    except (python_calamine.CalamineError, ValueError, OSError):
+        return failed_parse("It is not a workbook that can be read: the file is broken or of another format.")
+    parsed = Parsed(unit="row", units=0)
+    for index, name in enumerate(workbook.sheet_names):
+        try:
+            sheet = workbook.get_sheet_by_name(name)
+        except python_calamine.CalamineError:
+            continue  # a chart or macro sheet
+        if sheet.start is None:
+            continue
+        rows = [[_text(cell) for cell in row] for row in sheet.to_python(skip_empty_area=True)]
+        _add_sheet(parsed, name, rows, sheet.start[0] + 1, csv_directory / f"{prefix}-{index}.csv")
+    if not parsed.units:
+        return failed_parse("All its sheets are empty.")
+    return parsed
+
+
+def _text(cell: Cell) -> str:
+    """A cell as it should stand in a CSV file."""
+    match cell:
+        case bool():
+            return "true" if cell else "false"
+        case float():
+            return str(int(cell)) if cell.is_integer() and abs(cell) < 1e15 else repr(cell)
+        case datetime.datetime():
+            return cell.date().isoformat() if cell.time() == datetime.time() else cell.isoformat(" ")
+        case datetime.date() | datetime.time():
+            return cell.isoformat()
+        case _:
+            return str(cell).strip()
+
+
+def _add_sheet(parsed: Parsed, name: str, rows: list[list[str]], first_row: int, csv_path: Path) -> None:
+    numbered = [(first_row + at, row) for at, row in enumerate(rows) if any(row)]
+    if not numbered:
+        return
+    parsed.headings.append(name)
+    parsed.units += len(numbered)
+    header_at = _header_at([row for _, row in numbered])
+    header = numbered[header_at][1] if header_at is not None else []
+    data = numbered[header_at + 1 :] if header_at is not None else numbered
+    used = [column for column in range(len(numbered[0][1])) if any(row[column] for _, row in data)]
+    if data and (len(used) > 1 or len(data) > 1):
+        with csv_path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow([header[column] if header else "" for column in used])
+            writer.writerows([row[column] for column in used] for _, row in data)
+        parsed.sheets.append(Sheet(name, str(csv_path)))
+    titles = ", ".join(header[column] for column in used if header and header[column])[:300]
+    heading = f"{name} > {titles}" if titles else name
+    lines = [(number, " | ".join(cell for cell in row if cell)) for number, row in numbered[:_MOST_READABLE_ROWS]]
+    parsed.blocks.extend(
+        Block(line, number, number, heading, "table", name) for number, line in lines[:MOST_INDEXED_ROWS]
+    )
+    for start in range(0, len(lines), _PART_ROWS):
+        chunk = lines[start : start + _PART_ROWS]
+        text = "\n".join(f"{number}: {line}" for number, line in chunk)
+        parsed.parts.append(Part(chunk[0][0], chunk[-1][0], text, name))
+
+
+def _header_at(rows: list[list[str]]) -> int | None:
+    """Index of the first row with two words or more and nothing that looks like data."""
+    for index, row in enumerate(rows[:_HEADER_WITHIN_ROWS]):
+        cells = [cell for cell in row if cell]
+        if len(cells) >= 2 and not any(_is_number(cell) for cell in cells):
+            return index
+    if len(rows) > 1 and sum(map(bool, rows[0])) == 1 and len([cell for cell in rows[0] if cell]) == len(rows[0]):
+        return 0 if not _is_number(rows[0][0]) else None  # a single column with a title
+    return None
+
+
+def _is_number(cell: str) -> bool:
+    """Whether this is a number; years count as titles of columns."""
+    try:
+        value = float(cell)
+    except ValueError:
+        return len(cell) == 10 and cell[4] == cell[7] == "-" and cell[:4].isdigit()
+    return not (value.is_integer() and 1900 <= value <= 2100)
