@@ -1,6 +1,5 @@
 """What workflows and activities exchange. Pure values; imported by both sides."""
 
-from decimal import Decimal
 from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
@@ -8,8 +7,6 @@ from pydantic import Field, JsonValue
 from chargehand.contracts import (
     Contract,
     Dollars,
-    Finding,
-    Limits,
     Outcome,
     SessionRequest,
     Source,
@@ -66,8 +63,6 @@ class SessionFacts(Contract):
 
     crew: CrewCard
     models: dict[Tier, ModelCard]
-    limits: Limits
-    """The request's limits under the operator's ceilings."""
 
 
 class OpenSessionRequest(Contract):
@@ -95,7 +90,7 @@ class ToolResult(Contract):
     tool: str
     ok: bool = True
     output: dict[str, JsonValue] = {}
-    """The tool's answer without the texts of `sources`; with `ok` false, `error` says what went wrong and what to do."""
+    """The tool's answer without the texts of `sources`; `error` in it says what went wrong if `ok` is false."""
     sources: tuple[Source, ...] = ()
     """What was read, with its words in `quote`."""
 
@@ -266,6 +261,8 @@ class TurnResult(Contract):
     model: str
     provider: str
     usage: Usage = Usage()
+    usage_known: bool = True
+    """Whether the provider said what it used; if not, the call is charged at its reserve."""
 
 
 # --- a tool call -------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Final
 
@@ -118,21 +118,19 @@ class Chargehand:
     async def start(self, request: SessionRequest, *, session_id: str | None = None) -> Session:
         """Start a session; with the id of one that exists, give that one back instead of starting a second."""
         session_id = session_id or f"session-{uuid.uuid4().hex[:12]}"
-        with _translated(session_id):
-            try:
-                await self.client.start_workflow(
-                    Supervisor.run,
-                    request,
-                    id=session_id,
-                    task_queue=self.task_queue,
-                    id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-                    id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-                    static_summary=one_line(request.goal, 100),
-                    static_details=request.goal,
-                    priority=Priority(priority_key=request.priority, fairness_key=request.tenant),
-                )
-            except WorkflowAlreadyStartedError:
-                pass  # it has ended meanwhile: its report is still the answer
+        # A session of this id that has ended meanwhile is no error: its report is still the answer.
+        with _translated(session_id), suppress(WorkflowAlreadyStartedError):
+            await self.client.start_workflow(
+                Supervisor.run,
+                request,
+                id=session_id,
+                task_queue=self.task_queue,
+                id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+                static_summary=one_line(request.goal, 100),
+                static_details=request.goal,
+                priority=Priority(priority_key=request.priority, fairness_key=request.tenant),
+            )
         return self.session(session_id)
 
     def session(self, session_id: str) -> Session:

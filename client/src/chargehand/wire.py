@@ -52,6 +52,6 @@ class ErrorType(StrEnum):
     PROVIDER_UNAVAILABLE = "ProviderUnavailable"
     PROVIDER_REFUSED = "ProviderRefused"
     RATE_LIMITED = "RateLimited"
-    STALE_ATTEMPT = "StaleAttempt"
+    ATTEMPT_LOST = "AttemptLost"
     TOOL_UNAVAILABLE = "ToolUnavailable"
     PAYLOAD_TOO_LARGE = "PayloadTooLarge"

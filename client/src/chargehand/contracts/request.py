@@ -83,9 +83,8 @@ class Delegation(Contract):
     """Hops from the root: 1 for its direct children."""
     ancestors: tuple[str, ...]
     """Fingerprints of the (agent, instruction) pairs above, the root's first."""
-    turns: int
-    usd: Dollars
     deadline_at: datetime
+    """When the session above stops, whatever this one's own deadline is."""
 
 
 class SessionRequest(TypedByPeople):

@@ -1,0 +1,115 @@
+"""Crews as data: one TOML file each, checked as a whole when a worker starts."""
+
+import tomllib
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import Field, StringConstraints, ValidationError
+
+from chargehand.contracts import Tier, TypedByPeople
+from chargehand.contracts.request import Name
+from chargehand.converter import describe_problems
+
+_LARGEST_FILE_BYTES: Final = 256 * 1024
+_RESERVED: Final = "supervisor"
+
+Prose = Annotated[str, StringConstraints(strip_whitespace=True, min_length=10, max_length=8_000)]
+
+
+class Agent(TypedByPeople):
+    """A specialist: one prompt, its own tools, a model tier."""
+
+    name: Name
+    does: Annotated[str, StringConstraints(strip_whitespace=True, min_length=10, max_length=500)]
+    """What it is good for, for whoever plans."""
+    prompt: Prose
+    """How it works and what a good answer is."""
+    tools: tuple[Name, ...] = ()
+    """Tools that only this agent of the crew has."""
+    tier: Tier = Tier.MEDIUM
+    fallback: Name | None = None
+    """Agent that is tried when this one has failed."""
+
+
+class Crew(TypedByPeople):
+    """A supervisor's guidance and its agents."""
+
+    name: Name
+    does: Annotated[str, StringConstraints(strip_whitespace=True, min_length=10, max_length=500)]
+    guidance: Prose
+    """How to plan with these agents."""
+    tier: Tier = Tier.MEDIUM
+    """Model tier of the supervisor's own turns."""
+    agents: Annotated[tuple[Agent, ...], Field(min_length=1, max_length=20)]
+
+    def agent(self, name: str) -> Agent | None:
+        """Find an agent by its name."""
+        return next((agent for agent in self.agents if agent.name == name), None)
+
+
+class CrewError(ValueError):
+    """A crew file cannot be used; the message names the file, the field and the remedy."""
+
+    def __init__(self, file: Path, problems: Iterable[str]) -> None:
+        super().__init__(f"{file}: {'; '.join(problems)}")
+
+
+def load_crews(folders: Iterable[Path], tools: Collection[str]) -> dict[str, Crew]:
+    """Read every `*.toml` of the folders, later folders replacing crews of the same name.
+
+    Raises:
+        CrewError: a folder or a file is missing or wrong.
+    """
+    crews: dict[str, Crew] = {}
+    for folder in folders:
+        if not folder.is_dir():
+            raise CrewError(folder, ["there is no such folder; point the setting at a folder of crew files"])
+        crews |= {crew.name: crew for crew in (_load(file, tools) for file in sorted(folder.glob("*.toml")))}
+    return crews
+
+
+def _load(file: Path, tools: Collection[str]) -> Crew:
+    if file.stat().st_size > _LARGEST_FILE_BYTES:
+        raise CrewError(file, [f"is larger than {_LARGEST_FILE_BYTES // 1024} KiB; a crew is a page of text"])
+    try:
+        crew = Crew.model_validate(_tables(file))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CrewError(file, [f"is not TOML: {error}"]) from error
+    except RecursionError as error:
+        raise CrewError(file, ["is nested too deeply"]) from error
+    except ValidationError as error:
+        raise CrewError(file, describe_problems(error, Crew)) from error
+    problems = _problems(crew, tools)
+    if problems:
+        raise CrewError(file, problems)
+    return crew
+
+
+def _tables(file: Path) -> Mapping[str, object]:
+    tables: dict[str, object] = tomllib.loads(file.read_text(encoding="utf-8"))
+    return tables
+
+
+def _problems(crew: Crew, tools: Collection[str]) -> list[str]:
+    names = Counter(agent.name for agent in crew.agents)
+    owners = Counter(tool for agent in crew.agents for tool in agent.tools)
+    problems = [f"agents: the name '{name}' occurs {count} times" for name, count in names.items() if count > 1]
+    problems += [
+        f"agents: the tool '{tool}' belongs to {count} agents; give it to one"
+        for tool, count in owners.items()
+        if count > 1
+    ]
+    for agent in crew.agents:
+        where = f"agents.{agent.name}"
+        if agent.name == _RESERVED:
+            problems.append(f"{where}: the name '{_RESERVED}' stands for nested sessions; choose another")
+        problems += [
+            f"{where}.tools: there is no tool '{tool}'; there are {', '.join(sorted(tools))}"
+            for tool in agent.tools
+            if tool not in tools
+        ]
+        if agent.fallback is not None and (agent.fallback not in names or agent.fallback == agent.name):
+            problems.append(f"{where}.fallback: '{agent.fallback}' is not another agent of this crew")
+    return problems

@@ -1,0 +1,75 @@
+"""The journal of a paid call: what is known of it outlives the worker that made it.
+
+A reply is recorded by a synchronous heartbeat the moment it arrives, so that the next attempt finds it and does not
+pay again. Heartbeats in between keep the attempt alive and repeat what is recorded, for the last one wins.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from temporalio import activity
+from temporalio.client import AsyncActivityHandle
+
+from activities.contracts import TurnResult
+from chargehand.contracts import Contract
+
+_BEAT_SECONDS: Final = 1.0
+
+
+class Entry(Contract):
+    """What is known of a paid call."""
+
+    provider_failures: int = 0
+    """Attempts that the provider answered with an error; lost workers do not count."""
+    result: TurnResult | None = None
+
+
+class Journal:
+    """The journal of the activity that is running."""
+
+    def __init__(self, handle: AsyncActivityHandle, entry: Entry) -> None:
+        self._handle = handle
+        self.entry = entry
+
+    async def record(self, entry: Entry) -> None:
+        """Write an entry; on return it is stored on the server."""
+        self.entry = entry
+        await self._handle.heartbeat(entry)
+
+
+@asynccontextmanager
+async def journal() -> AsyncGenerator[Journal]:
+    """Open the running activity's journal and keep the activity alive meanwhile."""
+    info = activity.info()
+    entry = Entry.model_validate(info.heartbeat_details[0]) if info.heartbeat_details else Entry()
+    handle = activity.client().get_async_activity_handle(task_token=info.task_token)
+    opened = Journal(handle, entry)
+    beating = asyncio.create_task(_beat(opened))
+    try:
+        yield opened
+    finally:
+        beating.cancel()
+
+
+async def _beat(opened: Journal) -> None:
+    while True:
+        activity.heartbeat(opened.entry)
+        await asyncio.sleep(_BEAT_SECONDS)
+
+
+@asynccontextmanager
+async def kept_alive() -> AsyncGenerator[None]:
+    """Send heartbeats while an activity works that has nothing to record."""
+
+    async def beat() -> None:
+        while True:
+            activity.heartbeat()
+            await asyncio.sleep(_BEAT_SECONDS)
+
+    beating = asyncio.create_task(beat())
+    try:
+        yield
+    finally:
+        beating.cancel()

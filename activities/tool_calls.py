@@ -1,0 +1,54 @@
+"""The activity that uses a tool for an agent."""
+
+from collections.abc import Mapping
+
+from temporalio import activity
+
+from activities.contracts import ToolRequest, ToolResult
+from activities.crews import Crew
+from activities.journal import kept_alive
+from activities.ticket import require_session
+from activities.tools import Tool, ToolAnswer, ToolContext, failed
+from chargehand.wire import ActivityType
+
+
+class ToolActivities:
+    """Uses tools."""
+
+    def __init__(self, crews: Mapping[str, Crew], tools: Mapping[str, Tool]) -> None:
+        self._crews = crews
+        self._tools = tools
+
+    @activity.defn(name=ActivityType.USE_TOOL)
+    async def use_tool(self, request: ToolRequest) -> ToolResult:
+        """Use one tool once; what the agent did wrong is an answer, not an error."""
+        require_session()
+        answer = self._refusal(request)
+        if answer is None:
+            info = activity.info()
+            context = ToolContext(
+                session=request.session,
+                agent=request.agent,
+                idempotency_key=f"{info.workflow_id}:{info.workflow_run_id}:{request.step}",
+                documents=request.documents,
+            )
+            async with kept_alive():
+                answer = await self._tools[request.call.tool].use(request.call.arguments, context)
+        return ToolResult(
+            call_id=request.call.id,
+            tool=request.call.tool,
+            ok=answer.ok,
+            output=answer.output,
+            sources=answer.sources,
+        )
+
+    def _refusal(self, request: ToolRequest) -> ToolAnswer | None:
+        crew = self._crews.get(request.crew)
+        agent = crew.agent(request.agent) if crew else None
+        if agent is None:
+            return failed(f"This worker has no agent '{request.agent}' in a crew '{request.crew}'.")
+        if request.call.tool not in agent.tools:
+            return failed(f"You have no tool '{request.call.tool}'. Yours are: {', '.join(agent.tools) or 'none'}.")
+        if request.call.malformed:
+            return failed(f"The arguments could not be read: {request.call.malformed}")
+        return None

@@ -1,0 +1,172 @@
+"""The activity that takes a model turn: one LLM call, paid once."""
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from pydantic import BaseModel, ValidationError
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from activities.contracts import AgentAnswer, PlanDraft, ReportDraft, TurnRequest, TurnResult
+from activities.crews import Crew
+from activities.documents.library import DocumentLibrary
+from activities.journal import Entry, Journal, journal
+from activities.models.protocol import ModelCall, ModelReply
+from activities.models.registry import Models
+from activities.prompts import ANSWER_TYPES, SCHEMA_BYTES, messages, system_text
+from activities.ticket import require_session
+from activities.tools import Tool
+from chargehand.contracts import Usage
+from chargehand.converter import describe_problems, invalid_input
+from chargehand.wire import ActivityType, ErrorType
+
+PROVIDER_ATTEMPTS: Final = 3
+"""How often a provider may answer with an error before a turn is given up."""
+CALL_TIMEOUT_SECONDS: Final = 180.0
+_KEPT_TEXT_CHARACTERS: Final = 2_000
+
+
+class TurnActivities:
+    """Calls models."""
+
+    def __init__(
+        self, crews: Mapping[str, Crew], models: Models, tools: Mapping[str, Tool], library: DocumentLibrary
+    ) -> None:
+        self._crews = crews
+        self._models = models
+        self._tools = tools
+        self._library = library
+
+    @activity.defn(name=ActivityType.TAKE_TURN)
+    async def take_turn(self, request: TurnRequest) -> TurnResult:
+        """Make one LLM call and interpret the reply."""
+        require_session()
+        async with journal() as record:
+            if record.entry.result is not None:
+                return record.entry.result
+            _refuse_if_an_attempt_was_lost(record.entry)
+            call = await self._prepare(request)
+            _refuse_above_reserve(call, request)
+            reply = await self._complete(call, record)
+            result = interpret(reply, call.answer_type)
+            await record.record(record.entry.model_copy(update={"result": result}))
+            return result
+
+    async def _prepare(self, request: TurnRequest) -> ModelCall:
+        crew = self._crews.get(request.crew)
+        if crew is None:
+            raise invalid_input("TurnRequest", [f"crew: this worker has no crew '{request.crew}'"])
+        library = await self._library.open(request.documents)
+        agent = crew.agent(request.agent)
+        offered = () if agent is None or getattr(request.task, "must_answer", False) else agent.tools
+        info = activity.info()
+        return ModelCall(
+            model=self._models.card(request.tier).name,
+            task=request.task,
+            agent=request.agent,
+            crew_agents=tuple((agent.name, agent.does, agent.tools) for agent in crew.agents),
+            catalog=library.catalog,
+            system=system_text(request.task.kind, crew, request.agent),
+            messages=messages(request.task, library.catalog),
+            tools=tuple(self._tools[tool].spec for tool in offered),
+            answer_type=ANSWER_TYPES[request.task.kind],
+            max_output_tokens=request.max_output_tokens,
+            timeout_seconds=CALL_TIMEOUT_SECONDS,
+            idempotency_key=f"{info.workflow_id}:{info.workflow_run_id}:{request.step}",
+        )
+
+    async def _complete(self, call: ModelCall, record: Journal) -> ModelReply:
+        try:
+            return await self._models.adapter.complete(call)
+        except ApplicationError as error:
+            failures = record.entry.provider_failures + 1
+            if error.non_retryable:
+                raise
+            if failures >= PROVIDER_ATTEMPTS:
+                raise ApplicationError(
+                    f"The model provider failed {failures} times: {error.message}",
+                    type=ErrorType.PROVIDER_UNAVAILABLE,
+                    non_retryable=True,
+                ) from error
+            await record.record(Entry(provider_failures=failures))
+            raise
+
+
+def _refuse_if_an_attempt_was_lost(entry: Entry) -> None:
+    """Hand the decision to pay again back to the workflow, whose purse must first book the attempt that was lost."""
+    lost = activity.info().attempt - 1 - entry.provider_failures
+    if lost > 0:
+        raise ApplicationError(
+            "A worker was lost while it made this call; whether the provider charged for it is not known.",
+            type=ErrorType.ATTEMPT_LOST,
+            non_retryable=True,
+        )
+
+
+def _refuse_above_reserve(call: ModelCall, request: TurnRequest) -> None:
+    """Refuse a call whose prompt could be longer than what was reserved for it, before it is paid."""
+    longest = prompt_bytes(call)
+    if longest > request.max_input_tokens:
+        raise ApplicationError(
+            f"The prompt may have {longest} tokens; {request.max_input_tokens} were reserved.",
+            longest,
+            type=ErrorType.RESERVE_TOO_SMALL,
+            non_retryable=True,
+        )
+
+
+def prompt_bytes(call: ModelCall) -> int:
+    """Count the bytes of a prompt: no tokeniser in use makes more tokens than that.
+
+    A provider's own form of an earlier reply is counted beside what it stands for, so that the bound holds for either.
+    """
+    texts = [call.system, *(message.text for message in call.messages)]
+    texts += [result.text for message in call.messages for result in message.results]
+    texts += [part.model_dump_json() for message in call.messages for part in message.calls]
+    texts += [json.dumps(message.provider_items) for message in call.messages]
+    texts += [tool.model_dump_json() for tool in call.tools]
+    return sum(len(text.encode()) for text in texts) + SCHEMA_BYTES
+
+
+def interpret(reply: ModelReply, answer_type: type[BaseModel]) -> TurnResult:
+    """Read a reply as what was asked for; one that does not fit is `malformed`, with the reason."""
+    common = TurnResult(
+        stop=reply.stop,
+        tool_calls=reply.tool_calls,
+        provider_items=reply.provider_items,
+        text="" if reply.stop in {"answer", "tools"} else reply.text[:_KEPT_TEXT_CHARACTERS],
+        model=reply.model,
+        provider=reply.provider,
+        usage=(reply.usage or Usage()).model_copy(update={"turns": 1}),
+        usage_known=reply.usage is not None,
+    )
+    if reply.stop != "answer":
+        return common
+    try:
+        answer = answer_type.model_validate_json(_without_fence(reply.text))
+    except ValidationError as error:
+        return common.model_copy(
+            update={
+                "stop": "malformed",
+                "text": reply.text[:_KEPT_TEXT_CHARACTERS],
+                "problem": "; ".join(describe_problems(error, answer_type))[:_KEPT_TEXT_CHARACTERS],
+            }
+        )
+    match answer:
+        case PlanDraft():
+            return common.model_copy(update={"plan": answer})
+        case AgentAnswer():
+            return common.model_copy(update={"work": answer})
+        case ReportDraft():
+            return common.model_copy(update={"report": answer})
+        case _:
+            raise TypeError(f"no task asks for a {answer_type.__name__}")
+
+
+def _without_fence(text: str) -> str:
+    """Take JSON out of a Markdown code fence, into which some models put it."""
+    stripped = text.strip()
+    if stripped.startswith("```") and stripped.endswith("```"):
+        return stripped.removeprefix("```json").removeprefix("```").removesuffix("```")
+    return stripped

@@ -1,0 +1,342 @@
+"""The worker: settings become adapters, adapters become activities, and the worker polls until it is told to stop.
+
+The only place that reads the environment. `--explain` prints what the settings choose, and why, as JSON.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+from temporalio.client import Client
+from temporalio.envconfig import ClientConfig
+from temporalio.worker import Worker
+
+from activities.contracts import ModelCard, PriceStep
+from activities.crews import CrewError, load_crews
+from activities.documents.artefacts import ArtefactStore
+from activities.documents.library import DocumentLibrary
+from activities.models.protocol import Model
+from activities.models.registry import Models
+from activities.search.protocol import SearchBackend
+from activities.sessions import SessionActivities
+from activities.tool_calls import ToolActivities
+from activities.tools import Tool
+from activities.turns import TurnActivities
+from chargehand.contracts import Limits, Tier
+from chargehand.converter import data_converter, describe_problems
+from chargehand.wire import TASK_QUEUE
+from workflows.registered import WORKFLOWS, RefuseBadInput, workflow_runner
+
+_HERE: Final = Path(__file__).resolve().parent
+_logger = logging.getLogger("chargehand.worker")
+
+Provider = Literal["anthropic", "openai", "openai_compatible", "extractive"]
+
+
+class Settings(BaseSettings):
+    """Everything that an operator can set, from the environment: `CHARGEHAND_…` and the vendors' own names for keys."""
+
+    model_config = SettingsConfigDict(env_prefix="CHARGEHAND_", populate_by_name=True, extra="ignore")
+
+    state_dir: Path = _HERE / ".chargehand"
+    """Where documents, indexes and artefacts are kept on this host."""
+    artefacts: Path | None = None
+    """Where uploaded documents are, if not below the state directory: a folder that clients and workers share."""
+    task_queue: str = TASK_QUEUE
+    crews: Path | None = None
+    """A folder of crew files; they add to, and replace by name, the crews that come with Chargehand."""
+    document_roots: tuple[Path, ...] = ()
+    """Folders of this host that requests may name as `file:` documents, as a JSON list."""
+    page_hosts: frozenset[str] = frozenset()
+    """Internal hosts, `name:port`, that agents may read pages from, as a JSON list."""
+    provider: Provider | None = None
+    """Which models to use; by default as the keys in the environment say."""
+    models: dict[Tier, str] = {}
+    """Model names by tier, as a JSON object; tiers that are not named keep the provider's default."""
+    prices: dict[str, tuple[Decimal, Decimal]] = {}
+    """Dollars per million input and output tokens by model name, as a JSON object; 0 for local models."""
+    ceilings: Limits = Limits(
+        max_turns=200, budget_usd=Decimal(50), max_parallel=20, max_rounds=20, deadline=timedelta(hours=6)
+    )
+    """The most that a request may ask for, as a JSON object."""
+    max_activities: int = Field(default=100, ge=1, le=1_000)
+    """Model turns and tool calls at the same time in this worker."""
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    anthropic_api_key: SecretStr | None = Field(default=None, validation_alias="ANTHROPIC_API_KEY")
+    anthropic_base_url: str | None = Field(default=None, validation_alias="ANTHROPIC_BASE_URL")
+    openai_api_key: SecretStr | None = Field(default=None, validation_alias="OPENAI_API_KEY")
+    openai_base_url: str | None = Field(default=None, validation_alias="OPENAI_BASE_URL")
+    tavily_api_key: SecretStr | None = Field(default=None, validation_alias="TAVILY_API_KEY")
+    tavily_base_url: str | None = Field(default=None, validation_alias="TAVILY_BASE_URL")
+    e2b_api_key: SecretStr | None = Field(default=None, validation_alias="E2B_API_KEY")
+
+
+_DEFAULT_MODELS: Final[Mapping[str, Mapping[Tier, str]]] = {
+    "anthropic": {
+        Tier.SMALL: "claude-haiku-5-5",
+        Tier.MEDIUM: "claude-sonnet-5-5",
+        Tier.LARGE: "claude-opus-5-5",
+    },
+    "openai": {Tier.SMALL: "gpt-6-luna", Tier.MEDIUM: "gpt-6.1-sol", Tier.LARGE: "gpt-6-astra"},
+    "openai_compatible": {},
+    "extractive": dict.fromkeys(Tier, "extractive"),
+}
+
+
+class SettingsError(Exception):
+    """The settings cannot work together; the message names the setting and the remedy."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What stands behind a neighbour, and why."""
+
+    neighbour: str
+    adapter: str
+    why: str
+
+
+def choose(settings: Settings) -> tuple[Choice, ...]:
+    """Decide what stands behind each neighbour: keys in the environment choose the production side by themselves."""
+    return (
+        _choose_model(settings),
+        Choice("search", "tavily", "TAVILY_API_KEY is set")
+        if settings.tavily_api_key
+        else Choice("search", "local", "no TAVILY_API_KEY: the user's documents are searched instead of the web"),
+        Choice("code", "e2b", "E2B_API_KEY is set")
+        if settings.e2b_api_key
+        else Choice("code", "monty", "no E2B_API_KEY: a subset of Python runs in an embedded sandbox"),
+        Choice("pages", "httpx2", "always"),
+        Choice("documents", "embedded parsers", "always"),
+        Choice("data", "duckdb", "always"),
+    )
+
+
+def _choose_model(settings: Settings) -> Choice:
+    if settings.provider:
+        return Choice("model", settings.provider, "CHARGEHAND_PROVIDER says so")
+    if settings.anthropic_api_key:
+        return Choice("model", "anthropic", "ANTHROPIC_API_KEY is set")
+    if settings.openai_base_url:
+        return Choice("model", "openai_compatible", "OPENAI_BASE_URL is set")
+    if settings.openai_api_key:
+        return Choice("model", "openai", "OPENAI_API_KEY is set")
+    return Choice("model", "extractive", "no ANTHROPIC_API_KEY and no OPENAI_API_KEY: no language model is used")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a worker registers."""
+
+    activities: Sequence[Callable[..., object]]
+    models: Models
+
+
+async def compose(settings: Settings, closing: AsyncExitStack) -> Parts:
+    """Build the adapters that the settings choose, and the activities on top of them."""
+    chosen = {choice.neighbour: choice.adapter for choice in choose(settings)}
+    store = ArtefactStore(settings.artefacts or settings.state_dir / "artefacts")
+    library = DocumentLibrary(store, settings.state_dir / "indexes", settings.document_roots)
+    tools = _tools(settings, chosen, library, closing)
+    crews = load_crews([_HERE / "crews", *([settings.crews] if settings.crews else [])], tools)
+    models = _models(settings, chosen["model"], closing)
+    turns = TurnActivities(crews, models, tools, library)
+    return Parts(
+        activities=[
+            SessionActivities(crews, models, tools, settings.ceilings).open_session,
+            turns.take_turn,
+            ToolActivities(crews, tools).use_tool,
+        ],
+        models=models,
+    )
+
+
+def _tools(
+    settings: Settings, chosen: Mapping[str, str], library: DocumentLibrary, closing: AsyncExitStack
+) -> dict[str, Tool]:
+    from activities.data.query import QueryData
+    from activities.documents.tools import ReadDocument, SearchDocuments
+    from activities.pages.tool import ReadPage
+    from activities.search.tool import Search
+
+    tools: list[Tool] = [
+        Search(_search_backend(settings, chosen["search"], library, closing)),
+        ReadPage(settings.page_hosts),
+        SearchDocuments(library),
+        ReadDocument(library),
+        QueryData(library),
+        _run_code(settings, chosen["code"], closing),
+    ]
+    return {tool.spec.name: tool for tool in tools}
+
+
+def _search_backend(
+    settings: Settings, chosen: str, library: DocumentLibrary, closing: AsyncExitStack
+) -> SearchBackend:
+    if chosen == "local" or settings.tavily_api_key is None:
+        from activities.search.local import LocalSearch
+
+        return LocalSearch(library)
+    from activities.search.tavily import TavilySearch
+
+    backend = TavilySearch(
+        settings.tavily_api_key.get_secret_value(), base_url=settings.tavily_base_url or "https://api.tavily.com"
+    )
+    closing.push_async_callback(backend.close)
+    return backend
+
+
+def _run_code(settings: Settings, chosen: str, closing: AsyncExitStack) -> Tool:
+    from activities.code.tool import RunCode
+
+    if chosen == "monty" or settings.e2b_api_key is None:
+        from activities.code.monty import MontyRunner
+
+        runner = MontyRunner()
+        closing.push_async_callback(runner.close)
+        return RunCode(runner)
+    from activities.code.e2b import E2BRunner
+
+    return RunCode(E2BRunner(settings.e2b_api_key.get_secret_value()))
+
+
+def _models(settings: Settings, provider: str, closing: AsyncExitStack) -> Models:
+    from activities.models.prices import price_card
+
+    names = {**_DEFAULT_MODELS[provider], **settings.models}
+    missing = [tier.value for tier in Tier if tier not in names]
+    if missing:
+        raise SettingsError(
+            f"CHARGEHAND_MODELS: name a model for the tiers {', '.join(missing)}, "
+            'for example CHARGEHAND_MODELS=\'{"small":"m","medium":"m","large":"m"}\'.'
+        )
+    if provider == "extractive":
+        free = (PriceStep(input_usd_per_million=Decimal(0), output_usd_per_million=Decimal(0)),)
+        cards = {tier: ModelCard(provider=provider, name=name, prices=free) for tier, name in names.items()}
+    else:
+        cards = {tier: price_card(provider, name, settings.prices) for tier, name in names.items()}
+    return Models(adapter=_adapter(settings, provider, closing), cards=cards)
+
+
+def _adapter(settings: Settings, provider: str, closing: AsyncExitStack) -> Model:
+    match provider:
+        case "anthropic":
+            from activities.models.anthropic_messages import AnthropicModel
+
+            key = _required_key(settings.anthropic_api_key, "ANTHROPIC_API_KEY")
+            adapter = AnthropicModel(api_key=key, base_url=settings.anthropic_base_url, prices=settings.prices)
+        case "openai":
+            from activities.models.openai_responses import OpenAIResponsesModel
+
+            key = _required_key(settings.openai_api_key, "OPENAI_API_KEY")
+            adapter = OpenAIResponsesModel(api_key=key, base_url=settings.openai_base_url, prices=settings.prices)
+        case "openai_compatible":
+            from activities.models.openai_chat import OpenAIChatModel
+
+            key = settings.openai_api_key.get_secret_value() if settings.openai_api_key else "none"
+            adapter = OpenAIChatModel(api_key=key, base_url=settings.openai_base_url, prices=settings.prices)
+        case _:
+            from activities.models.extractive.model import ExtractiveModel
+
+            return ExtractiveModel()
+    closing.push_async_callback(adapter.aclose)
+    return adapter
+
+
+def _required_key(key: SecretStr | None, name: str) -> str:
+    if key is None:
+        raise SettingsError(f"{name} is not set, but CHARGEHAND_PROVIDER asks for it.")
+    return key.get_secret_value()
+
+
+def build_worker(client: Client, settings: Settings, activities: Sequence[Callable[..., object]]) -> Worker:
+    """Build the worker of a connected client."""
+    return Worker(
+        client,
+        task_queue=settings.task_queue,
+        workflows=WORKFLOWS,
+        activities=activities,
+        workflow_runner=workflow_runner(),
+        interceptors=[RefuseBadInput()],
+        max_concurrent_activities=settings.max_activities,
+        max_concurrent_activity_task_polls=20,
+        graceful_shutdown_timeout=timedelta(seconds=30),
+        # A killed worker's workflows go on elsewhere after this long, instead of after ten seconds.
+        sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
+        max_heartbeat_throttle_interval=timedelta(seconds=1),
+        default_heartbeat_throttle_interval=timedelta(seconds=1),
+    )
+
+
+async def run(settings: Settings) -> None:
+    """Poll until SIGTERM or SIGINT; calls that are under way get half a minute to finish."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with AsyncExitStack() as closing:
+        parts = await compose(settings, closing)
+        client = await _connected(stop)
+        if client is None:
+            return
+        async with build_worker(client, settings, parts.activities):
+            _logger.info("worker polls", extra={"task_queue": settings.task_queue})
+            await stop.wait()
+
+
+async def _connected(stop: asyncio.Event) -> Client | None:
+    """Connect, however long the server takes to come up; None if the worker is told to stop meanwhile."""
+    options = ClientConfig.load_client_connect_config()
+    delay = 0.05
+    while not stop.is_set():
+        try:
+            return await Client.connect(**options, data_converter=data_converter())
+        except RuntimeError as error:
+            _logger.warning("no Temporal server yet", extra={"problem": str(error)})
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), delay)
+        delay = min(delay * 2, 5.0)
+    return None
+
+
+def explain(settings: Settings) -> str:
+    """Say what the settings choose, and why, as JSON."""
+    return json.dumps({"active": [vars(choice) for choice in choose(settings)], "task_queue": settings.task_queue})
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the worker, or explain what it would use."""
+    try:
+        settings = Settings()
+        if "--explain" in arguments:
+            sys.stdout.write(explain(settings) + "\n")
+            return 0
+        logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        asyncio.run(run(settings))
+    except ValidationError as error:
+        sys.stderr.write(f"The worker's settings cannot be used: {'; '.join(describe_problems(error))}\n")
+        return 2
+    except (SettingsError, CrewError) as error:
+        sys.stderr.write(f"The worker cannot start: {error}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # The SDK's own threads can abort a process that ends the ordinary way (temporalio/sdk-python#300).
+    os._exit(code)

@@ -1,0 +1,58 @@
+"""Worst cases of model turns, reckoned before they are taken."""
+
+from decimal import ROUND_UP, Decimal
+from typing import Final
+
+from activities.contracts import ModelCard, SessionFacts, Task
+from chargehand.contracts import round_up_dollars
+from workflows.purse import Amount
+
+PLAN_OUTPUT_TOKENS: Final = 4_000
+WORK_OUTPUT_TOKENS: Final = 4_000
+REPORT_OUTPUT_TOKENS: Final = 6_000
+SYNTHESIS_INPUT_BYTES: Final = 60_000
+"""The most that the writer of a report is shown of the outcomes."""
+CATALOG_BYTES: Final = 12_000
+"""The most that a prompt says about the session's documents."""
+_MARGIN_BYTES: Final = 2_000
+"""Headings and separators around the parts of a prompt."""
+_USUAL_TASK_BYTES: Final = 4_000
+"""What a first task says beyond its fixed parts, when the smallest workable limits are named."""
+
+
+def input_bound(task: Task, prompt_bytes: int) -> int:
+    """Bound the input tokens of a turn by the bytes of its prompt.
+
+    Every tokeniser in use encodes at least one byte of text per token, so no prompt has more tokens than bytes. The
+    worker checks the rendered prompt against this bound before it calls, and refuses if it is longer.
+    """
+    return prompt_bytes + len(task.model_dump_json().encode()) + CATALOG_BYTES + _MARGIN_BYTES
+
+
+def worst_case(model: ModelCard, input_tokens: int, output_tokens: int) -> Amount:
+    """Price a turn at the most that it can cost."""
+    step = max(
+        (step for step in model.prices if step.above_input_tokens <= input_tokens),
+        key=lambda step: step.above_input_tokens,
+    )
+    million = Decimal(1_000_000)
+    usd = (input_tokens * step.input_usd_per_million + output_tokens * step.output_usd_per_million) / million
+    return Amount(1, round_up_dollars(usd))
+
+
+def least_workable(facts: SessionFacts) -> Amount:
+    """Reckon the smallest limits that pay for a plan, one turn of an agent, and the report."""
+    own = facts.models[facts.crew.tier]
+    fixed = facts.crew.prompt_bytes + CATALOG_BYTES + _MARGIN_BYTES
+    plan = worst_case(own, fixed + _USUAL_TASK_BYTES, PLAN_OUTPUT_TOKENS)
+    report = worst_case(own, facts.crew.prompt_bytes + SYNTHESIS_INPUT_BYTES, REPORT_OUTPUT_TOKENS)
+    turn = min(
+        worst_case(
+            facts.models[agent.tier],
+            agent.prompt_bytes + CATALOG_BYTES + _MARGIN_BYTES + _USUAL_TASK_BYTES,
+            WORK_OUTPUT_TOKENS,
+        ).usd
+        for agent in facts.crew.agents
+    )
+    cents = (plan.usd + report.usd + turn).quantize(Decimal("0.01"), rounding=ROUND_UP)
+    return Amount(3, cents)

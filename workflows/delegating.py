@@ -1,0 +1,77 @@
+"""Handing a subtask to a child workflow, and taking whatever comes back as an outcome."""
+
+from temporalio import workflow
+from temporalio.common import WorkflowIDReusePolicy
+from temporalio.exceptions import (
+    ApplicationError,
+    ChildWorkflowError,
+    TerminatedError,
+    WorkflowAlreadyStartedError,
+    is_cancelled_exception,
+)
+
+from chargehand.contracts import Failure, Outcome, Report, SessionRequest
+from chargehand.wire import WorkflowType
+from workflows import options
+from workflows.contracts import SubtaskRequest, SubtaskResult
+from workflows.grounding import nested_outcome
+
+
+async def run_subtask(request: SubtaskRequest, workflow_id: str) -> Outcome:
+    """Run a subtask as a child workflow; every end of it is an outcome."""
+    try:
+        result = await workflow.execute_child_workflow(
+            WorkflowType.SUBTASK,
+            request,
+            id=workflow_id,
+            result_type=SubtaskResult,
+            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
+            retry_policy=options.CHILD_RETRIES,
+            static_summary=f"{request.subtask.id} {request.agent.name}: {_short(request.subtask.instruction)}",
+            static_details=request.subtask.instruction,
+        )
+    except (WorkflowAlreadyStartedError, ChildWorkflowError) as error:
+        return _failure(error)
+    return result.outcome
+
+
+async def run_session_below(request: SessionRequest, workflow_id: str, subtask_id: str) -> Outcome:
+    """Run a subtask as a session of its own; its report becomes the outcome."""
+    try:
+        report = await workflow.execute_child_workflow(
+            WorkflowType.SUPERVISOR,
+            request,
+            id=workflow_id,
+            result_type=Report,
+            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
+            retry_policy=options.CHILD_RETRIES,
+            static_summary=f"{subtask_id} supervisor: {_short(request.goal)}",
+            static_details=request.goal,
+        )
+    except (WorkflowAlreadyStartedError, ChildWorkflowError) as error:
+        return _failure(error)
+    return nested_outcome(report)
+
+
+def _failure(error: WorkflowAlreadyStartedError | ChildWorkflowError) -> Failure:
+    if isinstance(error, WorkflowAlreadyStartedError):
+        return Failure(
+            reason="duplicate",
+            message="The same agent was already asked for the same thing in this session; it is not done twice.",
+        )
+    if is_cancelled_exception(error):
+        return Failure(reason="cancelled", message="It was cancelled before it had anything to hand back.")
+    match error.cause:
+        case TerminatedError():
+            return Failure(reason="terminated", message="Its workflow was terminated by hand.")
+        case ApplicationError() as cause:
+            return Failure(reason="internal", message=cause.message)
+        case cause:
+            return Failure(reason="internal", message=str(cause))
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 120 else f"{line[:119]}…"

@@ -1,0 +1,125 @@
+"""From what an agent says to what it may say: claims keep only sources that a tool really returned."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from pydantic import TypeAdapter
+
+from activities.contracts import AgentAnswer, FindingDraft, InputOutcome, Round
+from chargehand.contracts import Finding, Outcome, Partial, Report, Source, SpendLine
+
+CONTENT_CHARACTERS: Final = 8_000
+"""The longest answer of a subtask, about 2,000 tokens."""
+QUOTE_CHARACTERS: Final = 600
+FINDINGS: Final = 40
+_OUTCOME: Final = TypeAdapter[Outcome](Outcome)
+
+
+def sources_read(rounds: Iterable[Round], inputs: Iterable[InputOutcome]) -> dict[str, Source]:
+    """Collect everything that a claim of this subtask may rest on, by `ref`."""
+    inherited = {source.ref: source for given in inputs for source in given.outcome.sources}
+    read = {source.ref: source for past in rounds for result in past.results for source in result.sources}
+    return inherited | read
+
+
+def ground(answer: AgentAnswer, read: Mapping[str, Source], spend: tuple[SpendLine, ...]) -> Outcome:
+    """Turn an agent's own account into an outcome.
+
+    A source that no tool returned is dropped, and a quotation is kept only if its words stand in the source.
+    """
+    quotes: dict[str, str] = {}
+    findings = tuple(_finding(draft, read, quotes) for draft in answer.findings[:FINDINGS])
+    cited = dict.fromkeys(ref for finding in findings for ref in finding.sources)
+    facts: dict[str, object] = {
+        "content": answer.content[:CONTENT_CHARACTERS],
+        "findings": findings,
+        "sources": tuple(_as_cited(read[ref], quotes.get(ref, "")) for ref in cited),
+        "confidence": _percentage(answer.confidence),
+        "gaps": tuple(answer.gaps),
+        "spend": spend,
+    }
+    match answer.status:
+        case "success":
+            ending: dict[str, object] = {"kind": "success"}
+        case "partial":
+            ending = {"kind": "partial", "reason": answer.message}
+        case "no_answer":
+            ending = {"kind": "failure", "reason": "no_answer", "message": answer.message}
+        case escalated:
+            ending = {"kind": "escalation", "reason": escalated, "message": answer.message}
+    return _OUTCOME.validate_python(facts | ending)
+
+
+def _finding(draft: FindingDraft, read: Mapping[str, Source], quotes: dict[str, str]) -> Finding:
+    refs = tuple(dict.fromkeys(ref for ref in draft.source_refs if ref in read))
+    if refs and _stands_in(draft.quote, read[refs[0]].quote):
+        quotes.setdefault(refs[0], draft.quote)
+    return Finding(claim=draft.claim, sources=refs, confidence=_percentage(draft.confidence))
+
+
+def _stands_in(quote: str, text: str) -> bool:
+    """Whether the words of a quotation stand in a text, whatever the white space between them."""
+    return bool(quote.strip()) and " ".join(quote.split()) in " ".join(text.split())
+
+
+def _as_cited(source: Source, quote: str) -> Source:
+    return source.model_copy(update={"quote": (quote or source.quote)[:QUOTE_CHARACTERS]})
+
+
+def _percentage(value: int) -> int:
+    return min(max(value, 0), 100)
+
+
+def read_so_far(read: Mapping[str, Source], reason: str, spend: tuple[SpendLine, ...]) -> Outcome:
+    """Make an outcome of what was read by a subtask that could not go on to answer."""
+    if not read:
+        raise ValueError("nothing was read: that is a failure, not a partial outcome")
+    return Partial(
+        content="What was read before the subtask had to stop is listed under its findings.",
+        findings=tuple(
+            Finding(claim=source.quote[:QUOTE_CHARACTERS], sources=(source.ref,), confidence=30)
+            for source in list(read.values())[:FINDINGS]
+        ),
+        sources=tuple(_as_cited(source, "") for source in list(read.values())[:FINDINGS]),
+        confidence=20,
+        gaps=("The subtask stopped before it could weigh what it had read.",),
+        spend=spend,
+        reason=reason,
+    )
+
+
+def nested_outcome(report: Report) -> Outcome:
+    """Make an outcome of the report of a session below: its numbered citations become refs again."""
+    content = re.sub(
+        r"\[S(\d+)\]",
+        lambda match: f"[{report.sources[int(match[1]) - 1].ref}]" if 0 < int(match[1]) <= len(report.sources) else "",
+        report.answer,
+    )
+    if report.stop_reason == "nothing_succeeded":
+        ending: dict[str, object] = {
+            "kind": "failure",
+            "reason": "no_answer",
+            "message": "No subtask of the session below found anything.",
+        }
+    elif report.stop_reason == "completed" and not report.gaps:
+        ending = {"kind": "success"}
+    else:
+        ending = {"kind": "partial", "reason": report.stop_reason}
+    return _OUTCOME.validate_python(
+        {
+            "content": content[:CONTENT_CHARACTERS],
+            "findings": (
+                Finding(
+                    claim=content[:QUOTE_CHARACTERS],
+                    sources=tuple(source.ref for source in report.sources),
+                    confidence=report.confidence,
+                ),
+            ),
+            "sources": report.sources,
+            "confidence": report.confidence,
+            "gaps": report.gaps,
+            "spend": report.spend,
+        }
+        | ending
+    )

@@ -1,0 +1,39 @@
+"""The loop guard: when two pieces of work are the same piece of work.
+
+A child's workflow id is built from the session, the agent and the fingerprint of what it is asked, so that Temporal
+itself refuses the same work twice anywhere in the tree, across crashes and deploys.
+"""
+
+import hashlib
+import re
+import unicodedata
+from typing import Final
+
+# fmt: off
+_TRIVIAL: Final = frozenset((
+    "a", "an", "and", "are", "as", "at", "be", "by", "do", "does", "for", "from", "in", "is", "it", "its",
+    "of", "on", "or", "our", "please", "that", "the", "their", "then", "these", "this", "to", "us", "was",
+    "were", "will", "with", "you", "your",
+))
+# fmt: on
+
+
+def normalise(instruction: str) -> str:
+    """Reduce an instruction to what tells it from others.
+
+    Case, white space, punctuation, compatibility forms and trivial words (articles, pronouns, prepositions, `please`)
+    do not count; the order of the other words does.
+    """
+    folded = unicodedata.normalize("NFKC", instruction).casefold()
+    words = re.findall(r"\w+", folded)
+    return " ".join(word for word in words if word not in _TRIVIAL) or " ".join(words)
+
+
+def fingerprint(agent: str, instruction: str) -> str:
+    """Name a piece of work by 16 hex digits: equal for the same agent and the same normalised instruction."""
+    return hashlib.sha256(f"{agent}\n{normalise(instruction)}".encode()).hexdigest()[:16]
+
+
+def child_workflow_id(session: str, agent: str, instruction: str) -> str:
+    """Build the id of the child workflow that does a piece of work: `<session>/<agent>/<fingerprint>`."""
+    return f"{session}/{agent}/{fingerprint(agent, instruction)}"

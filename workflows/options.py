@@ -1,0 +1,39 @@
+"""How every activity is called: its time limits and retries, each decided in this one place."""
+
+from datetime import timedelta
+from typing import Final
+
+from temporalio.common import RetryPolicy
+
+from chargehand.wire import ErrorType
+
+HEARTBEAT_TIMEOUT: Final = timedelta(seconds=5)
+"""After this long without a sign of life a worker is taken for lost; heartbeats come every second."""
+
+OPEN_SESSION_TIMEOUT: Final = timedelta(seconds=10)
+OPEN_SESSION_RETRIES: Final = RetryPolicy(maximum_attempts=5)
+
+TURN_TIMEOUT: Final = timedelta(minutes=5)
+TURN_PATIENCE: Final = timedelta(hours=1)
+"""A turn's time with all its attempts; the session's deadline usually ends it sooner."""
+# No limit on attempts here: the activity counts the provider's errors itself, and lost workers are not among them.
+TURN_RETRIES: Final = RetryPolicy(
+    initial_interval=timedelta(seconds=1),
+    backoff_coefficient=2.0,
+    maximum_interval=timedelta(seconds=60),
+    maximum_attempts=0,
+    non_retryable_error_types=["PayloadsTooLarge", ErrorType.PAYLOAD_TOO_LARGE],
+)
+
+TOOL_TIMEOUT: Final = timedelta(minutes=2)
+TOOL_PATIENCE: Final = timedelta(minutes=10)
+TOOL_RETRIES: Final = RetryPolicy(
+    initial_interval=timedelta(seconds=1),
+    backoff_coefficient=2.0,
+    maximum_interval=timedelta(seconds=30),
+    maximum_attempts=4,
+    non_retryable_error_types=["PayloadsTooLarge", ErrorType.PAYLOAD_TOO_LARGE],
+)
+
+# A child is never run again as a whole: its own activities are what is retried.
+CHILD_RETRIES: Final = RetryPolicy(maximum_attempts=1)

@@ -1,0 +1,87 @@
+"""The first step of a session: a plan that passes its check."""
+
+from typing import Final
+
+from temporalio.exceptions import ApplicationError
+
+from activities.contracts import PlanDraft, PlanTask, RejectedPlan
+from chargehand.contracts import Plan
+from chargehand.wire import ErrorType
+from workflows.bounds import PLAN_OUTPUT_TOKENS
+from workflows.plan_check import InvalidPlan, check_plan
+from workflows.session import Session
+from workflows.spending import CannotPay
+
+_ATTEMPTS: Final = 3
+"""The first plan, and two more after its errors were named."""
+MOST_SUBTASKS: Final = 100
+
+
+async def make_plan(session: Session) -> Plan:
+    """Have a model write a plan, and write it again while it cannot be carried out.
+
+    Raises:
+        ApplicationError: `InvalidPlan` with every reason, or why no model answered.
+    """
+    rejected: list[RejectedPlan] = []
+    for _ in range(_ATTEMPTS):
+        draft = await _drafted(session, rejected)
+        if isinstance(draft, RejectedPlan):
+            rejected.append(draft)
+            continue
+        try:
+            return checked(session, draft)
+        except InvalidPlan as error:
+            rejected.append(RejectedPlan(plan=draft.model_dump_json(), errors=error.errors))
+    raise invalid_plan(rejected[-1].errors)
+
+
+def checked(session: Session, draft: PlanDraft | Plan) -> Plan:
+    """Check a plan against this session's crew and limits.
+
+    Raises:
+        InvalidPlan: with every reason against it.
+    """
+    return check_plan(
+        draft,
+        session.facts.crew,
+        max_subtasks=_most_subtasks(session),
+        may_nest=session.may_nest,
+        ancestors=session.ancestors,
+    )
+
+
+def invalid_plan(errors: tuple[str, ...]) -> ApplicationError:
+    """Build the error for a plan that cannot be carried out."""
+    return ApplicationError(
+        f"The plan cannot be carried out: {'; '.join(errors)}", type=ErrorType.INVALID_PLAN, non_retryable=True
+    )
+
+
+async def _drafted(session: Session, rejected: list[RejectedPlan]) -> PlanDraft | RejectedPlan:
+    task = PlanTask(
+        goal=session.request.goal,
+        max_subtasks=_most_subtasks(session),
+        may_nest=session.may_nest,
+        rejected=tuple(rejected),
+    )
+    try:
+        result = await session.turn(task, PLAN_OUTPUT_TOKENS)
+    except CannotPay as error:
+        raise ApplicationError(
+            "The limits were used up before there was a plan; raise max_turns or budget_usd.",
+            type=ErrorType.LIMIT_TOO_SMALL,
+            non_retryable=True,
+        ) from error
+    if result.stop == "refused":
+        raise ApplicationError(
+            "The model declined to plan this request.", type=ErrorType.PROVIDER_REFUSED, non_retryable=True
+        )
+    if result.plan is None:
+        return RejectedPlan(plan=result.text, errors=(result.problem or f"the reply was {result.stop}",))
+    return result.plan
+
+
+def _most_subtasks(session: Session) -> int:
+    """A subtask needs at least one turn."""
+    return max(1, min(MOST_SUBTASKS, session.purse.unspent.turns))

@@ -1,0 +1,155 @@
+"""Taking model turns out of a purse: reserved before, settled after, whatever happens in between."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
+
+from activities.contracts import ModelCard, Task, TurnRequest, TurnResult
+from activities.turns import TurnActivities
+from chargehand.contracts import FailureReason, SpendLine, Tier, Usage
+from chargehand.wire import ErrorType
+from workflows import options
+from workflows.bounds import input_bound, worst_case
+from workflows.purse import Amount, Purse, Reservation
+
+_REASONS: Final[dict[str, FailureReason]] = {
+    ErrorType.PROVIDER_UNAVAILABLE: "provider_unavailable",
+    ErrorType.RATE_LIMITED: "provider_unavailable",
+    ErrorType.PROVIDER_REFUSED: "provider_refused",
+}
+
+
+class CannotPay(Exception):  # noqa: N818  # it is raised as a statement of fact
+    """The purse does not cover the worst case of the next turn."""
+
+    def __init__(self, reason: FailureReason) -> None:
+        super().__init__(reason)
+        self.reason: FailureReason = reason
+
+
+class TurnLost(Exception):  # noqa: N818  # as above
+    """A turn came to nothing for good."""
+
+    def __init__(self, reason: FailureReason, message: str, error_type: str) -> None:
+        super().__init__(message)
+        self.reason: FailureReason = reason
+        self.message = message
+        self.error_type = error_type
+
+
+class Spender:
+    """One agent's, or the supervisor's, way to the models: every turn goes through its purse."""
+
+    def __init__(self, purse: Purse, *, session: str, crew: str, documents: Sequence[str]) -> None:
+        self._purse = purse
+        self._session = session
+        self._crew = crew
+        self._documents = tuple(documents)
+        self._turns = 0
+        self.spend: list[SpendLine] = []
+
+    def cost_of(self, model: ModelCard, task: Task, prompt_bytes: int, output_tokens: int) -> Amount:
+        """Reckon the worst case of a turn."""
+        return worst_case(model, input_bound(task, prompt_bytes), output_tokens)
+
+    async def take(
+        self,
+        task: Task,
+        *,
+        agent: str,
+        tier: Tier,
+        model: ModelCard,
+        prompt_bytes: int,
+        output_tokens: int,
+    ) -> TurnResult:
+        """Take one turn.
+
+        Raises:
+            CannotPay: the purse does not cover it; nothing was called.
+            TurnLost: it was called and came to nothing.
+        """
+        self._turns += 1
+        bound = input_bound(task, prompt_bytes)
+        request = TurnRequest(
+            session=self._session,
+            step=f"turn-{self._turns}",
+            crew=self._crew,
+            agent=agent,
+            tier=tier,
+            documents=self._documents,
+            task=task,
+            max_input_tokens=bound,
+            max_output_tokens=output_tokens,
+        )
+        losses = 0
+        while True:
+            reservation = self._reserve(worst_case(model, request.max_input_tokens, output_tokens))
+            try:
+                result = await self._call(request, losses)
+            except ActivityError as error:
+                retry = self._after_error(error, reservation, request, model)
+                losses += 1
+                request = retry
+                continue
+            self._book(reservation, request, result)
+            return result
+
+    def _reserve(self, worst: Amount) -> Reservation:
+        reservation = self._purse.reserve(worst)
+        if reservation is None:
+            raise CannotPay("out_of_turns" if self._purse.unspent.turns < worst.turns else "out_of_budget")
+        return reservation
+
+    async def _call(self, request: TurnRequest, repetition: int) -> TurnResult:
+        return await workflow.execute_activity_method(
+            TurnActivities.take_turn,
+            request,
+            activity_id=request.step if not repetition else f"{request.step}.again-{repetition}",
+            start_to_close_timeout=options.TURN_TIMEOUT,
+            schedule_to_close_timeout=options.TURN_PATIENCE,
+            heartbeat_timeout=options.HEARTBEAT_TIMEOUT,
+            retry_policy=options.TURN_RETRIES,
+            summary=f"{request.agent}: {request.task.kind}",
+        )
+
+    def _after_error(
+        self, error: ActivityError, reservation: Reservation, request: TurnRequest, model: ModelCard
+    ) -> TurnRequest:
+        """Settle a turn that failed; the request to try next, if there is one."""
+        cause = error.cause
+        kind = cause.type if isinstance(cause, ApplicationError) else None
+        if kind == ErrorType.RESERVE_TOO_SMALL and isinstance(cause, ApplicationError):
+            self._purse.settle(reservation, Amount())
+            return request.model_copy(update={"max_input_tokens": int(cause.details[0])})
+        if kind == ErrorType.ATTEMPT_LOST:
+            self._charge_in_full(reservation, request, model, turns=0)
+            return request
+        if kind is None:  # timed out or cancelled while a call was under way: nobody knows whether it was charged
+            self._charge_in_full(reservation, request, model, turns=1)
+            if is_cancelled_exception(error):
+                raise error
+            raise TurnLost("provider_unavailable", "The model call did not end in time.", "Timeout") from error
+        self._settle(reservation, request, Usage(turns=1), model.name)
+        raise TurnLost(_REASONS.get(kind, "internal"), _message(cause), kind) from error
+
+    def _charge_in_full(self, reservation: Reservation, request: TurnRequest, model: ModelCard, turns: int) -> None:
+        worst = reservation.amount.usd
+        usage = Usage(turns=turns, cost_usd=worst, possibly_billed_twice_usd=worst)
+        self._settle(reservation, request, usage, model.name)
+
+    def _book(self, reservation: Reservation, request: TurnRequest, result: TurnResult) -> None:
+        usage = result.usage
+        if not result.usage_known:
+            usage = usage.model_copy(update={"cost_usd": reservation.amount.usd})
+        usage = usage.model_copy(update={"cost_usd": min(usage.cost_usd, reservation.amount.usd)})
+        self._settle(reservation, request, usage, result.model)
+
+    def _settle(self, reservation: Reservation, request: TurnRequest, usage: Usage, model: str) -> None:
+        self._purse.settle(reservation, Amount(usage.turns, usage.cost_usd))
+        self.spend.append(SpendLine(agent=request.agent, model=model, purpose=request.task.kind, usage=usage))
+
+
+def _message(cause: BaseException | None) -> str:
+    return cause.message if isinstance(cause, ApplicationError) else str(cause)

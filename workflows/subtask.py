@@ -1,0 +1,193 @@
+"""The workflow of one subtask: one agent, turn by turn, with its own tools."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
+
+with workflow.unsafe.imports_passed_through():
+    from activities.contracts import Round, ToolCall, ToolRequest, ToolResult, TurnResult, WorkTask
+    from activities.tool_calls import ToolActivities
+    from chargehand.contracts import Failure, FailureReason, Outcome, SpendLine, Usage
+    from chargehand.wire import ErrorType, WorkflowType
+    from workflows import options
+    from workflows.bounds import WORK_OUTPUT_TOKENS
+    from workflows.contracts import SubtaskRequest, SubtaskResult
+    from workflows.grounding import ground, read_so_far, sources_read
+    from workflows.purse import Amount, Purse
+    from workflows.spending import CannotPay, Spender, TurnLost
+
+MOST_CALLS: Final = 8
+"""Tool calls of one round; the model is told to ask for the others again."""
+_MOST_CORRECTIONS: Final = 1
+_NEXT_ROUND_BYTES: Final = 10_000
+"""By how much a conversation is taken to grow in a round, when it is asked whether another one can be paid."""
+
+
+@workflow.defn(name=WorkflowType.SUBTASK)
+class SubtaskWorkflow:
+    """Carries out one subtask and always ends in an outcome."""
+
+    def __init__(self) -> None:
+        self._rounds: list[Round] = []
+        self._tool_calls = 0
+
+    @workflow.run
+    async def run(self, request: SubtaskRequest) -> SubtaskResult:
+        """Think, use tools, answer; hand back what there is when asked to stop."""
+        _require_parent()
+        purse = Purse(Amount(request.turns, request.usd))
+        spender = Spender(purse, session=request.session, crew=request.crew, documents=request.documents)
+        try:
+            outcome = await self._work(request, purse, spender)
+        except (asyncio.CancelledError, ActivityError) as error:
+            if not is_cancelled_exception(error):
+                raise
+            outcome = self._what_there_is("cancelled", "It was asked to stop.")
+        return SubtaskResult(outcome=outcome.model_copy(update={"spend": self._spend(request, spender)}))
+
+    async def _work(self, request: SubtaskRequest, purse: Purse, spender: Spender) -> Outcome:
+        corrections = 0
+        for number in range(1, request.max_rounds + 1):
+            task = self._task(request, purse, spender, last=number == request.max_rounds)
+            try:
+                result = await spender.take(
+                    task,
+                    agent=request.agent.name,
+                    tier=request.agent.tier,
+                    model=request.model,
+                    prompt_bytes=request.agent.prompt_bytes,
+                    output_tokens=WORK_OUTPUT_TOKENS,
+                )
+            except CannotPay as error:
+                return self._what_there_is(error.reason, "Its share of the limits was used up.")
+            except TurnLost as error:
+                return self._what_there_is(error.reason, error.message)
+            if result.stop == "answer" and result.work is not None:
+                read = sources_read(self._rounds, request.inputs)
+                return ground(result.work, read, ())
+            if result.stop == "tools" and not task.must_answer:
+                await self._use_tools(request, result, number)
+                continue
+            if result.stop == "refused" or corrections == _MOST_CORRECTIONS:
+                return self._what_there_is(_reason(result), _complaint(result))
+            corrections += 1
+            self._rounds.append(Round(correction=_complaint(result)))
+        return self._what_there_is("out_of_rounds", "It did not come to an answer in its rounds.")
+
+    def _task(self, request: SubtaskRequest, purse: Purse, spender: Spender, *, last: bool) -> WorkTask:
+        task = WorkTask(
+            goal=request.goal,
+            instruction=request.subtask.instruction,
+            inputs=request.inputs,
+            rounds=tuple(self._rounds),
+        )
+        bytes_later = request.agent.prompt_bytes + _NEXT_ROUND_BYTES
+        now = spender.cost_of(request.model, task, request.agent.prompt_bytes, WORK_OUTPUT_TOKENS)
+        then = spender.cost_of(request.model, task, bytes_later, WORK_OUTPUT_TOKENS)
+        must_answer = last or not purse.unspent.covers(now + then)
+        return task.model_copy(update={"must_answer": must_answer})
+
+    async def _use_tools(self, request: SubtaskRequest, result: TurnResult, number: int) -> None:
+        results = await asyncio.gather(
+            *(
+                self._use_tool(request, call, f"turn-{number}.{position}")
+                for position, call in enumerate(result.tool_calls[:MOST_CALLS], start=1)
+            )
+        )
+        left_out = [
+            _refused(call, f"At most {MOST_CALLS} tools can be used at once; ask for this one again.")
+            for call in result.tool_calls[MOST_CALLS:]
+        ]
+        self._rounds.append(
+            Round(
+                calls=result.tool_calls,
+                results=(*results, *left_out),
+                provider_items=result.provider_items,
+            )
+        )
+
+    async def _use_tool(self, request: SubtaskRequest, call: ToolCall, step: str) -> ToolResult:
+        if call.tool not in request.agent.tools:
+            return _refused(call, f"You have no such tool. Yours are: {', '.join(request.agent.tools) or 'none'}.")
+        if call.malformed:
+            return _refused(call, f"The arguments could not be read: {call.malformed}")
+        self._tool_calls += 1
+        try:
+            return await workflow.execute_activity_method(
+                ToolActivities.use_tool,
+                ToolRequest(
+                    session=request.session,
+                    step=f"{step}.{call.tool}",
+                    crew=request.crew,
+                    agent=request.agent.name,
+                    call=call,
+                    documents=request.documents,
+                ),
+                activity_id=f"{step}.{call.tool}",
+                start_to_close_timeout=options.TOOL_TIMEOUT,
+                schedule_to_close_timeout=options.TOOL_PATIENCE,
+                heartbeat_timeout=options.HEARTBEAT_TIMEOUT,
+                retry_policy=options.TOOL_RETRIES,
+                summary=_summary(call),
+            )
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            message = error.cause.message if isinstance(error.cause, ApplicationError) else "it did not end in time"
+            return _refused(call, f"The tool failed and will not be tried again: {message}")
+
+    def _what_there_is(self, reason: FailureReason, message: str) -> Outcome:
+        read = sources_read(self._rounds, ())
+        if read:
+            return read_so_far(read, reason, ())
+        return Failure(reason=reason, message=message)
+
+    def _spend(self, request: SubtaskRequest, spender: Spender) -> tuple[SpendLine, ...]:
+        if not self._tool_calls:
+            return tuple(spender.spend)
+        tools = SpendLine(agent=request.agent.name, model="", purpose="tools", usage=Usage(tool_calls=self._tool_calls))
+        return (*spender.spend, tools)
+
+
+def _require_parent() -> None:
+    if workflow.info().parent is None:
+        raise ApplicationError(
+            f"A {WorkflowType.SUBTASK} runs only below a session, whose limits hold; "
+            f"start a {WorkflowType.SUPERVISOR} instead.",
+            type=ErrorType.NOT_STANDALONE,
+            non_retryable=True,
+        )
+
+
+def _reason(result: TurnResult) -> FailureReason:
+    match result.stop:
+        case "truncated" | "refused" | "empty":
+            return result.stop
+        case _:
+            return "malformed"
+
+
+def _complaint(result: TurnResult) -> str:
+    match result.stop:
+        case "truncated":
+            return "it was cut off because it was too long; answer in fewer words"
+        case "empty":
+            return "it was empty"
+        case "refused":
+            return "The model declined to answer."
+        case "malformed":
+            return f"it was not the JSON that was asked for: {result.problem}"
+        case _:
+            return "no tool can be used any more; the answer itself was asked for"
+
+
+def _refused(call: ToolCall, error: str) -> ToolResult:
+    return ToolResult(call_id=call.id, tool=call.tool, ok=False, output={"error": error})
+
+
+def _summary(call: ToolCall) -> str:
+    first: Sequence[object] = list(call.arguments.values())[:1]
+    return f"{call.tool}: {' '.join(str(*first).split())[:120]}"

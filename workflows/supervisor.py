@@ -1,0 +1,94 @@
+"""The workflow of a session: plan, delegate, synthesise. It never does an agent's work."""
+
+import asyncio
+
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError, is_cancelled_exception
+
+with workflow.unsafe.imports_passed_through():
+    from chargehand.contracts import Plan, PlanDecision, Report, SessionRequest, Status
+    from chargehand.wire import ErrorType, QueryName, UpdateName, WorkflowType
+    from workflows.carrying_out import carry_out
+    from workflows.plan_check import InvalidPlan
+    from workflows.planning import checked, invalid_plan, make_plan
+    from workflows.progress import Progress
+    from workflows.session import Session, open_session
+    from workflows.writing import write_report
+
+
+@workflow.defn(name=WorkflowType.SUPERVISOR)
+class SupervisorWorkflow:
+    """Carries out one session and always ends in a report, unless it could not even plan."""
+
+    def __init__(self) -> None:
+        self._progress = Progress(workflow.info().workflow_id)
+        self._session: Session | None = None
+        self._decision: PlanDecision | None = None
+
+    @workflow.run
+    async def run(self, request: SessionRequest) -> Report:
+        """Plan, carry out, write the report."""
+        try:
+            session = self._session = await open_session(request, self._progress)
+            plan = await session.before_the_deadline(make_plan(session))
+            if plan is not None:
+                self._progress.planned(plan)
+            if plan is not None and request.approval == "plan":
+                session.enter("awaiting_approval")
+                plan = await session.before_the_deadline(self._decided())
+            if plan is not None:
+                session.enter("carrying_out")
+                await carry_out(session, plan)
+            session.enter("synthesising")
+            report = await write_report(session)
+            session.enter("finished")
+        except (asyncio.CancelledError, Exception) as error:
+            self._progress.state = "cancelled" if _is_cancellation(error) else "failed"
+            raise
+        else:
+            return report
+
+    @workflow.query(name=QueryName.STATUS, description="Where the session stands.")
+    def status(self) -> Status:
+        """Say where the session stands."""
+        return self._progress.status()
+
+    @workflow.query(name=QueryName.PLAN, description="The plan; null until there is one.")
+    def plan(self) -> Plan | None:
+        """Show the plan."""
+        return self._progress.plan
+
+    @workflow.update(name=UpdateName.DECIDE_PLAN, description="Approve, edit or reject the plan.")
+    async def decide_plan(self, decision: PlanDecision) -> Plan:
+        """Take a person's decision; an edited plan is checked like any plan."""
+        if decision.plan is not None and self._session is not None:
+            try:
+                self._progress.planned(checked(self._session, decision.plan))
+            except InvalidPlan as error:
+                raise invalid_plan(error.errors) from None
+        self._decision = decision
+        plan = self._progress.plan
+        if plan is None:
+            raise AssertionError("the validator lets decisions through only when there is a plan")
+        return plan
+
+    @decide_plan.validator
+    def _is_awaited(self, decision: PlanDecision) -> None:
+        if self._progress.state != "awaiting_approval" or self._decision is not None:
+            raise ValueError("No plan of this session waits for a decision.")
+        if (decision.plan is not None) != (decision.decision == "edit"):
+            raise ValueError("plan: is given with 'edit', and only then")
+
+    async def _decided(self) -> Plan | None:
+        await workflow.wait_condition(lambda: self._decision is not None)
+        if self._decision is not None and self._decision.decision == "reject":
+            raise ApplicationError(
+                f"The plan was rejected. {self._decision.reason}".strip(),
+                type=ErrorType.PLAN_REJECTED,
+                non_retryable=True,
+            )
+        return self._progress.plan
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    return isinstance(error, asyncio.CancelledError) or is_cancelled_exception(error)
