@@ -55,7 +55,7 @@ replay: $(SYNCED) ## Replay the recorded histories against the present workflows
 	@$(BIN)/python -m pytest -q tests/replay $(ARGS)
 
 up: ## Start Temporal, Postgres, the Web UI and a worker in containers
-	@docker compose up --detach --build --wait
+	@docker compose up --detach --build
 
 down: ## Stop the containers; data stays in their volumes
 	@docker compose down

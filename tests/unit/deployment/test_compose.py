@@ -1,0 +1,260 @@
+"""The compose file, the image and their scripts, as far as they can be checked without a container runtime."""
+
+import importlib
+import importlib.util
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from pydantic import AliasChoices
+from pydantic_settings import BaseSettings
+from ruamel.yaml import YAML
+
+ROOT = Path(__file__).parents[3]
+COMPOSE = ROOT / "docker-compose.yml"
+DOCKERFILE = ROOT / "Dockerfile"
+SCRIPTS = ["bootstrap.sh", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "deploy").glob("*.sh"))]
+JOBS = {"temporal-schema", "temporal-namespace"}
+OTHER_PEOPLES_NAMES = {"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", "TAVILY_API_KEY", "E2B_API_KEY"}
+
+Service = dict[str, Any]
+
+
+def services() -> dict[str, Service]:
+    loaded = YAML(typ="safe").load(COMPOSE)  # pyright: ignore[reportUnknownMemberType]  # ruamel types streams as Any
+    return cast("dict[str, Service]", loaded["services"])
+
+
+SERVICES = services()
+
+
+def environment_names_of_the_worker() -> set[str]:
+    """All names that the worker reads; its settings are the truth wherever they exist."""
+    if importlib.util.find_spec("worker_main") is None:
+        return OTHER_PEOPLES_NAMES | {"CHARGEHAND_STATE_DIR"}
+    settings = cast("type[BaseSettings]", importlib.import_module("worker_main").Settings)
+    prefix = settings.model_config.get("env_prefix", "")
+    names: set[str] = set()
+    for name, field in settings.model_fields.items():
+        match field.validation_alias:
+            case AliasChoices(choices=choices):
+                names |= {choice for choice in choices if isinstance(choice, str)}
+            case str(alias):
+                names.add(alias)
+            case _:
+                names.add(prefix + name)
+    return {name.upper() for name in names}
+
+
+def test_the_compose_file_fits_the_compose_specification() -> None:
+    """No key is misspelt and no value has the wrong form."""
+    subprocess.run(
+        [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(COMPOSE)],
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_scripts_are_valid_shell(script: str) -> None:
+    """Every script can at least be read by a plain shell."""
+    subprocess.run(["sh", "-n", script], cwd=ROOT, check=True, timeout=10)
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_images_are_pinned(name: str) -> None:
+    """Nothing changes under a user's feet: each image has a version, and the server and its tools the same one."""
+    image = SERVICES[name]["image"]
+
+    assert re.fullmatch(r"[a-z/-]+:\d+(\.\d+)+", image)
+    assert SERVICES["temporal"]["image"].split(":")[1] == SERVICES["temporal-schema"]["image"].split(":")[1]
+
+
+def test_base_images_are_pinned() -> None:
+    """The image is built on one named Python, the same in both stages."""
+    bases = re.findall(r"^FROM (\S+)", DOCKERFILE.read_text(encoding="utf-8"), re.MULTILINE)
+
+    assert bases == ["python:3.13-slim", "python:3.13-slim"]
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_ports_are_open_to_this_machine_alone(name: str) -> None:
+    """Neither Temporal nor its Web UI asks for a password, so no port leaves the machine."""
+    ports = cast("list[str]", SERVICES[name].get("ports", []))
+
+    assert [port for port in ports if not port.startswith("127.0.0.1:")] == []
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_services_are_bounded(name: str) -> None:
+    """No container can take the machine: memory and processor are limited, privileges dropped, logs rotated."""
+    service = SERVICES[name]
+
+    assert set(service["deploy"]["resources"]["limits"]) >= {"cpus", "memory"}
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["logging"]["options"] == {"max-size": "10m", "max-file": "5"}
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_jobs_run_once_and_services_come_back(name: str) -> None:
+    """What prepares the ground ends; what serves is started again."""
+    assert SERVICES[name]["restart"] == ("no" if name in JOBS else "unless-stopped")
+
+
+def test_each_service_waits_for_what_it_needs() -> None:
+    """The order of events is the one that deploy/README.md tells."""
+    waits = {
+        name: {other: how["condition"] for other, how in service.get("depends_on", {}).items()}
+        for name, service in SERVICES.items()
+    }
+
+    assert waits == {
+        "postgres": {},
+        "temporal-schema": {"postgres": "service_healthy"},
+        "temporal": {"temporal-schema": "service_completed_successfully"},
+        "temporal-namespace": {"temporal": "service_healthy"},
+        "temporal-ui": {"temporal": "service_healthy"},
+        "worker": {"temporal-namespace": "service_completed_successfully"},
+    }
+    assert "healthcheck" in SERVICES["postgres"]
+    assert "healthcheck" in SERVICES["temporal"]
+
+
+def test_the_workers_environment_has_only_names_that_it_reads() -> None:
+    """A name that the worker does not know would be a setting without effect."""
+    given = set(SERVICES["worker"]["environment"])
+
+    unknown = {name for name in given if not name.startswith("TEMPORAL_")} - environment_names_of_the_worker()
+    assert unknown == set()
+
+
+def test_keys_are_passed_on_and_never_written_down() -> None:
+    """Other people's names have no value here: set in the shell they arrive, unset they stay absent."""
+    environment = SERVICES["worker"]["environment"]
+
+    assert {name: environment[name] for name in OTHER_PEOPLES_NAMES} == dict.fromkeys(OTHER_PEOPLES_NAMES)
+
+
+def test_passwords_come_from_the_environment() -> None:
+    """Each password can be replaced without editing the file, and its default says what it is fit for."""
+    passwords = {
+        value
+        for service in SERVICES.values()
+        for name, value in service.get("environment", {}).items()
+        if name.endswith(("PASSWORD", "PWD"))
+    }
+
+    assert passwords == {"${POSTGRES_PASSWORD:-temporal-dev-only}"}
+
+
+def test_every_setting_is_documented() -> None:
+    """Whatever the compose file takes from a user's environment is in the table of deploy/README.md."""
+    taken = set(re.findall(r"\$\{(\w+)", COMPOSE.read_text(encoding="utf-8"))) | OTHER_PEOPLES_NAMES
+
+    readme = (ROOT / "deploy" / "README.md").read_text(encoding="utf-8")
+    assert {name for name in taken if f"`{name}`" not in readme} == set()
+
+
+def test_the_worker_can_write_only_where_it_should() -> None:
+    """The worker's root is read-only; its state is in the volume that clients share, scratch files in memory."""
+    worker = SERVICES["worker"]
+
+    assert worker["read_only"] is True
+    assert worker["volumes"] == [f"artefacts:{worker['environment']['CHARGEHAND_STATE_DIR']}"]
+    assert [entry.split(":")[0] for entry in worker["tmpfs"]] == ["/tmp"]
+    assert worker["environment"]["CHARGEHAND_STATE_DIR"] in DOCKERFILE.read_text(encoding="utf-8")
+
+
+def test_the_image_runs_the_worker_itself_as_nobody_in_particular() -> None:
+    """The worker is not root, and gets the stop signal without a shell in between."""
+    lines = DOCKERFILE.read_text(encoding="utf-8").splitlines()
+
+    assert "USER 10001" in lines
+    assert lines[-1] == 'CMD ["python", "worker_main.py"]'
+
+
+def test_the_builder_gets_what_the_image_copies_and_no_more() -> None:
+    """Everything copied is let through, and everything let through is copied."""
+    copied = {
+        source.split("/")[0]
+        for line in re.findall(r"^COPY (?!--from)(.+)$", DOCKERFILE.read_text(encoding="utf-8"), re.MULTILINE)
+        for source in line.split()[:-1]
+    }
+
+    ignore = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert {line[1:] for line in ignore if line.startswith("!")} == copied
+    assert "*" in ignore
+
+
+@pytest.fixture(scope="module")
+def temporal_address() -> Iterator[str]:
+    """A real Temporal server, in memory, as the namespace job would meet it."""
+    program = Path(sys.executable).with_name("temporal")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    server = subprocess.Popen(
+        [str(program), "server", "start-dev", "--headless", "--port", str(port), "--log-level", "never"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")},
+    )
+    yield f"127.0.0.1:{port}"
+    server.terminate()
+    server.wait(timeout=30)
+
+
+def test_the_namespace_job_waits_for_the_server_and_may_run_again(temporal_address: str, tmp_path: Path) -> None:
+    """Started while the server is still starting, the job makes the namespace; run again, it leaves it alone."""
+    temporal = Path(sys.executable).with_name("temporal")
+    path = f"{temporal.parent}{os.pathsep}{os.environ['PATH']}"
+    settings = {"TEMPORAL_ADDRESS": temporal_address, "TEMPORAL_NAMESPACE": "ferries", "RETENTION": "48h"}
+    environment = {"PATH": path, "HOME": str(tmp_path), **settings}
+    job = ["sh", str(ROOT / "deploy" / "temporal-namespace.sh")]
+
+    first = subprocess.run(job, env=environment, check=True, capture_output=True, text=True, timeout=90)
+    second = subprocess.run(job, env=environment, check=True, capture_output=True, text=True, timeout=90)
+
+    described = subprocess.run(
+        [str(temporal), "operator", "namespace", "describe"],
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert "ferries" in first.stdout
+    assert second.stdout == "Namespace ferries is there.\n"
+    assert re.search(r"Retention\S*\s+48h", described.stdout)
+
+
+def test_the_schema_job_prepares_both_databases(tmp_path: Path) -> None:
+    """The tool of the admin-tools image, which is not here, is asked for both databases: create, set up, update."""
+    tool = tmp_path / "temporal-sql-tool"
+    tool.write_text('#!/bin/sh\necho "$@"\n', encoding="utf-8")
+    tool.chmod(0o755)
+    shell = shutil.which("sh")
+    assert shell is not None
+    environment = {"PATH": str(tmp_path), "SQL_HOST": "postgres", "SQL_USER": "temporal"}
+
+    job = [shell, str(ROOT / "deploy" / "temporal-schema.sh")]
+    done = subprocess.run(job, env=environment, check=True, capture_output=True, text=True, timeout=10)
+
+    common = "--plugin postgres12 --endpoint postgres --port 5432 --user temporal --database"
+    versions = "--schema-dir /etc/temporal/schema/postgresql/v12"
+    assert done.stdout.splitlines() == [
+        f"{common} temporal create-database",
+        f"{common} temporal setup-schema --version 0.0",
+        f"{common} temporal update-schema {versions}/temporal/versioned",
+        f"{common} temporal_visibility create-database",
+        f"{common} temporal_visibility setup-schema --version 0.0",
+        f"{common} temporal_visibility update-schema {versions}/visibility/versioned",
+    ]
