@@ -1,0 +1,186 @@
+"""E2B by its real SDK over the wire, against a server on loopback."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from e2b_server import E2BServer, serve_e2b
+from temporalio.exceptions import ApplicationError
+
+from activities.code.e2b import E2BLimits, E2BRunner
+from activities.code.protocol import Artefact, CodeResult
+from chargehand.wire import ErrorType
+
+LIMITS = E2BLimits(execution=timedelta(seconds=20), request=timedelta(seconds=5), output_characters=1_000)
+
+
+@pytest.fixture
+def service() -> Iterator[E2BServer]:
+    with serve_e2b() as server:
+        yield server
+
+
+def runner(service: E2BServer, limits: E2BLimits = LIMITS) -> E2BRunner:
+    return E2BRunner("e2b_key", api_url=service.url, sandbox_url=service.url, limits=limits)
+
+
+async def test_a_run_comes_back_whole(service: E2BServer) -> None:
+    """Output, value and the names of pictures come back, and the sandbox is ended."""
+    service.lines = [
+        {"type": "stdout", "text": "one\n", "timestamp": 1},
+        {"type": "stderr", "text": "careful\n", "timestamp": 2},
+        {"type": "stdout", "text": "two\n", "timestamp": 3},
+        {"type": "result", "text": "42", "png": "aGk=", "is_main_result": True},
+        {"type": "number_of_executions", "execution_count": 1},
+    ]
+
+    result = await runner(service).run("print('one')", "s/1")
+
+    assert result == CodeResult(
+        stdout="one\ntwo\n",
+        stderr="careful\n",
+        value="42",
+        artefacts=(Artefact(name="result-1.png", media_type="image/png"),),
+    )
+    assert service.executed[0]["code"] == "print('one')"
+    assert service.killed == ["sb1"]
+
+
+async def test_a_sandbox_has_no_internet_and_a_name_and_an_end(service: E2BServer) -> None:
+    """The service is told to keep the sandbox off the internet, to end it by itself, and whose it is."""
+    await runner(service).run("1", "session/step")
+
+    made = service.created[0]
+    assert made["allow_internet_access"] is False
+    assert made["timeout"] == 30  # 20 s of execution and two calls of 5 s
+    assert made["metadata"] == {"chargehand": "session/step"}
+    assert service.keys == ["e2b_key"]
+
+
+async def test_an_error_of_the_code_is_a_result(service: E2BServer) -> None:
+    """What the code printed before it failed comes back with the traceback."""
+    service.lines = [
+        {"type": "stdout", "text": "begun\n", "timestamp": 1},
+        {"type": "error", "name": "ZeroDivisionError", "value": "division by zero", "traceback": "Traceback: 1/0"},
+    ]
+
+    result = await runner(service).run("1/0", "s/1")
+
+    assert result == CodeResult(stdout="begun\n", error="Traceback: 1/0")
+    assert service.killed == ["sb1"]
+
+
+async def test_a_flood_of_output_is_cut_off(service: E2BServer) -> None:
+    """No more than the limit is kept, the code is stopped, and the sandbox is ended."""
+    service.lines = [{"type": "stdout", "text": "x" * 300, "timestamp": 1}] * 10
+
+    result = await runner(service).run("while True: print('x')", "s/1")
+
+    assert result.stdout == "x" * 1_000
+    assert "printed more than 1000 characters" in result.error
+    assert service.killed == ["sb1"]
+
+
+async def test_code_that_runs_too_long_is_a_result(service: E2BServer) -> None:
+    """A timeout of the execution is told to the agent; it is no fault of the service."""
+    service.hold_execution = threading.Event()
+    limits = LIMITS.model_copy(update={"execution": timedelta(seconds=0.5)})
+
+    result = await runner(service, limits).run("while True: pass", "s/1")
+
+    assert result == CodeResult(error="The code ran longer than 0.5 seconds and was stopped. Do less at once.")
+    assert service.killed == ["sb1"]
+
+
+@pytest.mark.parametrize(
+    ("status", "error_type", "non_retryable"),
+    [
+        (400, ErrorType.TOOL_UNAVAILABLE, True),
+        (401, ErrorType.TOOL_UNAVAILABLE, True),
+        (403, ErrorType.TOOL_UNAVAILABLE, True),
+        (429, ErrorType.RATE_LIMITED, False),
+        (500, ErrorType.TOOL_UNAVAILABLE, False),
+        (503, ErrorType.TOOL_UNAVAILABLE, False),
+    ],
+)
+async def test_a_refused_sandbox_is_a_typed_error(
+    service: E2BServer, status: int, error_type: ErrorType, *, non_retryable: bool
+) -> None:
+    """What can pass by itself is tried again by Temporal, and by nobody else."""
+    service.create_status = status
+
+    with pytest.raises(ApplicationError) as caught:
+        await runner(service).run("1", "s/1")
+
+    assert (caught.value.type, caught.value.non_retryable) == (error_type, non_retryable)
+    assert len(service.created) == 1
+    assert "e2b_key" not in str(caught.value)
+
+
+async def test_a_sandbox_that_is_gone_is_tried_again(service: E2BServer) -> None:
+    """A sandbox lost while the code ran is a fault of the service, which a new one may not have."""
+    service.execute_status = 502
+
+    with pytest.raises(ApplicationError) as caught:
+        await runner(service).run("1", "s/1")
+
+    assert (caught.value.type, caught.value.non_retryable) == (ErrorType.TOOL_UNAVAILABLE, False)
+    assert service.killed == ["sb1"]
+
+
+async def test_a_service_that_cannot_be_reached_is_tried_again() -> None:
+    """No connection is a fault that passes."""
+    with serve_e2b() as service:
+        gone = service.url
+
+    with pytest.raises(ApplicationError) as caught:
+        await E2BRunner("e2b_key", api_url=gone, sandbox_url=gone, limits=LIMITS).run("1", "s/1")
+
+    assert (caught.value.type, caught.value.non_retryable) == (ErrorType.TOOL_UNAVAILABLE, False)
+
+
+async def test_a_sandbox_that_cannot_be_ended_costs_no_result(service: E2BServer) -> None:
+    """The result stands; the service ends the sandbox when its time is over."""
+    service.lines = [{"type": "stdout", "text": "done", "timestamp": 1}]
+    service.kill_status = 500
+
+    result = await runner(service).run("print('done')", "s/1")
+
+    assert result == CodeResult(stdout="done")
+    assert service.killed == ["sb1"]
+
+
+async def test_cancelling_a_run_ends_its_sandbox(service: E2BServer) -> None:
+    """Cancelled while the code runs, the sandbox is ended before the cancellation goes on."""
+    service.hold_execution = threading.Event()
+    running = asyncio.create_task(runner(service).run("while True: pass", "s/1"))
+    assert await asyncio.to_thread(service.executing.wait, 10)
+
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    assert service.killed == ["sb1"]
+
+
+async def test_cancelling_while_a_sandbox_is_made_ends_it(service: E2BServer) -> None:
+    """A sandbox whose making was already asked for is not left behind."""
+    service.hold_creation = threading.Event()
+    running = asyncio.create_task(runner(service).run("1", "s/1"))
+    assert await asyncio.to_thread(service.creating.wait, 10)
+
+    running.cancel()
+    service.hold_creation.set()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    assert service.killed == ["sb1"]
+    assert service.executed == []
+
+
+def test_a_runner_without_a_key_is_not_made() -> None:
+    """A missing key is found at worker start."""
+    with pytest.raises(ValueError, match="API key"):
+        E2BRunner("  ")

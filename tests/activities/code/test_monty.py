@@ -1,0 +1,208 @@
+"""Monty for real, and attacks on it."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from activities.code.monty import MODULES, MontyLimits, MontyRunner
+from activities.code.protocol import CodeResult
+
+LIMITS = MontyLimits(seconds=1.0, output_bytes=10_000)
+
+
+@pytest.fixture
+async def runner() -> AsyncIterator[MontyRunner]:
+    made = MontyRunner(LIMITS)
+    yield made
+    await made.close()
+
+
+def children() -> set[int]:
+    """Processes that this one has started and that still are, `monty` ones only."""
+    mine: set[int] = set()
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            lines = dict(line.split(":\t", 1) for line in status.read_text().splitlines() if ":\t" in line)
+        except OSError:
+            continue
+        if lines["Name"] == "monty" and int(lines["PPid"]) == os.getpid() and not lines["State"].startswith("Z"):
+            mine.add(int(status.parent.name))
+    return mine
+
+
+async def test_output_and_value_come_back(runner: MontyRunner) -> None:
+    """Both streams and the value of the last expression are given."""
+    code = "import sys\nprint('sum:')\nprint('note', file=sys.stderr)\n{'total': sum([1, 2, 3])}"
+
+    result = await runner.run(code, "s/1")
+
+    assert result == CodeResult(stdout="sum:\n", stderr="note\n", value="{'total': 6}")
+
+
+async def test_every_piece_of_code_starts_clean(runner: MontyRunner) -> None:
+    """Nothing of one piece of code is there for the next, whoever's it is."""
+    await runner.run("secret = 'canary'", "s/1")
+
+    result = await runner.run("secret", "s/2")
+
+    assert "name 'secret' is not defined" in result.error
+    assert "canary" not in result.model_dump_json()
+
+
+@pytest.mark.parametrize("module", MODULES)
+async def test_every_module_that_is_named_can_be_imported(runner: MontyRunner, module: str) -> None:
+    """The language that agents are told is the one that there is."""
+    result = await runner.run(f"import {module}", "s/1")
+
+    assert result == CodeResult()
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("import numpy", "No module named 'numpy'"),
+        ("import statistics", "No module named 'statistics'"),
+        ("class Base:\n    pass\nclass Child(Base):\n    pass", "does not yet support class inheritance"),
+        ("def numbers():\n    yield 1", "does not yet support yield"),
+    ],
+)
+async def test_what_the_language_lacks_is_named(runner: MontyRunner, code: str, says: str) -> None:
+    """An agent that met a limit of the language is told all of them."""
+    result = await runner.run(code, "s/1")
+
+    assert says in result.error
+    assert "These modules can be imported and no others" in result.error
+
+
+async def test_an_error_keeps_what_was_printed(runner: MontyRunner) -> None:
+    """The traceback comes back with the output until then."""
+    result = await runner.run("print('begun')\n1 / 0", "s/1")
+
+    assert result.stdout == "begun\n"
+    assert result.error.endswith("ZeroDivisionError: division by zero")
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("while True: pass", "ran longer than 1 seconds"),
+        (
+            "while True:\n    try:\n        while True: pass\n    except BaseException: pass",
+            "ran longer than 1 seconds",
+        ),
+        ("import re\nwhile True: re.match('(a+)+$', 'a' * 30 + 'b')", "ran longer than 1 seconds"),
+        ("[0] * 10**8", "more than 64 MB of memory"),
+        ("'a' * 10**10", "more than 64 MB of memory"),
+        ("10 ** 10 ** 8", "more than 64 MB of memory"),
+        ("'%1000000000d' % 1", "more than 64 MB of memory"),
+        ("kept = []\nwhile True: kept.append('a' * 1000)", "more than 64 MB of memory"),
+        ("list(range(10**7))", "more than 64 MB of memory"),
+        ("def dive(): dive()\ndive()", "RecursionError"),
+        ("while True: print('x' * 1000)", "printed more than 10000 bytes"),
+        ("print('x' * 10**7)", "printed more than 10000 bytes"),
+        ("while True:\n    try: open('/x')\n    except Exception: pass", "suspension limit"),
+    ],
+)
+async def test_exhaustion_is_stopped(runner: MontyRunner, code: str, says: str) -> None:
+    """Whatever a piece of code uses up, it is stopped within its time, told why, and its process is gone."""
+    started = time.monotonic()
+
+    result = await runner.run(code, "s/1")
+
+    assert says in result.error
+    assert len(result.stdout) <= LIMITS.output_bytes
+    assert time.monotonic() - started < LIMITS.seconds + 3
+    assert children() == set()
+
+
+async def test_sleeping_takes_no_time(runner: MontyRunner) -> None:
+    """Sleep is not execution time; it must not get round the time limit."""
+    started = time.monotonic()
+
+    result = await runner.run("import time, asyncio\ntime.sleep(3600)\nawait asyncio.sleep(3600)\n'awake'", "s/1")
+
+    assert result == CodeResult(value="'awake'")
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "open('/etc/passwd').read()",
+        "open('/proc/self/environ').read()",
+        "open('out.txt', 'w').write('x')",
+        "import os\nos.listdir('/')",
+        "import os\nprint(os.environ)",
+        "import os\nos.getenv('HOME')",
+        "import os\nos.system('id')",
+        "import pathlib\npathlib.Path('/etc').exists()",
+        "import socket",
+        "import subprocess",
+        "import urllib.request",
+        "import ctypes",
+        "__import__('os')",
+        "globals()",
+        "().__class__.__bases__[0].__subclasses__()",
+        "(lambda: 0).__globals__",
+        "input()",
+    ],
+)
+async def test_nothing_outside_can_be_reached(runner: MontyRunner, code: str) -> None:
+    """Neither files nor environment nor network nor the interpreter's own insides are there."""
+    result = await runner.run(code, "s/1")
+
+    assert result.error
+    assert (result.stdout, result.value) == ("", "")
+
+
+@pytest.mark.parametrize("code", ["10 ** 5000", "class Odd:\n    pass\nOdd()"])
+async def test_a_value_that_cannot_be_shown_costs_nothing_else(runner: MontyRunner, code: str) -> None:
+    """The output stands, whatever the last expression is."""
+    result = await runner.run(f"print('kept')\n{code}", "s/1")
+
+    assert result == CodeResult(stdout="kept\n", value="(a value that cannot be shown; print what you need of it)")
+
+
+async def test_a_long_value_is_cut_inside_the_sandbox(runner: MontyRunner) -> None:
+    """No more than the cap of a value is written out."""
+    result = await runner.run("'a' * 1_000_000", "s/1")
+
+    assert result == CodeResult(value="'" + "a" * 7_999)
+
+
+async def test_the_event_loop_goes_on_meanwhile() -> None:
+    """A piece of code that uses all its time holds nobody else up."""
+    runner = MontyRunner(LIMITS)
+    running = asyncio.create_task(runner.run("while True: pass", "s/1"))
+    longest = 0.0
+    while not running.done():
+        before = time.monotonic()
+        await asyncio.sleep(0)
+        longest = max(longest, time.monotonic() - before)
+        await asyncio.wait({running}, timeout=0.01)
+    await runner.close()
+
+    assert longest < 0.5
+    assert "ran longer" in running.result().error
+
+
+async def test_cancelling_kills_the_process() -> None:
+    """A cancelled piece of code stops at once, long before its own limit."""
+    runner = MontyRunner(LIMITS.model_copy(update={"seconds": 60.0}))
+    running = asyncio.create_task(runner.run("while True: pass", "s/1"))
+    while not children():
+        await asyncio.wait({running}, timeout=0.01)
+
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    async with asyncio.timeout(5):
+        while children():
+            await asyncio.to_thread(time.sleep, 0.01)
+    await runner.close()
+
+    assert children() == set()
