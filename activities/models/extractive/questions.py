@@ -1,0 +1,172 @@
+"""What a request asks: its separate questions, and which of them are about sums, summaries or an earlier answer."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from activities.documents.catalog import Catalog, DocumentEntry
+from activities.models.extractive.wording import one_line, read_words, stem
+
+_ASKING: Final = r"(?:how|what|which|who|whom|whose|when|where|why)"
+_ORDERING: Final = (
+    r"(?:list|show|give|find|compare|summari[sz]e|describe|explain|tell|count|calculate|compute|name|identify|rank|sum|add"
+    r"|provide|outline|extract|quote|check|determine|report|write|draft|analy[sz]e|review|state|plot|break|search|look)"
+)
+_AUXILIARY: Final = r"(?:is|are|was|were|do|does|did|has|have|had|can|could|may|must|should|will|would)"
+_REQUEST: Final = re.compile(
+    rf"(?:please\s+|can you\s+|could you\s+|and\s+|also,?\s+|then\s+)*(?:{_ASKING}|{_ORDERING}|{_AUXILIARY})\b", re.IGNORECASE
+)
+_ITEM: Final = re.compile(r"^\s*(?:[-*•]|\(?\d{1,2}[.)]|\(?[a-z][.)])\s+", re.MULTILINE)
+_INLINE_ITEM: Final = re.compile(r"(?:^|(?<=[\s:;,.?]))\(?\d{1,2}[.)]\s+(?=\w)")
+_SENTENCE_END: Final = re.compile(
+    r"(?<=[?!])[\"”’)]*\s+|(?<!\b[A-Za-z])(?<!\bNo)(?<!\be\.g)(?<!\bi\.e)(?<!\betc)(?<!\bvs)(?<!\bMr)(?<!\bDr)(?<=\.)[\"”’)]*\s+(?=[\"“A-Z0-9])|;\s*|\n\s*\n"
+)
+_JOINED: Final = re.compile(
+    rf"\s*,?\s+(?:and|as well as|but|then)\s+(?:also\s+|then\s+)?(?=(?:{_ASKING}|(?:on|in|by|at|for|to)\s+(?:which|what|whom)|{_ORDERING})\b)"
+    r"|\s*,\s+(?=(?:how|what|who|when|where|why)\b)",
+    re.IGNORECASE,
+)
+_SUMMARY: Final = re.compile(
+    r"\b(?:summari[sz]e|summary|overview|outline|gist|tl;?dr|main points?|key points?|key takeaways|main topics?|main findings"
+    r"|what(?:'s|’s| is| are)\s+(?:this|these|that|the|it|all)\b.{0,60}\babout)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_SUMMARY_WORDS: Final = frozenset(
+    stem(word)
+    for word in """summarise summarize summary summaries overview outline gist tldr main point points key takeaways topic topics findings
+    short brief briefly contents content folder paper papers article text texts document documents file files report reports important
+    everything whole page pages entire sentences bullet bullets sheet table tables data dataset quick""".split()
+)
+_POINTERS: Final = re.compile(r"\b(?:its|it|their|they|them|his|her|(?:that|this|those|these|the same)\s+(?!is\b|are\b|was\b)\w+)\b", re.IGNORECASE)
+_RULE_WORDS: Final = re.compile(
+    r"\b(?:should|must|shall|allowed|permitted|required?|policy|procedures?|rules?|instructions?|steps?|supposed|say|says|said|stated?"
+    r"|according|handbook|manual|why|how (?:do|does|can|to))\b",
+    re.IGNORECASE,
+)
+
+
+def split_questions(goal: str) -> tuple[str, ...]:
+    """Cut a request into the questions that can be answered one by one, in the user's own words."""
+    pieces: list[str] = []
+    are_items = False
+    for part in _items(goal):
+        are_items = are_items or part[1]
+        pieces += [piece for piece in _SENTENCE_END.split(part[0]) if piece and read_words(piece)]
+    requests = pieces if are_items and not any(_is_request(piece) for piece in pieces) else _requests(pieces)
+    questions = [question for piece in requests for question in _parts(one_line(piece))]
+    unique = dict.fromkeys(question for question in questions if read_words(question))
+    return tuple(unique) or (one_line(goal),)
+
+
+def _items(goal: str) -> list[tuple[str, bool]]:
+    """Cut lists into items; what stands before the first item only announces them."""
+    for pattern in (_ITEM, _INLINE_ITEM):
+        starts = [match.span() for match in pattern.finditer(goal)]
+        if len(starts) >= 2:
+            lead = goal[: starts[0][0]].strip()
+            ends = [start for start, _ in starts[1:]] + [len(goal)]
+            items = [(goal[start:end].strip(" \n;,"), True) for (_, start), end in zip(starts, ends, strict=True)]
+            is_announcement = not lead or lead.endswith(":") or not _is_request(lead)
+            return items if is_announcement else [(lead, False), *items]
+    return [(goal, False)]
+
+
+def _requests(pieces: list[str]) -> list[str]:
+    """Leave sentences aside that ask for nothing, unless nothing else is there."""
+    if any(";" in piece for piece in pieces):
+        return pieces
+    return [piece for piece in pieces if _is_request(piece)] or pieces
+
+
+def _is_request(piece: str) -> bool:
+    return piece.rstrip(" \"”’)").endswith("?") or bool(_REQUEST.match(piece.strip()) or re.search(rf"(?i),\s*{_ASKING}\b", piece))
+
+
+def _parts(piece: str) -> list[str]:
+    """Cut `which vessel …, and how many …` where a new question begins."""
+    parts: list[str] = []
+    rest = piece
+    searched = 0
+    while match := _JOINED.search(rest, searched):
+        before, after = rest[: match.start()].strip(" ,"), rest[match.end() :].strip()
+        is_clear = len(read_words(before)) >= 3 and len(read_words(after)) >= 3 and _is_request(before)
+        if not is_clear or re.search(r"(?i)\b(?:see|know|explain|describe|say|says|show|tell me|depending on|of|about|between)$", before):
+            searched = match.end()
+            continue
+        parts.append(before)
+        rest, searched = after, 0
+    return [*parts, rest.strip(" ,")]
+
+
+def is_summary(question: str, catalog: Catalog) -> bool:
+    """Whether a question wants to know what documents are about, rather than something in them."""
+    if not _SUMMARY.search(question):
+        return False
+    names = {word.stem for entry in catalog.documents for word in read_words(entry.name)}
+    left = [
+        word for word in read_words(question) if word.is_content and word.stem not in _SUMMARY_WORDS and word.stem not in names
+    ]
+    return not left
+
+
+def is_about_rules(question: str) -> bool:
+    """Whether a question asks what is written, rather than what is recorded."""
+    return bool(_RULE_WORDS.search(question))
+
+
+def points_back(question: str) -> bool:
+    """Whether a question says `its` or `that vessel` of something it does not name."""
+    return bool(_POINTERS.search(question))
+
+
+def pointed(question: str, label: str) -> str:
+    """Put a name where a question points back."""
+
+    def named(match: re.Match[str]) -> str:
+        return f"{label}'s" if match.group().lower() in {"its", "their", "his", "her"} else label
+
+    return _POINTERS.sub(named, question, count=1)
+
+
+def named_documents(question: str, documents: Sequence[DocumentEntry]) -> tuple[DocumentEntry, ...]:
+    """Find the documents that a question names: by file name, or by what the name calls it: `the manual`."""
+    lower = question.lower()
+    exact = [entry for entry in documents if entry.name.lower() in lower or entry.name.lower().rsplit("/", 1)[-1] in lower]
+    if exact:
+        return tuple(exact)
+    said = [word.stem for word in read_words(question)]
+    scores: list[tuple[int, DocumentEntry]] = []
+    for entry in documents:
+        words = [word for word in read_words(_bare(entry.name)) if word.lower.isalpha() and len(word.lower) > 2]
+        heads = {word.stem for word in words[-1:]} | ({words[0].stem} & _KINDS if words else set[str]())
+        if heads & _KINDS & set(said) or (words and all(word.stem in said for word in words)):
+            scores.append((sum(word.stem in said for word in words), entry))
+    best = max((score for score, _ in scores), default=0)
+    return tuple(entry for score, entry in scores if score == best)
+
+
+_KINDS: Final = frozenset(
+    stem(word)
+    for word in """manual handbook guide guidelines bulletin minutes policy contract agreement report notice letter memo register plan
+    specification spec proposal brochure thesis paper article book readme changelog licence license terms regulations rules faq
+    presentation agenda protocol budget invoice""".split()
+)
+
+
+def without_names(question: str, documents: Sequence[DocumentEntry]) -> str:
+    """Leave out the words that only say in which document to look."""
+    for entry in documents:
+        question = re.sub(re.escape(entry.name), " ", question, flags=re.IGNORECASE)
+        stems = {word.stem for word in read_words(_bare(entry.name))}
+        words = read_words(question)
+        heads = [i for i, word in enumerate(words) if word.stem in stems & _KINDS]
+        for head in reversed(heads):
+            first = head
+            while first and words[first - 1].stem in stems:
+                first -= 1
+            question = question[: words[first].start] + question[words[head].end :]
+    return one_line(question)
+
+
+def _bare(name: str) -> str:
+    return name.rsplit("/", 1)[-1].rsplit(".", 1)[0]

@@ -1,0 +1,216 @@
+"""Agents that find and quote: search once, once more if little came of it, then copy out the best sentences."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pydantic import JsonValue
+
+from activities.contracts import AgentAnswer, FindingDraft, ToolCall, ToolResult, WorkTask
+from activities.documents.catalog import Catalog, DocumentEntry
+from activities.models.extractive.instructions import Assignment
+from activities.models.extractive.passages import (
+    ENOUGH_COVERAGE,
+    SOME_COVERAGE,
+    Passage,
+    Window,
+    best_windows,
+    key_windows,
+    missing_words,
+    passages_of,
+    shown,
+    together,
+)
+from activities.models.extractive.questions import named_documents, without_names
+from activities.models.extractive.wording import content_stems, keywords, listed, one_line, read_words, shortened
+
+SEARCHES: Final = 2
+"""How often a question is looked for before it is given up."""
+_QUOTATIONS: Final = 3
+_READ_AT_ONCE: Final = 6
+
+
+def quote_passages(
+    task: WorkTask, assignment: Assignment, question: str, catalog: Catalog, tools: frozenset[str]
+) -> tuple[ToolCall, ...] | AgentAnswer:
+    """Search and, when enough was found or nothing more can be tried, answer with quotations."""
+    searches = [
+        (str(call.arguments.get("query", "")), result)
+        for past in task.rounds
+        for call, result in zip(past.calls, past.results, strict=False)
+        if call.tool in {"search_documents", "search"} and result.ok
+    ]
+    passages = passages_of(searches, _asked(question, catalog))
+    made = [call for past in task.rounds for call in past.calls]
+    enough = max((passage.coverage for passage in passages), default=0.0) >= ENOUGH_COVERAGE
+    if not enough and not task.must_answer and len(made) < SEARCHES:
+        call = _next_search(made, [result for _, result in searches], assignment, question, catalog, tools)
+        if call is not None:
+            return (call,)
+    return _answer(_asked(question, catalog), passages, [result for _, result in searches], catalog, task)
+
+
+def _asked(question: str, catalog: Catalog) -> str:
+    """The question without the words that only say where to look."""
+    bare = without_names(question, named_documents(question, catalog.documents))
+    return bare if content_stems(bare) else question
+
+
+def _next_search(
+    made: Sequence[ToolCall],
+    results: Sequence[ToolResult],
+    assignment: Assignment,
+    question: str,
+    catalog: Catalog,
+    tools: frozenset[str],
+) -> ToolCall | None:
+    words = keywords(_asked(question, catalog)) or question
+    places = _places(assignment, question, catalog)
+    place = places[0].name if len(places) == 1 else ""
+    if made:
+        nowhere = {word for result in results for word in _words_found_nowhere(result)}
+        words = " ".join(word for word in words.split() if word.lower() not in nowhere) or words
+        place = ""
+    tool = "search_documents" if "search_documents" in tools else "search"
+    arguments: dict[str, JsonValue] = {"query": words[:900]}
+    if tool == "search_documents":
+        arguments["document"] = place
+    if tool not in tools or any(call.tool == tool and call.arguments == arguments for call in made):
+        return None
+    return ToolCall(id=f"search-{len(made) + 1}", tool=tool, arguments=arguments)
+
+
+def _places(assignment: Assignment, question: str, catalog: Catalog) -> tuple[DocumentEntry, ...]:
+    readable = [entry for entry in catalog.documents if not entry.problem]
+    chosen = tuple(entry for entry in readable if entry.name == assignment.place)
+    return chosen or named_documents(question, readable)
+
+
+def _words_found_nowhere(result: ToolResult) -> tuple[str, ...]:
+    words = result.output.get("words_found_nowhere")
+    return tuple(str(word).lower() for word in words) if isinstance(words, list) else ()
+
+
+def _answer(
+    question: str, passages: Sequence[Passage], results: Sequence[ToolResult], catalog: Catalog, task: WorkTask
+) -> AgentAnswer:
+    windows = _worth_quoting(best_windows(question, passages, _QUOTATIONS))
+    nowhere = sorted({word for result in results for word in _words_found_nowhere(result)})
+    coverage = max(
+        max((window.passage_coverage for window in windows), default=0.0), together(question, windows, passages) if windows else 0.0
+    )
+    lost = len(nowhere) / max(1, len(content_stems(question)))
+    if not windows or coverage < SOME_COVERAGE or (lost >= 0.3 and coverage < 0.65):
+        return _nothing(question, windows, nowhere, catalog, task)
+    is_sure = coverage >= ENOUGH_COVERAGE and not (nowhere and coverage < 0.75)
+    missing = nowhere if nowhere and not is_sure else ()
+    findings = [_finding(window, coverage) for window in windows]
+    parts = [f"{shown(window.quote)}\n>\n> — {place_of(window)} [{window.source.ref}]" for window in windows]
+    gaps = [] if is_sure else [_doubt(question, windows, missing)]
+    content = "\n\n".join(parts)
+    if not is_sure:
+        content = f"{gaps[0]}\n\n{content}"
+    return AgentAnswer(
+        status="success" if is_sure else "partial",
+        content=content,
+        findings=findings,
+        confidence=findings[0].confidence if is_sure else min(45, findings[0].confidence),
+        gaps=gaps,
+        message="" if is_sure else gaps[0],
+    )
+
+
+def _worth_quoting(windows: Sequence[Window]) -> tuple[Window, ...]:
+    """Leave out what is much weaker than the best."""
+    if not windows:
+        return ()
+    best = windows[0]
+    return (
+        best,
+        *(
+            window
+            for window in windows[1:]
+            if window.coverage >= 0.75 * best.coverage and window.passage_coverage >= max(SOME_COVERAGE, 0.7 * best.passage_coverage)
+        ),
+    )
+
+
+def _finding(window: Window, coverage: float) -> FindingDraft:
+    share = 0.6 * min(window.passage_coverage, 1.0) + 0.4 * window.coverage
+    return FindingDraft(
+        claim=f"“{shortened(one_line(window.quote), 500)}”",
+        source_refs=[window.source.ref],
+        quote=window.quote,
+        confidence=round(max(10.0, min(90.0, 90 * max(share, 0.9 * min(coverage, share + 0.1))))),
+    )
+
+
+def place_of(window: Window) -> str:
+    """Say where a quotation stands, for people."""
+    document = window.source.ref.split("#", 1)[0].rsplit("/", 1)[-1]
+    title = one_line(window.source.title)
+    return title if not title or document in title or window.source.url else f"{document}, {title}" if title != document else document
+
+
+def _doubt(question: str, windows: Sequence[Window], missing: Sequence[str]) -> str:
+    if missing:
+        said = listed(f"“{word}”" for word in missing[:4])
+        return f"This may not answer “{shortened(question, 160)}”: no document has the word{'s' if len(missing) > 1 else ''} {said}."
+    left = missing_words(question, windows)
+    said = f": {listed(f'“{word}”' for word in left[:4])} not found there" if left else ""
+    return f"This may not answer “{shortened(question, 160)}”{said}."
+
+
+def _nothing(
+    question: str, windows: Sequence[Window], nowhere: Sequence[str], catalog: Catalog, task: WorkTask
+) -> AgentAnswer:
+    unreadable = [f"{entry.name} could not be read: {entry.problem}" for entry in catalog.documents if entry.problem]
+    if not any(not entry.problem for entry in catalog.documents) and not windows:
+        what = "nothing was found, and no documents were given to look in" if not unreadable else "no document could be read"
+    else:
+        what = "no document here answers this"
+    said = f"; {listed(f'“{word}”' for word in nowhere[:4])} stand{'s' if len(nowhere) == 1 else ''} in none" if nowhere else ""
+    errors = [str(result.output.get("error", "")) for past in task.rounds for result in past.results if not result.ok]
+    message = f"{what[0].upper()}{what[1:]}: “{shortened(question, 200)}”{said}."
+    nearest = f" Nearest, covering {round(100 * windows[0].passage_coverage)} % of the words: {place_of(windows[0])}." if windows else ""
+    return AgentAnswer(
+        status="no_answer",
+        content=message + nearest,
+        findings=[],
+        confidence=0,
+        gaps=[message, *unreadable, *(error for error in errors if error and not windows)],
+        message=message,
+    )
+
+
+def summarise(task: WorkTask, assignment: Assignment, catalog: Catalog, tools: frozenset[str]) -> tuple[ToolCall, ...] | AgentAnswer:
+    """Read the beginning of documents and quote the sentences that say most."""
+    names = [name.strip() for name in assignment.place.split(", ") if name.strip()][:_READ_AT_ONCE]
+    entries = [entry for entry in catalog.documents if entry.name in names]
+    read = [result for past in task.rounds for result in past.results if result.ok and result.sources]
+    if not task.rounds and not task.must_answer and "read_document" in tools and entries:
+        return tuple(
+            ToolCall(id=f"read-{i}", tool="read_document", arguments={"document": entry.name, "first": 1, "last": 0})
+            for i, entry in enumerate(entries, start=1)
+        )
+    findings: list[FindingDraft] = []
+    parts: list[str] = []
+    for entry in entries:
+        source = next((source for result in read for source in result.sources if source.ref.split("#", 1)[0] == entry.name), None)
+        windows = key_windows(source, 4 if len(entries) == 1 else 2) if source else ()
+        findings += [_finding(window, 0.7) for window in windows]
+        headings = [heading for heading in entry.headings if len(read_words(heading)) > 0][:12]
+        parts.append(f"**{entry.name}**" + (f" — sections: {' · '.join(headings)}" if headings else ""))
+        parts += [f"{shown(window.quote)}\n>\n> — [{window.source.ref}]" for window in windows]
+    if not findings:
+        message = f"Nothing could be quoted from {assignment.place or 'the documents'}."
+        return AgentAnswer(status="no_answer", content="\n\n".join([message, *parts]), findings=[], confidence=0, gaps=[message], message=message)
+    unread = [entry.name for entry in entries if not any(draft.source_refs[0].split("#", 1)[0] == entry.name for draft in findings)]
+    gaps = [f"Not quoted: {listed(unread)}."] if unread else []
+    return AgentAnswer(
+        status="partial" if gaps else "success",
+        content="\n\n".join(parts),
+        findings=findings,
+        confidence=60,
+        gaps=gaps,
+        message=gaps[0] if gaps else "",
+    )

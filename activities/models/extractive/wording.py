@@ -1,0 +1,130 @@
+"""Words: how text is cut into them, which of them carry meaning, and which are forms of one another."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+_WORD: Final = re.compile(r"\d[\d,]*(?:\.\d+)?|[^\W\d_]+(?:['’][^\W\d_]{1,2}(?![^\W_]))?|[^\W_]+")
+_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])")
+
+STOPWORDS: Final = frozenset(
+    """a about above according after again all also am an and another any anyone anything are as at be because been before being
+    below between both but by can cannot could did do does doing done down during each either else ever every few find for from
+    further get gets give given gives go goes got had has have having he her here hers him his how i if in into is it its itself
+    just know let like list many may me might mine more most much must my need needs neither no nor not now of off on once one
+    only or other our ours out over own per please quote said same say says shall she should show so some such tell than that the
+    their them then there these they thing things this those through to too under until up upon us use very want was we were what
+    whatever when where whether which while who whom whose why will with within without would yes you your yours
+    answer describe detail details document documents explain file files following happen happened happens information look
+    mean means mention mentioned provide question regarding state states summarise summarize summary tell text write written
+    """.split()
+)
+"""Words that say nothing about what is asked for."""
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word where it stands in its text."""
+
+    text: str
+    lower: str
+    stem: str
+    start: int
+    end: int
+
+    @property
+    def is_content(self) -> bool:
+        return self.lower not in STOPWORDS and (len(self.lower) > 1 or self.lower.isdigit())
+
+
+@lru_cache(maxsize=20_000)
+def stem(word: str) -> str:
+    """Cut a word's ending off, so that `outages`, `outage` and `Outage` are one: crude, quick, English."""
+    word = word.lower().replace("’", "'").removesuffix("'s").removesuffix("'")
+    if len(word) < 4 or not word.isalpha():
+        return word.replace(",", "") if word[:1].isdigit() else word
+    for ending, replacement, least in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= least:
+            word = word.removesuffix(ending) + replacement
+            break
+    if len(word) > 4 and word[-1] == word[-2] and word[-1] not in "aeiouls":
+        word = word[:-1]
+    if len(word) > 3 and word.endswith("y"):
+        word = word[:-1] + "i"
+    return word[:-1] if len(word) > 3 and word.endswith("e") else word
+
+
+_ENDINGS: Final = (
+    ("ations", "", 4),
+    ("ation", "", 4),
+    ("sses", "ss", 1),
+    ("ies", "i", 2),
+    ("ments", "", 4),
+    ("ment", "", 4),
+    ("ions", "", 4),
+    ("ion", "", 4),
+    ("ings", "", 3),
+    ("ing", "", 3),
+    ("ied", "i", 2),
+    ("ed", "", 3),
+    ("ers", "er", 2),
+    ("ly", "", 4),
+    ("xes", "x", 1),
+    ("ches", "ch", 1),
+    ("shes", "sh", 1),
+    ("ss", "ss", 1),
+    ("us", "us", 1),
+    ("is", "is", 1),
+    ("s", "", 3),
+)
+"""(ending, what replaces it, how many letters must stand before it); the first that fits."""
+
+
+def read_words(text: str) -> tuple[Word, ...]:
+    """Cut a text into words; `unit_price` and `unitPrice` are two."""
+    words: list[Word] = []
+    for match in _WORD.finditer(text):
+        start = match.start()
+        for part in _CAMEL.split(match.group()):
+            words.append(Word(part, part.lower(), stem(part), start, start + len(part)))
+            start += len(part)
+    return tuple(words)
+
+
+def stems(text: str) -> tuple[str, ...]:
+    """Stems of all words of a text, in order."""
+    return tuple(word.stem for word in read_words(text))
+
+
+def content_stems(text: str) -> tuple[str, ...]:
+    """Stems of the words that carry meaning, each once, in order."""
+    return tuple(dict.fromkeys(word.stem for word in read_words(text) if word.is_content))
+
+
+def keywords(text: str) -> str:
+    """The words that carry meaning, as they stand in the text, each once."""
+    seen: dict[str, str] = {}
+    for word in read_words(text):
+        if word.is_content:
+            seen.setdefault(word.stem, word.text)
+    return " ".join(seen.values())
+
+
+def one_line(text: str) -> str:
+    """Put a text on one line, with single spaces."""
+    return " ".join(text.split())
+
+
+def listed(items: Iterable[str]) -> str:
+    """Write `a, b and c`."""
+    *head, last = list(items) or [""]
+    return f"{', '.join(head)} and {last}" if head else last
+
+
+def shortened(text: str, limit: int) -> str:
+    """Cut a text at a word's end so that it has at most `limit` characters."""
+    if len(text) <= limit:
+        return text
+    return text[: limit - 1].rsplit(" ", 1)[0].rstrip(" ,;:–-") + "…"
