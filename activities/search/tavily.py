@@ -127,8 +127,8 @@ def _translated(error: Exception, seen: _Seen) -> ApplicationError | None:
         return _unavailable(f"Tavily did not answer within {_TIMEOUT.total_seconds():g} seconds")
     if isinstance(error, TransportError):
         return _unavailable(f"Tavily could not be reached: {type(error).__name__}")
-    if isinstance(error, ValueError) and seen.status is not None:
-        return _unavailable("Tavily's answer is not JSON")
+    if isinstance(error, ValueError | AttributeError) and seen.status is not None:
+        return _unavailable("Tavily's answer is not a JSON object")  # the SDK takes it for one
     return None
 
 

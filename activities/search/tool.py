@@ -47,7 +47,7 @@ def _answer(backend: str, found: SearchResults) -> ToolAnswer:
     listed: list[JsonValue] = []
     sources: list[Source] = []
     room = OUTPUT_CAP_CHARACTERS - len(backend) - len(found.query) - 200
-    for hit in found.results:
+    for hit in _told_apart(found.results):
         title = hit.title[:_TITLE_CHARACTERS]
         # A hit is handed over twice: in the list, and as a source.
         room -= 2 * len(title) + 3 * len(hit.url) + len(hit.published or "") + 80
@@ -66,6 +66,14 @@ def _answer(backend: str, found: SearchResults) -> ToolAnswer:
     if not listed:
         output["note"] = "Nothing was found. Try other or fewer words."
     return ToolAnswer(output=output, sources=tuple(sources))
+
+
+def _told_apart(hits: tuple[SearchHit, ...]) -> tuple[SearchHit, ...]:
+    """Keep the first, that is the best, hit of each place: a source is known by its name alone."""
+    best: dict[str, SearchHit] = {}
+    for hit in hits:
+        best.setdefault(hit.url, hit)
+    return tuple(best.values())
 
 
 def _address(hit: SearchHit) -> str | None:

@@ -1,0 +1,106 @@
+"""The tool `search`, over whichever engine."""
+
+import pytest
+from pydantic import JsonValue
+
+from activities.search.protocol import SearchHit, SearchResults
+from activities.search.tool import Search
+from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext
+from chargehand.contracts import Source
+
+CONTEXT = ToolContext(session="s", agent="researcher", idempotency_key="k", documents=("file:/docs",))
+
+
+class Scripted:
+    """An engine whose results are given."""
+
+    name = "scripted"
+
+    def __init__(self, *hits: SearchHit, confidence: int = 50) -> None:
+        self._hits = hits
+        self._confidence = confidence
+        self.asked: list[tuple[str, int, tuple[str, ...]]] = []
+
+    async def search(self, query: str, limit: int, documents: tuple[str, ...]) -> SearchResults:
+        self.asked.append((query, limit, documents))
+        return SearchResults(query=query, results=self._hits, confidence=self._confidence)
+
+
+async def test_hits_are_listed_and_their_words_are_sources() -> None:
+    """What was found can be cited; a passage of a document has no web address."""
+    engine = Scripted(
+        SearchHit(title="Tides", snippet="Twice a day.", url="https://a.example/1", published="2026-01-02"),
+        SearchHit(title="Log", snippet="High at six.", url="log.md#L3-L4"),
+    )
+
+    answer = await Search(engine).use({"query": " tides "}, CONTEXT)
+
+    assert answer == ToolAnswer(
+        output={
+            "query": "tides",
+            "backend": "scripted",
+            "confidence": 50,
+            "results": [
+                {"title": "Tides", "url": "https://a.example/1", "published": "2026-01-02"},
+                {"title": "Log", "url": "log.md#L3-L4", "published": None},
+            ],
+        },
+        sources=(
+            Source(ref="https://a.example/1", title="Tides", url="https://a.example/1", quote="Twice a day."),
+            Source(ref="log.md#L3-L4", title="Log", quote="High at six."),
+        ),
+    )
+    assert engine.asked == [("tides", 8, ("file:/docs",))]
+
+
+async def test_nothing_found_is_said() -> None:
+    """An agent that found nothing is told what to try."""
+    answer = await Search(Scripted(confidence=0)).use({"query": "q"}, CONTEXT)
+
+    assert answer == ToolAnswer(
+        output={
+            "query": "q",
+            "backend": "scripted",
+            "confidence": 0,
+            "results": [],
+            "note": "Nothing was found. Try other or fewer words.",
+        }
+    )
+
+
+@pytest.mark.parametrize("arguments", [{}, {"query": ""}, {"query": "  "}, {"query": 7}, {"query": ["a"]}])
+async def test_a_call_without_a_query_is_answered_in_words(arguments: dict[str, JsonValue]) -> None:
+    """Nothing is asked without a query."""
+    engine = Scripted()
+
+    answer = await Search(engine).use(arguments, CONTEXT)
+
+    assert answer == ToolAnswer(ok=False, output={"error": "search needs `query`: what to look for, as text."})
+    assert engine.asked == []
+
+
+@pytest.mark.parametrize("size", [100, 1_000, 100_000])
+async def test_an_answer_stays_under_the_cap(size: int) -> None:
+    """However much an engine finds, a model is handed no more than the cap of a tool call."""
+    hits = (
+        SearchHit(title="t" * size, snippet="s" * size, url=f"https://a.example/{number}/{'u' * (size % 997)}")
+        for number in range(20)
+    )
+
+    answer = await Search(Scripted(*hits)).use({"query": "q"}, CONTEXT)
+
+    assert len(answer.model_dump_json()) <= OUTPUT_CAP_CHARACTERS
+    assert isinstance(answer.output["results"], list)
+    assert len(answer.sources) == len(answer.output["results"]) > 0
+
+
+async def test_a_place_that_was_found_twice_is_given_once() -> None:
+    """Sources are told apart by their names; the better hit comes first and stays."""
+    engine = Scripted(
+        SearchHit(title="A", snippet="one", url="https://a.example/"),
+        SearchHit(title="A", snippet="two", url="https://a.example/"),
+    )
+
+    answer = await Search(engine).use({"query": "q"}, CONTEXT)
+
+    assert [source.quote for source in answer.sources] == ["one"]
