@@ -80,5 +80,3 @@ def _table(source: TableSource, answer: dict[str, Any]) -> Table:
         rows=answer["rows"],
         columns=tuple(Column.model_validate(column) for column in answer["columns"]),
     )
-
-

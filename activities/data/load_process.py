@@ -4,6 +4,8 @@ Started by `activities.documents.library`. The file is opened read-only by every
 same for large tables and small ones.
 """
 
+# ruff: noqa: S608 - names are made of letters, digits and `_` or quoted here; values are literals quoted here
+
 from typing import Any, Final
 
 import duckdb

@@ -19,6 +19,7 @@ _MOST_ROWS: Final = 50
 _LONGEST_STATEMENT: Final = 10_000
 _LONGEST_ERROR: Final = 600
 _LONGEST_SCHEMA: Final = 1_500
+_TOO_MUCH_MEMORY: Final = "The query needs more memory than it may use: ask for less, or filter before joining."
 # Rows are handed out twice, as values and as a quotation, and both count.
 _LONGEST_ROWS: Final = OUTPUT_CAP_CHARACTERS * 45 // 100
 
@@ -30,7 +31,8 @@ class QueryData:
         name="query_data",
         description=(
             "Ask the user's tables in SQL (DuckDB): one SELECT statement over the tables listed with the documents. "
-            f"The first {_MOST_ROWS} rows come back, and `row_count` says how many there are: aggregate and sort in SQL."
+            f"The first {_MOST_ROWS} rows come back, and `row_count` says how many there are: aggregate and sort "
+            "in SQL."
         ),
         parameters={
             "type": "object",
@@ -76,7 +78,7 @@ async def run_query(database: Path, sql: str, timeout_seconds: float) -> dict[st
     except ChildTimeoutError:
         return {"error": f"The query took longer than {timeout_seconds:g} s: ask for less, or filter before joining."}
     except ChildError:
-        return {"error": "The query needs more memory than it may use: ask for less, or filter before joining."}
+        return {"error": _TOO_MUCH_MEMORY}
 
 
 def _answer(sql: str, answer: dict[str, Any]) -> ToolAnswer:
@@ -108,8 +110,10 @@ def _fitting(columns: list[str], rows: list[list[JsonValue]]) -> tuple[list[list
 
 
 def _shortened(error: str) -> str:
-    """The message without the picture of the statement that follows it."""
-    return error.split("\n\nLINE ", 1)[0].strip()[:_LONGEST_ERROR]
+    """DuckDB's message without the picture of the statement and without advice that only its operator can follow."""
+    if error.startswith("Out of Memory"):
+        return _TOO_MUCH_MEMORY
+    return error.split("\n\n", 1)[0].strip()[:_LONGEST_ERROR]
 
 
 def _schemas(tables: tuple[Table, ...]) -> str:

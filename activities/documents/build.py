@@ -173,7 +173,9 @@ class LibraryBuild:
         for number in sorted(self._tabular):
             for source in self._table_sources(self._files[number], self._tabular[number], taken):
                 if len(tables) >= _MOST_TABLES:
-                    self._skipped.append(f"{source.document} {source.sheet}: a session has {_MOST_TABLES} tables at most")
+                    self._skipped.append(
+                        f"{source.document} {source.sheet}: a session has {_MOST_TABLES} tables at most"
+                    )
                     continue
                 loaded = await loader.load(source)
                 if isinstance(loaded, Table):

@@ -8,8 +8,10 @@ from activities.documents.parsed import Block, BlockKind, HeadingPath, Parsed, P
 _NEVER_SHOWN: Final = frozenset({"script", "style", "template", "noscript", "svg", "iframe"})
 _BESIDE_THE_TEXT: Final = frozenset({"nav", "footer", "aside", "form", "button", "select"})
 _INLINE: Final = frozenset(
-    "a abbr b bdi bdo cite code data del dfn em font i img input ins kbd label mark q s samp small span strong sub sup"
-    " time tt u var wbr".split()
+    """
+    a abbr b bdi bdo cite code data del dfn em font i img input ins kbd label mark q s samp small span strong sub sup
+    time tt u var wbr
+    """.split()  # noqa: SIM905 - a list of words reads best as text
 )
 _HEADINGS: Final = {f"h{level}": level for level in range(1, 7)}
 
@@ -33,8 +35,10 @@ class _Reader(HTMLParser):
         self._skipped = skipped
         self._skipping: list[str] = []
         self._heading: int | None = None
-        self._in_pre = self._in_row = self._in_title = False
+        self._in_pre = self._in_row = self._in_item = self._in_title = self._in_link = False
         self._text: list[str] = []
+        self._plain_characters = 0
+        """Outside links: a list item without any is a menu."""
         self._first = self._last = 0
         self.blocks: list[Block] = []
         self.path = HeadingPath()
@@ -45,6 +49,8 @@ class _Reader(HTMLParser):
             self._skipping.append(tag)
         elif tag == "title":
             self._in_title = True
+        elif tag == "a":
+            self._in_link = True
         elif tag == "br":
             self._text.append("\n" if self._in_pre else " ")
         elif tag in {"td", "th"}:
@@ -55,7 +61,8 @@ class _Reader(HTMLParser):
             self._in_pre = tag == "pre"
             self._in_row = tag == "tr"
             self._heading = _HEADINGS.get(tag)
-            if tag == "li":
+            self._in_item = tag == "li"
+            if self._in_item:
                 self._text.append("- ")
 
     def handle_endtag(self, tag: str) -> None:
@@ -64,6 +71,8 @@ class _Reader(HTMLParser):
                 pass
         elif tag == "title":
             self._in_title = False
+        elif tag == "a":
+            self._in_link = False
         elif tag not in _INLINE | {"td", "th", "br"} and not (self._in_row and tag in {"p", "div"}):
             self.end_block()
 
@@ -75,6 +84,8 @@ class _Reader(HTMLParser):
             line = self.getpos()[0] + data[: data.index(stripped[0])].count("\n")
             self._first = self._first or line
             self._last = line + stripped.count("\n")
+            if not self._in_link:
+                self._plain_characters += len(stripped)
         self._text.append(data)
 
     def end_block(self) -> None:
@@ -84,10 +95,11 @@ class _Reader(HTMLParser):
         if self._first and text.strip("- "):
             if self._heading is not None:
                 self.path.enter(self._heading, text.rstrip("¶# "))
-            else:
+            elif self._plain_characters or not self._in_item:
                 kind: BlockKind = "code" if self._in_pre else "table" if self._in_row else "text"
                 self.blocks.append(Block(text, self._first, self._last, str(self.path), kind))
         self._text.clear()
         self._first = self._last = 0
         self._heading = None
-        self._in_pre = self._in_row = False
+        self._in_pre = self._in_row = self._in_item = False
+        self._plain_characters = 0

@@ -1,7 +1,7 @@
 """The full-text index of one set of documents: an SQLite file that is written once and then only read."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple, cast
@@ -30,7 +30,7 @@ _SCHEMA: Final = """
 _BEST: Final = """
     SELECT passages.id, best.rank, documents.name, documents.unit, first, last, place, heading, kind, text
     FROM (
-        SELECT rowid, bm25(words, 3.0, 3.0, 1.0) AS rank FROM words
+        SELECT rowid, bm25(words, 2.0, 2.5, 1.0) AS rank FROM words
         WHERE words MATCH ?1 AND (?2 IS NULL OR rowid IN (
             SELECT id FROM passages WHERE document = (SELECT id FROM documents WHERE name = ?2)
         ))
@@ -60,10 +60,7 @@ class IndexWriter:
         spans = list(enumerate(cut(parsed.blocks, parsed.unit), self._passages + 1))
         self._connection.executemany(
             "INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                (at, number, span.first, span.last, span.place, span.heading, span.kind, span.text)
-                for at, span in spans
-            ),
+            ((at, number, span.first, span.last, span.place, span.heading, span.kind, span.text) for at, span in spans),
         )
         path = spaced(name)
         self._connection.executemany(
@@ -115,7 +112,7 @@ class IndexReader:
         return {int(rowid) for (rowid,) in rows}
 
     def best(self, expression: str, document: str | None, limit: int) -> list[Row]:
-        """Passages by BM25, with titles and names counting three times."""
+        """Passages by BM25, with titles and names counting more than the text."""
         rows = self._connection.execute(_BEST, (expression, document, limit))
         return [Row(*row) for row in rows]
 
@@ -149,7 +146,7 @@ class IndexReader:
 
 
 @contextmanager
-def open_index(path: Path) -> Iterator[IndexReader]:
+def open_index(path: Path) -> Generator[IndexReader]:
     """Open a finished index for one thread."""
     # Nobody changes the file any more, so no locks and no journal are looked for.
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:

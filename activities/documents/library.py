@@ -124,9 +124,7 @@ class OpenLibrary:
         if last is not None:
             pieces = [piece for piece in pieces if piece.first <= last]
         if not pieces:
-            return Reading(
-                ref=name, document=name, unit=unit, first=first, last=first, total=total, next=None, text=""
-            )
+            return Reading(ref=name, document=name, unit=unit, first=first, last=first, total=total, next=None, text="")
         text, taken = _fitting(pieces)
         end = taken[-1].last
         cut_short = len(text) < len(taken[-1].text) and len(taken) == 1

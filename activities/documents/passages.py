@@ -13,13 +13,16 @@ _SHORT_CHARACTERS: Final = 120
 _SHORTEST_CHARACTERS: Final = 25
 
 _SENTENCE_END: Final = re.compile(
-    r"""(?<!\b[A-Z]\.)(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)(?<!\bcf\.)(?<!\bMr\.)(?<!\bDr\.)(?<!\bMs\.)
-        (?<!\bNo\.)(?<!\bno\.)(?<!\bFig\.)(?<!\bSt\.)(?<!\bMrs\.)(?<!\bapprox\.)(?<!\betc\.)
-        (?<=[.!?…])(?:["'”’)\]*_]{0,2})\s+(?=["'“‘(\[*_`]{0,2}[^\W_a-z]|[-*+•]\s)
-      | (?<=[。！？])
+    r"""[.!?…]["'”’)\]*_]{0,2}\s+(?=["'“‘(\[*_`]{0,2}[^\W_a-z]|[-*+•]\s)
+      | [。！？]
       | \n(?=\s*(?:[-*+•|]|\d{1,3}[.)])\s)
       | \n\s*\n""",
     re.VERBOSE,
+)
+_LETTERS: Final = re.compile(r"[\W_]+")
+_LINE_END: Final = re.compile(r"\n")
+_NO_SENTENCE_END: Final = re.compile(
+    r"\b(?:[A-Z]|e\.g|i\.e|vs|cf|al|Mr|Mrs|Ms|Dr|Prof|St|No|no|Nr|Fig|fig|Sec|Eq|approx|etc|pp|Inc|Ltd)\.\s*$"
 )
 
 
@@ -64,11 +67,11 @@ def _split(block: Block, *, counts_lines: bool) -> Iterator[Span]:
     if len(block.text) <= LONGEST_CHARACTERS:
         yield Span(block.text.strip("\n").rstrip(), block.first, block.last, *block[3:])
         return
-    breaks = [at for at, character in enumerate(block.text) if character == "\n"] if counts_lines else []
-    for start, end in _pack(block.text, list(_sentences(block.text, block.kind))):
-        text = block.text[start:end]
-        start += len(text) - len(text.lstrip())
-        end -= len(text) - len(text.rstrip())
+    breaks = [match.start() for match in _LINE_END.finditer(block.text)] if counts_lines else []
+    for packed_start, packed_end in _pack(block.text, list(_sentences(block.text, block.kind))):
+        packed = block.text[packed_start:packed_end]
+        start = packed_start + len(packed) - len(packed.lstrip())
+        end = packed_end - len(packed) + len(packed.rstrip())
         if counts_lines:
             first, last = block.first + bisect_right(breaks, start), block.first + bisect_right(breaks, end - 1)
         else:
@@ -80,7 +83,8 @@ def _split(block: Block, *, counts_lines: bool) -> Iterator[Span]:
 def _sentences(text: str, kind: BlockKind) -> Iterator[tuple[int, int]]:
     """Spans that follow each other without a gap; lines instead of sentences for tables and listings."""
     start = 0
-    ends = (match.end() for match in (_SENTENCE_END if kind == "text" else re.compile(r"\n")).finditer(text))
+    matches = (_SENTENCE_END if kind == "text" else _LINE_END).finditer(text)
+    ends = (match.end() for match in matches if not _NO_SENTENCE_END.search(text, match.start() - 8, match.end()))
     for end in [*ends, len(text)]:
         while end - start > LONGEST_CHARACTERS:
             cut_at = text.rfind(" ", start + LONGEST_CHARACTERS // 2, start + LONGEST_CHARACTERS)
@@ -123,6 +127,6 @@ def _join(before: Span, after: Span) -> Span:
 
 
 def _is_worth_finding(span: Span) -> bool:
-    return sum(character.isalnum() for character in span.text) >= _SHORTEST_CHARACTERS * 0.6 and (
-        len(span.text) >= _SHORTEST_CHARACTERS
-    )
+    if len(span.text) < _SHORTEST_CHARACTERS:
+        return False
+    return len(_LETTERS.sub("", span.text[:200])) >= _SHORTEST_CHARACTERS * 0.6

@@ -92,8 +92,11 @@ def _weights(passages: int, members: Mapping[str, set[int]]) -> dict[str, float]
 
 def _rate(row: Row, best_rank: float, matches: _Matches, *, wants_code: bool) -> Hit:
     coverage = matches.share(row.id, matches.anywhere)
+    in_text = matches.share(row.id, matches.in_text)
     # Words in the text itself answer; words in the titles above only say what it is about.
-    score = 0.45 * row.rank / best_rank + 0.35 * coverage + 0.2 * matches.share(row.id, matches.in_text)
+    score = 0.4 * row.rank / best_rank + 0.3 * coverage + 0.3 * in_text
+    if not in_text:
+        score *= 0.6
     if matches.side_by_side:
         score += 0.15 * sum(row.id in found for found in matches.side_by_side) / len(matches.side_by_side)
     if row.kind == "code" and not wants_code:

@@ -111,14 +111,16 @@ class DocumentSources:
     def _manifest_files(self, digest: str, folder: str, listing: Listing) -> Iterator[tuple[Found, str]]:
         try:
             manifest = json.loads(self._artefacts.read(digest))
-            if manifest["format"] != MANIFEST_FORMAT:
-                raise ValueError("unknown format")
             entries = [(str(entry["name"]), str(entry["sha256"])) for entry in manifest["files"]]
             skipped = [f"{entry['name']}: {entry['reason']}" for entry in manifest.get("skipped", ())]
+            is_manifest = manifest["format"] == MANIFEST_FORMAT
         except ArtefactError as error:
             yield _lost(folder, f"The folder was not found: {error}."), ""
             return
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError):
+            is_manifest = False
+            entries, skipped = [], []
+        if not is_manifest:
             yield _lost(folder, "What was uploaded for this folder is not a list of files: upload it again."), ""
             return
         listing.skipped.extend(skipped)

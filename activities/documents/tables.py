@@ -14,7 +14,7 @@ _RESERVED: Final = frozenset(
     offset on only or order outer overlaps pivot pivot_longer pivot_wider placing positional primary qualify
     references returning right select semi show similar some struct summarize symmetric table tablesample then to
     trailing true try_cast tuple union unique unpack unpivot using variadic verbose when where window with
-    """.split()
+    """.split()  # noqa: SIM905 - a list of words reads best as text
 )
 """Words that DuckDB takes for syntax where a name is meant."""
 

@@ -16,6 +16,7 @@ _UNDERLINE: Final = re.compile(r"^([=\-~^\"'`*+#:.<>_])\1{2,}\s*$")
 _LIST_ITEM: Final = re.compile(r"^\s*([-*+•]|\d{1,3}[.)])\s")
 _TABLE_ROW: Final = re.compile(r"^\s*\|.*\|\s*$")
 _BADGES: Final = re.compile(r"^\s*(\[?!\[[^\]]*\]\([^)]*\)(\]\([^)]*\))?\s*)+$")
+_MARKUP: Final = re.compile(r"`|\*\*|\\(?=[^\w\s])|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w)|\s*\{#[\w-]+\}")
 _CAPITALS: Final = re.compile(r"^[A-Z0-9][A-Z0-9 ,&/'()\-]{3,60}:?$")
 _DIRECTIVE: Final = re.compile(r"^\.\.\s+([\w:-]+)::")
 _LISTING_DIRECTIVES: Final = frozenset(
@@ -50,10 +51,7 @@ def parse_text(text: str, style: TextStyle) -> Parsed:
         lines.pop()
     if not text.strip():
         return failed_parse("The file is empty.")
-    if style == "code":
-        parsed = _parse_code(lines)
-    else:
-        parsed = _Prose(lines, markdown=style == "markdown").parse()
+    parsed = _parse_code(lines) if style == "code" else _Prose(lines, markdown=style == "markdown").parse()
     parsed.units = len(lines)
     parsed.parts = line_parts(lines)
     return parsed
@@ -89,7 +87,7 @@ class _Prose:
         self._flush(len(self._lines))
         return Parsed(unit="line", units=0, blocks=self._blocks, headings=self._path.all)
 
-    def _take(self, number: int) -> int:
+    def _take(self, number: int) -> int:  # noqa: PLR0911 - a table of what a line can be
         """Read the line at this index and return the index to go on at."""
         line = self._lines[number]
         if not line.strip():
@@ -145,7 +143,7 @@ class _Prose:
         self._start = end + 1
         return end + 1
 
-    def _take_underlined(self, number: int) -> int | None:
+    def _take_underlined(self, number: int) -> int | None:  # noqa: PLR0911 - a table of what a line can be
         """A title with a line of punctuation below it, and perhaps one above."""
         if number != self._start or number + 1 >= len(self._lines):
             return None
@@ -178,7 +176,7 @@ class _Prose:
 
     def _take_heading(self, number: int, after: int, level: int, title: str) -> int:
         self._flush(number)
-        self._path.enter(level, re.sub(r"[*_`]{1,2}(?=\S)|(?<=\S)[*_`]{1,2}|\s*\{#[\w-]+\}", "", title))
+        self._path.enter(level, _MARKUP.sub("", title))
         self._listing_indent = None
         self._start = after
         return after

@@ -75,8 +75,8 @@ class ReadDocument:
     spec = ToolSpec(
         name="read_document",
         description=(
-            "Read a stretch of one of the user's documents: pages of a PDF, lines of a text, paragraphs of a DOCX, rows "
-            "of a sheet (name it `prices.xlsx#Sheet1`). `next` in the answer says where to read on."
+            "Read a stretch of one of the user's documents: pages of a PDF, lines of a text, paragraphs of a DOCX, "
+            "rows of a sheet (name it `prices.xlsx#Sheet1`). `next` in the answer says where to read on."
         ),
         parameters={
             "type": "object",

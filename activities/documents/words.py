@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from itertools import pairwise
 from typing import Final
 
 _WORD: Final = re.compile(r"[^\W_]+")
@@ -11,19 +12,20 @@ _FUNCTION_WORDS: Final = frozenset(
     """
     a about above after again against all also am an and any are aren as at be because been before being below between
     both but by can cannot could couldn d did didn do does doesn doing don down during each either else ever every few
-    for from further get gets give given go goes got had hadn has hasn have haven having he her here hers him his how
-    however i if in into is isn it its itself just know let ll m made make makes many may me mean means might more most
-    much must my need needs neither no nor not of off on once one only or other our ours out over own per please re s
-    same shall she should shouldn so some such t tell than that the their theirs them then there these they this those
-    through to too under until up upon us use used using ve very want wants was wasn we well were weren what when where
-    whether which while who whom whose why will with within without won would wouldn you your yours
-    """.split()
+    for from further get gets give given go goes got had hadn happen happened happens has hasn have haven having he her
+    here hers him his how however i if in into is isn it its itself just know let ll m made make makes many may me mean
+    meaning means might more most much must my need needs neither no nor not of off on once one only or other our ours
+    out over own per please re s same shall she should shouldn so some such t tell than that the their theirs them then
+    there these they this those through to too under until up upon us use used using ve very want wants was wasn we
+    well were weren what when where whether which while who whom whose why will with within without won work works
+    would wouldn you your yours
+    """.split()  # noqa: SIM905 - a list of words reads best as text
 )
 _REQUEST_WORDS: Final = frozenset(
     """
     answer compare describe detail details discuss document documents explain extract file files find folder identify
     information list outline overview provide question read report say says show summarise summarize summary write
-    """.split()
+    """.split()  # noqa: SIM905 - a list of words reads best as text
 )
 
 
@@ -41,7 +43,11 @@ def words(text: str) -> list[str]:
 def content_words(question: str) -> list[str]:
     """The words that say what is asked for, in order, each once; all of them if none would be left."""
     found = list(dict.fromkeys(words(_MEASURE.sub("", question))))
-    telling = [word for word in found if word not in _FUNCTION_WORDS and (len(word) > 1 or not word.isalpha() or not word.isascii())]
+    telling = [
+        word
+        for word in found
+        if word not in _FUNCTION_WORDS and (len(word) > 1 or not word.isalpha() or not word.isascii())
+    ]
     return [word for word in telling if word not in _REQUEST_WORDS] or telling or found
 
 
@@ -49,5 +55,5 @@ def neighbours(question: str) -> list[tuple[str, str]]:
     """Pairs of content words that stand side by side in the question."""
     found = words(question)
     telling = set(content_words(question))
-    pairs = [(left, right) for left, right in zip(found, found[1:], strict=False) if {left, right} <= telling]
+    pairs = [(left, right) for left, right in pairwise(found) if {left, right} <= telling]
     return list(dict.fromkeys(pairs))

@@ -20,7 +20,7 @@ def parse_workbook(path: Path, csv_directory: Path, prefix: str) -> Parsed:
     import python_calamine  # noqa: PLC0415 - the other parsers start without it
 
     try:
-        workbook = python_calamine.CalamineWorkbook.from_path(path)
+        workbook = python_calamine.CalamineWorkbook.from_path(path)  # pyright: ignore[reportUnknownMemberType] - its stub says PathLike of nothing
     except python_calamine.PasswordError:
         return failed_parse("It is protected by a password: save a copy without one.")
     except (python_calamine.CalamineError, ValueError, OSError):
