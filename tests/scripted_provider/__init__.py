@@ -1,0 +1,50 @@
+"""A provider of language models that says what a script tells it, over the real wires on loopback."""
+
+from tests.scripted_provider.drafts import answer, plan, report, subtask
+from tests.scripted_provider.exchange import (
+    NO_USAGE,
+    Exchange,
+    Respond,
+    ScriptedMessage,
+    ScriptedReply,
+    ScriptedRequest,
+    Tokens,
+    ToolUse,
+    calling,
+    dropping,
+    empty,
+    error,
+    hanging,
+    raw,
+    refusing,
+    saying,
+    truncated,
+)
+from tests.scripted_provider.server import ScriptedProvider
+from tests.scripted_provider.session import canned_session
+
+__all__ = [
+    "NO_USAGE",
+    "Exchange",
+    "Respond",
+    "ScriptedMessage",
+    "ScriptedProvider",
+    "ScriptedReply",
+    "ScriptedRequest",
+    "Tokens",
+    "ToolUse",
+    "answer",
+    "calling",
+    "canned_session",
+    "dropping",
+    "empty",
+    "error",
+    "hanging",
+    "plan",
+    "raw",
+    "refusing",
+    "report",
+    "saying",
+    "subtask",
+    "truncated",
+]

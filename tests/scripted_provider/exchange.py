@@ -1,0 +1,174 @@
+"""What goes through the scripted provider, whichever wire it comes by."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from pydantic import JsonValue
+
+Wire = Literal["anthropic", "responses", "chat"]
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """What a reply says that it used."""
+
+    input: int = 1_000
+    """Input tokens that no cache was involved in."""
+    cached: int = 0
+    cache_write: int = 0
+    output: int = 100
+
+
+NO_USAGE = Tokens(input=-1)
+"""The reply does not say what it used."""
+
+
+@dataclass(frozen=True)
+class ToolUse:
+    """A tool that the reply asks for; `arguments` as a string is sent as it is, valid or not."""
+
+    tool: str
+    arguments: Mapping[str, JsonValue] | str = field(default_factory=dict[str, JsonValue])
+    id: str = ""
+    """Made up from the request's number when empty."""
+
+
+@dataclass(frozen=True)
+class ScriptedMessage:
+    """One message of the request, as text."""
+
+    role: Literal["user", "assistant", "tools"]
+    text: str
+
+
+@dataclass(frozen=True)
+class ScriptedRequest:
+    """A request, told independently of its wire."""
+
+    sequence: int
+    """1 for the first request that the server saw."""
+    wire: Wire
+    model: str
+    system: str
+    messages: tuple[ScriptedMessage, ...]
+    tools: tuple[str, ...]
+    """Names of the tools that the model may use now: none if the request forbids them."""
+    answer: str
+    """Title of the JSON Schema that the answer must have, such as `PlanDraft`; empty if none was asked for."""
+    arrived_at: float
+    """Seconds since the epoch, so that times of several processes compare."""
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    body: dict[str, Any]
+    """The body as it was sent."""
+
+    @property
+    def rounds(self) -> int:
+        """How many times tools have answered so far."""
+        return sum(message.role == "tools" for message in self.messages)
+
+    @property
+    def text(self) -> str:
+        """All the request says to the model."""
+        return "\n\n".join([self.system, *(message.text for message in self.messages)])
+
+
+@dataclass(frozen=True)
+class ScriptedReply:
+    """What the provider does with a request; made by the functions below."""
+
+    kind: Literal["text", "tools", "truncated", "refusal", "empty", "error", "raw", "drop", "hang"]
+    text: str = ""
+    tools: tuple[ToolUse, ...] = ()
+    tokens: Tokens = Tokens()
+    delay: float = 0.0
+    """Seconds that the provider thinks before it answers."""
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    body: bytes | Mapping[str, JsonValue] | None = None
+    """For `raw`, and for `error` instead of the wire's usual one."""
+    model: str = ""
+    """The model that says it answered; the one asked for when empty."""
+
+    @property
+    def charged(self) -> bool:
+        """Whether a real provider would bill it."""
+        return self.kind != "error" and self.status < 400
+
+    def after(self, seconds: float) -> "ScriptedReply":
+        """Think first."""
+        return replace(self, delay=seconds)
+
+    def using(self, tokens: Tokens) -> "ScriptedReply":
+        """Use other than the usual 1,000 input and 100 output tokens."""
+        return replace(self, tokens=tokens)
+
+    def by(self, model: str) -> "ScriptedReply":
+        """Name another model than the one asked for."""
+        return replace(self, model=model)
+
+
+Respond = Callable[[ScriptedRequest], ScriptedReply | Awaitable[ScriptedReply]]
+
+
+@dataclass
+class Exchange:
+    """A request and what became of it."""
+
+    request: ScriptedRequest
+    reply: ScriptedReply | None = None
+    """None while the script is deciding."""
+    answered_at: float | None = None
+    """When the last byte was handed to the network; None if it never was."""
+    hung_up: bool = False
+    """The client closed the connection before it had the answer."""
+
+
+def saying(text: str) -> ScriptedReply:
+    """Answer with text."""
+    return ScriptedReply("text", text)
+
+
+def calling(*tools: ToolUse, text: str = "") -> ScriptedReply:
+    """Ask for tools."""
+    return ScriptedReply("tools", text, tools)
+
+
+def truncated(text: str = '{"content": "and th') -> ScriptedReply:
+    """Break off at the output limit."""
+    return ScriptedReply("truncated", text)
+
+
+def refusing(text: str = "I cannot help with that.") -> ScriptedReply:
+    """Decline on grounds of policy."""
+    return ScriptedReply("refusal", text)
+
+
+def empty() -> ScriptedReply:
+    """End the turn without a word."""
+    return ScriptedReply("empty")
+
+
+def error(
+    status: int, headers: Mapping[str, str] | None = None, body: bytes | Mapping[str, JsonValue] | None = None
+) -> ScriptedReply:
+    """Answer with an HTTP error; nothing is charged."""
+    return ScriptedReply("error", status=status, headers=headers or {}, body=body)
+
+
+def raw(
+    body: bytes | Mapping[str, JsonValue], headers: Mapping[str, str] | None = None, status: int = 200
+) -> ScriptedReply:
+    """Answer with just this body; JSON unless the headers say otherwise."""
+    return ScriptedReply("raw", status=status, headers=headers or {}, body=body)
+
+
+def dropping() -> ScriptedReply:
+    """Close the connection in the middle of the answer; it is charged nevertheless."""
+    return ScriptedReply("drop")
+
+
+def hanging() -> ScriptedReply:
+    """Accept the request and never answer; it is charged nevertheless."""
+    return ScriptedReply("hang")

@@ -1,0 +1,234 @@
+"""The scripted provider's HTTP server: loopback only, one event loop, keep-alive."""
+
+import asyncio
+import inspect
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from http import HTTPStatus
+from types import TracebackType
+from typing import Any, Self
+
+from tests.scripted_provider import wires
+from tests.scripted_provider.exchange import Exchange, Respond, ScriptedReply, ScriptedRequest
+from tests.scripted_provider.session import canned_session
+
+
+class ScriptedProvider:
+    """A provider on loopback that does what `respond` says.
+
+    Use it as an async context manager. A script that raises is a 500 to the client, and raises again when the block
+    is left, so that a mistake in a script is never taken for a provider's failure.
+    """
+
+    def __init__(self, respond: Respond | None = None, *, port: int = 0) -> None:
+        self.respond = respond or canned_session()
+        """May be replaced while the server runs."""
+        self.exchanges: list[Exchange] = []
+        """Every request, in the order of arrival."""
+        self._port = port
+        self._server: asyncio.Server | None = None
+        self.connections: set[_Connection] = set()
+        """Open ones."""
+        self.script_errors: list[BaseException] = []
+        """What the script raised, or the server itself."""
+
+    @property
+    def base_url(self) -> str:
+        """The address without `/v1`, as the Anthropic SDK wants it; the OpenAI SDK wants `/v1` behind it."""
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def openai_url(self) -> str:
+        """The address as the OpenAI SDK wants it."""
+        return f"{self.base_url}/v1"
+
+    @property
+    def requests(self) -> list[ScriptedRequest]:
+        """Every request, in the order of arrival."""
+        return [exchange.request for exchange in self.exchanges]
+
+    @property
+    def charges(self) -> int:
+        """How many requests a real provider would bill: all it began to answer, whether the client waited or not."""
+        return sum(exchange.reply is not None and exchange.reply.charged for exchange in self.exchanges)
+
+    def log(self) -> list[dict[str, Any]]:
+        """Tell all exchanges as JSON values."""
+        return [
+            {
+                "request": asdict(exchange.request),
+                "kind": exchange.reply and exchange.reply.kind,
+                "status": exchange.reply and exchange.reply.status,
+                "charged": bool(exchange.reply and exchange.reply.charged),
+                "tokens": exchange.reply and asdict(exchange.reply.tokens),
+                "answered_at": exchange.answered_at,
+                "hung_up": exchange.hung_up,
+            }
+            for exchange in self.exchanges
+        ]
+
+    async def start(self) -> None:
+        """Listen."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: _Connection(self), "127.0.0.1", self._port)
+        self._port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Close every connection and stop listening; what the script did wrong is raised here."""
+        assert self._server is not None
+        self._server.close()
+        for connection in tuple(self.connections):
+            await connection.close()
+        await self._server.wait_closed()
+        if self.script_errors:
+            raise BaseExceptionGroup("the script of the provider failed", self.script_errors)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def decide(self, exchange: Exchange) -> ScriptedReply:
+        """Ask the script."""
+        try:
+            decided = self.respond(exchange.request)
+            exchange.reply = await decided if inspect.isawaitable(decided) else decided
+        except Exception as error:  # noqa: BLE001  # raised again by stop()
+            self.script_errors.append(error)
+            exchange.reply = ScriptedReply("error", status=500)
+        return exchange.reply
+
+
+_BEGINNING = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n{"id'
+
+
+class _Connection(asyncio.Protocol):
+    """One connection: a request at a time."""
+
+    def __init__(self, provider: ScriptedProvider) -> None:
+        self._provider = provider
+        self._received = bytearray()
+        self._transport: asyncio.Transport | None = None
+        self._answering: asyncio.Task[None] | None = None
+        self._exchange: Exchange | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._provider.connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # asyncio's signature
+        self._provider.connections.discard(self)
+        if self._exchange and self._exchange.answered_at is None:
+            self._exchange.hung_up = True
+        if self._answering:
+            self._answering.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        self._next()
+
+    async def close(self) -> None:
+        """Close from our side."""
+        self._exchange = None
+        if self._transport:
+            self._transport.abort()
+        if self._answering:
+            self._answering.cancel()
+            await asyncio.gather(self._answering, return_exceptions=True)
+
+    def _next(self) -> None:
+        if self._answering and not self._answering.done():
+            return
+        head, separator, rest = bytes(self._received).partition(b"\r\n\r\n")
+        if not separator:
+            return
+        first, *lines = head.decode("latin-1").split("\r\n")
+        pairs = (line.partition(":") for line in lines)
+        headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
+        length = int(headers.get("content-length", 0))
+        if len(rest) < length:
+            return
+        self._received = bytearray(rest[length:])
+        method, path, _ = first.split(" ")
+        self._answering = asyncio.get_running_loop().create_task(self._answer(method, path, headers, rest[:length]))
+        self._answering.add_done_callback(self._answered)
+
+    def _answered(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            return
+        if error := task.exception():
+            self._provider.script_errors.append(error)
+            assert self._transport is not None
+            self._transport.abort()
+        else:
+            self._next()
+
+    async def _answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> None:
+        arrived_at = time.time()
+        path = path.partition("?")[0]
+        if method == "GET" and path == "/requests":
+            return self._write(200, {}, self._provider.log())
+        wire = wires.PATHS.get(path)
+        if method != "POST" or wire is None:
+            return self._write(404, {}, {"error": {"message": f"no {method} {path} here", "type": "not_found_error"}})
+        sequence = len(self._provider.exchanges) + 1
+        exchange = Exchange(wires.read(wire, json.loads(body), headers, sequence, arrived_at))
+        self._exchange = exchange
+        self._provider.exchanges.append(exchange)
+        reply = await self._provider.decide(exchange)
+        if reply.delay:
+            await asyncio.sleep(reply.delay)
+        await self._carry_out(exchange, reply)
+        return None
+
+    async def _carry_out(self, exchange: Exchange, reply: ScriptedReply) -> None:
+        request = exchange.request
+        match reply.kind:
+            case "hang":
+                await asyncio.Event().wait()
+            case "drop":
+                assert self._transport is not None
+                self._transport.write(
+                    b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n{"'
+                )
+                self._exchange = None
+                self._transport.close()
+            case "error":
+                usual = wires.write_error(request.wire, reply.status) if reply.body is None else reply.body
+                self._write(reply.status, reply.headers, usual, request)
+            case "raw":
+                self._write(reply.status, reply.headers, reply.body or b"", request)
+            case _:
+                self._write(reply.status, reply.headers, wires.write(request, reply), request)
+        exchange.answered_at = time.time()
+
+    def _write(
+        self,
+        status: int,
+        headers: Mapping[str, str],
+        body: bytes | Mapping[str, Any] | Sequence[Any],
+        request: ScriptedRequest | None = None,
+    ) -> None:
+        assert self._transport is not None
+        written = body if isinstance(body, bytes) else json.dumps(body).encode()
+        number = request.sequence if request else 0
+        sent = {
+            "content-type": "application/json",
+            "content-length": str(len(written)),
+            "request-id": f"req_{number}",
+            "x-request-id": f"req_{number}",
+            **{name.lower(): value for name, value in headers.items()},
+        }
+        try:
+            phrase = HTTPStatus(status).phrase
+        except ValueError:
+            phrase = "Scripted"
+        head = f"HTTP/1.1 {status} {phrase}\r\n" + "".join(f"{name}: {value}\r\n" for name, value in sent.items())
+        self._transport.write(head.encode("latin-1") + b"\r\n" + written)

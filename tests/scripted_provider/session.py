@@ -1,0 +1,80 @@
+"""A whole session by rote: a plan of parallel subtasks, each with one tool call and an answer, and a report."""
+
+import re
+from typing import Any
+
+from tests.scripted_provider.drafts import answer, plan, report, subtask
+from tests.scripted_provider.exchange import Respond, ScriptedReply, ScriptedRequest, ToolUse, calling
+
+
+def canned_session(*, subtasks: int = 5, rounds: int = 1, agents: tuple[str, ...] = (), delay: float = 0.0) -> Respond:
+    """Make the script.
+
+    Args:
+        subtasks: how many the plan has; none depends on another.
+        rounds: how many times each agent uses a tool before it answers.
+        agents: whom the plan names, in turn; those with tools that the planner's prompt lists when empty.
+        delay: seconds that every turn takes.
+    """
+
+    def respond(request: ScriptedRequest) -> ScriptedReply:
+        match request.answer:
+            case "PlanDraft":
+                reply = _plan(request, subtasks, agents)
+            case "ReportDraft":
+                reply = report(f"All {subtasks} parts were looked into.")
+            case _ if request.tools and request.rounds < rounds:
+                reply = calling(_tool_use(request))
+            case _:
+                reply = answer("This part was looked into.")
+        return reply.after(delay)
+
+    return respond
+
+
+def _plan(request: ScriptedRequest, subtasks: int, agents: tuple[str, ...]) -> ScriptedReply:
+    names = agents or _agents_with_tools(request.system) or ("researcher",)
+    return plan(
+        *(
+            subtask(
+                f"T{number}",
+                names[(number - 1) % len(names)],
+                f"Look into part {number} of the request: give the facts, the figures and where they stand.",
+            )
+            for number in range(1, subtasks + 1)
+        )
+    )
+
+
+def _agents_with_tools(system: str) -> tuple[str, ...]:
+    _, _, listed = system.partition("Agents:\n")
+    entries = re.findall(r"^- ([a-z][a-z0-9_-]*): .*?Tools: ([^\n]*)$", listed, flags=re.MULTILINE)
+    return tuple(name for name, tools in entries if not tools.startswith("none"))
+
+
+def _tool_use(request: ScriptedRequest) -> ToolUse:
+    schemas = _parameters(request)
+    # A tool that takes an address would reach for a network that tests do not have.
+    fitting = [name for name in request.tools if "url" not in schemas[name].get("properties", {})]
+    tool = (fitting or list(request.tools))[0]
+    properties = schemas[tool].get("properties", {})
+    return ToolUse(tool, {name: _example(name, schema, request) for name, schema in properties.items()})
+
+
+def _parameters(request: ScriptedRequest) -> dict[str, dict[str, Any]]:
+    offered: list[dict[str, Any]] = request.body["tools"]
+    plain = [tool.get("function", tool) for tool in offered]
+    return {tool["name"]: tool.get("input_schema") or tool.get("parameters") or {} for tool in plain}
+
+
+_EXAMPLES: dict[str, object] = {"string": "ferry", "integer": 3, "number": 3, "boolean": False, "array": []}
+
+
+def _example(name: str, schema: dict[str, Any], request: ScriptedRequest) -> Any:
+    if name == "sql":
+        return f"SELECT {request.sequence} AS number"
+    if name == "code":
+        return f"{request.sequence} + 1"
+    if "enum" in schema:
+        return schema["enum"][0]
+    return _EXAMPLES.get(schema.get("type", "string"), "ferry")
