@@ -6,6 +6,7 @@ from activities.contracts import AgentAnswer, FindingDraft, ToolCall, ToolResult
 from activities.documents.catalog import Catalog, Table
 from activities.models.extractive.figures import Computed, put_in_words
 from activities.models.extractive.instructions import Assignment, Lead
+from activities.models.extractive.questions import points_back
 from activities.models.extractive.sql import Query, best_query, profile_query
 from activities.models.extractive.wording import listed, one_line, shortened
 
@@ -46,6 +47,8 @@ def _answer(question: str, query: Query, result: ToolResult, said: Computed) -> 
     source = result.sources[0] if result.sources else None
     cited = f"{said.headline} [{source.ref}]" if source else said.headline
     gaps = [_ignored(query)] if query.ignored else []
+    if points_back(question):
+        gaps.append("What the question points back to is not known here, so the figure is not narrowed down to it.")
     notes = [f"Looked for as text, not as a known value: {listed(f'“{word}”' for word in query.looked_for)}."] if query.looked_for else []
     confidence = max(20, min(95, round(95 * query.explained) - 10 * len(query.looked_for)))
     if gaps:
@@ -68,7 +71,7 @@ def _answer(question: str, query: Query, result: ToolResult, said: Computed) -> 
 
 def _ignored(query: Query) -> str:
     words = listed(f"“{word}”" for word in query.ignored)
-    return f"Not taken into account: {words}, which no column or known value of {query.view} answers to."
+    return f"Not taken into account: {words}, which no column or known value of {query.title} answers to."
 
 
 def _quotable(text: str) -> str:

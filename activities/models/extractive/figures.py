@@ -48,10 +48,10 @@ def put_in_words(query: Query, result: ToolResult) -> Computed:
     over = _over(query, rows)
     figures = query.figures
     if not rows or (query.form in {"scalar", "share"} and rows[0].get(figures[0].alias) is None):
-        return Computed(f"No row of {query.view} matches{_where(query)}.", is_empty=True)
+        return Computed(f"No row of {query.title} matches{_where(query)}.", is_empty=True)
     match query.form:
         case "scalar":
-            said = [f"**{_name(figure).capitalize()}: {written(rows[0].get(figure.alias), figure)}**" for figure in figures[:1]]
+            said = [f"**{_capitalised(_name(figure))}: {written(rows[0].get(figure.alias), figure)}**" for figure in figures[:1]]
             said += [f"{_name(figure)}: {written(rows[0].get(figure.alias), figure)}" for figure in figures[1:]]
             return Computed(f"{', '.join(said)}{over}.")
         case "share":
@@ -103,17 +103,17 @@ def plain(value: JsonValue) -> str:
     return text.removesuffix(" 00:00:00")
 
 
-def _where(query: Query, *, shares: bool = False) -> str:
-    conditions = [said for said in query.conditions if not (shares and said in query.figures[0].label)]
-    periods = [said for said in conditions if " is " not in f" {said} " and not said.endswith("”")]
-    others = [said for said in conditions if said not in periods]
-    return (f" {listed(periods)}" if periods else "") + (f", where {listed(others)}" if others else "")
+def _where(query: Query, *parts: str, shares: bool = False) -> str:
+    """Say in brackets what restricts the rows, and how many there were."""
+    said = [condition for condition in query.conditions if not (shares and condition in query.figures[0].label)]
+    inside = "; ".join([*said, *(part for part in parts if part)])
+    return f" ({inside})" if inside else ""
 
 
 def _over(query: Query, rows: Sequence[Row]) -> str:
     counts = [count for row in rows if isinstance(count := row.get("rows"), int)]
-    total = f" over {sum(counts):,} row{'' if sum(counts) == 1 else 's'} of {query.view}" if counts and len(rows) < 50 else ""
-    return _where(query) + total
+    total = sum(counts)
+    return _where(query, f"{total:,} row{'' if total == 1 else 's'} of {query.title}" if counts and len(rows) < 50 else "")
 
 
 def _groups(query: Query, rows: list[Row], over: str, result: ToolResult) -> Computed:
@@ -125,11 +125,11 @@ def _groups(query: Query, rows: list[Row], over: str, result: ToolResult) -> Com
     if figure.label == "number of rows" and not query.has_count and counts == {1}:
         shown = [_label(query, row) for row in rows]
         more = _more(result, len(rows))
-        return Computed(f"**{listed(shown)}**{more} ({names}{_where(query)}).")
+        return Computed(f"**{listed(shown)}**{more} ({'; '.join([names, *query.conditions])}).")
     said = "; ".join(f"{_label(query, row)} {written(row.get(figure.alias), figure)}" for row in rows[:_SAID_GROUPS])
     left = _total(result, rows) - min(len(rows), _SAID_GROUPS)
     more = f"; and {left} more" if left > 0 else ""
-    headline = f"**{_name(figure).capitalize()} by {names}**: {said}{more}{'.' if not over else f' —{over}.'}"
+    headline = f"**{_capitalised(_name(figure))} by {names}**{over}: {said}{more}."
     is_all_said = len(rows) <= _SAID_GROUPS and len(query.figures) == 1 and len(query.dimensions) == 1
     return Computed(headline, "" if is_all_said else _table(query, rows, result))
 
@@ -138,7 +138,7 @@ def _ranked(query: Query, rows: list[Row], figure: Figure, where: str) -> Comput
     asked = query.limit or 1
     rows = [row for row in rows if row.get(figure.alias) is not None]
     if not rows:
-        return Computed(f"No row of {query.view} matches{where}.", is_empty=True)
+        return Computed(f"No row of {query.title} matches{where}.", is_empty=True)
     edge = rows[min(asked, len(rows)) - 1].get(figure.alias)
     first = [row for i, row in enumerate(rows) if i < asked or row.get(figure.alias) == edge]
     values = [f"**{_label(query, row)}** ({written(row.get(figure.alias), figure)})" for row in first]
@@ -168,7 +168,7 @@ def _rows(query: Query, rows: list[Row], result: ToolResult) -> Computed:
         value = written(first, figure) if query.order in {"highest", "lowest"} else plain(first)
         ties = sum(1 for row in rows if row.get(figure.alias) == first)
         tie = f" {ties} rows share it." if ties > 1 else ""
-        return Computed(f"**{name.capitalize()}{_where(query)}: {value}** — {', '.join(others)}.{tie}", table if query.limit > 1 else "")
+        return Computed(f"**{_capitalised(name)}{_where(query)}: {value}** — {', '.join(others)}.{tie}", table if query.limit > 1 else "")
     total = _total(result, rows)
     if len(query.figures) < len(columns) and len(rows) <= 3:
         said = "; ".join(
@@ -176,7 +176,7 @@ def _rows(query: Query, rows: list[Row], result: ToolResult) -> Computed:
             for row in rows
         )
         return Computed(f"{said[:1].upper()}{said[1:]}{_where(query)}.", table if len(rows) > 1 else "")
-    return Computed(f"**{total:,} row{'' if total == 1 else 's'}** of {query.view}{_where(query)}.", table)
+    return Computed(f"**{total:,} row{'' if total == 1 else 's'}** of {query.title}{_where(query)}.", table)
 
 
 def _is_amount(row: Row, figure: Figure) -> bool:
@@ -213,3 +213,7 @@ def _more(result: ToolResult, shown: int) -> str:
 
 def _spaced(name: str) -> str:
     return name.replace("_", " ")
+
+
+def _capitalised(text: str) -> str:
+    return text[:1].upper() + text[1:]

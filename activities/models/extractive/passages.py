@@ -24,6 +24,7 @@ _SENTENCE: Final = re.compile(
 )
 _ITEM: Final = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)]|\(?[a-z]\))\s")
 _MARKUP: Final = re.compile(r"^\s*(?:#{1,6}\s|[-=*_]{3,}\s*$|\|?[\s:|-]+\|?\s*$)")
+_PARTS: Final = re.compile(r"\n\s*(?:\[…\]|…|\[\.\.\.\])\s*\n")
 _LONGEST_WINDOW: Final = 600
 _SHORTEST: Final = 25
 _REPEATED_ABOVE: Final = 0.55
@@ -45,6 +46,8 @@ class Passage:
     """A found passage with what is known about how well it fits."""
 
     source: Source
+    text: str
+    """Its words: all of the source's quotation, or the part of it between two ellipses."""
     coverage: float
     """Share, 0 to 1, of the question's words that stand in it, as the search says."""
 
@@ -53,13 +56,20 @@ class Passage:
 class Window:
     """A few sentences of a passage."""
 
-    source: Source
+    passage: Passage
     quote: str
     """Copied from the source, white space and all."""
     coverage: float
     """Share, 0 to 1, of the question's words that stand in it or in its headings."""
-    passage_coverage: float
     score: float
+
+    @property
+    def source(self) -> Source:
+        return self.passage.source
+
+    @property
+    def passage_coverage(self) -> float:
+        return self.passage.coverage
 
 
 def passages_of(searches: Iterable[tuple[str, ToolResult]], question: str) -> tuple[Passage, ...]:
@@ -67,7 +77,7 @@ def passages_of(searches: Iterable[tuple[str, ToolResult]], question: str) -> tu
 
     A search is its query with its result; a query of fewer words than the question covers that much less of it.
     """
-    found: dict[str, Passage] = {}
+    found: dict[tuple[str, str], Passage] = {}
     wanted = set(content_stems(question))
     for query, result in searches:
         kept = len(wanted & set(content_stems(query))) / len(wanted) if wanted else 1.0
@@ -77,9 +87,10 @@ def passages_of(searches: Iterable[tuple[str, ToolResult]], question: str) -> tu
         for source in result.sources:
             said = coverages.get(source.ref)
             coverage = float(said) * kept if isinstance(said, int | float) else _share(_said(source), weights)
-            known = found.get(source.ref)
-            if source.quote.strip() and (known is None or known.coverage < coverage):
-                found[source.ref] = Passage(source, coverage)
+            for text in _PARTS.split(source.quote):
+                known = found.get((source.ref, text))
+                if text.strip() and (known is None or known.coverage < coverage):
+                    found[source.ref, text] = Passage(source, text, coverage)
     return tuple(found.values())
 
 
@@ -111,18 +122,18 @@ def best_windows(question: str, passages: Sequence[Passage], most: int) -> tuple
     windows = [window for passage in passages for window in _windows(question, passage, weights)]
     chosen: list[Window] = []
     while windows and len(chosen) < most:
-        best = max(windows, key=lambda window: window.score - 0.5 * _likeness(window, chosen))
+        best = max(windows, key=lambda window: window.score - 0.5 * _likeness(window, chosen) - _sameness(window, chosen))
         windows = [
             window
             for window in windows
-            if window.source.ref != best.source.ref and _likeness(window, [best]) < _REPEATED_ABOVE
+            if window.passage is not best.passage and _likeness(window, [best]) < _REPEATED_ABOVE
         ]
         chosen.append(best)
     return tuple(chosen)
 
 
 def _windows(question: str, passage: Passage, weights: Mapping[str, float]) -> list[Window]:
-    quote = passage.source.quote
+    quote = passage.text
     sentences = [(start, end) for start, end in _sentences(quote) if not _MARKUP.match(quote[start:end])]
     headings = frozenset(stems(f"{passage.source.title} {passage.source.ref.split('#', 1)[0]}"))
     found: list[Window] = []
@@ -154,7 +165,7 @@ def _window(
     score += 0.12 * sum(1 for asked, given in _EXPECTED if asked.search(question) and given.search(text))
     score -= 0.2 if text.startswith(("```", "    ")) or text.endswith("?") else 0.0
     score -= 0.1 if len(text) < 2 * _SHORTEST else 0.0
-    return Window(passage.source, text, coverage, passage.coverage, score)
+    return Window(passage, text, coverage, score)
 
 
 def _sentences(text: str) -> list[tuple[int, int]]:
@@ -184,6 +195,15 @@ def _with_list(quote: str, sentences: Sequence[tuple[int, int]], last: int) -> i
 def _likeness(window: Window, others: Sequence[Window]) -> float:
     own = frozenset(stems(window.quote))
     return max((len(own & other) / (len(own | other) or 1) for other in (frozenset(stems(o.quote)) for o in others)), default=0.0)
+
+
+def _sameness(window: Window, others: Sequence[Window]) -> float:
+    """Hold back a second quotation from one document, so that another one that disagrees is heard."""
+    return 0.1 if any(_document(window) == _document(other) for other in others) else 0.0
+
+
+def _document(window: Window) -> str:
+    return window.source.ref.split("#", 1)[0]
 
 
 def together(question: str, windows: Sequence[Window], passages: Sequence[Passage]) -> float:
@@ -222,9 +242,8 @@ def key_windows(source: Source, most: int) -> tuple[Window, ...]:
             chosen.append(i)
         if len(chosen) == most:
             break
-    return tuple(
-        Window(source, quote[slice(*sentences[i])].strip(), 1.0, 1.0, 0.0) for i in sorted(chosen)
-    )
+    passage = Passage(source, quote, 1.0)
+    return tuple(Window(passage, quote[slice(*sentences[i])].strip(), 1.0, 0.0) for i in sorted(chosen))
 
 
 def _is_prose(text: str) -> bool:

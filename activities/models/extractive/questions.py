@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from activities.documents.catalog import Catalog, DocumentEntry
-from activities.models.extractive.wording import one_line, read_words, stem
+from activities.models.extractive.wording import Word, one_line, read_words, stem
 
 _ASKING: Final = r"(?:how|what|which|who|whom|whose|when|where|why)"
 _ORDERING: Final = (
@@ -134,15 +134,26 @@ def named_documents(question: str, documents: Sequence[DocumentEntry]) -> tuple[
     exact = [entry for entry in documents if entry.name.lower() in lower or entry.name.lower().rsplit("/", 1)[-1] in lower]
     if exact:
         return tuple(exact)
-    said = [word.stem for word in read_words(question)]
-    scores: list[tuple[int, DocumentEntry]] = []
-    for entry in documents:
-        words = [word for word in read_words(_bare(entry.name)) if word.lower.isalpha() and len(word.lower) > 2]
-        heads = {word.stem for word in words[-1:]} | ({words[0].stem} & _KINDS if words else set[str]())
-        if heads & _KINDS & set(said) or (words and all(word.stem in said for word in words)):
-            scores.append((sum(word.stem in said for word in words), entry))
+    words = read_words(question)
+    scores = [(_naming(words, entry), entry) for entry in documents]
     best = max((score for score, _ in scores), default=0)
-    return tuple(entry for score, entry in scores if score == best)
+    return tuple(entry for score, entry in scores if score == best > 0)
+
+
+def _naming(words: Sequence[Word], entry: DocumentEntry) -> int:
+    """Count the words by which a question names a document: `the maintenance manual`, `safety bulletin`."""
+    own = {word.stem for word in read_words(_bare(entry.name)) if word.lower.isalpha() and len(word.lower) > 2}
+    best = 0
+    for head, word in enumerate(words):
+        if word.stem not in own & _KINDS:
+            continue
+        first = head
+        while first and words[first - 1].stem in own:
+            first -= 1
+        is_led = first > 0 and words[first - 1].lower in {"the", "our", "this", "that", "my", "your", "their", "which"}
+        if is_led or head > first:
+            best = max(best, head - first + 1)
+    return best
 
 
 _KINDS: Final = frozenset(

@@ -101,7 +101,7 @@ def _answer(
     lost = len(nowhere) / max(1, len(content_stems(question)))
     if not windows or coverage < SOME_COVERAGE or (lost >= 0.3 and coverage < 0.65):
         return _nothing(question, windows, nowhere, catalog, task)
-    is_sure = coverage >= ENOUGH_COVERAGE and not (nowhere and coverage < 0.75)
+    is_sure = coverage >= ENOUGH_COVERAGE and not (nowhere and (coverage < 0.6 or lost > 0.25))
     missing = nowhere if nowhere and not is_sure else ()
     findings = [_finding(window, coverage) for window in windows]
     parts = [f"{shown(window.quote)}\n>\n> — {place_of(window)} [{window.source.ref}]" for window in windows]
@@ -148,7 +148,10 @@ def place_of(window: Window) -> str:
     """Say where a quotation stands, for people."""
     document = window.source.ref.split("#", 1)[0].rsplit("/", 1)[-1]
     title = one_line(window.source.title)
-    return title if not title or document in title or window.source.url else f"{document}, {title}" if title != document else document
+    if window.source.url or not title:
+        return title or window.source.url or document
+    heading = title.rsplit(" > ", 1)[-1]
+    return document if heading == document else f"{document}, {heading}"
 
 
 def _doubt(question: str, windows: Sequence[Window], missing: Sequence[str]) -> str:

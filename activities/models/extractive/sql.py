@@ -36,6 +36,8 @@ class Query:
 
     sql: str
     view: str
+    title: str
+    """What people know the table by."""
     documents: tuple[str, ...]
     form: Form
     dimensions: tuple[str, ...]
@@ -101,6 +103,7 @@ def profile_query(table: Table) -> Query:
     return Query(
         sql=f"SELECT {', '.join(selects)}\nFROM {view.source_sql}",
         view=view.name,
+        title=view.title,
         documents=(table.document,),
         form="scalar",
         dimensions=(),
@@ -123,6 +126,7 @@ def _compile(question: str, view: View, *, look_for_text: bool) -> Query | None:
     counted = _counted(reading, intent)
     measures = (ratio[0],) if ratio else _measures(reading, intent, counted)
     asked = _asked_fields(reading)
+    _use_names(reading, conditions, dimensions, measures)
     is_anchored = bool(measures or asked or dimensions or any(not condition.is_period for condition in conditions))
     is_anchored = is_anchored or counted.sql.startswith("count(DISTINCT")
     is_about_rows = bool(view.subject & {word.stem for word in reading.words})
@@ -139,6 +143,7 @@ def _compile(question: str, view: View, *, look_for_text: bool) -> Query | None:
     return Query(
         sql=_written(view, draft, (*conditions, *looked_for), intent),
         view=view.name,
+        title=view.title,
         documents=tuple(dict.fromkeys(table.document for table in view.tables)),
         form=draft.form,
         dimensions=tuple(dimension.alias for dimension in draft.dimensions),
@@ -153,6 +158,15 @@ def _compile(question: str, view: View, *, look_for_text: bool) -> Query | None:
         limit=intent.limit,
         is_time_series=bool(draft.dimensions) and draft.dimensions[0].is_time and not intent.order,
     )
+
+
+def _use_names(
+    reading: Reading, conditions: Sequence[Condition], dimensions: Sequence[Dimension], measures: Sequence[Field]
+) -> None:
+    """Note the words that name a column in use: `affect` of `how many passengers did fog affect`."""
+    names = {condition.field for condition in conditions} | {dimension.alias for dimension in dimensions}
+    fields = [*measures, *(field for field in reading.view.fields if field.column.name in names)]
+    reading.use(i for i in reading.left_over if any(reading.words[i].stem in field.tokens for field in fields))
 
 
 def _is_listing(question: str) -> bool:

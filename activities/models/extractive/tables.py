@@ -145,6 +145,12 @@ class View:
         return " with ".join(table.name for table in self.tables)
 
     @property
+    def title(self) -> str:
+        """What people know the first table by: its document, and its sheet."""
+        table = self.tables[0]
+        return f"{table.document}, sheet {table.sheet}" if table.sheet else table.document
+
+    @property
     def date_field(self) -> Field | None:
         return next((field for field in self.fields if field.kind == "date"), None)
 
