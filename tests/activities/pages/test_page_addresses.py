@@ -1,0 +1,95 @@
+"""Which addresses count as public."""
+
+import pytest
+
+from activities.pages.addresses import reason_to_refuse
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "0.0.0.0",
+        "0.1.2.3",
+        "10.0.0.1",
+        "100.64.0.1",
+        "100.100.100.200",
+        "127.0.0.1",
+        "127.255.255.254",
+        "168.63.129.16",
+        "169.254.169.254",
+        "169.254.170.2",
+        "172.16.0.1",
+        "172.31.255.255",
+        "192.0.0.8",
+        "192.0.0.192",
+        "192.0.2.1",
+        "192.88.99.1",
+        "192.168.1.1",
+        "198.18.0.1",
+        "198.51.100.1",
+        "203.0.113.1",
+        "224.0.0.1",
+        "239.255.255.250",
+        "240.0.0.1",
+        "255.255.255.255",
+        "::",
+        "::1",
+        "::7f00:1",
+        "::ffff:127.0.0.1",
+        "::ffff:169.254.169.254",
+        "::ffff:10.0.0.1",
+        "64:ff9b::7f00:1",
+        "64:ff9b::a9fe:a9fe",
+        "64:ff9b:1::a9fe:a9fe",
+        "100::1",
+        "100:64::1",
+        "100:0:0:1::1",
+        "2001::1",
+        "2001:0:7f00:1::",
+        "2001:db8::1",
+        "2001:10::1",
+        "2002:7f00:1::",
+        "2002:a9fe:a9fe::1",
+        "2002:5db8:d822::1",
+        "3fff::1",
+        "5f00::1",
+        "fc00::1",
+        "fd00:ec2::254",
+        "fd20:ce::254",
+        "fe80::1",
+        "fe80::1%eth0",
+        "fec0::1",
+        "ff02::1",
+        "2606:2800:220:1:0:5efe:7f00:1",
+        "2606:2800:220:1:200:5efe:a00:1",
+        "",
+        "example.org",
+        "127.1",
+        "2130706433",
+    ],
+)
+def test_what_is_not_public_is_refused(address: str) -> None:
+    """Every range that is local, reserved, or hides another address is refused, with a reason."""
+    assert reason_to_refuse(address)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "1.1.1.1",
+        "93.184.216.34",
+        "100.63.255.255",
+        "100.128.0.1",
+        "172.15.255.255",
+        "172.32.0.1",
+        "168.63.129.17",
+        "223.255.255.254",
+        "2606:2800:220:1:248:1893:25c8:1946",
+        "2001:4860:4860::8888",
+        "::ffff:93.184.216.34",
+        "64:ff9b::5db8:d822",
+    ],
+)
+def test_what_is_public_is_allowed(address: str) -> None:
+    """Neighbours of the refused ranges, and public IPv4 addresses as IPv6 networks write them, are allowed."""
+    assert reason_to_refuse(address) is None
