@@ -1,0 +1,216 @@
+"""A report as one self-contained HTML page: nothing to run, nothing to load, safe to mail around."""
+
+import re
+from collections.abc import Iterable
+from datetime import timedelta
+from html import escape
+from typing import Final
+from urllib.parse import urlsplit
+
+from chargehand.contracts import LimitUse, Report, Source, SpendLine, SubtaskRecord, Trace, Usage
+from chargehand.render.escaping import safe_text
+from chargehand.render.graph import plan_graph
+from chargehand.render.style import STYLE
+from chargehand.render.text import STOP_WORDS, dollars, duration
+from chargehand.render.timeline import timeline
+
+_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+# fmt: off
+_TAGS: Final = frozenset({
+    "p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code",
+    "em", "strong", "del", "a", "table", "thead", "tbody", "tr", "th", "td",
+})
+# fmt: on
+_CITATION: Final = re.compile(r"\[(S\d+(?:,\s*S\d+)*)\]")
+
+
+def report_page(report: Report, trace: Trace | None = None) -> str:
+    """Draw the report, its sources and gaps, the plan, who did what when, and what it cost."""
+    sections = [
+        _section("Answer", f'<div class="answer">{_markdown(report.answer, cite=len(report.sources))}</div>'),
+        _section("Contradictions", _contradictions(report)),
+        _section("Not found or not done", _list(report.gaps)),
+        _section("Sources", _sources(report.sources)),
+        _section("Plan", _plan(report.subtasks)),
+        _section("Time line", _time(report, trace)),
+        _section("Usage", _usage(report.spend, report.usage)),
+        _section("Limits", _limits(report.limits)),
+    ]
+    title = escape(_short(report.goal))
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="referrer" content="no-referrer">'
+        f"<title>{title}</title><style>{STYLE}</style></head>\n<body><main>{_header(report)}\n"
+        + "\n".join(sections)
+        + f"\n<footer>Written by Chargehand · {escape(report.session)}</footer></main></body></html>\n"
+    )
+
+
+def _header(report: Report) -> str:
+    facts = [
+        (STOP_WORDS[report.stop_reason], "completed" if report.stop_reason == "completed" else "stopped"),
+        (f"confidence {report.confidence} of 100", ""),
+        (report.brain, ""),
+        (f"{report.usage.turns} turns", ""),
+        (dollars(float(report.usage.cost_usd)), ""),
+        (duration(report.timing.wall), ""),
+        (f"{report.timing.speed_up:.1f} × as fast as one step after another", "")
+        if report.timing.speed_up >= 1.05
+        else ("", ""),
+    ]
+    items = "".join(f'<li class="{css}">{escape(safe_text(text))}</li>' for text, css in facts if text)
+    started = report.timing.started_at.strftime("%Y-%m-%d %H:%M UTC")
+    return (
+        f'<header><p class="eyebrow">{escape(report.session)} · {started}</p>'
+        f'<h1>{escape(safe_text(report.goal))}</h1><ul class="facts">{items}</ul></header>'
+    )
+
+
+def _section(title: str, content: str) -> str:
+    return f"<section><h2>{title}</h2>{content}</section>" if content else ""
+
+
+def _markdown(text: str, *, cite: int) -> str:
+    """Render Markdown without raw HTML, images or odd links, and link citations to the list of sources."""
+    import nh3  # noqa: PLC0415  # only pages need it
+    from markdown_it import MarkdownIt  # noqa: PLC0415  # as above
+
+    rendered = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).render(safe_text(text))
+    clean = nh3.clean(
+        rendered,
+        tags=set(_TAGS),
+        attributes={"a": {"href"}, "ol": {"start"}},
+        url_schemes={"http", "https", "mailto"},
+        link_rel="noopener noreferrer",
+    )
+    scrolling = clean.replace("<table>", '<div class="scroll"><table>').replace("</table>", "</table></div>")
+    return _CITATION.sub(lambda match: _cited(match, cite), scrolling)
+
+
+def _cited(match: re.Match[str], known: int) -> str:
+    labels = [label.strip() for label in match[1].split(",")]
+    if any(not 1 <= int(label[1:]) <= known for label in labels):
+        return match[0]
+    return "".join(f'<a class="cite" href="#{label}">{label}</a>' for label in labels)
+
+
+def _contradictions(report: Report) -> str:
+    return "".join(
+        f"<p><strong>{_text(each.about)}</strong></p>{_list(each.positions)}"
+        + (f'<p class="soft">{_text(each.resolution)}</p>' if each.resolution else "")
+        for each in report.contradictions
+    )
+
+
+def _list(items: Iterable[str]) -> str:
+    listed = "".join(f"<li>{_text(item)}</li>" for item in items)
+    return f'<ul class="plain">{listed}</ul>' if listed else ""
+
+
+def _sources(sources: Iterable[Source]) -> str:
+    listed = "".join(_source(number, source) for number, source in enumerate(sources, start=1))
+    return f'<ol class="sources">{listed}</ol>' if listed else ""
+
+
+def _source(number: int, source: Source) -> str:
+    name = _text(source.ref)
+    if source.url and urlsplit(source.url).scheme in ("http", "https"):
+        name = f'<a href="{escape(source.url)}" rel="noopener noreferrer">{name}</a>'
+    title = f' <span class="soft">{_text(source.title)}</span>' if source.title and source.title != source.ref else ""
+    quote = f"<blockquote>{_text(source.quote)}</blockquote>" if source.quote else ""
+    return f'<li id="S{number}"><span class="label">S{number}</span>{name}{title}{quote}</li>'
+
+
+def _plan(records: tuple[SubtaskRecord, ...]) -> str:
+    if not records:
+        return ""
+    return f'<div class="scroll">{plan_graph(records)}</div>' + "".join(
+        f"<details><summary><strong>{_text(record.id)}</strong> {_text(record.agent)} "
+        f'<span class="state state-{record.state}">{_state(record)}</span></summary>'
+        f"<p>{_text(record.instruction)}</p></details>"
+        for record in records
+    )
+
+
+def _state(record: SubtaskRecord) -> str:
+    facts = [record.state, record.reason if record.reason != record.state else ""]
+    facts += [f"confidence {record.confidence}"] if record.state in ("success", "partial") else []
+    facts += [f"{record.attempts} attempts"] if record.attempts > 1 else []
+    return " · ".join(_text(fact) for fact in facts if fact)
+
+
+def _time(report: Report, trace: Trace | None) -> str:
+    drawn = timeline(trace) if trace else ""
+    timing = report.timing
+    facts = [
+        ("start to report", timing.wall),
+        ("subtasks one after another", timing.subtasks_one_after_another),
+        ("longest chain", timing.critical_path),
+    ]
+    words = " · ".join(f"{name} {duration(length)}" for name, length in facts if length > timedelta(0))
+    key = (
+        '<p class="soft key"><span style="background:var(--turn)"></span>model turn'
+        '<span style="background:var(--tool)"></span>tool<span style="background:var(--track)"></span>agent at work'
+        '<span style="background:var(--failure)"></span>failed</p>'
+    )
+    return (f'<div class="scroll">{drawn}</div>{key}' if drawn else "") + f'<p class="soft">{words}</p>'
+
+
+def _usage(spend: Iterable[SpendLine], total: Usage) -> str:
+    heads = "".join(
+        f'<th class="{css}">{name}</th>'
+        for name, css in (
+            ("Agent", ""),
+            ("Model", ""),
+            ("Purpose", ""),
+            ("Turns", "number"),
+            ("Tools", "number"),
+            ("Input", "number"),
+            ("of it cached", "number"),
+            ("Output", "number"),
+            ("Cost", "number"),
+        )
+    )
+    rows = "".join(
+        f"<tr><td>{_text(line.agent)}</td><td>{_text(line.model)}</td><td>{_text(line.purpose)}</td>{_amounts(line.usage)}</tr>"
+        for line in spend
+    )
+    uncertain = (
+        f'<p class="soft">{dollars(float(total.possibly_billed_twice_usd))} of it is charged at its worst case: '
+        "for calls whose fate is unknown.</p>"
+        if total.possibly_billed_twice_usd
+        else ""
+    )
+    foot = f"<tfoot><tr><td>Total</td><td></td><td></td>{_amounts(total)}</tr></tfoot>"
+    table = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>{foot}</table>"
+    return f'<div class="scroll">{table}</div>{uncertain}'
+
+
+def _amounts(usage: Usage) -> str:
+    counts = (usage.turns, usage.tool_calls, usage.input_tokens, usage.cached_input_tokens, usage.output_tokens)
+    cells = "".join(f'<td class="number">{count:,}</td>' for count in counts)
+    return f'{cells}<td class="number">{dollars(float(usage.cost_usd))}</td>'
+
+
+def _limits(limits: Iterable[LimitUse]) -> str:
+    rows = "".join(
+        f'<span>{_text(use.limit.replace("_", " "))}</span><span class="bar"><span style="width:{_percent(use)}%">'
+        f'</span></span><span class="soft number">{use.used:,.6g} of {use.allowed:,.6g}</span>'
+        for use in limits
+    )
+    return f'<div class="meters">{rows}</div>' if rows else ""
+
+
+def _percent(use: LimitUse) -> int:
+    return round(100 * min(1.0, use.used / use.allowed)) if use.allowed > 0 else 0
+
+
+def _text(text: str) -> str:
+    return escape(safe_text(text))
+
+
+def _short(text: str) -> str:
+    line = " ".join(safe_text(text).split())
+    return line if len(line) <= 80 else line[:79] + "…"
