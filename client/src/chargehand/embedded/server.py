@@ -22,7 +22,7 @@ _PREFERRED_UI_PORT: Final = 8233
 _TRIES: Final = 5
 _PR_SET_PDEATHSIG: Final = 1
 
-_DYNAMIC_CONFIG: Final = (
+DYNAMIC_CONFIG: Final = (
     "history.transferProcessorMaxPollRPS=2000",
     "history.timerProcessorMaxPollRPS=2000",
     'history.timerProcessorMaxTimeShift="10ms"',
@@ -44,7 +44,7 @@ def server_command(binary: Path, *, port: int, ui_port: int | None, database: Pa
     if database:
         command += ["--db-filename", str(database)]
         command += ["--sqlite-pragma", "journal_mode=WAL", "--sqlite-pragma", "synchronous=NORMAL"]
-    for setting in _DYNAMIC_CONFIG:
+    for setting in DYNAMIC_CONFIG:
         command += ["--dynamic-config-value", setting]
     return command
 
