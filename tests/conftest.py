@@ -1,0 +1,54 @@
+"""What every test may use: a real Temporal server with the settings of the embedded one, and no keys."""
+
+import shutil
+import sys
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+from temporalio.testing import WorkflowEnvironment
+
+from chargehand.converter import data_converter
+
+KEYS = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_BASE_URL",
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+    "TAVILY_API_KEY",
+    "TAVILY_BASE_URL",
+    "E2B_API_KEY",
+    "TEMPORAL_ADDRESS",
+    "TEMPORAL_PROFILE",
+    "TEMPORAL_CONFIG_FILE",
+)
+
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make real models and servers unreachable by accident."""
+    for name in KEYS:
+        monkeypatch.delenv(name, raising=False)
+
+
+def temporal_program() -> str:
+    """Find the `temporal` program beside this Python."""
+    program = Path(sys.executable).parent / "temporal"
+    return str(program) if program.exists() else str(shutil.which("temporal"))
+
+
+@pytest.fixture(scope="session")
+async def client() -> AsyncGenerator[Client]:
+    """A client of a real server, shared by the tests of one process."""
+    from chargehand.embedded.server import DYNAMIC_CONFIG
+
+    options = [part for setting in DYNAMIC_CONFIG for part in ("--dynamic-config-value", setting)]
+    environment = await WorkflowEnvironment.start_local(
+        dev_server_existing_path=temporal_program(),
+        dev_server_log_level="error",
+        dev_server_extra_args=options,
+        data_converter=data_converter(),
+    )
+    async with environment:
+        yield environment.client

@@ -1,0 +1,157 @@
+"""Bad input ends a session at once, for good, naming the field; nothing hangs in a failing workflow task."""
+
+import json
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+from temporalio.api.common.v1 import Payload
+from temporalio.client import Client, WorkflowFailureError
+from temporalio.common import RawValue
+from temporalio.exceptions import ApplicationError
+
+from chargehand.contracts import Limits, SessionRequest
+from chargehand.errors import SessionFailed
+from chargehand.wire import ErrorType, WorkflowType
+from tests.scripted_model import answer, plan, reply, subtask
+from tests.workflows.conftest import OpenStage, Stage
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
+
+CORPUS = [
+    pytest.param(b'{"goal": "cut o', "not JSON", id="truncated"),
+    pytest.param(b"{}", "goal: is required", id="missing"),
+    pytest.param(b"null", "input", id="null"),
+    pytest.param(b"[1, 2]", "input", id="not an object"),
+    pytest.param(b'{"goal": 5}', "goal", id="wrong type"),
+    pytest.param(b'{"goal": "x"}', "goal", id="too short"),
+    pytest.param(
+        b'{"goal": "a goal", "limts": {}}', "limts: is not a known field; did you mean 'limits'", id="unknown"
+    ),
+    pytest.param(b'{"goal": "a goal", "limits": {"bugdet_usd": 1}}', "did you mean 'budget_usd'", id="misspelt budget"),
+    pytest.param(b'{"goal": "a goal", "limits": {"budget_usd": NaN}}', "NaN is not a number", id="NaN"),
+    pytest.param(b'{"goal": "a goal", "limits": {"budget_usd": 1e999}}', "limits.budget_usd", id="1e999"),
+    pytest.param(b'{"goal": "a goal", "limits": {"budget_usd": -1}}', "limits.budget_usd", id="negative"),
+    pytest.param(b'{"goal": "a goal", "limits": {"budget_usd": 0}}', "limits.budget_usd", id="zero"),
+    pytest.param(b'{"goal": "a goal", "limits": {"budget_usd": "2"}}', "limits.budget_usd", id="quoted number"),
+    pytest.param(b'{"goal": "a goal", "limits": {"max_turns": true}}', "limits.max_turns", id="true"),
+    pytest.param(b'{"goal": "a goal", "goal": "another"}', "'goal' occurs more than once", id="repeated key"),
+    pytest.param(b'{"goal": "a goal", "priority": ' + b"9" * 5_000 + b"}", "input", id="5,000-digit number"),
+    pytest.param(b'{"goal": ' + DEEP + b"}", "input", id="100k deep"),
+    pytest.param(b'{"goal": "a \xff goal"}', "UTF-8", id="bad UTF-8"),
+    pytest.param(b'{"goal": "a \\ud800 goal"}', "input", id="lone surrogate"),
+    pytest.param(b'{"goal": "a \\u0000 goal"}', "goal", id="NUL"),
+    pytest.param(
+        b'{"goal": "a goal", "delegation": {"session": "s", "depth": 0, "ancestors": [], '
+        b'"deadline_at": "2030-01-01T00:00:00Z"}}',
+        "delegation: is set by a supervisor only",
+        id="delegation",
+    ),
+    pytest.param(b'{"goal": "a goal", "crew": "pirates"}', "there is no crew 'pirates'", id="unknown crew"),
+    pytest.param(
+        b'{"goal": "a goal", "limits": {"max_turns": 999}}', "above this installation's ceiling", id="ceiling"
+    ),
+    pytest.param(b'{"goal": "a goal", "limits": {"budget_usd": 0.0001}}', "smallest that work", id="too little money"),
+]
+
+
+async def _failure(stage: Stage, *values: RawValue) -> ApplicationError:
+    """Start a session with raw payloads and wait for its failure."""
+    handle = await stage.chargehand.client.start_workflow(
+        WorkflowType.SUPERVISOR,
+        args=values,
+        id=f"bad-{uuid4().hex[:8]}",
+        task_queue=stage.chargehand.task_queue,
+        result_type=dict,
+        # Only so that a session that hangs fails this test instead of stopping it.
+        execution_timeout=timedelta(seconds=20),
+    )
+    with pytest.raises(WorkflowFailureError) as failure:
+        await handle.result()
+    assert isinstance(failure.value.cause, ApplicationError), failure.value.cause
+    return failure.value.cause
+
+
+def _raw(data: bytes, encoding: bytes = b"json/plain") -> RawValue:
+    return RawValue(Payload(metadata={"encoding": encoding}, data=data))
+
+
+@pytest.mark.parametrize(("data", "named"), CORPUS)
+async def test_bad_input_fails_the_session_naming_the_field(stage: OpenStage, data: bytes, named: str) -> None:
+    """Whatever bytes arrive, the session fails non-retryably with a sentence about them, and no model is called."""
+    async with stage(lambda _: reply(plan(subtask("T1")))) as opened:
+        error = await _failure(opened, _raw(data))
+
+    assert error.type in {ErrorType.INVALID_INPUT, ErrorType.LIMIT_TOO_SMALL}
+    assert error.non_retryable
+    assert named in error.message
+    assert opened.model.calls == []
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param((), id="none"),
+        pytest.param((_raw(b'{"goal": "a goal"}'), _raw(b"1")), id="two"),
+        pytest.param((_raw(b"", b"binary/null"),), id="null payload"),
+        pytest.param((_raw(b"zzz", b"binary/zipped"),), id="unknown encoding"),
+    ],
+)
+async def test_the_wrong_number_or_kind_of_inputs_fails_the_session(
+    stage: OpenStage, values: tuple[RawValue, ...]
+) -> None:
+    """A session started without input, with several, or with one in no known encoding fails at once."""
+    async with stage(lambda _: reply(plan(subtask("T1")))) as opened:
+        error = await _failure(opened, *values)
+
+    assert error.type == ErrorType.INVALID_INPUT
+
+
+async def test_nothing_but_a_goal_is_needed(stage: OpenStage) -> None:
+    """`{"goal": "…"}` as the Temporal CLI sends it starts a session with all defaults."""
+
+    async with stage(
+        lambda call: reply(plan(subtask("T1")) if call.task.kind == "plan" else answer("Known."))
+    ) as opened:
+        handle = await opened.chargehand.client.start_workflow(
+            WorkflowType.SUPERVISOR,
+            args=[_raw(json.dumps({"goal": "What is known?"}).encode())],
+            id=f"cli-{uuid4().hex[:8]}",
+            task_queue=opened.chargehand.task_queue,
+        )
+        result = await opened.chargehand.session(handle.id).result()
+
+    assert result.answer == "Known."
+
+
+async def test_a_requester_cannot_raise_the_operators_ceilings(stage: OpenStage) -> None:
+    """A request above a ceiling is refused, naming the limit and the ceiling."""
+    ceilings = Limits(max_turns=10, max_parallel=3)
+    async with stage(lambda _: reply(plan(subtask("T1"))), ceilings=ceilings) as opened:
+        request = SessionRequest(goal="What is known?", limits=Limits(max_turns=11, max_parallel=3))
+        with pytest.raises(SessionFailed, match=r"limits\.max_turns: 11 is above this installation's ceiling of 10"):
+            await (await opened.chargehand.start(request)).result()
+
+
+async def test_a_subtask_cannot_be_started_by_hand(stage: OpenStage, client: Client) -> None:
+    """The workflow of a subtask refuses to run without a session above it, whatever it is given."""
+    request = {
+        "session": "s",
+        "goal": "g",
+        "crew": "research",
+        "subtask": {"id": "T1", "agent": "reader", "instruction": "Read everything."},
+        "agent": {"name": "reader", "does": "reads", "tier": "small", "prompt_bytes": 1},
+        "model": {"provider": "p", "name": "m", "prices": []},
+        "turns": 100,
+        "usd": 100,
+        "max_rounds": 10,
+    }
+    async with stage(lambda _: reply(answer("Paid for nothing."))) as opened:
+        with pytest.raises(WorkflowFailureError) as failure:
+            await client.execute_workflow(
+                WorkflowType.SUBTASK, request, id=f"hand-{uuid4().hex[:8]}", task_queue=opened.chargehand.task_queue
+            )
+
+    assert isinstance(failure.value.cause, ApplicationError)
+    assert failure.value.cause.type == ErrorType.NOT_STANDALONE
+    assert opened.model.calls == []
