@@ -7,7 +7,8 @@ from activities.documents.catalog import Catalog
 from activities.models.extractive.analyst import compute
 from activities.models.extractive.instructions import Assignment, Lead, read_instruction
 from activities.models.extractive.questions import pointed, points_back
-from activities.models.extractive.reader import quote_passages, summarise
+from activities.models.extractive.reader import quote_passages
+from activities.models.extractive.summary import summarise
 from activities.models.extractive.wording import listed, shortened
 
 NO_MODEL = "*No language model was used: this is an evidence sheet of quoted passages and computed figures.*"
@@ -31,9 +32,11 @@ def _turn(task: WorkTask, catalog: Catalog, tools: frozenset[str]) -> tuple[Tool
         if name is None:
             return _unresolved(question, task.inputs)
         question = pointed(question, name)
-    if "query_data" in usable and (assignment.lead in {Lead.COMPUTE, Lead.PROFILE, None} or not usable & {"search_documents", "search"}):
+    if "query_data" in usable and (
+        assignment.lead in {Lead.COMPUTE, Lead.PROFILE, None} or not usable & {"search_documents", "search"}
+    ):
         return compute(task, assignment, question, catalog, tools)
-    if "read_document" in usable and assignment.lead is Lead.SUMMARISE:
+    if usable & {"read_document", "search_documents"} and assignment.lead is Lead.SUMMARISE:
         return summarise(task, assignment, catalog, tools)
     if usable & {"search_documents", "search"}:
         return quote_passages(task, assignment, question, catalog, tools)
@@ -52,7 +55,7 @@ def _leading_name(inputs: tuple[InputOutcome, ...]) -> str | None:
 
 def _unresolved(question: str, inputs: tuple[InputOutcome, ...]) -> AgentAnswer:
     message = f"“{shortened(question, 160)}” points back to {listed(given.id for given in inputs)}, which came to no single name."
-    return AgentAnswer(status="no_answer", content=message, findings=[], confidence=0, gaps=[message], message=message)
+    return AgentAnswer(status="no_answer", content=message, findings=[], confidence=0, gaps=[], message=message)
 
 
 def _compile(task: WorkTask, assignment: Assignment) -> AgentAnswer:
@@ -67,14 +70,19 @@ def _compile(task: WorkTask, assignment: Assignment) -> AgentAnswer:
             refs = list(finding.sources)
             parts.append(f"- {finding.claim} {' '.join(f'[{ref}]' for ref in refs)}".rstrip())
             findings.append(
-                FindingDraft(claim=finding.claim, source_refs=refs, quote=quotes.get(refs[0], "") if refs else "", confidence=finding.confidence)
+                FindingDraft(
+                    claim=finding.claim,
+                    source_refs=refs,
+                    quote=quotes.get(refs[0], "") if refs else "",
+                    confidence=finding.confidence,
+                )
             )
         if given.outcome.kind in {"failure", "escalation"}:
             gaps.append(f"{given.id} came to nothing: {shortened(given.instruction, 160)}")
     gaps = list(dict.fromkeys(gaps))
     if not findings:
         message = f"There is nothing to write from for “{shortened(assignment.question, 160)}”."
-        return AgentAnswer(status="no_answer", content=message, findings=[], confidence=0, gaps=[*gaps, message], message=message)
+        return AgentAnswer(status="no_answer", content=message, findings=[], confidence=0, gaps=gaps, message=message)
     lead = "Without a language model no new text is written or judged; this is what the agents before found."
     return AgentAnswer(
         status="partial" if gaps else "success",

@@ -37,7 +37,14 @@ def compute(
 
 def _queries(assignment: Assignment, question: str, catalog: Catalog) -> list[Query]:
     if assignment.lead is Lead.PROFILE:
-        table = next((table for table in catalog.tables if table.name == assignment.place.split(",")[0] or table.name == question), None)
+        table = next(
+            (
+                table
+                for table in catalog.tables
+                if table.name == assignment.place.split(",")[0] or table.name == question
+            ),
+            None,
+        )
         return [profile_query(table)] if table else []
     tries = [best_query(question, catalog), best_query(question, catalog, look_for_text=False)]
     return list({query.sql: query for query in tries if query is not None}.values())
@@ -49,7 +56,11 @@ def _answer(question: str, query: Query, result: ToolResult, said: Computed) -> 
     gaps = [_ignored(query)] if query.ignored else []
     if points_back(question):
         gaps.append("What the question points back to is not known here, so the figure is not narrowed down to it.")
-    notes = [f"Looked for as text, not as a known value: {listed(f'“{word}”' for word in query.looked_for)}."] if query.looked_for else []
+    notes = (
+        [f"Looked for as text, not as a known value: {listed(f'“{word}”' for word in query.looked_for)}."]
+        if query.looked_for
+        else []
+    )
     confidence = max(20, min(95, round(95 * query.explained) - 10 * len(query.looked_for)))
     if gaps:
         confidence = min(confidence, 50)
@@ -83,15 +94,21 @@ def _quotable(text: str) -> str:
 
 def _unanswerable(question: str, catalog: Catalog) -> AgentAnswer:
     tables = _described(catalog.tables)
-    message = f"No table has a column for “{shortened(question, 200)}”." + (f" The tables are: {tables}." if tables else " There are no tables.")
-    return AgentAnswer(status="no_answer", content=message, findings=[], confidence=0, gaps=[message], message=message)
+    message = f"No table has a column for “{shortened(question, 200)}”." + (
+        f" The tables are: {tables}." if tables else " There are no tables."
+    )
+    return AgentAnswer(status="no_answer", content=message, findings=[], confidence=0, gaps=[], message=message)
 
 
 def _described(tables: Sequence[Table]) -> str:
-    return "; ".join(f"{table.name} ({', '.join(column.name for column in table.columns[:12])})" for table in tables[:6])
+    return "; ".join(
+        f"{table.name} ({', '.join(column.name for column in table.columns[:12])})" for table in tables[:6]
+    )
 
 
-def _nothing(question: str, empty: Sequence[tuple[Query, ToolResult, Computed]], failed: Sequence[ToolResult]) -> AgentAnswer:
+def _nothing(
+    question: str, empty: Sequence[tuple[Query, ToolResult, Computed]], failed: Sequence[ToolResult]
+) -> AgentAnswer:
     if empty:
         message = empty[-1][2].headline
     elif failed:
@@ -103,6 +120,6 @@ def _nothing(question: str, empty: Sequence[tuple[Query, ToolResult, Computed]],
         content=message,
         findings=[],
         confidence=0,
-        gaps=[f"“{shortened(question, 160)}”: {message}"],
-        message=message,
+        gaps=[],
+        message=f"“{shortened(question, 160)}”: {message}",
     )

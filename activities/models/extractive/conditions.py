@@ -10,7 +10,22 @@ from activities.models.extractive.reading import Condition, Reading
 from activities.models.extractive.tables import Field, literal
 from activities.models.extractive.wording import STOPWORDS, listed, stem, stems
 
-_NEGATIONS: Final = frozenset("not except excluding exclude without besides non apart isn't wasn't aren't weren't".split())
+_NEGATIONS: Final = frozenset(
+    [
+        "not",
+        "except",
+        "excluding",
+        "exclude",
+        "without",
+        "besides",
+        "non",
+        "apart",
+        "isn't",
+        "wasn't",
+        "aren't",
+        "weren't",
+    ]
+)
 _NUMBER: Final = r"[$€£]?\s*(?P<{0}>\d[\d,]*(?:\.\d+)?)\s*(?P<{0}_times>k\b|thousand\b|m\b(?!in)|million\b)?"
 _COMPARISONS: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), operator)
@@ -24,7 +39,7 @@ _COMPARISONS: Final = tuple(
         (_NUMBER.format("low") + r"(?:\s+[a-z]+)?\s+or\s+(?:less|fewer|shorter|lower|below|under)\b", "<="),
     )
 )
-_SMALLER: Final = frozenset("shorter lower smaller cheaper earlier lighter younger slower".split())
+_SMALLER: Final = frozenset(["shorter", "lower", "smaller", "cheaper", "earlier", "lighter", "younger", "slower"])
 _WRITTEN: Final = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
 _IN_MINUTES: Final = {"seconds": 1 / 60, "minutes": 1.0, "hours": 60.0, "days": 1440.0}
 _TIME_WORDS: Final = {
@@ -39,7 +54,9 @@ def find_conditions(reading: Reading) -> tuple[Condition, ...]:
 
 def leftover_conditions(reading: Reading) -> tuple[Condition, ...]:
     """Look for words that nothing answers to in texts of which the catalog shows only a part."""
-    texts = [field for field in reading.view.fields if field.kind == "text" and (field.is_free_text or not field.is_complete)]
+    texts = [
+        field for field in reading.view.fields if field.kind == "text" and (field.is_free_text or not field.is_complete)
+    ]
     found: list[Condition] = []
     for i in reading.left_over[:3] if texts and len(reading.left_over) <= 3 else ():
         word = reading.words[i]
@@ -109,9 +126,11 @@ def _on_parts(reading: Reading, period: Period) -> str:
 
 
 def _is_part(value_stems: tuple[str, ...], name: str, value: int) -> bool:
-    months = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+    months = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
     said = "".join(value_stems)
-    return said in {str(value), f"{value:02}", f"{name[0]}{value}"} or (name == "month" and said[:3] == months[value - 1])
+    return said in {str(value), f"{value:02}", f"{name[0]}{value}"} or (
+        name == "month" and said[:3] == months[value - 1]
+    )
 
 
 @dataclass(frozen=True)
@@ -215,7 +234,9 @@ def _is_negated(reading: Reading, position: int) -> bool:
     before = reading.lower[max(0, position - 3) : position]
     negated = not _NEGATIONS.isdisjoint(before) or before[-2:] == ("other", "than") or before[-1:] == ("no",)
     if negated:
-        reading.use(i for i in range(max(0, position - 3), position) if reading.lower[i] in {*_NEGATIONS, "other", "no"})
+        reading.use(
+            i for i in range(max(0, position - 3), position) if reading.lower[i] in {*_NEGATIONS, "other", "no"}
+        )
     return negated
 
 
@@ -267,7 +288,9 @@ def _comparison(reading: Reading, match: re.Match[str], operator: str) -> Condit
     name = field.label + (f" ({field.unit})" if field.unit else "")
     if operator == "between":
         high = _amount(match, "high") * factor
-        return Condition(f"{field.sql} BETWEEN {low:.12g} AND {high:.12g}", f"{name} between {low:,.12g} and {high:,.12g}")
+        return Condition(
+            f"{field.sql} BETWEEN {low:.12g} AND {high:.12g}", f"{name} between {low:,.12g} and {high:,.12g}"
+        )
     return Condition(f"{field.sql} {operator} {low:.12g}", f"{name} {_WRITTEN[operator]} {low:,.12g}")
 
 
@@ -304,6 +327,8 @@ def _booleans(reading: Reading) -> list[Condition]:
             is_true = opposite == _is_negated(reading, i)
             reading.use([i])
             said = f"{field.label} is {'true' if is_true else 'false'}"
-            found.append(Condition(f"{field.sql} = {'TRUE' if is_true else 'FALSE'}", said, position=i, field=field.column.name))
+            found.append(
+                Condition(f"{field.sql} = {'TRUE' if is_true else 'FALSE'}", said, position=i, field=field.column.name)
+            )
             break
     return found

@@ -51,13 +51,18 @@ def put_in_words(query: Query, result: ToolResult) -> Computed:
         return Computed(f"No row of {query.title} matches{_where(query)}.", is_empty=True)
     match query.form:
         case "scalar":
-            said = [f"**{_capitalised(_name(figure))}: {written(rows[0].get(figure.alias), figure)}**" for figure in figures[:1]]
+            said = [
+                f"**{_capitalised(_name(figure))}: {written(rows[0].get(figure.alias), figure)}**"
+                for figure in figures[:1]
+            ]
             said += [f"{_name(figure)}: {written(rows[0].get(figure.alias), figure)}" for figure in figures[1:]]
             return Computed(f"{', '.join(said)}{over}.")
         case "share":
             row = rows[0]
             share, part, whole = (written(row.get(figure.alias), figure) for figure in figures)
-            return Computed(f"**{share}** is the share of {figures[0].label}: {part} of {whole}{_where(query, shares=True)}.")
+            return Computed(
+                f"**{share}** is the share of {figures[0].label}: {part} of {whole}{_where(query, shares=True)}."
+            )
         case "groups":
             return _groups(query, rows, over, result)
         case "rows":
@@ -113,7 +118,8 @@ def _where(query: Query, *parts: str, shares: bool = False) -> str:
 def _over(query: Query, rows: Sequence[Row]) -> str:
     counts = [count for row in rows if isinstance(count := row.get("rows"), int)]
     total = sum(counts)
-    return _where(query, f"{total:,} row{'' if total == 1 else 's'} of {query.title}" if counts and len(rows) < 50 else "")
+    place = f"{total:,} row{'' if total == 1 else 's'} of {query.title}" if counts and len(rows) < 50 else query.title
+    return _where(query, place)
 
 
 def _groups(query: Query, rows: list[Row], over: str, result: ToolResult) -> Computed:
@@ -159,20 +165,46 @@ def _ranked(query: Query, rows: list[Row], figure: Figure, where: str) -> Comput
 
 def _rows(query: Query, rows: list[Row], result: ToolResult) -> Computed:
     columns = list(rows[0])
-    table = _markdown([_spaced(column) for column in columns], [[plain(row.get(column)) for column in columns] for row in rows])
+    table = _markdown(
+        [_spaced(column) for column in columns], [[plain(row.get(column)) for column in columns] for row in rows]
+    )
     figure = query.figures[0]
     if query.order:
         first = rows[0].get(figure.alias)
-        others = [f"{_spaced(name)} {plain(rows[0].get(name))}" for name in columns if name != figure.alias and rows[0].get(name) is not None]
+        others = [
+            f"{_spaced(name)} {plain(rows[0].get(name))}"
+            for name in columns
+            if name != figure.alias and rows[0].get(name) is not None
+        ]
         name = figure.label if query.order in {"highest", "lowest"} else f"{query.order} {figure.label}"
         value = written(first, figure) if query.order in {"highest", "lowest"} else plain(first)
         ties = sum(1 for row in rows if row.get(figure.alias) == first)
         tie = f" {ties} rows share it." if ties > 1 else ""
-        return Computed(f"**{_capitalised(name)}{_where(query)}: {value}** — {', '.join(others)}.{tie}", table if query.limit > 1 else "")
+        named = " / ".join(plain(rows[0].get(name)) for name in query.names if rows[0].get(name) is not None)
+        if named:
+            others = [
+                f"{_spaced(key)} {plain(cell)}"
+                for key, cell in rows[0].items()
+                if key not in {figure.alias, *query.names} and cell is not None
+            ]
+            more = f" Its row: {', '.join(others)}." if others else ""
+            return Computed(
+                f"**{named}**: {name} **{value}**{_where(query, query.title)}.{tie}{more}",
+                table if query.limit > 1 else "",
+            )
+        return Computed(
+            f"**{_capitalised(name)}{_where(query)}: {value}** — {', '.join(others)}.{tie}",
+            table if query.limit > 1 else "",
+        )
     total = _total(result, rows)
     if len(query.figures) < len(columns) and len(rows) <= 3:
         said = "; ".join(
-            ", ".join(f"{item.label} **{written(row.get(item.alias), item)}**" if _is_amount(row, item) else f"{item.label} **{plain(row.get(item.alias))}**" for item in query.figures)
+            ", ".join(
+                f"{item.label} **{written(row.get(item.alias), item)}**"
+                if _is_amount(row, item)
+                else f"{item.label} **{plain(row.get(item.alias))}**"
+                for item in query.figures
+            )
             for row in rows
         )
         return Computed(f"{said[:1].upper()}{said[1:]}{_where(query)}.", table if len(rows) > 1 else "")
@@ -187,7 +219,10 @@ def _is_amount(row: Row, figure: Figure) -> bool:
 def _table(query: Query, rows: list[Row], result: ToolResult) -> str:
     heads = [*(_spaced(name) for name in query.dimensions), *(_name(figure) for figure in query.figures)]
     cells = [
-        [*(plain(row.get(name)) for name in query.dimensions), *(written(row.get(figure.alias), figure) for figure in query.figures)]
+        [
+            *(plain(row.get(name)) for name in query.dimensions),
+            *(written(row.get(figure.alias), figure) for figure in query.figures),
+        ]
         for row in rows
     ]
     return _markdown(heads, cells)
@@ -195,7 +230,9 @@ def _table(query: Query, rows: list[Row], result: ToolResult) -> str:
 
 def _markdown(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
-    lines += [f"| {' | '.join(cell.replace('|', '¦').replace(chr(10), ' ') for cell in row)} |" for row in cells[:_SHOWN_ROWS]]
+    lines += [
+        f"| {' | '.join(cell.replace('|', '¦').replace(chr(10), ' ') for cell in row)} |" for row in cells[:_SHOWN_ROWS]
+    ]
     if len(cells) > _SHOWN_ROWS:
         lines.append(f"\n… and {len(cells) - _SHOWN_ROWS} more rows.")
     return "\n".join(lines)

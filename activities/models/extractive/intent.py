@@ -21,7 +21,7 @@ _AGGREGATES: Final[tuple[tuple[Aggregate, tuple[str, ...]], ...]] = (
     ("sum", ("total", "totals", "sum", "sum up", "add up", "altogether", "in total", "combined", "overall")),
 )  # fmt: skip
 _ORDERS: Final[tuple[tuple[Order, tuple[str, ...]], ...]] = (
-    ("latest", ("most recently", "most recent", "latest", "newest")),
+    ("latest", ("most recently", "most recent", "latest", "newest", "youngest")),
     ("earliest", ("earliest", "oldest")),
     ("lowest", ("least expensive", "lowest", "smallest", "least", "fewest", "minimum", "min", "shortest", "cheapest", "lightest",
                 "slowest", "bottom", "rarest")),
@@ -33,16 +33,39 @@ _HINTS: Final = {
     "longest": "duration", "shortest": "duration", "most expensive": "cost", "least expensive": "price", "cheapest": "price",
     "costliest": "cost", "priciest": "price", "heaviest": "weight", "lightest": "weight", "fastest": "speed", "slowest": "speed",
 }  # fmt: skip
-_SINGLE: Final = frozenset("longest shortest largest biggest smallest greatest heaviest lightest costliest cheapest".split()) | {
+_SINGLE: Final = frozenset(["longest", "shortest", "largest", "biggest", "smallest", "greatest", "heaviest", "lightest", "costliest", "cheapest"]) | {
     "most expensive", "least expensive",
 }  # fmt: skip
-_COUNTED: Final = frozenset(("most common", "most frequent", "most frequently", "most often", "most popular", "busiest", "rarest"))
+_COUNTED: Final = frozenset(
+    ("most common", "most frequent", "most frequently", "most often", "most popular", "busiest", "rarest")
+)
 _NUMBERS: Final = {
     word: number
-    for number, word in enumerate("one two three four five six seven eight nine ten".split(), 1)
+    for number, word in enumerate(["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"], 1)
 }  # fmt: skip
-_GROUPERS: Final = frozenset("by per each every which what across whose".split())
-_SKIPPED: Final = frozenset("the each every a an different our my all individual given is are was were had has have".split())
+_GROUPERS: Final = frozenset(["by", "per", "each", "every", "which", "what", "across", "whose"])
+_SKIPPED: Final = frozenset(
+    [
+        "the",
+        "each",
+        "every",
+        "a",
+        "an",
+        "different",
+        "our",
+        "my",
+        "all",
+        "individual",
+        "given",
+        "is",
+        "are",
+        "was",
+        "were",
+        "had",
+        "has",
+        "have",
+    ]
+)
 _TIME_UNITS: Final = {
     "month": "month", "months": "month", "monthly": "month", "quarter": "quarter", "quarters": "quarter", "quarterly": "quarter",
     "year": "year", "years": "year", "yearly": "year", "annual": "year", "annually": "year", "week": "week", "weekly": "week",
@@ -81,6 +104,8 @@ class Intent:
     """Where the noun that is counted is expected."""
     ordered_at: int = -1
     """Where the noun that is ordered is expected."""
+    word: str = ""
+    """The superlative itself."""
 
 
 def read_intent(reading: Reading) -> Intent:
@@ -110,6 +135,7 @@ def read_intent(reading: Reading) -> Intent:
         hint=_HINTS.get(word, ""),
         counted_at=counted_at,
         ordered_at=ordered_at,
+        word=word,
     )
 
 
@@ -182,7 +208,9 @@ def _take_dimension(
 
 
 def _take_one(reading: Reading, position: int, found: dict[str, Dimension], *, is_asked: bool) -> bool:
-    named = reading.field_at(position, lambda field: field.is_groupable and (not field.is_measure or (field.is_rate and not is_asked)))
+    named = reading.field_at(
+        position, lambda field: field.is_groupable and (not field.is_measure or (field.is_rate and not is_asked))
+    )
     is_exact = named is not None and named[0].likeness(reading.words[position].stem) == 1.0
     if not (is_exact and named and named[0].kind != "date") and _take_time(reading, position, found):
         return True
@@ -245,7 +273,9 @@ def _add_field(found: dict[str, Dimension], field: Field) -> None:
 
 def _take_named(reading: Reading, intent: Intent, found: dict[str, Dimension]) -> None:
     """Take the noun of `the most expensive vessel` or `top 3 sites`."""
-    starts = [i for i in (*range(intent.ordered_at, len(reading.words)), *range(intent.ordered_at)) if reading.is_free(i)]
+    starts = [
+        i for i in (*range(intent.ordered_at, len(reading.words)), *range(intent.ordered_at)) if reading.is_free(i)
+    ]
     for i in starts:
         named = reading.field_at(i, lambda field: field.kind == "text" and field.is_groupable)
         if named and named[0].likeness(reading.words[i].stem) == 1.0 and not _measures_there(reading, i):

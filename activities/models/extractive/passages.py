@@ -9,7 +9,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from activities.contracts import ToolResult
-from activities.models.extractive.wording import content_stems, one_line, read_words, stems
+from activities.models.extractive.wording import content_stems, one_line, read_words, stems, telling_stems
 from chargehand.contracts import Source
 
 ENOUGH_COVERAGE: Final = 0.5
@@ -31,7 +31,7 @@ _REPEATED_ABOVE: Final = 0.55
 _EXPECTED: Final[tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]] = tuple(
     (re.compile(asked, re.IGNORECASE), re.compile(given))
     for asked, given in (
-        (r"\bhow (?:many|much|long|often|far|old|high|fast|heavy)\b|\bwhat (?:percentage|number|amount|price|cost|limit)\b",
+        (r"\bhow (?:many|much|long|often|far|old|high|fast|heavy)\b|\bat what\b|\bwhat (?:percentage|number|amount|price|cost|limit)\b",
          r"(?i)\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve|once|twice|every|daily|weekly|monthly|yearly|annually)\b"),
         (r"\bwhen\b|\bwhat (?:date|day|time|year)\b|\bdeadline\b",
          r"\d|(?i:\b(?:january|february|march|april|may|june|july|august|september|october|november|december|monday|friday|daily)\b)"),
@@ -50,6 +50,8 @@ class Passage:
     """Its words: all of the source's quotation, or the part of it between two ellipses."""
     coverage: float
     """Share, 0 to 1, of the question's words that stand in it, as the search says."""
+    rank: int = 0
+    """Its place among what was found, 0 being the best."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ class Window:
     """Copied from the source, white space and all."""
     coverage: float
     """Share, 0 to 1, of the question's words that stand in it or in its headings."""
+    inside: float
+    """The same without the headings."""
     score: float
 
     @property
@@ -78,7 +82,7 @@ def passages_of(searches: Iterable[tuple[str, ToolResult]], question: str) -> tu
     A search is its query with its result; a query of fewer words than the question covers that much less of it.
     """
     found: dict[tuple[str, str], Passage] = {}
-    wanted = set(content_stems(question))
+    wanted = telling_stems(question)
     for query, result in searches:
         kept = len(wanted & set(content_stems(query))) / len(wanted) if wanted else 1.0
         stated = result.output.get("coverage")
@@ -90,7 +94,7 @@ def passages_of(searches: Iterable[tuple[str, ToolResult]], question: str) -> tu
             for text in _PARTS.split(source.quote):
                 known = found.get((source.ref, text))
                 if text.strip() and (known is None or known.coverage < coverage):
-                    found[source.ref, text] = Passage(source, text, coverage)
+                    found[source.ref, text] = Passage(source, text, coverage, known.rank if known else len(found))
     return tuple(found.values())
 
 
@@ -113,7 +117,9 @@ def _share(said: frozenset[str], weights: Mapping[str, float]) -> float:
 def _stands(word: str, said: frozenset[str]) -> bool:
     if word in said:
         return True
-    return len(word) >= 5 and any(other.startswith(word) or (len(other) >= 5 and word.startswith(other)) for other in said)
+    return len(word) >= 5 and any(
+        other.startswith(word) or (len(other) >= 5 and word.startswith(other)) for other in said
+    )
 
 
 def best_windows(question: str, passages: Sequence[Passage], most: int) -> tuple[Window, ...]:
@@ -122,7 +128,9 @@ def best_windows(question: str, passages: Sequence[Passage], most: int) -> tuple
     windows = [window for passage in passages for window in _windows(question, passage, weights)]
     chosen: list[Window] = []
     while windows and len(chosen) < most:
-        best = max(windows, key=lambda window: window.score - 0.5 * _likeness(window, chosen) - _sameness(window, chosen))
+        best = max(
+            windows, key=lambda window: window.score - 0.5 * _likeness(window, chosen) - _sameness(window, chosen)
+        )
         windows = [
             window
             for window in windows
@@ -163,9 +171,10 @@ def _window(
     coverage = _share(own | headings, weights)
     score = 0.55 * inside + 0.25 * coverage + 0.35 * passage.coverage - 0.05 * (length - 1) - len(text) / 6_000
     score += 0.12 * sum(1 for asked, given in _EXPECTED if asked.search(question) and given.search(text))
+    score += 0.06 * max(0.0, 1 - passage.rank / 6)
     score -= 0.2 if text.startswith(("```", "    ")) or text.endswith("?") else 0.0
     score -= 0.1 if len(text) < 2 * _SHORTEST else 0.0
-    return Window(passage, text, coverage, score)
+    return Window(passage, text, coverage, inside, score)
 
 
 def _sentences(text: str) -> list[tuple[int, int]]:
@@ -194,7 +203,10 @@ def _with_list(quote: str, sentences: Sequence[tuple[int, int]], last: int) -> i
 
 def _likeness(window: Window, others: Sequence[Window]) -> float:
     own = frozenset(stems(window.quote))
-    return max((len(own & other) / (len(own | other) or 1) for other in (frozenset(stems(o.quote)) for o in others)), default=0.0)
+    return max(
+        (len(own & other) / (len(own | other) or 1) for other in (frozenset(stems(o.quote)) for o in others)),
+        default=0.0,
+    )
 
 
 def _sameness(window: Window, others: Sequence[Window]) -> float:
@@ -243,14 +255,19 @@ def key_windows(source: Source, most: int) -> tuple[Window, ...]:
         if len(chosen) == most:
             break
     passage = Passage(source, quote, 1.0)
-    return tuple(Window(passage, quote[slice(*sentences[i])].strip(), 1.0, 0.0) for i in sorted(chosen))
+    return tuple(Window(passage, quote[slice(*sentences[i])].strip(), 1.0, 1.0, 0.0) for i in sorted(chosen))
+
+
+_PROSE: Final = re.compile(r"[^\W\d_]{2,}")
 
 
 def _is_prose(text: str) -> bool:
+    """Whether it is a sentence, rather than a heading, a table, a listing or a line about the edition."""
     text = text.strip()
-    return 40 <= len(text) <= _LONGEST_WINDOW and not _MARKUP.match(text) and not text.startswith(("|", "```", "    ")) and (
-        sum(character.isalpha() or character.isspace() for character in text) > 0.7 * len(text)
-    )
+    if not 40 <= len(text) <= _LONGEST_WINDOW or _MARKUP.match(text) or text.startswith(("|", "```", "    ")):
+        return False
+    words = _PROSE.findall(text)
+    return len(words) >= 8 and sum(word.islower() for word in words) >= 0.6 * len(words)
 
 
 def _weight(text: str, position: int, common: set[str]) -> float:

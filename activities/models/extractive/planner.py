@@ -50,12 +50,19 @@ def plan(task: PlanTask, catalog: Catalog, agents: Agents) -> PlanDraft:
                 required=needed,
             )
         )
-    return PlanDraft(subtasks=drafts, strategy="merge", final_instruction="An evidence sheet: each question with its figures and quotations.")
+    return PlanDraft(
+        subtasks=drafts,
+        strategy="merge",
+        final_instruction="An evidence sheet: each question with its figures and quotations.",
+    )
 
 
 def _agent(agents: Agents, tool: str, rotation: int) -> str:
     """Choose who has the tool, else who has a tool like it, else anybody."""
-    for wanted in (tool, *(other for other in ("search_documents", "search", "query_data", "read_document") if other != tool)):
+    for wanted in (
+        tool,
+        *(other for other in ("search_documents", "search", "query_data", "read_document") if other != tool),
+    ):
         for name, _, tools in agents[rotation % max(1, len(agents)) :] if rotation else agents:
             if wanted in tools:
                 return name
@@ -79,7 +86,10 @@ def _steps(goal: str, catalog: Catalog, most: int) -> list[_Step]:
     if len(steps) > most:
         # What does not fit is asked in one go rather than left out without a word.
         rest = "; ".join(split_questions(goal)[most - 1 :])
-        steps = [*steps[: most - 1], _Step("search_documents" if catalog.documents else "search", instruction(Lead.QUOTE, rest[:3_000]))]
+        steps = [
+            *steps[: most - 1],
+            _Step("search_documents" if catalog.documents else "search", instruction(Lead.QUOTE, rest[:3_000])),
+        ]
     return steps
 
 
@@ -99,7 +109,7 @@ def _steps_for(question: str, catalog: Catalog, before: Sequence[_Step], most: i
         return [_Step("search_documents", instruction(Lead.QUOTE, question, where), after)]
     if after is not None:
         question, query = _same_period(question, before[after].instruction, query, catalog)
-    leads = query.form == "groups" and query.order != "" and query.limit <= 1 and len(query.dimensions) == 1
+    leads = query.order != "" and query.limit <= 1 and len(query.dimensions or query.names) == 1
     return [_Step("query_data", instruction(Lead.COMPUTE, question, query.view), after, leads=leads)]
 
 
@@ -109,7 +119,11 @@ def _same_period(question: str, earlier: str, query: Query, catalog: Catalog) ->
     if not periods or find_periods(question):
         return question, query
     period = periods[-1].text
-    whole = f"{question.rstrip(' ?.')} in {period}" if period[:1].isupper() or period[:1].isdigit() else f"{question.rstrip(' ?.')} {period}"
+    whole = (
+        f"{question.rstrip(' ?.')} in {period}"
+        if period[:1].isupper() or period[:1].isdigit()
+        else f"{question.rstrip(' ?.')} {period}"
+    )
     narrowed = best_query(pointed(whole, ""), catalog)
     if narrowed and narrowed.view == query.view and any(period in said for said in narrowed.conditions):
         return whole, narrowed
@@ -146,7 +160,8 @@ def _summaries(question: str, catalog: Catalog, most: int) -> list[_Step]:
             steps.append(_Step("read_document", instruction(Lead.SUMMARISE, "what it is about", entry.name)))
     if len(steps) > most:
         left = [entry.name for entry in wanted[most - 1 :]]
-        steps = [*steps[: most - 1], _Step("search_documents", instruction(Lead.SUMMARISE, "what they are about", ", ".join(left[:12])))]
+        steps = [
+            *steps[: most - 1],
+            _Step("search_documents", instruction(Lead.SUMMARISE, "what they are about", ", ".join(left[:12]))),
+        ]
     return steps
-
-

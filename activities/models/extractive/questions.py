@@ -14,7 +14,8 @@ _ORDERING: Final = (
 )
 _AUXILIARY: Final = r"(?:is|are|was|were|do|does|did|has|have|had|can|could|may|must|should|will|would)"
 _REQUEST: Final = re.compile(
-    rf"(?:please\s+|can you\s+|could you\s+|and\s+|also,?\s+|then\s+)*(?:{_ASKING}|{_ORDERING}|{_AUXILIARY})\b", re.IGNORECASE
+    rf"(?:please\s+|can you\s+|could you\s+|and\s+|also,?\s+|then\s+)*(?:{_ASKING}|{_ORDERING}|{_AUXILIARY})\b",
+    re.IGNORECASE,
 )
 _ITEM: Final = re.compile(r"^\s*(?:[-*•]|\(?\d{1,2}[.)]|\(?[a-z][.)])\s+", re.MULTILINE)
 _INLINE_ITEM: Final = re.compile(r"(?:^|(?<=[\s:;,.?]))\(?\d{1,2}[.)]\s+(?=\w)")
@@ -26,6 +27,9 @@ _JOINED: Final = re.compile(
     r"|\s*,\s+(?=(?:how|what|who|when|where|why)\b)",
     re.IGNORECASE,
 )
+_LEAD: Final = re.compile(
+    r"^(?:(?:and|also|then|finally|lastly|secondly|additionally|plus|next)\b,?\s+)+", re.IGNORECASE
+)
 _SUMMARY: Final = re.compile(
     r"\b(?:summari[sz]e|summary|overview|outline|gist|tl;?dr|main points?|key points?|key takeaways|main topics?|main findings"
     r"|what(?:'s|’s| is| are)\s+(?:this|these|that|the|it|all)\b.{0,60}\babout)\b",
@@ -33,11 +37,61 @@ _SUMMARY: Final = re.compile(
 )
 _SUMMARY_WORDS: Final = frozenset(
     stem(word)
-    for word in """summarise summarize summary summaries overview outline gist tldr main point points key takeaways topic topics findings
-    short brief briefly contents content folder paper papers article text texts document documents file files report reports important
-    everything whole page pages entire sentences bullet bullets sheet table tables data dataset quick""".split()
+    for word in [
+        "summarise",
+        "summarize",
+        "summary",
+        "summaries",
+        "overview",
+        "outline",
+        "gist",
+        "tldr",
+        "main",
+        "point",
+        "points",
+        "key",
+        "takeaways",
+        "topic",
+        "topics",
+        "findings",
+        "short",
+        "brief",
+        "briefly",
+        "contents",
+        "content",
+        "folder",
+        "paper",
+        "papers",
+        "article",
+        "text",
+        "texts",
+        "document",
+        "documents",
+        "file",
+        "files",
+        "report",
+        "reports",
+        "important",
+        "everything",
+        "whole",
+        "page",
+        "pages",
+        "entire",
+        "sentences",
+        "bullet",
+        "bullets",
+        "sheet",
+        "table",
+        "tables",
+        "data",
+        "dataset",
+        "quick",
+    ]
 )
-_POINTERS: Final = re.compile(r"\b(?:its|it|their|they|them|his|her|(?:that|this|those|these|the same)\s+(?!is\b|are\b|was\b)\w+)\b", re.IGNORECASE)
+_POINTERS: Final = re.compile(
+    r"\b(?:its|it|their|they|them|his|her|(?:that|this|those|these|the same)\s+(?!is\b|are\b|was\b)\w+)\b",
+    re.IGNORECASE,
+)
 _RULE_WORDS: Final = re.compile(
     r"\b(?:should|must|shall|allowed|permitted|required?|policy|procedures?|rules?|instructions?|steps?|supposed|say|says|said|stated?"
     r"|according|handbook|manual|why|how (?:do|does|can|to))\b",
@@ -52,7 +106,8 @@ def split_questions(goal: str) -> tuple[str, ...]:
     for part in _items(goal):
         are_items = are_items or part[1]
         pieces += [piece for piece in _SENTENCE_END.split(part[0]) if piece and read_words(piece)]
-    requests = pieces if are_items and not any(_is_request(piece) for piece in pieces) else _requests(pieces)
+    is_list = ";" in goal or (are_items and not any(_is_request(piece) for piece in pieces))
+    requests = pieces if is_list else [piece for piece in pieces if _is_request(piece)] or pieces
     questions = [question for piece in requests for question in _parts(one_line(piece))]
     unique = dict.fromkeys(question for question in questions if read_words(question))
     return tuple(unique) or (one_line(goal),)
@@ -71,15 +126,10 @@ def _items(goal: str) -> list[tuple[str, bool]]:
     return [(goal, False)]
 
 
-def _requests(pieces: list[str]) -> list[str]:
-    """Leave sentences aside that ask for nothing, unless nothing else is there."""
-    if any(";" in piece for piece in pieces):
-        return pieces
-    return [piece for piece in pieces if _is_request(piece)] or pieces
-
-
 def _is_request(piece: str) -> bool:
-    return piece.rstrip(" \"”’)").endswith("?") or bool(_REQUEST.match(piece.strip()) or re.search(rf"(?i),\s*{_ASKING}\b", piece))
+    return piece.rstrip(' "”’)').endswith("?") or bool(
+        _REQUEST.match(piece.strip()) or re.search(rf"(?i),\s*{_ASKING}\b", piece)
+    )
 
 
 def _parts(piece: str) -> list[str]:
@@ -90,12 +140,14 @@ def _parts(piece: str) -> list[str]:
     while match := _JOINED.search(rest, searched):
         before, after = rest[: match.start()].strip(" ,"), rest[match.end() :].strip()
         is_clear = len(read_words(before)) >= 3 and len(read_words(after)) >= 3 and _is_request(before)
-        if not is_clear or re.search(r"(?i)\b(?:see|know|explain|describe|say|says|show|tell me|depending on|of|about|between)$", before):
+        if not is_clear or re.search(
+            r"(?i)\b(?:see|know|explain|describe|say|says|show|tell me|depending on|of|about|between)$", before
+        ):
             searched = match.end()
             continue
         parts.append(before)
         rest, searched = after, 0
-    return [*parts, rest.strip(" ,")]
+    return [_LEAD.sub("", part) or part for part in (*parts, rest.strip(" ,"))]
 
 
 def is_summary(question: str, catalog: Catalog) -> bool:
@@ -104,7 +156,9 @@ def is_summary(question: str, catalog: Catalog) -> bool:
         return False
     names = {word.stem for entry in catalog.documents for word in read_words(entry.name)}
     left = [
-        word for word in read_words(question) if word.is_content and word.stem not in _SUMMARY_WORDS and word.stem not in names
+        word
+        for word in read_words(question)
+        if word.is_content and word.stem not in _SUMMARY_WORDS and word.stem not in names
     ]
     return not left
 
@@ -131,7 +185,9 @@ def pointed(question: str, label: str) -> str:
 def named_documents(question: str, documents: Sequence[DocumentEntry]) -> tuple[DocumentEntry, ...]:
     """Find the documents that a question names: by file name, or by what the name calls it: `the manual`."""
     lower = question.lower()
-    exact = [entry for entry in documents if entry.name.lower() in lower or entry.name.lower().rsplit("/", 1)[-1] in lower]
+    exact = [
+        entry for entry in documents if entry.name.lower() in lower or entry.name.lower().rsplit("/", 1)[-1] in lower
+    ]
     if exact:
         return tuple(exact)
     words = read_words(question)
@@ -158,9 +214,44 @@ def _naming(words: Sequence[Word], entry: DocumentEntry) -> int:
 
 _KINDS: Final = frozenset(
     stem(word)
-    for word in """manual handbook guide guidelines bulletin minutes policy contract agreement report notice letter memo register plan
-    specification spec proposal brochure thesis paper article book readme changelog licence license terms regulations rules faq
-    presentation agenda protocol budget invoice""".split()
+    for word in [
+        "manual",
+        "handbook",
+        "guide",
+        "guidelines",
+        "bulletin",
+        "minutes",
+        "policy",
+        "contract",
+        "agreement",
+        "report",
+        "notice",
+        "letter",
+        "memo",
+        "register",
+        "plan",
+        "specification",
+        "spec",
+        "proposal",
+        "brochure",
+        "thesis",
+        "paper",
+        "article",
+        "book",
+        "readme",
+        "changelog",
+        "licence",
+        "license",
+        "terms",
+        "regulations",
+        "rules",
+        "faq",
+        "presentation",
+        "agenda",
+        "protocol",
+        "budget",
+        "invoice",
+    ]
 )
 
 

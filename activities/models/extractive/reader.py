@@ -14,14 +14,22 @@ from activities.models.extractive.passages import (
     Passage,
     Window,
     best_windows,
-    key_windows,
     missing_words,
     passages_of,
     shown,
     together,
 )
 from activities.models.extractive.questions import named_documents, without_names
-from activities.models.extractive.wording import content_stems, keywords, listed, one_line, read_words, shortened
+from activities.models.extractive.wording import (
+    content_stems,
+    keywords,
+    listed,
+    one_line,
+    read_words,
+    shortened,
+    stem,
+    telling_stems,
+)
 
 SEARCHES: Final = 2
 """How often a question is looked for before it is given up."""
@@ -68,7 +76,8 @@ def _next_search(
     place = places[0].name if len(places) == 1 else ""
     if made:
         nowhere = {word for result in results for word in _words_found_nowhere(result)}
-        words = " ".join(word for word in words.split() if word.lower() not in nowhere) or words
+        telling = keywords(_asked(question, catalog), telling_only=True) or words
+        words = " ".join(word for word in telling.split() if word.lower() not in nowhere) or telling
         place = ""
     tool = "search_documents" if "search_documents" in tools else "search"
     arguments: dict[str, JsonValue] = {"query": words[:900]}
@@ -94,16 +103,18 @@ def _answer(
     question: str, passages: Sequence[Passage], results: Sequence[ToolResult], catalog: Catalog, task: WorkTask
 ) -> AgentAnswer:
     windows = _worth_quoting(best_windows(question, passages, _QUOTATIONS))
-    nowhere = sorted({word for result in results for word in _words_found_nowhere(result)})
+    lost_stems = {stem(word) for result in results for word in _words_found_nowhere(result)} & telling_stems(question)
+    nowhere = list(dict.fromkeys(word.text for word in read_words(question) if word.stem in lost_stems))
     coverage = max(
-        max((window.passage_coverage for window in windows), default=0.0), together(question, windows, passages) if windows else 0.0
+        max((window.passage_coverage for window in windows), default=0.0),
+        together(question, windows, passages) if windows else 0.0,
     )
-    lost = len(nowhere) / max(1, len(content_stems(question)))
+    lost = len(nowhere) / max(1, len(telling_stems(question)))
     if not windows or coverage < SOME_COVERAGE or (lost >= 0.3 and coverage < 0.65):
         return _nothing(question, windows, nowhere, catalog, task)
     is_sure = coverage >= ENOUGH_COVERAGE and not (nowhere and (coverage < 0.6 or lost > 0.25))
     missing = nowhere if nowhere and not is_sure else ()
-    findings = [_finding(window, coverage) for window in windows]
+    findings = [finding_of(window, coverage) for window in windows]
     parts = [f"{shown(window.quote)}\n>\n> — {place_of(window)} [{window.source.ref}]" for window in windows]
     gaps = [] if is_sure else [_doubt(question, windows, missing)]
     content = "\n\n".join(parts)
@@ -129,12 +140,15 @@ def _worth_quoting(windows: Sequence[Window]) -> tuple[Window, ...]:
         *(
             window
             for window in windows[1:]
-            if window.coverage >= 0.75 * best.coverage and window.passage_coverage >= max(SOME_COVERAGE, 0.7 * best.passage_coverage)
+            if window.inside >= 0.6 * best.inside
+            and window.coverage >= 0.75 * best.coverage
+            and window.passage_coverage >= max(SOME_COVERAGE, 0.7 * best.passage_coverage)
         ),
     )
 
 
-def _finding(window: Window, coverage: float) -> FindingDraft:
+def finding_of(window: Window, coverage: float) -> FindingDraft:
+    """Make a finding of a quotation; how sure it is follows from how much of the question it covers."""
     share = 0.6 * min(window.passage_coverage, 1.0) + 0.4 * window.coverage
     return FindingDraft(
         claim=f"“{shortened(one_line(window.quote), 500)}”",
@@ -168,52 +182,30 @@ def _nothing(
 ) -> AgentAnswer:
     unreadable = [f"{entry.name} could not be read: {entry.problem}" for entry in catalog.documents if entry.problem]
     if not any(not entry.problem for entry in catalog.documents) and not windows:
-        what = "nothing was found, and no documents were given to look in" if not unreadable else "no document could be read"
+        what = (
+            "nothing was found, and no documents were given to look in"
+            if not unreadable
+            else "no document could be read"
+        )
     else:
         what = "no document here answers this"
-    said = f"; {listed(f'“{word}”' for word in nowhere[:4])} stand{'s' if len(nowhere) == 1 else ''} in none" if nowhere else ""
+    said = (
+        f"; {listed(f'“{word}”' for word in nowhere[:4])} stand{'s' if len(nowhere) == 1 else ''} in none"
+        if nowhere
+        else ""
+    )
     errors = [str(result.output.get("error", "")) for past in task.rounds for result in past.results if not result.ok]
     message = f"{what[0].upper()}{what[1:]}: “{shortened(question, 200)}”{said}."
-    nearest = f" Nearest, covering {round(100 * windows[0].passage_coverage)} % of the words: {place_of(windows[0])}." if windows else ""
+    nearest = (
+        f" Nearest, covering {round(100 * windows[0].passage_coverage)} % of the words: {place_of(windows[0])}."
+        if windows
+        else ""
+    )
     return AgentAnswer(
         status="no_answer",
         content=message + nearest,
         findings=[],
         confidence=0,
-        gaps=[message, *unreadable, *(error for error in errors if error and not windows)],
+        gaps=[*unreadable, *(error for error in errors if error and not windows)],
         message=message,
-    )
-
-
-def summarise(task: WorkTask, assignment: Assignment, catalog: Catalog, tools: frozenset[str]) -> tuple[ToolCall, ...] | AgentAnswer:
-    """Read the beginning of documents and quote the sentences that say most."""
-    names = [name.strip() for name in assignment.place.split(", ") if name.strip()][:_READ_AT_ONCE]
-    entries = [entry for entry in catalog.documents if entry.name in names]
-    read = [result for past in task.rounds for result in past.results if result.ok and result.sources]
-    if not task.rounds and not task.must_answer and "read_document" in tools and entries:
-        return tuple(
-            ToolCall(id=f"read-{i}", tool="read_document", arguments={"document": entry.name, "first": 1, "last": 0})
-            for i, entry in enumerate(entries, start=1)
-        )
-    findings: list[FindingDraft] = []
-    parts: list[str] = []
-    for entry in entries:
-        source = next((source for result in read for source in result.sources if source.ref.split("#", 1)[0] == entry.name), None)
-        windows = key_windows(source, 4 if len(entries) == 1 else 2) if source else ()
-        findings += [_finding(window, 0.7) for window in windows]
-        headings = [heading for heading in entry.headings if len(read_words(heading)) > 0][:12]
-        parts.append(f"**{entry.name}**" + (f" — sections: {' · '.join(headings)}" if headings else ""))
-        parts += [f"{shown(window.quote)}\n>\n> — [{window.source.ref}]" for window in windows]
-    if not findings:
-        message = f"Nothing could be quoted from {assignment.place or 'the documents'}."
-        return AgentAnswer(status="no_answer", content="\n\n".join([message, *parts]), findings=[], confidence=0, gaps=[message], message=message)
-    unread = [entry.name for entry in entries if not any(draft.source_refs[0].split("#", 1)[0] == entry.name for draft in findings)]
-    gaps = [f"Not quoted: {listed(unread)}."] if unread else []
-    return AgentAnswer(
-        status="partial" if gaps else "success",
-        content="\n\n".join(parts),
-        findings=findings,
-        confidence=60,
-        gaps=gaps,
-        message=gaps[0] if gaps else "",
     )

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from activities.documents.catalog import Catalog, Table
@@ -10,7 +10,7 @@ from activities.models.extractive.conditions import find_conditions, leftover_co
 from activities.models.extractive.intent import Dimension, Intent, find_dimensions, read_intent
 from activities.models.extractive.reading import Condition, Reading
 from activities.models.extractive.tables import Field, View, quoted, view_of, views
-from activities.models.extractive.wording import listed, stem
+from activities.models.extractive.wording import listed, stem, stems
 
 Form = Literal["scalar", "groups", "rows", "share"]
 
@@ -56,7 +56,8 @@ class Query:
     """Whether it was asked how many there are."""
     order: str = ""
     limit: int = 0
-    is_time_series: bool = False
+    names: tuple[str, ...] = ()
+    """Result columns that the question asks for by `which`, in a list of rows."""
 
 
 @dataclass
@@ -68,6 +69,7 @@ class _Draft:
     order_by: str = ""
     limit: int = 0
     extra_where: list[str] = field(default_factory=list[str])
+    names: tuple[str, ...] = ()
 
 
 def best_query(question: str, catalog: Catalog, *, look_for_text: bool = True) -> Query | None:
@@ -75,12 +77,17 @@ def best_query(question: str, catalog: Catalog, *, look_for_text: bool = True) -
 
     `look_for_text` searches the texts for words that nothing answers to; without it they are left aside and named.
     """
-    best: Query | None = None
+    said = set(stems(question))
+    best: tuple[float, Query] | None = None
     for view in views(catalog):
         query = _compile(question, view, look_for_text=look_for_text)
-        if query and (best is None or query.explained > best.explained + 0.001):
-            best = query
-    return best
+        if query is None:
+            continue
+        # What a table is called decides between tables that account for the same words.
+        fit = query.explained + 0.01 * len(said & view.subject) / max(1, len(view.subject))
+        if best is None or fit > best[0] + 1e-6:
+            best = fit, query
+    return best[1] if best else None
 
 
 def profile_query(table: Table) -> Query:
@@ -91,8 +98,14 @@ def profile_query(table: Table) -> Query:
     for column in view.fields:
         alias = _alias(column.column.name)
         if column.kind == "date":
-            selects += [f"min({column.sql}) AS {quoted(f'first_{alias}')}", f"max({column.sql}) AS {quoted(f'last_{alias}')}"]
-            figures += [Figure(f"first_{alias}", f"first {column.label}"), Figure(f"last_{alias}", f"last {column.label}")]
+            selects += [
+                f"min({column.sql}) AS {quoted(f'first_{alias}')}",
+                f"max({column.sql}) AS {quoted(f'last_{alias}')}",
+            ]
+            figures += [
+                Figure(f"first_{alias}", f"first {column.label}"),
+                Figure(f"last_{alias}", f"last {column.label}"),
+            ]
         elif column.is_measure:
             aggregate = "avg" if column.is_rate else "sum"
             selects.append(f"{aggregate}({column.sql}) AS {quoted(f'{_NAMES[aggregate]}_{alias}')}")
@@ -156,7 +169,7 @@ def _compile(question: str, view: View, *, look_for_text: bool) -> Query | None:
         has_count=intent.aggregate in {"count", "distinct"} or bool(intent.order),
         order=intent.order,
         limit=intent.limit,
-        is_time_series=bool(draft.dimensions) and draft.dimensions[0].is_time and not intent.order,
+        names=draft.names,
     )
 
 
@@ -180,7 +193,8 @@ def _find_ratio(reading: Reading) -> tuple[Field, Field] | None:
             continue
         below = reading.field_at(i + 1, lambda field: field.is_measure)
         above = next(
-            (named for j in range(max(0, i - 3), i) if (named := reading.field_at(j, lambda field: field.is_measure))), None
+            (named for j in range(max(0, i - 3), i) if (named := reading.field_at(j, lambda field: field.is_measure))),
+            None,
         )
         if not below or not above or below[0] == above[0] or reading.is_subject(i + 1):
             continue
@@ -197,13 +211,19 @@ def _with_compared_periods(
     compares = re.search(r"\b(?:compar\w+|versus|vs|differ\w*|against)\b", reading.text, re.IGNORECASE)
     if not compares or dimensions or intent.is_share:
         return dimensions
-    reading.use(i for i, word in enumerate(reading.words) if word.lower.startswith(("compar", "versus", "vs", "differ", "against")))
+    reading.use(
+        i
+        for i, word in enumerate(reading.words)
+        if word.lower.startswith(("compar", "versus", "vs", "differ", "against"))
+    )
     for condition in conditions:
         if condition.is_period and " OR " in condition.sql and reading.view.date_field:
             date = reading.view.date_field.sql
             unit = "year" if re.fullmatch(r"(?:in )?\d{4}(?:(?:,| or) \d{4})+", condition.said) else "month"
             if re.search(r"(?i)\bq[1-4]\b|quarter", condition.said):
-                return (Dimension(f"strftime({date}, '%Y') || '-Q' || quarter({date})", "quarter", "quarter", is_time=True),)
+                return (
+                    Dimension(f"strftime({date}, '%Y') || '-Q' || quarter({date})", "quarter", "quarter", is_time=True),
+                )
             sql = f"year({date})" if unit == "year" else f"strftime({date}, '%Y-%m')"
             return (Dimension(sql, unit, unit, is_time=True),)
         named = next((field for field in reading.view.fields if field.column.name == condition.field), None)
@@ -231,7 +251,12 @@ def _counted(reading: Reading, intent: Intent) -> _Counted:
         return rows
     word = reading.words[position]
     measure = reading.field_at(position, lambda field: field.is_measure)
-    if measure and measure[0].likeness(word.stem) == 1.0 and not reading.is_subject(position) and intent.aggregate != "distinct":
+    if (
+        measure
+        and measure[0].likeness(word.stem) == 1.0
+        and not reading.is_subject(position)
+        and intent.aggregate != "distinct"
+    ):
         return _Counted("", "", measure[0]) if intent.counted_at >= 0 else rows
     may_measure = intent.aggregate not in {"count", "distinct"} and measure is not None
     if may_measure:
@@ -251,7 +276,11 @@ def _counted(reading: Reading, intent: Intent) -> _Counted:
 def _measures(reading: Reading, intent: Intent, counted: _Counted) -> tuple[Field, ...]:
     if counted.measure:
         named = reading.field_at(max(intent.counted_at, 0), lambda field: field == counted.measure)
-        reading.use(named[1] if named else [i for i in range(len(reading.words)) if counted.measure.likeness(reading.words[i].stem) == 1.0])
+        reading.use(
+            named[1]
+            if named
+            else [i for i in range(len(reading.words)) if counted.measure.likeness(reading.words[i].stem) == 1.0]
+        )
         return (counted.measure,)
     is_count = intent.aggregate in {"count", "distinct"} or intent.is_counted
     if is_count or (intent.aggregate == "avg" and intent.counted_at >= 0) or counted.sql.startswith("count(D"):
@@ -288,7 +317,9 @@ def _asked_fields(reading: Reading) -> tuple[Field, ...]:
     for i, word in enumerate(reading.words):
         if word.lower == "when" and reading.view.date_field:
             found.setdefault(reading.view.date_field.sql, reading.view.date_field)
-        named = reading.field_at(i, lambda field: not field.is_measure) if reading.is_free(i) and word.is_content else None
+        named = (
+            reading.field_at(i, lambda field: not field.is_measure) if reading.is_free(i) and word.is_content else None
+        )
         if named and named[0].likeness(word.stem) == 1.0:
             reading.use(named[1])
             found.setdefault(named[0].sql, named[0])
@@ -325,7 +356,7 @@ def _draft(
         figures = [(counted.sql, Figure(_alias(counted.label), counted.label))]
     selects = [f"{sql} AS {quoted(figure.alias)}" for sql, figure in figures]
     if measures:
-        selects.append(f"count({measures[0].sql}) AS \"rows\"")
+        selects.append(f'count({measures[0].sql}) AS "rows"')
     draft = _Draft("groups" if dimensions else "scalar", selects, list(dimensions), [figure for _, figure in figures])
     if dimensions:
         _order_groups(draft, intent)
@@ -410,9 +441,14 @@ def _share(
     unit = measures[0].unit if measures else ""
     share = Figure("share_percent", f"share of {base}", "%")
     if dimensions:
-        selects = [f"100.0 * {amount} / nullif(sum({amount}) OVER (), 0) AS share_percent", f"{amount} AS {quoted(_alias(base))}"]
+        selects = [
+            f"100.0 * {amount} / nullif(sum({amount}) OVER (), 0) AS share_percent",
+            f"{amount} AS {quoted(_alias(base))}",
+        ]
         draft = _Draft("groups", selects, list(dimensions), [share, Figure(_alias(base), base, unit)])
-        draft.order_by = f"share_percent DESC NULLS LAST, {', '.join(quoted(dimension.alias) for dimension in dimensions)}"
+        draft.order_by = (
+            f"share_percent DESC NULLS LAST, {', '.join(quoted(dimension.alias) for dimension in dimensions)}"
+        )
         draft.limit = _LISTED_GROUPS
         return draft
     values = [condition for condition in conditions if not condition.is_period]
@@ -432,7 +468,23 @@ def _share(
 
 def _numerator(reading: Reading, values: list[Condition]) -> list[Condition]:
     """Tell the part from the whole: what stands behind the verb is the part, unless everything stands before it."""
-    verbs = {"is", "was", "are", "were", "come", "came", "comes", "goes", "went", "go", "has", "had", "does", "did", "do"}
+    verbs = {
+        "is",
+        "was",
+        "are",
+        "were",
+        "come",
+        "came",
+        "comes",
+        "goes",
+        "went",
+        "go",
+        "has",
+        "had",
+        "does",
+        "did",
+        "do",
+    }
     verb = next(
         (i for i, word in enumerate(reading.lower) if word in verbs and i > 1),
         len(reading.words),
@@ -441,17 +493,44 @@ def _numerator(reading: Reading, values: list[Condition]) -> list[Condition]:
     return behind or values
 
 
+_BORN: Final = frozenset(
+    stem(word)
+    for word in [
+        "built",
+        "born",
+        "birth",
+        "founded",
+        "established",
+        "launched",
+        "commissioned",
+        "age",
+        "opened",
+        "hired",
+        "joined",
+    ]
+)
+
+
 def _dated_rows(
     reading: Reading, intent: Intent, dimensions: tuple[Dimension, ...], asked: tuple[Field, ...]
 ) -> _Draft | None:
-    date = reading.view.date_field
     said = frozenset(word.stem for word in reading.words)
-    named = [field for field in reading.view.fields if field.kind == "date" and field.score(said) >= 0.5]
-    date = named[0] if named else date
+    dates = [field for field in reading.view.fields if field.kind == "date"]
+    date: Field | None
+    if intent.word in {"oldest", "newest", "youngest"}:
+        born = [
+            field for field in reading.view.fields if _BORN & set(field.tokens) and field.kind in {"date", "number"}
+        ]
+        date = next(iter(born), dates[0] if dates and reading.is_subject(intent.ordered_at) else None)
+    else:
+        date = next((field for field in dates if field.score(said) >= 0.5), dates[0] if dates else None)
     if date is None:
         return None
-    draft = _rows_of(reading, [date, *asked, *_by_alias(reading, dimensions)])
-    draft.order_by = f"{date.sql} {'DESC' if intent.order == 'latest' else 'ASC'}"
+    is_last = (intent.order == "latest") != ("age" in date.tokens)
+    named = _by_alias(reading, dimensions) or [field for field in asked if field.kind == "text"]
+    draft = _rows_of(reading, [date, *asked, *named])
+    draft.names = tuple(field.column.name for field in named)
+    draft.order_by = f"{date.sql} {'DESC' if is_last else 'ASC'}"
     draft.limit = intent.limit or 3
     draft.extra_where = [f"{date.sql} IS NOT NULL"]
     return draft
@@ -471,6 +550,7 @@ def _extreme_rows(
     if intent.aggregate not in {"", "max", "min"}:
         return None
     draft = _rows_of(reading, [measure, *asked])
+    draft.names = tuple(field.column.name for field in asked if field.kind == "text")
     draft.figures = [Figure(measure.column.name, f"{intent.order} {measure.label}", measure.unit)]
     draft.order_by = f"{measure.sql} {'ASC' if intent.order == 'lowest' else 'DESC'}"
     draft.limit = max(intent.limit + 1, 3)
@@ -492,10 +572,13 @@ def _rows_of(reading: Reading, first: Sequence[Field]) -> _Draft:
     """Show the columns that were asked for, and enough others to know a row by."""
     fields = list(dict.fromkeys([*first, *reading.view.fields]))[: max(7, len(first))]
     selects = [
-        (field.sql if field.sql == quoted(field.column.name) else f"{field.sql} AS {quoted(field.column.name)}") for field in fields
+        (field.sql if field.sql == quoted(field.column.name) else f"{field.sql} AS {quoted(field.column.name)}")
+        for field in fields
     ]
     figures = [Figure(field.column.name, field.label, field.unit) for field in dict.fromkeys(first)]
-    return _Draft("rows", selects, figures=figures or [Figure(field.column.name, field.label, field.unit) for field in fields])
+    return _Draft(
+        "rows", selects, figures=figures or [Figure(field.column.name, field.label, field.unit) for field in fields]
+    )
 
 
 def _written(view: View, draft: _Draft, conditions: Sequence[Condition], intent: Intent) -> str:

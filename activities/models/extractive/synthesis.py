@@ -10,7 +10,12 @@ from activities.models.extractive.instructions import Lead, read_instruction
 from activities.models.extractive.wording import one_line, shortened
 
 _MEASURED: Final = re.compile(r"(?<![\w.])(\d[\d,]*(?:\.\d+)?)\s*(%|[A-Za-z]{3,})")
-_EXPECTS_NUMBER: Final = re.compile(r"(?i)\bhow (?:many|much|long|often|far|high|old)\b|\b(?:limit|number|price|cost|speed|interval|wind|rate)\b")
+_ASKS: Final = re.compile(
+    r"(?i)(?:how|what|which|who|whom|whose|when|where|why|is|are|was|were|do|does|did|can|has|have)\b"
+)
+_EXPECTS_NUMBER: Final = re.compile(
+    r"(?i)\bhow (?:many|much|long|often|far|high|old)\b|\b(?:limit|number|price|cost|speed|interval|wind|rate)\b"
+)
 
 
 def synthesise(task: SynthesisTask) -> ReportDraft:
@@ -18,27 +23,25 @@ def synthesise(task: SynthesisTask) -> ReportDraft:
     numbers = {ref: number for number, ref in enumerate(task.sources, start=1)}
     answered = [given for given in task.outcomes if _has_answer(given)]
     lost = [given for given in task.outcomes if not _has_answer(given)]
-    parts: list[str] = []
-    if not answered:
-        parts.append("**No document here answers this.**" if task.outcomes else "**Nothing was found.**")
+    gaps = list(dict.fromkeys(gap for given in task.outcomes for gap in given.outcome.gaps))
+    parts = [] if answered else ["**No document here answers this.**"]
     if task.stopped_because:
         parts.append(f"The work stopped early: {task.stopped_because}")
-    if len(answered) > 1:
-        parts.append("\n".join(f"- {_short_answer(given, numbers)}" for given in answered))
-    for given in answered:
-        body = _cited(_body(given), numbers)
-        parts.append(f"### {_title(given)}\n\n{body}" if len(task.outcomes) > 1 else body)
-    gaps = [*dict.fromkeys([*(gap for given in answered for gap in given.outcome.gaps), *(_loss(given) for given in lost)])]
-    if gaps:
-        parts.append("### Not answered\n\n" + "\n".join(f"- {gap}" for gap in gaps))
+    parts += [_cited(_short_answer(given), numbers) for given in answered]
+    details = [(given, body) for given in answered if (body := _cited(_evidence(given), numbers))]
+    if details:
+        parts.append("## Evidence")
+        parts += [f"**{_title(given)}**\n\n{body}" for given, body in details]
+    missing = [*(_loss(given) for given in lost), *gaps]
+    if missing:
+        parts.append("## Not answered\n\n" + "\n".join(f"- {gap}" for gap in dict.fromkeys(missing)))
     parts.append(NO_MODEL)
     confidences = [given.outcome.confidence for given in answered]
-    whole = sum(confidences) / len(task.outcomes) if confidences else 0
     return ReportDraft(
         answer="\n\n".join(parts),
         gaps=gaps,
         contradictions=[found for given in answered for found in _contradictions(given, numbers)],
-        confidence=round(whole),
+        confidence=round(sum(confidences) / len(task.outcomes)) if confidences else 0,
     )
 
 
@@ -50,22 +53,48 @@ def _title(given: InputOutcome) -> str:
     assignment = read_instruction(given.instruction)
     if assignment.lead in {Lead.SUMMARISE, Lead.PROFILE}:
         return shortened(assignment.place, 120) or assignment.question
-    question = assignment.question
-    return shortened(f"{question[:1].upper()}{question[1:]}", 200)
+    question = assignment.question.rstrip(" .,")
+    mark = "" if question.endswith("?") or not _ASKS.match(question) else "?"
+    return shortened(f"{question[:1].upper()}{question[1:]}{mark}", 200)
 
 
-def _body(given: InputOutcome) -> str:
-    """What the agent wrote, without the lines that the sheet says once for all."""
-    return given.outcome.content.replace(NO_MODEL, "").strip() or "\n".join(f"- {finding.claim}" for finding in given.outcome.findings)
+def _blocks(given: InputOutcome) -> list[str]:
+    """The paragraphs that the agent wrote, without what the sheet says once for all."""
+    content = given.outcome.content.replace(NO_MODEL, "").strip()
+    return [block for block in content.split("\n\n") if block.strip()] or [
+        f"- {finding.claim}" for finding in given.outcome.findings
+    ]
 
 
-def _short_answer(given: InputOutcome, numbers: Mapping[str, int]) -> str:
+def _short_answer(given: InputOutcome) -> str:
+    """The question with the best of what was found for it."""
+    blocks = _blocks(given)
+    if read_instruction(given.instruction).lead is Lead.SUMMARISE:
+        return "\n\n".join(blocks)
     best = given.outcome.findings[0] if given.outcome.findings else None
-    if best is None:
-        return f"{_title(given)} {shortened(one_line(_body(given)), 240)}"
-    citations = "".join(f" [S{numbers[ref]}]" for ref in best.sources if ref in numbers)
-    doubt = " (may not be the answer)" if given.outcome.kind == "partial" else ""
-    return f"{shortened(one_line(best.claim), 280)}{doubt}{citations}"
+    is_quoted = best is not None and best.claim.startswith("“")
+    if best is not None and is_quoted:
+        said = f"{best.claim} {''.join(f'[{ref}]' for ref in best.sources)}"
+    else:
+        said = blocks[0] if not blocks[0].startswith(("|", ">")) else ""
+    doubt = " *(This may not be the answer.)*" if given.outcome.kind == "partial" and is_quoted else ""
+    return f"**{_title(given)}**  \n{said}{doubt}"
+
+
+def _evidence(given: InputOutcome) -> str:
+    """What there is beyond the short answer."""
+    if read_instruction(given.instruction).lead is Lead.SUMMARISE:
+        return ""
+    blocks = _blocks(given)
+    best = given.outcome.findings[0] if given.outcome.findings else None
+    if best is None or not best.claim.startswith("“"):
+        return "\n\n".join(block for block in blocks[1:] if block not in given.outcome.gaps)
+    quotations = [block for block in blocks if block.startswith(">")]
+    is_whole = bool(quotations) and one_line(quotations[0].replace("\n>", " ")).startswith(
+        f"> {best.claim.strip('“”')} "
+    )
+    rest = [block for block in blocks if block not in given.outcome.gaps]
+    return "\n\n".join(block for block in rest if not (is_whole and block == quotations[0]))
 
 
 def _cited(text: str, numbers: Mapping[str, int]) -> str:
@@ -77,9 +106,7 @@ def _cited(text: str, numbers: Mapping[str, int]) -> str:
 def _loss(given: InputOutcome) -> str:
     outcome = given.outcome
     message = getattr(outcome, "message", "") or getattr(outcome, "reason", "")
-    if outcome.gaps:
-        return outcome.gaps[0]
-    return f"“{_title(given)}”: {message}"
+    return message if _title(given).rstrip("?")[1:40] in message else f"“{_title(given)}”: {message}"
 
 
 def _contradictions(given: InputOutcome, numbers: Mapping[str, int]) -> list[ContradictionDraft]:
@@ -101,5 +128,9 @@ def _contradictions(given: InputOutcome, numbers: Mapping[str, int]) -> list[Con
                 for finding in given.outcome.findings[:3]
                 if finding.sources and finding.sources[0].split("#", 1)[0] in {document, other[1]}
             ]
-            return [ContradictionDraft(about=f"{title} ({amount} {unit} or {other[0]} {unit})", positions=positions, resolution="")]
+            return [
+                ContradictionDraft(
+                    about=f"{title} ({amount} {unit} or {other[0]} {unit})", positions=positions, resolution=""
+                )
+            ]
     return []

@@ -24,10 +24,51 @@ _UNITS: Final = {
     "kg": "kg", "km": "km", "tonnes": "tonnes", "tons": "tons", "litres": "litres", "liters": "liters", "l": "litres",
     "percent": "%", "pct": "%", "percentage": "%", "kwh": "kWh", "mm": "mm", "cm": "cm", "m": "m", "nm": "nm",
 }  # fmt: skip
-_KEY_WORDS: Final = frozenset("id key code zip postcode phone uuid year month day week quarter lat lon nr ref".split())
-_VAGUE_WORDS: Final = frozenset("id key code no nr name total number of the amount value count type".split())
+_KEY_WORDS: Final = frozenset(
+    [
+        "id",
+        "key",
+        "code",
+        "zip",
+        "postcode",
+        "phone",
+        "uuid",
+        "year",
+        "month",
+        "day",
+        "week",
+        "quarter",
+        "lat",
+        "lon",
+        "nr",
+        "ref",
+    ]
+)
+_VAGUE_WORDS: Final = frozenset(
+    ["id", "key", "code", "no", "nr", "name", "total", "number", "of", "the", "amount", "value", "count", "type"]
+)
 _RATE_WORDS: Final = frozenset(
-    "price rate percent pct percentage ratio score rating age temperature temp speed average avg mean median level margin share".split()
+    [
+        "price",
+        "rate",
+        "percent",
+        "pct",
+        "percentage",
+        "ratio",
+        "score",
+        "rating",
+        "age",
+        "temperature",
+        "temp",
+        "speed",
+        "average",
+        "avg",
+        "mean",
+        "median",
+        "level",
+        "margin",
+        "share",
+    ]
 )
 
 _SYNONYMS: Final = tuple(
@@ -54,8 +95,38 @@ _SYNONYMS: Final = tuple(
         "defect fault failure",
     )
 )
-WHO: Final = "name person employee customer client owner manager author contact technician engineer staff driver captain".split()
-WHERE: Final = "site location city port place country region office station address depot warehouse store branch".split()
+WHO: Final = [
+    "name",
+    "person",
+    "employee",
+    "customer",
+    "client",
+    "owner",
+    "manager",
+    "author",
+    "contact",
+    "technician",
+    "engineer",
+    "staff",
+    "driver",
+    "captain",
+]
+WHERE: Final = [
+    "site",
+    "location",
+    "city",
+    "port",
+    "place",
+    "country",
+    "region",
+    "office",
+    "station",
+    "address",
+    "depot",
+    "warehouse",
+    "store",
+    "branch",
+]
 
 
 @dataclass(frozen=True)
