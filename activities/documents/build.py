@@ -193,7 +193,7 @@ class LibraryBuild:
         several = len(parsed.sheets) > 1
         return [
             TableSource(
-                table=sql_name(f"{stem} {sheet.name}" if several else stem, taken, "table_"),
+                table=sql_name(f"{stem} {sheet.name}" if several else stem, taken, "data"),
                 document=file.name,
                 sheet=sheet.name,
                 path=Path(sheet.path),

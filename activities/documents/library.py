@@ -201,11 +201,20 @@ class DocumentLibrary:
 
     async def _build(self, directory: Path, listing: Listing) -> Catalog:
         building = self._index_root / f".building-{directory.name[:8]}-{secrets.token_hex(8)}"
-        await asyncio.to_thread(_prepare, building)
+        await asyncio.to_thread(_remove_stale, self._index_root)
+        # Made and moved here, not in a thread: a thread outlives a cancellation and would move what is being removed.
+        building.mkdir(parents=True)
         try:
             catalog = await LibraryBuild(building, self._sources, listing).run()
-            # Another worker may have finished first; its index is as good as this one.
-            return await asyncio.to_thread(_move_into_place, building, directory) or catalog
+            try:
+                building.rename(directory)
+            except OSError:
+                # Another worker may have finished first; its index is as good as this one.
+                finished = await asyncio.to_thread(_read_catalog, directory)
+                if finished is None:
+                    raise
+                return finished
+            return catalog
         finally:
             await asyncio.shield(asyncio.to_thread(shutil.rmtree, building, ignore_errors=True))
 
@@ -249,9 +258,9 @@ def _duckdb_version() -> str:
     return metadata.version("duckdb")
 
 
-def _prepare(building: Path) -> None:
-    building.mkdir(parents=True)
-    for stale in building.parent.glob(".building-*"):
+def _remove_stale(index_root: Path) -> None:
+    """Remove what workers left behind that were killed while they built."""
+    for stale in index_root.glob(".building-*"):
         with suppress(OSError):
             if time.time() - stale.stat().st_mtime > _STALE_AFTER_SECONDS:
                 shutil.rmtree(stale, ignore_errors=True)
@@ -266,16 +275,6 @@ def _read_catalog(directory: Path) -> Catalog | None:
         # A disk that was full or a machine that lost power: build it again.
         shutil.rmtree(directory, ignore_errors=True)
         return None
-
-
-def _move_into_place(building: Path, directory: Path) -> Catalog | None:
-    try:
-        building.rename(directory)
-    except OSError:
-        if (catalog := _read_catalog(directory)) is None:
-            raise
-        return catalog
-    return None
 
 
 def _passage(hit: Hit) -> Passage:

@@ -2,6 +2,7 @@
 
 import csv
 import datetime
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -73,14 +74,28 @@ def _add_sheet(parsed: Parsed, name: str, rows: list[list[str]], first_row: int,
         parsed.sheets.append(Sheet(name, str(csv_path)))
     titles = ", ".join(header[column] for column in used if header and header[column])[:300]
     heading = f"{name} > {titles}" if titles else name
-    lines = [(number, " | ".join(cell for cell in row if cell)) for number, row in numbered[:_MOST_READABLE_ROWS]]
+    lines = [
+        (number, " | ".join(" ".join(cell.split()) for cell in row if cell))
+        for number, row in numbered[:_MOST_READABLE_ROWS]
+    ]
     parsed.blocks.extend(
         Block(line, number, number, heading, "table", name) for number, line in lines[:MOST_INDEXED_ROWS]
     )
-    for start in range(0, len(lines), _PART_ROWS):
-        chunk = lines[start : start + _PART_ROWS]
+    for chunk in _runs(lines):
         text = "\n".join(f"{number}: {line}" for number, line in chunk)
         parsed.parts.append(Part(chunk[0][0], chunk[-1][0], text, name))
+
+
+def _runs(lines: list[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
+    """Stretches of rows without an empty one in between, so that each line of a stretch has a row of its own."""
+    run: list[tuple[int, str]] = []
+    for number, line in lines:
+        if run and (number != run[-1][0] + 1 or len(run) == _PART_ROWS):
+            yield run
+            run = []
+        run.append((number, line))
+    if run:
+        yield run
 
 
 def _header_at(rows: list[list[str]]) -> int | None:

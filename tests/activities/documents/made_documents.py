@@ -1,0 +1,146 @@
+"""Real documents for tests, written by the libraries that people's programs use."""
+
+import asyncio
+import datetime
+import io
+import json
+import zipfile
+from pathlib import Path
+
+import docx
+import openpyxl
+from reportlab.lib.styles import getSampleStyleSheet
+from reportlab.pdfgen.canvas import Canvas
+from reportlab.platypus import PageBreak, Paragraph, SimpleDocTemplate
+
+from activities.documents.artefacts import ArtefactStore
+from activities.documents.library import DocumentLibrary
+
+HANDBOOK = """# Handbook
+
+## Leave
+
+Everyone gets 28 days of paid annual leave.
+Unused leave of up to five days may be carried over until 31 March.
+
+- Ask your manager two weeks ahead.
+
+## Expenses
+
+Hotels may cost 160 EUR a night.
+
+```python
+print(2026)
+```
+"""
+
+SALES = """day,region,Units sold,Revenue (EUR),zip
+2026-01-01,North,3,"1,200.50",01067
+2026-01-02,South,4,"2,000.00",80331
+2026-01-03,NA,5,"3,000.25",10115
+"""
+
+
+def library(tmp_path: Path, *allowed: Path) -> DocumentLibrary:
+    """A library of its own, that may read the given folders."""
+    return DocumentLibrary(ArtefactStore(tmp_path / "artefacts"), tmp_path / "index", allowed)
+
+
+def folder(path: Path, **files: str | bytes) -> str:
+    """Write files (`name__suffix=content`) and return the folder's URI."""
+    path.mkdir(exist_ok=True)
+    for name, content in files.items():
+        file = path / name.replace("__", ".")
+        file.write_bytes(content.encode() if isinstance(content, str) else content)
+    return f"file:{path}/"
+
+
+def manifest(files: list[tuple[str, str, int]]) -> bytes:
+    """The list of an uploaded folder's files: name, digest, bytes."""
+    entries = [{"name": name, "sha256": digest, "bytes": size} for name, digest, size in files]
+    return json.dumps({"format": "chargehand-manifest-1", "files": entries, "skipped": []}).encode()
+
+
+def pdf() -> bytes:
+    """Two pages: a title and a numbered section on the first, a deeper one on the second."""
+    styles = getSampleStyleSheet()
+    file = io.BytesIO()
+    SimpleDocTemplate(file).build(
+        [
+            Paragraph("Boiler manual", styles["Title"]),
+            Paragraph("1 Safety", styles["Heading1"]),
+            Paragraph("Never open the cover while the unit is hot. Let it cool for 40 minutes.", styles["Normal"]),
+            PageBreak(),
+            Paragraph("1.1 Warranty", styles["Heading2"]),
+            Paragraph("The warranty covers labour for two years if the service was carried out.", styles["Normal"]),
+        ]
+    )
+    return file.getvalue()
+
+
+async def building_begun(tmp_path: Path) -> None:
+    """Wait until a library below this path has begun to build an index."""
+    while not await asyncio.to_thread(lambda: list(tmp_path.glob("index/.building-*/inputs"))):
+        pass
+
+
+def scanned_pdf() -> bytes:
+    """A page with a drawing and no text."""
+    file = io.BytesIO()
+    canvas = Canvas(file)
+    canvas.rect(100, 100, 200, 200, fill=1)
+    canvas.save()
+    return file.getvalue()
+
+
+def locked_pdf() -> bytes:
+    """A page that opens with a password only."""
+    file = io.BytesIO()
+    canvas = Canvas(file, encrypt="secret")
+    canvas.drawString(100, 100, "hidden words")
+    canvas.save()
+    return file.getvalue()
+
+
+def contract() -> bytes:
+    """A DOCX with a title, a section, a paragraph and a table."""
+    document = docx.Document()
+    document.add_heading("Employment contract", 0)
+    document.add_heading("Notice period", 1)
+    document.add_paragraph("Either side may end the contract with three months' notice.")
+    table = document.add_table(2, 2)
+    for row, texts in zip(table.rows, (("Role", "Salary"), ("Engineer", "70,000 EUR")), strict=True):
+        for cell, text in zip(row.cells, texts, strict=True):
+            cell.text = text
+    file = io.BytesIO()
+    document.save(file)
+    return file.getvalue()
+
+
+def prices() -> bytes:
+    """A workbook: a title, an empty row, a header in row 3 and three rows of data; and a sheet with a remark."""
+    workbook = openpyxl.Workbook()
+    sheet = workbook.active
+    assert sheet is not None
+    sheet.title = "Price list"
+    sheet.append(["Prices of 2026"])
+    sheet.append([])
+    sheet.append(["Product", "Unit price", "Valid from", "Order"])
+    for index, product in enumerate(("Anvil", "Bellows", "Chisel")):
+        sheet.append([product, 10.5 + index, datetime.date(2026, 1, 1 + index), index == 0])
+    workbook.create_sheet("Remarks").append(["All prices are without tax."])
+    file = io.BytesIO()
+    workbook.save(file)
+    return file.getvalue()
+
+
+def zip_bomb() -> bytes:
+    """Something that calls itself a workbook and unpacks to 500 MB."""
+    file = io.BytesIO()
+    with (
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive,
+        archive.open("xl/worksheets/sheet1.xml", "w") as member,
+    ):
+        for _ in range(500):
+            member.write(bytes(1 << 20))
+    return file.getvalue()

@@ -1,0 +1,57 @@
+"""What the store of uploaded documents promises."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from activities.documents.artefacts import ArtefactDamagedError, ArtefactMissingError, ArtefactStore
+
+
+def test_content_lies_under_its_digest(tmp_path: Path) -> None:
+    """Clients write to the same directory, so the layout is fixed: two digits, then the digest."""
+    digest = ArtefactStore(tmp_path).put(b"words")
+
+    assert digest == hashlib.sha256(b"words").hexdigest()
+    assert (tmp_path / digest[:2] / digest).read_bytes() == b"words"
+
+
+def test_storing_twice_leaves_one_file(tmp_path: Path) -> None:
+    """The same content is stored once and no temporary file stays behind."""
+    store = ArtefactStore(tmp_path)
+
+    assert store.put(b"words") == store.put(b"words")
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [hashlib.sha256(b"words").hexdigest()]
+
+
+def test_a_file_cut_short_is_replaced(tmp_path: Path) -> None:
+    """What a crashed writer left under a digest does not stay there for good."""
+    store = ArtefactStore(tmp_path)
+    path = store.open(store.put(b"words"))
+    path.write_bytes(b"wo")
+
+    store.put(b"words")
+
+    assert store.read(path.name) == b"words"
+
+
+def test_damaged_content_is_refused(tmp_path: Path) -> None:
+    """Content that is not what its digest says is never handed out."""
+    store = ArtefactStore(tmp_path)
+    path = store.open(store.put(b"words"))
+    path.write_bytes(b"wards")
+
+    with pytest.raises(ArtefactDamagedError):
+        store.open(path.name)
+    with pytest.raises(ArtefactDamagedError):
+        store.read(path.name)
+
+
+@pytest.mark.parametrize("digest", ["0" * 64, "../../etc/passwd", "", "A" * 64])
+def test_what_is_not_there_is_missing(tmp_path: Path, digest: str) -> None:
+    """A digest that nobody stored, and a name that is no digest, end in the same error."""
+    store = ArtefactStore(tmp_path)
+
+    for reach in (store.open, store.read, store.size):
+        with pytest.raises(ArtefactMissingError):
+            reach(digest)

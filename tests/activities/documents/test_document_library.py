@@ -1,0 +1,425 @@
+"""What becomes of a session's documents: indexed once, found, read, and described."""
+
+import asyncio
+import os
+import re
+from pathlib import Path
+
+import pytest
+from made_documents import (
+    HANDBOOK,
+    SALES,
+    building_begun,
+    contract,
+    folder,
+    library,
+    locked_pdf,
+    manifest,
+    pdf,
+    prices,
+    scanned_pdf,
+    zip_bomb,
+)
+
+from activities.documents.artefacts import ArtefactStore
+from activities.documents.catalog import DocumentEntry
+from activities.documents.library import DocumentLibrary, OpenLibrary, Passage, UnknownDocumentError
+
+
+async def _open(tmp_path: Path, **files: str | bytes) -> OpenLibrary:
+    docs = tmp_path / "docs"
+    return await library(tmp_path, docs).open((folder(docs, **files),))
+
+
+async def _best(opened: OpenLibrary, query: str) -> Passage:
+    return (await opened.search(query))[0]
+
+
+@pytest.mark.parametrize(
+    ("files", "query", "expected"),
+    [
+        ({"a__md": HANDBOOK}, "days of annual leave", ("a.md#L5-L8", "Handbook > Leave", "28 days")),
+        (
+            {"a__pdf": pdf()},
+            "warranty labour",
+            ("a.pdf#page=2", "Boiler manual > 1 Safety > 1.1 Warranty", "covers labour for two years"),
+        ),
+        (
+            {"a__docx": contract()},
+            "notice period to end the contract",
+            ("a.docx#paragraph=3", "Employment contract > Notice period", "three months' notice"),
+        ),
+        (
+            {"a__xlsx": prices()},
+            "price of bellows",
+            (
+                "a.xlsx#Price list!1-6",
+                "Price list > Product, Unit price, Valid from, Order",
+                "Bellows | 11.5 | 2026-01-02 | false",
+            ),
+        ),
+        (
+            {"a__csv": SALES},
+            "revenue south",
+            ("a.csv#L1-L4", "day, region, Units sold, Revenue (EUR), zip", "South,4"),
+        ),
+        (
+            {"a__html": "<nav><a>Menu</a></nav>\n<h1>Returns</h1>\n<p>Goods may be\nreturned within <b>30</b> days."},
+            "return goods",
+            ("a.html#L3-L4", "Returns", "Goods may be returned within 30 days."),
+        ),
+        (
+            {"a__py": "import x\n\n\ndef launch(rocket):\n    x.go(rocket)\n"},
+            "launch code",
+            ("a.py#L4-L5", "def launch", "x.go"),
+        ),
+    ],
+    ids=["md", "pdf", "docx", "xlsx", "csv", "html", "py"],
+)
+async def test_every_format_is_found_and_cited(
+    tmp_path: Path, files: dict[str, str | bytes], query: str, expected: tuple[str, str, str]
+) -> None:
+    """The best passage says where it stands, under which titles, and quotes the words that stand there."""
+    opened = await _open(tmp_path, **files)
+
+    best = await _best(opened, query)
+
+    assert (best.ref, best.heading) == expected[:2]
+    assert expected[2] in best.text
+
+
+async def test_the_catalog_describes_each_document(tmp_path: Path) -> None:
+    """Enough to plan by: kind, length, titles and first words."""
+    opened = await _open(tmp_path, a__md=HANDBOOK, b__pdf=pdf())
+
+    assert opened.catalog.documents == (
+        DocumentEntry(
+            name="a.md",
+            kind="md",
+            bytes=len(HANDBOOK),
+            units=HANDBOOK.count("\n"),
+            headings=("Handbook", "Leave", "Expenses"),
+            opening="Everyone gets 28 days of paid annual leave. Unused leave of up to five days may be carried over "
+            "until 31 March.",
+        ),
+        DocumentEntry(
+            name="b.pdf",
+            kind="pdf",
+            bytes=(tmp_path / "docs" / "b.pdf").stat().st_size,
+            units=2,
+            headings=("Boiler manual", "1 Safety", "1.1 Warranty"),
+            opening="Never open the cover while the unit is hot. Let it cool for 40 minutes.",
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("a__pdf", b"%PDF-1.7 nonsense", "not a PDF that can be read"),
+        ("a__pdf", scanned_pdf(), "no text, only images"),
+        ("a__pdf", locked_pdf(), "protected by a password"),
+        ("a__docx", b"PK\x03\x04 nonsense", "not a DOCX that can be read"),
+        ("a__xlsx", b"nonsense", "not a workbook that can be read"),
+        ("a__xlsx", zip_bomb(), "unpacks to 500 MB"),
+        ("a__html", "<script>x</script>", "has no text"),
+        ("a__md", "", "empty"),
+        ("a__csv", "\n\n", "empty"),
+        ("a__pptx", b"PK", "a presentation: save it as PDF"),
+        ("a__png", b"\x89PNG\0", "not a text"),
+    ],
+)
+async def test_what_cannot_be_read_is_said_and_the_rest_is_read(
+    tmp_path: Path, name: str, content: bytes | str, problem: str
+) -> None:
+    """One bad file never costs a session its other documents, those that share its parser included."""
+    opened = await _open(tmp_path, **{name: content}, z__pdf=pdf(), z__md=HANDBOOK)
+
+    told = [entry.problem for entry in opened.catalog.documents if entry.problem] + list(opened.catalog.skipped)
+    assert len(told) == 1
+    assert problem in told[0]
+    assert (await _best(opened, "warranty")).document == "z.pdf"
+    assert (await _best(opened, "hotels")).document == "z.md"
+
+
+async def test_an_oversized_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    """A size limit is told by the file's size alone."""
+    uri = folder(tmp_path / "docs", a__md="words")
+    os.truncate(tmp_path / "docs" / "a.md", 30 << 20)
+
+    opened = await library(tmp_path, tmp_path).open((uri,))
+
+    assert [entry.problem for entry in opened.catalog.documents] == [
+        "It is too large (30 MB; md files may have 20 MB): split it."
+    ]
+
+
+async def test_a_session_without_documents_finds_nothing(tmp_path: Path) -> None:
+    """No documents is a set of documents like any other."""
+    opened = await library(tmp_path).open(())
+
+    assert (opened.catalog.documents, opened.database, await opened.search("anything")) == ((), None, [])
+
+
+async def test_uploaded_documents_are_read_from_the_store(tmp_path: Path) -> None:
+    """A folder and a single file, as the client uploads them."""
+    store = ArtefactStore(tmp_path / "artefacts")
+    text = HANDBOOK.encode()
+    folder_digest = store.put(manifest([("staff/a.md", store.put(text), len(text))]))
+
+    opened = await library(tmp_path).open((f"artefact:{folder_digest}/docs/", f"artefact:{store.put(pdf())}/b.pdf"))
+
+    assert {passage.ref for passage in await opened.search("annual leave warranty")} == {
+        "staff/a.md#L5-L8",
+        "b.pdf#page=2",
+    }
+
+
+async def test_a_damaged_artefact_is_a_problem_of_its_document(tmp_path: Path) -> None:
+    """What is stored is checked against its digest before it is quoted."""
+    store = ArtefactStore(tmp_path / "artefacts")
+    digest = store.put(b"The true words of the user.")
+    store.open(digest).write_bytes(b"Other words than the user's.")
+
+    opened = await library(tmp_path).open((f"artefact:{digest}/a.md",))
+
+    assert "damaged" in opened.catalog.documents[0].problem
+
+
+async def test_a_folder_is_indexed_once(tmp_path: Path) -> None:
+    """Another worker, or the same one tomorrow, finds the index and builds nothing."""
+    docs = tmp_path / "docs"
+    uri = folder(docs, a__md=HANDBOOK, b__csv=SALES)
+    first = await library(tmp_path, docs).open((uri,))
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "index").rglob("*")}
+
+    again = await library(tmp_path, docs).open((uri,))
+
+    assert again.catalog == first.catalog
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "index").rglob("*")} == before
+
+
+async def test_a_changed_file_is_indexed_anew(tmp_path: Path) -> None:
+    """A local folder is read as it is now."""
+    docs = tmp_path / "docs"
+    uri = folder(docs, a__md="The launch is in September this year.\n")
+    documents = library(tmp_path, docs)
+    await documents.open((uri,))
+    folder(docs, a__md="The launch is in October this year, says the supplier.\n")
+
+    opened = await documents.open((uri,))
+
+    assert "October" in (await _best(opened, "launch")).text
+
+
+async def test_many_may_open_the_same_documents_at_once(tmp_path: Path) -> None:
+    """Two workers and several sessions build side by side and end with one whole index and no leavings."""
+    docs = tmp_path / "docs"
+    uri = folder(docs, a__md=HANDBOOK, b__pdf=pdf(), c__csv=SALES)
+    workers = [library(tmp_path, docs), library(tmp_path, docs)]
+
+    opened = await asyncio.gather(*(worker.open((uri,)) for worker in workers for _ in range(3)))
+
+    assert len({each.catalog for each in opened}) == 1
+    assert len(list((tmp_path / "index").iterdir())) == 1
+    assert {(await _best(each, "hotels")).ref for each in opened} == {"a.md#L12"}
+
+
+async def test_giving_up_leaves_nothing_behind(tmp_path: Path) -> None:
+    """A session that is cancelled while its documents are indexed leaves neither files nor processes."""
+    docs = tmp_path / "docs"
+    uri = folder(docs, a__pdf=pdf(), b__csv=SALES)
+    documents = library(tmp_path, docs)
+    opening = asyncio.ensure_future(documents.open((uri,)))
+    await building_begun(tmp_path)
+
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+
+    assert list((tmp_path / "index").iterdir()) == []
+    assert (await documents.open((uri,))).catalog.tables[0].name == "b"
+
+
+async def test_one_of_two_may_give_up(tmp_path: Path) -> None:
+    """A build that another session waits for goes on."""
+    docs = tmp_path / "docs"
+    uri = folder(docs, a__pdf=pdf())
+    documents = library(tmp_path, docs)
+    first, second = (asyncio.ensure_future(documents.open((uri,))) for _ in range(2))
+    await building_begun(tmp_path)
+
+    first.cancel()
+
+    assert (await second).catalog.documents[0].units == 2
+
+
+async def test_a_broken_index_is_built_again(tmp_path: Path) -> None:
+    """What a full disk left behind does not stay in the way."""
+    docs = tmp_path / "docs"
+    uri = folder(docs, a__md=HANDBOOK)
+    await library(tmp_path, docs).open((uri,))
+    [catalog] = (tmp_path / "index").glob("*/catalog.json")
+    catalog.write_text("{")
+
+    opened = await library(tmp_path, docs).open((uri,))
+
+    assert (await _best(opened, "hotels")).ref == "a.md#L12"
+
+
+async def test_coverage_tells_answers_from_strangers(tmp_path: Path) -> None:
+    """All words found is 1; a question about something else is far below, and its words are named."""
+    opened = await _open(tmp_path, a__md=HANDBOOK)
+
+    answered = await opened.find(
+        "How many days of annual leave do employees get per year in total?".replace("employees", "we")
+    )
+    foreign = await opened.find("What is the capital of France?")
+
+    assert answered.passages[0].coverage > 0.5
+    assert (foreign.passages, foreign.missing) == ((), ("capital", "france"))
+
+
+async def test_inflected_words_are_found(tmp_path: Path) -> None:
+    """Whatever the ending, the case and the accents."""
+    opened = await _open(tmp_path, a__md="The café refunded every cancelled booking without asking.\n")
+
+    best = await _best(opened, "CAFE refunds cancelling bookings")
+
+    assert best.coverage == 1
+
+
+async def test_scripts_without_spaces_are_found(tmp_path: Path) -> None:
+    """Words inside a run of Chinese characters count."""
+    opened = await _open(tmp_path, a__md="# 手册\n\n每位员工每年享有二十八天带薪年假，未用完的可以结转到明年三月。\n")
+
+    assert (await _best(opened, "带薪年假")).ref == "a.md#L3"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        '"',
+        'a" OR "b',
+        "body : hotels",
+        "hotels*",
+        "NEAR(a b)",
+        "hotels AND NOT night",
+        "()",
+        "",
+        "   ",
+        "the of",
+        "🙂",
+        "\0",
+        "x" * 900,
+    ],
+)
+async def test_a_query_is_words_and_never_syntax(tmp_path: Path, query: str) -> None:
+    """Whatever a user types is searched for; nothing of it is understood as a search language."""
+    opened = await _open(tmp_path, a__md=HANDBOOK)
+
+    found = await opened.search(query)
+
+    assert [passage.ref for passage in found if "hotels" in query] == (["a.md#L12"] if "hotels" in query else [])
+
+
+async def test_text_comes_before_listings(tmp_path: Path) -> None:
+    """The listing is shorter and holds the same words, but only a question for code wants it first."""
+    listing = "```\ndef cost(hotels, night):\n    return hotels[night].cost\n```\n"
+    sentence = "The cost of a night is refunded up to a limit by those who pay for hotels on journeys."
+    opened = await _open(tmp_path, a__md=f"{sentence}\n\n{listing}")
+
+    text = await opened.search("what hotels cost a night")
+    code = await opened.search("code for what hotels cost a night")
+
+    assert [passage.kind for passage in text] == ["text", "code"]
+    assert [passage.kind for passage in code] == ["code", "text"]
+
+
+async def test_repeats_are_left_out(tmp_path: Path) -> None:
+    """The same paragraph in three files is one piece of evidence."""
+    opened = await _open(tmp_path, a__md=HANDBOOK, b__md=HANDBOOK, c__md=HANDBOOK)
+
+    assert [passage.ref for passage in await opened.search("hotels night EUR")] == ["a.md#L12"]
+
+
+async def test_one_document_can_be_searched_alone(tmp_path: Path) -> None:
+    """Other documents are then silent, and an unknown one is an error that names the known."""
+    opened = await _open(tmp_path, a__md=HANDBOOK, b__md="# Other\n\nHotels are mentioned in this file too.\n")
+
+    assert {passage.document for passage in await opened.search("hotels", document="b.md")} == {"b.md"}
+    with pytest.raises(UnknownDocumentError, match=re.escape("there are: a.md, b.md")):
+        await opened.search("hotels", document="c.md")
+
+
+async def test_reading_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    """Stretch after stretch, nothing is left out and nothing comes twice."""
+    lines = [f"Line {number} " + "x" * 60 for number in range(1, 701)]
+    opened = await _open(tmp_path, a__md="\n".join(lines) + "\n")
+    texts: list[str] = []
+    position: int | None = 1
+
+    while position is not None:
+        reading = await opened.read("a.md", position)
+        assert reading.ref == f"a.md#L{reading.first}-L{reading.last}"
+        assert len(reading.text) <= 8_000
+        texts.append(reading.text)
+        position = reading.next
+
+    assert "\n".join(texts).split("\n") == lines
+
+
+async def test_pages_and_rows_can_be_read(tmp_path: Path) -> None:
+    """A page of a PDF, paragraphs of a DOCX, rows of a sheet that is named."""
+    opened = await _open(tmp_path, a__pdf=pdf(), b__docx=contract(), c__xlsx=prices())
+
+    page = await opened.read("a.pdf", 2, 2)
+    paragraphs = await opened.read("b.docx", 3, 5)
+    rows = await opened.read("c.xlsx#Price list", 5, 6)
+    remarks = await opened.read("c.xlsx#Remarks")
+
+    assert (page.ref, page.total, page.next, page.text.split("\n")[0]) == ("a.pdf#page=2", 2, None, "1.1 Warranty")
+    assert (paragraphs.ref, paragraphs.text.split("\n")[1:]) == (
+        "b.docx#paragraph=3-5",
+        ["Role | Salary", "Engineer | 70,000 EUR"],
+    )
+    assert (rows.ref, "Bellows" in rows.text) == ("c.xlsx#Price list!5-6", True)
+    assert remarks.text == "1: All prices are without tax."
+
+
+async def test_tables_are_described(tmp_path: Path) -> None:
+    """Names that need no quotes, types, frequent values, rows; a remark on a sheet is no table."""
+    opened = await _open(tmp_path, **{"2026 sales__csv": SALES, "prices__xlsx": prices()})
+
+    sales, listed = opened.catalog.tables
+
+    assert [(table.name, table.document, table.sheet, table.rows) for table in (sales, listed)] == [
+        ("data_2026_sales", "2026 sales.csv", "", 3),
+        ("prices", "prices.xlsx", "Price list", 3),
+    ]
+    assert [(column.name, column.title, column.type, column.distinct) for column in sales.columns] == [
+        ("day", "day", "DATE", 3),
+        ("region", "region", "VARCHAR", 3),
+        ("units_sold", "Units sold", "BIGINT", 3),
+        ("revenue_eur", "Revenue (EUR)", "DOUBLE", 3),
+        ("zip", "zip", "VARCHAR", 3),
+    ]
+    assert sales.columns[1].examples == ("NA", "North", "South")
+    assert sales.columns[4].examples == ("01067", "10115", "80331")
+    assert [(column.name, column.type) for column in listed.columns] == [
+        ("product", "VARCHAR"),
+        ("unit_price", "DOUBLE"),
+        ("valid_from", "DATE"),
+        ("order_", "BOOLEAN"),
+    ]
+    assert opened.table_file("prices").read_text() == (
+        "Product,Unit price,Valid from,Order\nAnvil,10.5,2026-01-01,true\nBellows,11.5,2026-01-02,false\n"
+        "Chisel,12.5,2026-01-03,false\n"
+    )
+
+
+def test_the_library_needs_no_event_loop_to_be_made(tmp_path: Path) -> None:
+    """A worker composes its parts before it runs; nothing is written until documents are opened."""
+    DocumentLibrary(ArtefactStore(tmp_path / "a"), tmp_path / "b")
+
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,160 @@
+"""Which files a session's URIs lead to, and which they never lead to."""
+
+import os
+from pathlib import Path
+
+import pytest
+from made_documents import manifest
+
+from activities.documents.artefacts import ArtefactStore
+from activities.documents.sources import DocumentSources
+
+
+def _sources(tmp_path: Path, *allowed: Path) -> tuple[DocumentSources, ArtefactStore]:
+    store = ArtefactStore(tmp_path / "artefacts")
+    return DocumentSources(store, allowed), store
+
+
+def test_an_uploaded_folder_lists_its_files(tmp_path: Path) -> None:
+    """A trailing slash marks a folder, whose artefact is the list of its files."""
+    sources, store = _sources(tmp_path)
+    files = [("a.md", store.put(b"A"), 1), ("deep/b c.md", store.put(b"BB"), 2)]
+    digest = store.put(manifest(files))
+
+    listing = sources.list([f"artefact:{digest}/my%20docs/"])
+
+    assert [(file.name, file.digest, file.bytes, file.problem) for file in listing.files] == [
+        ("a.md", files[0][1], 1, ""),
+        ("deep/b c.md", files[1][1], 2, ""),
+    ]
+
+
+def test_a_single_file_keeps_its_name(tmp_path: Path) -> None:
+    """Percent-escapes in a name are undone."""
+    sources, store = _sources(tmp_path)
+
+    listing = sources.list([f"artefact:{store.put(b'A')}/caf%C3%A9%20menu.md"])
+
+    assert [file.name for file in listing.files] == ["café menu.md"]
+
+
+def test_names_are_unique(tmp_path: Path) -> None:
+    """Two files of one name are told apart by their folder, and if that does not help by a number."""
+    sources, store = _sources(tmp_path)
+    digest = store.put(b"A")
+    folder = store.put(manifest([("a.md", digest, 1)]))
+
+    listing = sources.list([f"artefact:{digest}/a.md", f"artefact:{folder}/docs/", f"artefact:{digest}/a.md"])
+
+    assert [file.name for file in listing.files] == ["a.md", "docs/a.md", "a (2).md"]
+
+
+@pytest.mark.parametrize("name", ["../a.md", "/etc/passwd", "x/../../a.md", "a%00b.md", "a%0Ab.md"])
+def test_a_name_cannot_lead_elsewhere(tmp_path: Path, name: str) -> None:
+    """Names come from outside and are only ever relative paths."""
+    sources, store = _sources(tmp_path)
+
+    listing = sources.list([f"artefact:{store.put(b'A')}/{name}"])
+
+    assert [file.problem for file in listing.files] == ["Its name is not a relative path."]
+
+
+def test_what_was_not_uploaded_is_a_problem_of_its_document(tmp_path: Path) -> None:
+    """A missing file and a missing folder are reported by name, and the others are still listed."""
+    sources, store = _sources(tmp_path)
+    gone = "0" * 64
+
+    listing = sources.list([f"artefact:{gone}/a.md", f"artefact:{gone}/docs/", f"artefact:{store.put(b'B')}/b.md"])
+
+    assert [(file.name, bool(file.problem)) for file in listing.files] == [
+        ("a.md", True),
+        ("docs", True),
+        ("b.md", False),
+    ]
+
+
+@pytest.mark.parametrize("content", [b"{}", b"[]", b"not json", b'{"format": "other", "files": []}', b"\xff\xfe"])
+def test_what_is_not_a_list_of_files_is_a_problem(tmp_path: Path, content: bytes) -> None:
+    """A trailing slash after an artefact of another kind does no harm."""
+    sources, store = _sources(tmp_path)
+
+    listing = sources.list([f"artefact:{store.put(content)}/docs/"])
+
+    assert [(file.name, bool(file.problem)) for file in listing.files] == [("docs", True)]
+
+
+def test_a_local_folder_is_walked_in_order(tmp_path: Path) -> None:
+    """Hidden files, caches and links are left out."""
+    docs = tmp_path / "docs"
+    for name in ("b.md", "a/c.md", ".git/config", "node_modules/x.md", ".hidden.md"):
+        (docs / name).parent.mkdir(parents=True, exist_ok=True)
+        (docs / name).write_text("words")
+    (docs / "link.md").symlink_to(docs / "b.md")
+    sources, _ = _sources(tmp_path, docs)
+
+    listing = sources.list([f"file:{docs}/"])
+
+    assert [file.name for file in listing.files] == ["b.md", "a/c.md"]
+    assert listing.skipped == ["link.md: not a regular file"]
+
+
+@pytest.mark.parametrize("form", ["file:{}", "file://{}", "file://localhost{}"])
+def test_every_spelling_of_a_local_uri_works(tmp_path: Path, form: str) -> None:
+    """One, two or three slashes, and percent-escapes, all name the same file."""
+    (tmp_path / "my notes.md").write_text("words")
+    sources, _ = _sources(tmp_path, tmp_path)
+
+    listing = sources.list([form.format(f"{tmp_path}/my%20notes.md")])
+
+    assert [(file.name, file.bytes) for file in listing.files] == [("my notes.md", 5)]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["{outside}/secret.md", "{inside}/../outside/secret.md", "{inside}/%2e%2e/outside/secret.md", "{inside}/out.md",
+     "{inside}/out/secret.md", "{inside}/missing.md", "{inside}-too/secret.md", "/proc/self/environ", "~/secret.md",
+     "{inside}/a%00b"],
+)  # fmt: skip
+def test_nothing_outside_the_allowed_folders_is_reached(tmp_path: Path, path: str) -> None:
+    """Neither by `..`, links or escapes; and what is missing looks the same as what is forbidden."""
+    inside, outside, similar = tmp_path / "inside", tmp_path / "outside", tmp_path / "inside-too"
+    for directory in (inside, outside, similar):
+        directory.mkdir()
+        (directory / "secret.md").write_text("secret")
+    (inside / "out.md").symlink_to(outside / "secret.md")
+    (inside / "out").symlink_to(outside)
+    sources, _ = _sources(tmp_path, inside)
+
+    listing = sources.list(["file:" + path.format(inside=inside, outside=outside)])
+
+    assert [(file.path, bool(file.problem)) for file in listing.files] == [(None, True)]
+
+
+def test_a_file_swapped_for_a_link_is_not_followed(tmp_path: Path) -> None:
+    """Between listing and reading, a file may have become something else."""
+    (tmp_path / "secret.md").write_text("secret")
+    note = tmp_path / "docs" / "note.md"
+    note.parent.mkdir()
+    note.write_text("words")
+    sources, _ = _sources(tmp_path, note.parent)
+    [file] = sources.list([f"file:{note}"]).files
+
+    note.unlink()
+    note.symlink_to(tmp_path / "secret.md")
+
+    with pytest.raises(OSError, match=r"symbolic|links"):
+        sources.fetch(file, tmp_path / "copy")
+
+
+def test_a_file_swapped_for_a_pipe_does_not_hang(tmp_path: Path) -> None:
+    """Opening a pipe would wait for a writer for ever."""
+    note = tmp_path / "note.md"
+    note.write_text("words")
+    sources, _ = _sources(tmp_path, tmp_path)
+    [file] = sources.list([f"file:{note}"]).files
+
+    note.unlink()
+    os.mkfifo(note)
+
+    with pytest.raises(OSError, match="not a regular file"):
+        sources.fetch(file, tmp_path / "copy")

@@ -1,0 +1,134 @@
+"""How texts are cut into passages that can be quoted and cited."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from activities.documents.parsed import Block
+from activities.documents.passages import LONGEST_CHARACTERS, Span, cut, reference
+from activities.documents.text import decode, parse_text
+
+
+def _cut(text: str, style: str = "markdown") -> list[Span]:
+    parsed = parse_text(text, "markdown" if style == "markdown" else "prose" if style == "prose" else "code")
+    return list(cut(parsed.blocks, parsed.unit))
+
+
+_WORDS = st.text(st.sampled_from("abcdefghijé "), min_size=3, max_size=60).map(lambda text: f"A{text.strip()} word")
+_SENTENCES = st.lists(_WORDS, min_size=1, max_size=60).map(lambda words: ". ".join(words) + ".")
+_BLOCKS = st.one_of(
+    _SENTENCES,
+    _SENTENCES.map(lambda text: text.replace(". ", ".\n")),
+    _WORDS.map(lambda title: f"## {title}"),
+    _WORDS.map(lambda title: f"{title}\n======="),
+    st.lists(_WORDS, min_size=1, max_size=40).map(lambda items: "\n".join(f"- {item}" for item in items)),
+    st.lists(_WORDS, min_size=1, max_size=40).map(lambda rows: "\n".join(f"| {row} |" for row in rows)),
+    _SENTENCES.map(lambda text: f"```\n{text}\n\n{text}\n```"),
+    st.just("x" * 2_000),
+)
+
+
+@given(st.lists(_BLOCKS, max_size=8).map("\n\n".join), st.sampled_from(["markdown", "prose", "code"]))
+def test_a_passage_stands_where_its_reference_says(text: str, style: str) -> None:
+    """The words of every passage are found, in order, on the lines it names, and it is never too long."""
+    lines = text.split("\n")
+    for span in _cut(text, style):
+        there = re.sub(r"\s+", " ", "\n".join(lines[span.first - 1 : span.last]))
+
+        assert len(span.text) <= LONGEST_CHARACTERS
+        for piece in span.text.split("\n"):
+            assert re.sub(r"\s+", " ", piece).strip() in there
+
+
+def test_passages_know_the_titles_above_them() -> None:
+    """Titles lead from the outermost to the nearest; a title of the same level replaces the one before."""
+    spans = _cut(
+        "# Guide\n\n## First *steps*\n\nInstall it before anything else is done.\n\n"
+        "## The `run_all` command\n\n### Deep\n\nThis is a paragraph about deep things."
+    )
+
+    assert [(span.heading, span.first) for span in spans] == [
+        ("Guide > First steps", 5),
+        ("Guide > The run_all command > Deep", 11),
+    ]
+
+
+def test_restructured_titles_nest_by_their_marks() -> None:
+    """Levels follow the order in which the underlines appear, with or without a line above."""
+    spans = _cut(
+        "=====\nGuide\n=====\n\nFirst steps\n-----------\n\nInstall it before anything else.\n\nOther\n-----\n\n"
+        "Something else entirely is written here.",
+        "prose",
+    )
+
+    assert [span.heading for span in spans] == ["Guide > First steps", "Guide > Other"]
+
+
+def test_listings_are_told_from_text() -> None:
+    """Fences, indentation after `::` and prompts are listings, and no title is found inside them."""
+    markdown = _cut("Some text that comes before the code.\n\n```\n# not a title\nvalue = compute(everything)\n```\n")
+    prose = _cut(
+        "It is called like this, for example::\n\n    value = compute(everything)\n\nAnd then it goes on for a while.",
+        "prose",
+    )
+
+    assert [(span.kind, span.heading) for span in markdown] == [("text", ""), ("code", "")]
+    assert [span.kind for span in prose] == ["text", "code", "text"]
+
+
+def test_long_paragraphs_are_cut_between_sentences() -> None:
+    """No sentence is torn apart, abbreviations end none, and each passage names its own lines."""
+    sentence = "Dr. Smith asked, e.g. No. 7 of Fig. 2, whether the pump should run at night and so did others."
+    text = "\n".join([sentence] * 30)
+
+    spans = _cut(text)
+
+    assert all(set(span.text.split("\n")) == {sentence} for span in spans)
+    assert [span.first for span in spans[1:]] == [span.last + 1 for span in spans[:-1]]
+    assert (spans[0].first, spans[-1].last) == (1, 30)
+
+
+def test_short_neighbours_are_joined() -> None:
+    """A list belongs to the line that announces it; fragments alone are not worth finding."""
+    spans = _cut("# T\n\nYou need these:\n\n- a hammer\n- a nail\n\n# U\n\nNo.\n")
+
+    assert [(span.text, span.first, span.last) for span in spans] == [("You need these:\n\n- a hammer\n- a nail", 3, 6)]
+
+
+def test_passages_do_not_cross_pages() -> None:
+    """A passage is on one page, so that its reference leads there."""
+    blocks = [Block("A sentence that stands on page one.", 1, 1), Block("A sentence that stands on page two.", 2, 2)]
+
+    assert [(span.first, span.last) for span in cut(blocks, "page")] == [(1, 1), (2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("expected", "arguments"),
+    [
+        ("a.md#L3", ("a.md", "line", 3, 3)),
+        ("a.md#L3-L5", ("a.md", "line", 3, 5)),
+        ("a.pdf#page=2", ("a.pdf", "page", 2, 2)),
+        ("a.docx#paragraph=2-4", ("a.docx", "paragraph", 2, 4)),
+        ("a.xlsx#Sheet 1!2-9", ("a.xlsx", "row", 2, 9, "Sheet 1")),
+    ],
+)
+def test_references_name_places(expected: str, arguments: tuple[str, str, int, int]) -> None:
+    """One form for each kind of document."""
+    assert reference(*arguments) == expected  # pyright: ignore[reportArgumentType] - units are literals in the table
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("naïve\r\nlines".encode(), "naïve\nlines"),
+        ("﻿naïve".encode(), "naïve"),
+        ("naïve".encode("utf-16"), "naïve"),
+        ("naïve".encode("cp1252"), "naïve"),
+        (b"\x89PNG\r\n\0\0", None),
+    ],
+)
+def test_texts_are_decoded_whatever_wrote_them(content: bytes, text: str | None) -> None:
+    """UTF-8 with or without a mark, UTF-16 and the Windows code page; and nothing that is not text."""
+    assert decode(content) == text
