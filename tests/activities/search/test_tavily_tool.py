@@ -79,7 +79,7 @@ async def test_a_call_without_a_query_is_answered_in_words(arguments: dict[str, 
     assert engine.asked == []
 
 
-@pytest.mark.parametrize("size", [100, 1_000, 100_000])
+@pytest.mark.parametrize("size", [0, 100, 700, 900, 1_000, 1_400, 1_700, 1_900, 100_000])
 async def test_an_answer_stays_under_the_cap(size: int) -> None:
     """However much an engine finds, a model is handed no more than the cap of a tool call."""
     hits = (
