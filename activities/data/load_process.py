@@ -53,17 +53,22 @@ def load(question: dict[str, Any]) -> dict[str, Any]:
 
 def _load(connection: duckdb.DuckDBPyConnection, question: dict[str, Any]) -> dict[str, Any]:
     table = question["table"]
-    options = f"header={str(question['header']).lower()}, nullstr={_EMPTY}, max_line_size=4000000"
-    if question["delimiter"] != ",":
-        options += f", delim={_literal(question['delimiter'])}"
-    source = _literal(question["path"])
-    try:
-        scan = f"read_csv({source}, {options}, sample_size=-1)"
-        connection.execute(f"CREATE TEMP TABLE raw AS SELECT * FROM {scan}")
-    except duckdb.Error:
-        # Ragged lines: better every value as text than half of the rows.
-        scan = f"read_csv({source}, {options}, all_varchar=true, null_padding=true, strict_mode=false)"
-        connection.execute(f"CREATE TEMP TABLE raw AS SELECT * FROM {scan}")
+    header = f"header={str(question['header']).lower()}, nullstr={_EMPTY}, max_line_size=4000000, sample_size=-1"
+    delimiter = f"{header}, delim={_literal(question['delimiter'])}"
+    # Ragged lines keep their cells, and if that fails every value as text: half of the rows would give wrong sums.
+    ragged = f"{delimiter}, null_padding=true, strict_mode=false"
+    last = f"{ragged}, all_varchar=true"
+    for options in (header, ragged, last):
+        try:
+            connection.execute(
+                f"CREATE OR REPLACE TEMP TABLE raw AS SELECT * FROM read_csv({_literal(question['path'])}, {options})"
+            )
+        except duckdb.Error:
+            if options == last:
+                raise
+            continue
+        if options != header or not _is_undivided(connection, question["delimiter"]):
+            break
     try:
         described = connection.execute("DESCRIBE raw").fetchall()[:_MOST_COLUMNS]
         taken: set[str] = set()
@@ -79,6 +84,18 @@ def _load(connection: duckdb.DuckDBPyConnection, question: dict[str, Any]) -> di
         "rows": _scalar(connection, f'SELECT count(*) FROM "{table}"'),
         "columns": _columns(connection, table, {name: title for title, name, _ in named}),
     }
+
+
+def _is_undivided(connection: duckdb.DuckDBPyConnection, delimiter: str) -> bool:
+    """Whether the lines were taken whole, as happens when they have different numbers of cells."""
+    columns = connection.execute("DESCRIBE raw").fetchall()
+    if len(columns) != 1:
+        return False
+    title = str(columns[0][0])
+    found = connection.execute(
+        f"SELECT count(*) FROM raw WHERE contains(CAST({_quoted(title)} AS VARCHAR), $1)", [delimiter]
+    )
+    return delimiter in title or bool(found.fetchall()[0][0])
 
 
 def _expression(connection: duckdb.DuckDBPyConnection, title: str) -> str:

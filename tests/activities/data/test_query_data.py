@@ -1,0 +1,201 @@
+"""What agents get from SQL over a session's tables, and what they cannot get."""
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import time
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from activities.data.query import QueryData
+from activities.documents.artefacts import ArtefactStore
+from activities.documents.library import DocumentLibrary
+from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext
+from chargehand.contracts import Source
+
+_SALES = "day,region,units,revenue\n2026-01-01,North,3,1200.10\n2026-01-02,South,4,2000.20\n2026-01-03,North,5,3000\n"
+
+
+class Desk:
+    """A folder with a table, and a library that has read it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "sales.csv").write_text(_SALES)
+        self._library = DocumentLibrary(ArtefactStore(folder / "artefacts"), folder / "index", (folder,))
+
+    async def ask(self, sql: JsonValue, *, documents: bool = True, timeout_seconds: float = 20.0) -> ToolAnswer:
+        uris = (f"file:{self.folder}/sales.csv",) if documents else ()
+        context = ToolContext(session="s", agent="analyst", idempotency_key="k", documents=uris)
+        return await QueryData(self._library, timeout_seconds).use({"sql": sql}, context)
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    return Desk(tmp_path_factory.mktemp("desk"))
+
+
+async def test_a_query_answers_with_values_and_a_quotation(desk: Desk) -> None:
+    """Values for programs, the same as text for people, under a name that depends on the statement alone."""
+    sql = "SELECT region, sum(revenue) AS total FROM sales GROUP BY region ORDER BY total DESC"
+
+    answer = await desk.ask(sql)
+
+    ref = f"sql:{hashlib.sha256(sql.encode()).hexdigest()[:8]}"
+    assert answer == ToolAnswer(
+        output={"columns": ["region", "total"], "rows": [["North", 4200.1], ["South", 2000.2]], "row_count": 2},
+        sources=(Source(ref=ref, title=sql, quote="region | total\nNorth | 4200.1\nSouth | 2000.2"),),
+    )
+
+
+async def test_values_are_json(desk: Desk) -> None:
+    """Dates as ISO text, decimals as numbers, what has no JSON form as text, and no noise in a sum."""
+    answer = await desk.ask(
+        "SELECT day, 1.50::DECIMAL(5, 2), TIMESTAMP '2026-01-02 03:04:05', NULL, TRUE, 0.1::DOUBLE + 0.2::DOUBLE,"
+        " 'NaN'::DOUBLE, [1, 2], 'ab'::BLOB, 7::HUGEINT FROM sales LIMIT 1",
+    )
+
+    assert answer.output["rows"] == [
+        ["2026-01-01", 1.5, "2026-01-02 03:04:05", None, True, 0.3, "nan", "[1, 2]", "6162", 7]
+    ]
+
+
+async def test_rows_are_capped_and_counted(desk: Desk) -> None:
+    """Fifty rows at most, and how many there really are."""
+    answer = await desk.ask("SELECT range FROM range(12345)")
+
+    assert (answer.output["rows"], answer.output["row_count"]) == ([[number] for number in range(50)], 12345)
+    assert answer.sources[0].quote.endswith("\n49\n… 12,345 rows")
+
+
+async def test_wide_rows_keep_within_the_cap(desk: Desk) -> None:
+    """Values and quotation together stay below what a tool may hand to a model."""
+    answer = await desk.ask("SELECT repeat('wide ', 80) AS a, repeat('\"', 100) AS b FROM range(50)")
+
+    rows = answer.output["rows"]
+    assert isinstance(rows, list)
+    assert 3 < len(rows) < 50
+    assert len(answer.model_dump_json()) <= OUTPUT_CAP_CHARACTERS * 1.1
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM read_text('{secret}')",
+        "SELECT * FROM read_csv('{secret}')",
+        "SELECT * FROM '{secret}'",
+        "SELECT * FROM glob('{folder}/*')",
+        "SELECT * FROM read_blob('{folder}/*')",
+        "COPY sales TO '{folder}/out.csv'",
+        "COPY (SELECT 1) TO '{folder}/out.csv'",
+        "EXPORT DATABASE '{folder}/out'",
+        "ATTACH '{folder}/out.duckdb'",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "SET enable_external_access = true",
+        "SET memory_limit = '100GB'",
+        "RESET lock_configuration",
+        "PRAGMA version",
+        "CALL pragma_version()",
+        "CREATE TABLE x AS SELECT 1",
+        "DROP TABLE sales",
+        "INSERT INTO sales VALUES (NULL, NULL, NULL, NULL)",
+        "UPDATE sales SET units = 0",
+        "DELETE FROM sales",
+        "SELECT 1; DROP TABLE sales",
+        "SELECT 1; SELECT 2",
+        "SELECT * FROM _CONFIG",
+        "SELECT * FROM question",
+        "SELECT getenv('HOME')",
+        "SELEC units FROM sales",
+        "-- nothing",
+    ],
+)
+async def test_only_one_select_over_the_tables_runs(desk: Desk, sql: str) -> None:
+    """No file, no setting, no change and no Python variable; the answer names the tables instead."""
+    secret = desk.folder / "secret.txt"
+    secret.write_text("canary\n")
+    await desk.ask("SELECT 1")  # whatever the library writes, it has written
+    before = _files(desk.folder)
+
+    answer = await desk.ask(sql.format(secret=secret, folder=desk.folder))
+
+    error = str(answer.output["error"])
+    assert (answer.ok, "canary" in answer.model_dump_json()) == (False, False)
+    assert error.endswith("The tables are: sales(day DATE, region VARCHAR, units BIGINT, revenue DOUBLE)")
+    assert _files(desk.folder) == before
+
+
+async def test_a_wrong_name_is_answered_with_the_right_ones(desk: Desk) -> None:
+    """DuckDB's own words, without the picture of the statement."""
+    answer = await desk.ask("SELECT unit FROM sales")
+
+    error = str(answer.output["error"])
+    assert "unit" in error
+    assert "LINE 1" not in error
+
+
+@pytest.mark.parametrize("sql", ["", "  ", None, 3, "SELECT 1 -- " + "x" * 10_000])
+async def test_what_is_no_statement_is_named(desk: Desk, sql: JsonValue) -> None:
+    """A model that errs is told which argument is wrong."""
+    answer = await desk.ask(sql)
+
+    assert (answer.ok, "`sql`" in str(answer.output["error"])) == (False, True)
+
+
+async def test_a_session_without_tables_is_told_so(desk: Desk) -> None:
+    """No process is started for it."""
+    answer = await desk.ask("SELECT 1", documents=False)
+
+    assert "no tables" in str(answer.output["error"])
+
+
+@pytest.mark.parametrize("sql", ["SELECT repeat('x', 2000000000)", "SELECT list(range) FROM range(100000000)"])
+async def test_too_much_memory_is_refused(desk: Desk, sql: str) -> None:
+    """The query's process ends or is told no; the worker does not notice."""
+    answer = await desk.ask(sql)
+
+    assert "more memory than it may use" in str(answer.output["error"])
+
+
+async def test_an_endless_query_is_killed(desk: Desk) -> None:
+    """At its time limit, whatever it is doing, and its process is gone afterwards."""
+    begun = time.monotonic()
+
+    answer = await desk.ask("SELECT count(*) FROM range(1000000000000) a", timeout_seconds=1.0)
+
+    assert "took longer than 1 s" in str(answer.output["error"])
+    assert time.monotonic() - begun < 10
+    assert _query_processes() == set()
+
+
+async def test_a_cancelled_query_is_killed(desk: Desk) -> None:
+    """A session that stops does not leave its query running."""
+    asking = asyncio.ensure_future(desk.ask("SELECT count(*) FROM range(1000000000000) a"))
+    while not await asyncio.to_thread(_query_processes):
+        pass
+
+    asking.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await asking
+
+    assert _query_processes() == set()
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    """Everything in a folder and below it."""
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def _query_processes() -> set[str]:
+    """Queries that run as children of this process."""
+    found: set[str] = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            is_child = (process / "stat").read_text().rpartition(")")[2].split()[1] == str(os.getpid())
+            if is_child and "query_process" in (process / "cmdline").read_text():
+                found.add(process.name)
+    return found
