@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from chargehand.embedded import EmbeddedServer, EmbeddedServerFailed, ServerNote, StateDirectory, WorkerCommand
+from chargehand.embedded import Departure, EmbeddedServer, EmbeddedServerFailed, ServerNote, StateDirectory, WorkerCommand
 from chargehand.embedded.state import is_held
 
 _WORKER = """
@@ -102,9 +102,9 @@ def test_the_only_user_starts_everything_and_leaves_nothing(state: Path, tmp_pat
     served = serves(note.address)
     alive = [is_alive(pid) for pid in processes(note)]
 
-    ended = server.leave()
+    left = server.leave()
 
-    assert (served, alive, ended) == (True, [True, True, True], True)
+    assert (served, alive, left) == (True, [True, True, True], Departure.ENDED)
     assert (tmp_path / "addresses").read_text() == f"{note.address}\n"
     assert all_gone(note)
     assert not (state / "server.json").exists()
@@ -120,7 +120,7 @@ def test_users_share_one_server_and_only_the_last_one_ends_it(state: Path) -> No
     second_left = second.leave()
 
     assert shared == note
-    assert (first_left, served_meanwhile, second_left) == (True, True, True)
+    assert (first_left, served_meanwhile, second_left) == (Departure.OTHERS_STAY, True, Departure.ENDED)
     assert all_gone(note)
 
 
@@ -202,11 +202,11 @@ def test_a_killed_worker_is_started_again_and_counted(state: Path, tmp_path: Pat
 
     os.kill(note.worker_pid, signal.SIGKILL)
     until(lambda: (tmp_path / "addresses").read_text().count("\n") == 2, "the second start of the worker")
-    until(lambda: (now := server.note()) is not None and now.worker_pid != note.worker_pid, "the note of it")
+    until(lambda: (now := server.note()) is not None and now.worker_pid not in (note.worker_pid, None), "its note")
     again = server.wait()
     server.leave()
 
-    assert again.worker_deaths == 1
+    assert (again.worker_deaths, again.worker_exit_code) == (1, -signal.SIGKILL)
     assert all_gone(again)
 
 
@@ -286,7 +286,7 @@ def test_a_worker_that_cannot_be_run_says_so(state: Path, tmp_path: Path) -> Non
     with pytest.raises(EmbeddedServerFailed, match="'/nowhere/python' cannot be run: No such file"):
         server.wait()
 
-    assert server.leave()
+    assert server.leave() is Departure.ENDED
 
 
 def test_the_keeper_can_be_asked_to_stop(state: Path) -> None:

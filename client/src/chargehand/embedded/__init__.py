@@ -1,9 +1,17 @@
 """The embedded Temporal server: one per state directory, shared by its users, gone when the last one leaves."""
 
 from chargehand.embedded.state import ServerNote, StateDirectory
-from chargehand.embedded.user import EmbeddedServer, EmbeddedServerFailed, WorkerCommand, embedded, find_temporal
+from chargehand.embedded.user import (
+    Departure,
+    EmbeddedServer,
+    EmbeddedServerFailed,
+    WorkerCommand,
+    embedded,
+    find_temporal,
+)
 
 __all__ = [
+    "Departure",
     "EmbeddedServer",
     "EmbeddedServerFailed",
     "ServerNote",

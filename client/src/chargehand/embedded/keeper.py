@@ -47,6 +47,7 @@ class Keeper:
         self._worker_due_at: float | None = None
         self._worker_address = ""
         self._failures_in_a_row = 0
+        self._worker_exit_code: int | None = None
         self._note: ServerNote | None = None
 
     def keep(self) -> int:
@@ -88,10 +89,8 @@ class Keeper:
             ui_url=self._server.ui_url,
             keeper_pid=os.getpid(),
             server_pid=process.pid,
-            worker_pid=self._worker.pid if self._worker else None,
-            worker_deaths=before.worker_deaths if before and before.keeper_pid == os.getpid() else 0,
         )
-        self._state.write_note(self._note)
+        self._renew_note()
 
     def _start_worker_for(self, address: str) -> None:
         if self._worker_address == address:
@@ -106,7 +105,8 @@ class Keeper:
         if not self._order.worker:
             return
         kept = {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
-        environment = kept | self._order.worker_environment | {"TEMPORAL_ADDRESS": self._worker_address}
+        ours = {"TEMPORAL_ADDRESS": self._worker_address, "TEMPORAL_CONFIG_FILE": os.devnull}
+        environment = kept | self._order.worker_environment | ours
         self._worker_started_at = time.monotonic()
         worker = spawn(
             list(self._order.worker),
@@ -144,17 +144,24 @@ class Keeper:
 
     def _schedule_worker(self, code: int) -> None:
         lived = time.monotonic() - self._worker_started_at
-        self._failures_in_a_row = 0 if lived > _WELL_AFTER_SECONDS else self._failures_in_a_row + 1
-        wait = _BACK_OFF_SECONDS[min(self._failures_in_a_row, len(_BACK_OFF_SECONDS) - 1)]
+        self._failures_in_a_row = 1 if lived > _WELL_AFTER_SECONDS else self._failures_in_a_row + 1
+        wait = _BACK_OFF_SECONDS[min(self._failures_in_a_row, len(_BACK_OFF_SECONDS)) - 1]
         _log(f"the worker ended with code {code} after {lived:.1f} s; starting it again in {wait} s")
         self._worker_due_at = time.monotonic() + wait
-        self._renew_note(deaths=1)
+        self._worker_exit_code = code
+        self._renew_note()
 
-    def _renew_note(self, deaths: int = 0) -> None:
+    def _renew_note(self) -> None:
         if self._note:
-            pid = self._worker.pid if self._worker else None
-            self._note = replace(self._note, worker_pid=pid, worker_deaths=self._note.worker_deaths + deaths)
+            self._note = replace(self._note, **self._worker_facts())
             self._state.write_note(self._note)
+
+    def _worker_facts(self) -> dict[str, int | None]:
+        return {
+            "worker_pid": self._worker.pid if self._worker and self._worker_due_at is None else None,
+            "worker_deaths": self._failures_in_a_row,
+            "worker_exit_code": self._worker_exit_code,
+        }
 
     def _stop(self) -> None:
         self._state.remove_note()

@@ -18,8 +18,11 @@ class ServerNote:
     keeper_pid: int
     server_pid: int
     worker_pid: int | None = None
+    """None while it waits to be started again."""
     worker_deaths: int = 0
-    """How often the worker has ended although nobody asked it to."""
+    """How often in a row the worker has ended, soon after its start, although nobody asked it to."""
+    worker_exit_code: int | None = None
+    """How the last one of them ended."""
 
 
 @dataclass(frozen=True)

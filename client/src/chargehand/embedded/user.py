@@ -8,9 +8,10 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,16 @@ from chargehand.errors import NotReachable
 
 _LOOK_AGAIN_SECONDS: Final = 0.01
 _keepers_that_outlive_us: list[subprocess.Popen[bytes]] = []
+
+
+class Departure(Enum):
+    """What a user leaves behind."""
+
+    ENDED = "ended"
+    """Nothing: it was the last one, and everything has ended."""
+    OTHERS_STAY = "others stay"
+    STILL_ENDING = "still ending"
+    """It was the last one, and something takes long to end."""
 
 
 class EmbeddedServerFailed(NotReachable):
@@ -69,23 +80,21 @@ class EmbeddedServer:
         if self._joined and not is_held(self.state.keeper_lock):
             self._start_keeper()
 
-    def wait(self, timeout_seconds: float = 60, while_waiting: Callable[[], None] = lambda: None) -> ServerNote:
+    def wait(self, timeout_seconds: float = 60) -> ServerNote:
         """Wait until the server is up; start it again if it has gone since.
-
-        `while_waiting` is called every few milliseconds and may raise to give up.
 
         Raises:
             EmbeddedServerFailed: it could not be started, or not in time.
         """
-        assert self._in_use, "join first"
         give_up_at = time.monotonic() + timeout_seconds
         while time.monotonic() < give_up_at:
+            if self._in_use is None:
+                raise EmbeddedServerFailed("The embedded Temporal server is not in use: join it first.")
             self._joined = self._joined or self._in_use.share(wait=False)
             if self._joined:
                 if note := self.note():
                     return note
                 self._see_to_keeper()
-            while_waiting()
             time.sleep(_LOOK_AGAIN_SECONDS)
         what = "did not come up" if self._joined else "of another run did not stop"
         raise EmbeddedServerFailed(
@@ -97,28 +106,24 @@ class EmbeddedServer:
         note = self.state.read_note()
         return note if note and is_held(self.state.keeper_lock) else None
 
-    def leave(self, timeout_seconds: float = 45) -> bool:
-        """Stop being a user; the last one waits until everything has ended.
-
-        Returns:
-            Whether nothing is left running, as far as this user is concerned; False after the timeout.
-        """
+    def leave(self, timeout_seconds: float = 45) -> Departure:
+        """Stop being a user; the last one waits until everything has ended."""
         if not self._in_use:
-            return True
+            return Departure.ENDED
         in_use, self._in_use = self._in_use, None
         in_use.release()
         others_stay = not in_use.take(wait=False) and in_use.share(wait=False)
         in_use.close()
         if others_stay or not self._joined:
             self._forget_keeper()
-            return True
+            return Departure.OTHERS_STAY
         give_up_at = time.monotonic() + timeout_seconds
         while is_held(self.state.keeper_lock) or (self._keeper and self._keeper.poll() is None):
             if time.monotonic() > give_up_at:
                 self._forget_keeper()
-                return False
+                return Departure.STILL_ENDING
             time.sleep(_LOOK_AGAIN_SECONDS)
-        return True
+        return Departure.ENDED
 
     def _see_to_keeper(self) -> None:
         if self._keeper:

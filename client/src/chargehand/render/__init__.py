@@ -1,7 +1,4 @@
-"""Show sessions to people: reports as Markdown and as one self-contained page."""
+"""Show sessions to people: `text` as Markdown, `page` as one self-contained HTML page.
 
-from chargehand.render.escaping import one_safe_line, safe_text
-from chargehand.render.page import report_page
-from chargehand.render.text import report_markdown
-
-__all__ = ["one_safe_line", "report_markdown", "report_page", "safe_text"]
+Nothing is re-exported here, since `escaping` is wanted before pydantic has been loaded.
+"""

@@ -1,0 +1,74 @@
+"""Turn what was typed on the command line into a request."""
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final, cast
+
+from pydantic import ValidationError
+
+from chargehand.cli.typed import BadRequest, Typed
+from chargehand.contracts import SessionRequest
+from chargehand.converter import describe_problems
+
+_SECONDS: Final[Mapping[str, int]] = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
+_LENGTH: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d)?")
+
+
+def build_request(typed: Typed, documents: tuple[str, ...]) -> SessionRequest:
+    """Put options over the JSON request, if there is one, and check the whole.
+
+    Raises:
+        BadRequest: it cannot be read or does not fit.
+    """
+    fields = _read(typed.input) if typed.input else {}
+    fields |= _given({"goal": typed.goal, "crew": typed.crew, "approval": "plan" if typed.approve_plan else None})
+    limits = _given(
+        {
+            "budget_usd": None if typed.budget is None else Decimal(str(typed.budget)),
+            "max_turns": typed.turns,
+            "deadline": None if typed.deadline is None else _length(typed.deadline),
+            "max_parallel": typed.parallel,
+            "max_depth": typed.depth,
+            "max_attempts": typed.attempts,
+            "max_rounds": typed.rounds,
+        }
+    )
+    if limits:
+        before = fields.get("limits")
+        fields["limits"] = {**(cast("dict[str, Any]", before) if isinstance(before, dict) else {}), **limits}
+    if documents:
+        before = fields.get("documents")
+        fields["documents"] = [*(cast("list[object]", before) if isinstance(before, list) else []), *documents]
+    try:
+        return SessionRequest.model_validate(fields)
+    except ValidationError as error:
+        raise BadRequest(
+            f"The request cannot be used: {'; '.join(describe_problems(error, SessionRequest))}"
+        ) from error
+
+
+def _given(fields: Mapping[str, object]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _read(source: str) -> dict[str, Any]:
+    try:
+        text = sys.stdin.read() if source == "-" else Path(source).expanduser().read_text(encoding="utf-8")
+        fields = json.loads(text)
+    except OSError as error:
+        raise BadRequest(f"{source} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise BadRequest(f"{source} is not JSON: {error}.") from error
+    if not isinstance(fields, dict):
+        raise BadRequest(f'{source} is not a JSON object; a request looks like {{"goal": "…"}}.')
+    return cast("dict[str, Any]", fields)
+
+
+def _length(text: str) -> float | str:
+    """Read `90`, `90s`, `10m`, `2h`; anything else is left to the contract, which also knows ISO 8601."""
+    match = _LENGTH.fullmatch(text.strip().lower())
+    return float(match[1]) * _SECONDS[match[2] or "s"] if match else text

@@ -1,0 +1,102 @@
+"""Follow a session to its end, whatever happens to the server and the worker meanwhile."""
+
+import asyncio
+import time
+from typing import Final, NoReturn
+
+from chargehand.cli.connection import Connection
+from chargehand.cli.progress import Progress
+from chargehand.contracts import Report, Status
+from chargehand.errors import ChargehandError, NotReachable, SessionEnded, SessionNotFound
+from chargehand.render.escaping import one_safe_line
+
+_PATIENCE_SECONDS: Final = 60
+"""How long nobody may answer before it is given up; the session itself waits for ever."""
+_REMARK_AFTER_SECONDS: Final = 5
+_CANCEL_SECONDS: Final = 15
+
+
+async def follow(connection: Connection, session_id: str, progress: Progress) -> Report:
+    """Show a session until it ends.
+
+    Raises:
+        SessionEnded: it ended without a report.
+        NotReachable: nobody has answered for a minute, or the embedded worker does not stay up.
+    """
+    with progress:
+        result = asyncio.create_task(_result(connection, session_id))
+        watching = asyncio.create_task(_watch(connection, session_id, progress))
+        try:
+            await asyncio.wait((result, watching), return_when=asyncio.FIRST_COMPLETED)
+            if not result.done():
+                await watching
+            report = await result
+            progress.update(_final_status(report))
+            return report
+        finally:
+            for task in (result, watching):
+                task.cancel()
+            await asyncio.gather(result, watching, return_exceptions=True)
+
+
+async def cancel(connection: Connection, session_id: str) -> bool:
+    """Ask a session to stop and wait for its end for a short while; False if it has not ended by then."""
+    try:
+        async with asyncio.timeout(_CANCEL_SECONDS):
+            await connection.session(session_id).cancel()
+            await connection.session(session_id).result()
+    except SessionEnded:
+        return True
+    except (ChargehandError, TimeoutError):
+        return False
+    return True
+
+
+async def _result(connection: Connection, session_id: str) -> Report:
+    """Wait for the report through every absence of the server; `_watch` says when it is enough."""
+    while True:
+        try:
+            return await connection.session(session_id).result()
+        except NotReachable:
+            await asyncio.sleep(connection.polling_seconds)
+
+
+async def _watch(connection: Connection, session_id: str, progress: Progress) -> NoReturn:
+    answered_at = time.monotonic()
+    while True:
+        try:
+            async with asyncio.timeout(_REMARK_AFTER_SECONDS):
+                status = await connection.session(session_id).status()
+            progress.update(status)
+            progress.remark("")
+            answered_at = time.monotonic()
+        except SessionNotFound:
+            raise
+        except (ChargehandError, TimeoutError) as error:
+            silent = time.monotonic() - answered_at
+            if silent > _PATIENCE_SECONDS:
+                raise NotReachable(_gave_up(connection, session_id)) from error
+            if silent > _REMARK_AFTER_SECONDS or not isinstance(error, NotReachable | TimeoutError):
+                progress.remark(_remark(error))
+            await connection.mend()
+        connection.check_worker()
+        await asyncio.sleep(connection.polling_seconds)
+
+
+def _final_status(report: Report) -> Status:
+    """Say how it all ended, so that nothing is left shown as running."""
+    return Status(session=report.session, goal=report.goal, state="finished", subtasks=report.subtasks)
+
+
+def _remark(error: Exception) -> str:
+    if isinstance(error, NotReachable | TimeoutError):
+        return "no worker answers; waiting"
+    return one_safe_line(str(error), 300)
+
+
+def _gave_up(connection: Connection, session_id: str) -> str:
+    return (
+        f"Nobody has answered for {_PATIENCE_SECONDS} s: the Temporal server is away, or no worker polls the task "
+        f"queue '{connection.place.task_queue}'. The session waits and goes on by itself; "
+        f"see it with `chargehand watch {session_id}`, and find the cause with `chargehand doctor`."
+    )

@@ -1,0 +1,156 @@
+"""`status`, `result`, `plan`, `trace`, `list` and `cancel`: look at sessions, and decide about them."""
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chargehand.cli.connection import Connection
+from chargehand.cli.exits import Exit
+from chargehand.cli.running import Output, put_report
+from chargehand.cli.terminal import output_console, put, say
+from chargehand.cli.typed import BadRequest
+from chargehand.errors import SessionNotFound
+from chargehand.render.escaping import one_safe_line, safe_text
+
+if TYPE_CHECKING:
+    from chargehand.contracts import Plan, PlanDecision, Status
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What was typed about a plan; nothing means to show it."""
+
+    approve: bool = False
+    edit: Path | None = None
+    reject: str | None = None
+
+    def read(self) -> "PlanDecision | None":
+        """Turn it into what the session takes.
+
+        Raises:
+            BadRequest: the plan's file cannot be used.
+        """
+        from pydantic import ValidationError  # noqa: PLC0415  # slow to load
+
+        from chargehand.contracts import Plan, PlanDecision  # noqa: PLC0415  # as above
+        from chargehand.converter import describe_problems  # noqa: PLC0415  # as above
+
+        if self.approve:
+            return PlanDecision(decision="approve")
+        if self.reject is not None:
+            return PlanDecision(decision="reject", reason=self.reject[:2_000])
+        if self.edit is None:
+            return None
+        try:
+            plan = Plan.model_validate_json(self.edit.read_bytes())
+        except OSError as error:
+            raise BadRequest(f"{self.edit} cannot be read: {error.strerror}.") from error
+        except ValidationError as error:
+            raise BadRequest(f"{self.edit} is no plan: {'; '.join(describe_problems(error, Plan))}") from error
+        return PlanDecision(decision="edit", plan=plan)
+
+
+async def status(connection: Connection, session_id: str, *, as_json: bool) -> Exit:
+    """Say where a session stands."""
+    await connection.open()
+    found = await connection.session(session_id).status()
+    if as_json:
+        put(found.model_dump_json(indent=2))
+    else:
+        _put_status(found)
+    return Exit.DONE
+
+
+async def result(connection: Connection, session_id: str, output: Output) -> Exit:
+    """Wait for a session's report and put it out; one that the server has forgotten is read from its file."""
+    from chargehand.cli.keeping import kept_report  # noqa: PLC0415  # slow to load
+
+    await connection.open()
+    try:
+        report = await connection.session(session_id).result()
+    except SessionNotFound:
+        kept = kept_report(connection.place.state, session_id)
+        if kept is None:
+            raise
+        report = kept
+    return await put_report(connection, report, output)
+
+
+async def plan(connection: Connection, session_id: str, decision: Decision, *, as_json: bool) -> Exit:
+    """Show a session's plan, or decide about one that waits for approval."""
+    decided = decision.read()
+    await connection.open()
+    session = connection.session(session_id)
+    if decided:
+        await session.decide_plan(decided)
+        say(f"Session {session_id}: the plan was {_DECIDED[decided.decision]}.")
+        return Exit.DONE
+    found = await session.plan()
+    if found is None:
+        say(f"Session {session_id} has no plan yet.")
+    elif as_json:
+        put(found.model_dump_json(indent=2))
+    else:
+        _put_plan(found)
+    return Exit.DONE
+
+
+async def trace(connection: Connection, session_id: str, page: Path | None) -> Exit:
+    """Put every step of a session out as JSON, or with the report as a page."""
+    await connection.open()
+    session = connection.session(session_id)
+    steps = await session.trace()
+    if page is None:
+        put(steps.model_dump_json(indent=2))
+        return Exit.DONE
+    from chargehand.render.page import report_page  # noqa: PLC0415  # slow to load
+
+    drawn = report_page(await session.result(), steps)
+    await asyncio.to_thread(page.write_text, drawn, encoding="utf-8")
+    say(f"Report as a page: {page}")
+    return Exit.DONE
+
+
+async def cancel(connection: Connection, session_id: str) -> Exit:
+    """Ask a session to stop without a report."""
+    await connection.open()
+    await connection.session(session_id).cancel()
+    say(f"Session {session_id} was asked to stop.")
+    return Exit.DONE
+
+
+async def list_sessions(connection: Connection, limit: int, *, as_json: bool) -> Exit:
+    """List sessions, the newest first."""
+    await connection.open()
+    found = [each async for each in connection.chargehand.list(limit)]
+    if as_json:
+        put("[" + ",\n ".join(each.model_dump_json() for each in found) + "]")
+        return Exit.DONE
+    if not found:
+        say("There are no sessions here.")
+    for each in found:
+        took = f"{(each.ended_at - each.started_at).total_seconds():8.1f} s" if each.ended_at else " " * 10
+        put(f"{each.started_at.astimezone():%Y-%m-%d %H:%M:%S}  {each.state:<10} {took}  {one_safe_line(each.id)}")
+    return Exit.DONE
+
+
+_DECIDED = {"approve": "approved", "edit": "replaced and approved", "reject": "rejected"}
+
+
+def _put_status(status: "Status") -> None:
+    from chargehand.cli.progress import now, session_tree  # noqa: PLC0415  # slow to load
+
+    at = now()
+    ended = [record.ended_at for record in status.subtasks if record.ended_at]
+    if status.state in ("finished", "failed", "cancelled") and ended:
+        at = max(ended)
+    output_console().print(session_tree(status.session, status, "", at, status.started_at or at))
+
+
+def _put_plan(plan: "Plan") -> None:
+    for subtask in plan.subtasks:
+        after = f" after {', '.join(subtask.depends_on)}" if subtask.depends_on else ""
+        put(f"{one_safe_line(subtask.id)} {one_safe_line(subtask.agent)}{after}")
+        put("".join(f"    {line}\n" for line in safe_text(subtask.instruction).splitlines()))
+    put(f"Then: {plan.strategy}. {one_safe_line(plan.final_instruction, 2_000)}".rstrip())
