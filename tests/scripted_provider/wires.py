@@ -176,7 +176,8 @@ def _arguments(tool: ToolUse) -> str:
 def _responses(body: Body) -> Told:
     messages: list[ScriptedMessage] = []
     given = body.get("input", ())
-    for item in [{"role": "user", "content": given}] if isinstance(given, str) else given:
+    items: list[Body] = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    for item in items:
         match item.get("type", "message"):
             case "message":
                 messages.append(ScriptedMessage(item["role"], _text(item["content"])))
@@ -268,21 +269,20 @@ def _chat(body: Body) -> Told:
                 system.append(text)
             case "tool":
                 messages.append(ScriptedMessage("tools", text))
-            case "user" | "assistant" as role:
+            case _:
                 calls = [
                     _call_text(call["function"]["name"], call["function"]["arguments"])
                     for call in message.get("tool_calls") or ()
                 ]
-                messages.append(ScriptedMessage(role, "\n".join(filter(None, [text, *calls]))))
-            case _:
-                pass
+                told = "\n".join(filter(None, [text, *calls]))
+                messages.append(ScriptedMessage("assistant" if message["role"] == "assistant" else "user", told))
     answer: str = _within(body, "response_format", "json_schema", "name") or ""
-    told = "\n\n".join(system)
+    instructions = "\n\n".join(system)
     if not answer:
         # The schema may be told in words instead: a JSON Schema with its title.
-        found = re.search(r'"title": ?"(\w+)"', told)
+        found = re.search(r'"title": ?"(\w+)"', instructions)
         answer = found[1] if found else ""
-    return told, messages, answer
+    return instructions, messages, answer
 
 
 def _write_chat(request: ScriptedRequest, reply: ScriptedReply) -> Body:

@@ -1,0 +1,156 @@
+"""What models cost, by the offline snapshot of genai-prices or by the operator's own settings. No network, ever.
+
+Two questions, one table: the most that a call can cost, asked before it; what it did cost, asked after it.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final
+
+from activities.contracts import ModelCard, PriceStep
+from chargehand.contracts import Usage, round_up_dollars
+
+if TYPE_CHECKING:
+    from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
+
+Overrides = Mapping[str, tuple[Decimal, Decimal]]
+"""The operator's own prices: model to US dollars per million input and output tokens; 0 for a model of one's own."""
+
+_MILLION: Final = Decimal(1_000_000)
+_LONGEST_SESSION: Final = timedelta(days=8)
+"""A card is used for as long as its session runs: seven days, and some grace."""
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """What a reply used."""
+
+    input: int
+    """All input tokens, those read from and written to a cache included."""
+    cached: int
+    """Input tokens read from the provider's cache."""
+    cache_written: int
+    """Input tokens written to the provider's cache for the shortest time that it offers."""
+    output: int
+
+
+def load() -> None:
+    """Read the price list now, which takes half a second, rather than at the first question."""
+    from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415  # a worker without keys does not pay for it
+
+    get_snapshot()
+
+
+def price_card(provider: str, model: str, overrides: Overrides | None = None) -> ModelCard | None:
+    """Price a model at the dearest that its tokens can come to; None if nobody knows its price."""
+    if overrides and model in overrides:
+        dollars_in, dollars_out = overrides[model]
+        steps = [PriceStep(input_usd_per_million=dollars_in, output_usd_per_million=dollars_out)]
+    elif found := _find(provider, model):
+        steps = _steps(_prices_to_come(found))
+    else:
+        return None
+    return ModelCard(provider=provider, name=model, prices=tuple(steps))
+
+
+def cost(provider: str, model: str, tokens: Tokens, overrides: Overrides | None = None) -> Decimal | None:
+    """Price what a reply used, rounded up to whole nanodollars; None if nobody knows the model's price."""
+    if overrides and model in overrides:
+        dollars_in, dollars_out = overrides[model]
+        return round_up_dollars((tokens.input * dollars_in + tokens.output * dollars_out) / _MILLION)
+    found = _find(provider, model)
+    if found is None:
+        return None
+    price = found.get_prices(datetime.now(UTC))
+    plain = tokens.input - tokens.cached - tokens.cache_written
+    read = price.cache_read_mtok if price.cache_read_mtok is not None else price.input_mtok
+    written = price.cache_write_mtok if price.cache_write_mtok is not None else price.input_mtok
+    usd = (
+        plain * _at(price.input_mtok, tokens.input)
+        + tokens.cached * _at(read, tokens.input)
+        + tokens.cache_written * _at(written, tokens.input)
+        + tokens.output * _at(price.output_mtok, tokens.input)
+    )
+    return round_up_dollars(usd / _MILLION)
+
+
+def usage_of(
+    provider: str, asked: str, answered: str, tokens: Tokens | None, overrides: Overrides | None = None
+) -> Usage | None:
+    """Account for one call; None if it is not known what it used or what that costs.
+
+    Args:
+        provider: whose models they are.
+        asked: the model that was asked; the operator's prices name this one.
+        answered: the model that says it answered, whose price counts if it is known.
+        tokens: what the reply says that it used.
+        overrides: the operator's own prices.
+    """
+    if tokens is None:
+        return None
+    names = (asked,) if overrides and asked in overrides else (answered, asked)
+    usd = next((known for name in names if (known := cost(provider, name, tokens, overrides)) is not None), None)
+    if usd is None:
+        return None
+    return Usage(
+        turns=1,
+        input_tokens=tokens.input,
+        cached_input_tokens=tokens.cached,
+        output_tokens=tokens.output,
+        cost_usd=usd,
+    )
+
+
+def _find(provider: str, model: str) -> "ModelInfo | None":
+    from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415  # as above
+
+    try:
+        _, found = get_snapshot().find_provider_model(model, None, provider, None)
+    except LookupError:
+        return None
+    prices = found.get_prices(datetime.now(UTC))
+    return found if prices.input_mtok is not None and prices.output_mtok is not None else None
+
+
+def _prices_to_come(model: "ModelInfo") -> "list[ModelPrice]":
+    """List every set of prices that holds at some time of a session that starts now."""
+    if not isinstance(model.prices, list):
+        return [model.prices]
+    now = datetime.now(UTC)
+    hours = range(int(_LONGEST_SESSION / timedelta(hours=1)))
+    return [model.get_prices(now + timedelta(hours=hour)) for hour in hours]
+
+
+def _steps(prices: "Iterable[ModelPrice]") -> list[PriceStep]:
+    dear_inputs: list[Decimal | TieredPrices | None] = []
+    outputs: list[Decimal | TieredPrices | None] = []
+    for price in prices:
+        # Cache writes are dearer than plain input, and a provider may write of its own accord.
+        dear_inputs += [price.input_mtok, price.cache_write_mtok, price.cache_read_mtok]
+        outputs.append(price.output_mtok)
+    steps: list[PriceStep] = []
+    dearest_in = dearest_out = Decimal(0)
+    for above in sorted({0, *_thresholds([*dear_inputs, *outputs])}):
+        # Never falling: a bound on the tokens must bound the price as well.
+        dearest_in = max(dearest_in, *(_at(price, above + 1) for price in dear_inputs))
+        dearest_out = max(dearest_out, *(_at(price, above + 1) for price in outputs))
+        steps.append(
+            PriceStep(above_input_tokens=above, input_usd_per_million=dearest_in, output_usd_per_million=dearest_out)
+        )
+    return steps
+
+
+def _thresholds(prices: "Iterable[Decimal | TieredPrices | None]") -> set[int]:
+    return {
+        tier.start for price in prices if price is not None and not isinstance(price, Decimal) for tier in price.tiers
+    }
+
+
+def _at(price: "Decimal | TieredPrices | None", input_tokens: int) -> Decimal:
+    """Price a million tokens in a call with so many input tokens; crossing a threshold reprices all of them."""
+    if price is None or isinstance(price, Decimal):
+        return price or Decimal(0)
+    reached = [tier.price for tier in price.tiers if input_tokens > tier.start]
+    return reached[-1] if reached else price.base

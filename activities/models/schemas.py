@@ -1,0 +1,109 @@
+"""JSON Schemas in the strict dialect that every provider accepts: a pure translation.
+
+Strict means: each object closed, each property required, no defaults, no references. Bounds that a provider would
+refuse are told in the description instead, and checked by whoever reads the reply.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final, cast
+
+from pydantic import BaseModel, JsonValue
+
+Schema = dict[str, JsonValue]
+
+_BOUNDS: Final = (
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "format",
+    "minItems",
+    "maxItems",
+)
+
+
+class UnfitSchema(ValueError):  # noqa: N818  # reads as a statement of fact
+    """A schema says something that strict structured output cannot; the message says what and where."""
+
+
+@cache
+def answer_schema(answer_type: type[BaseModel]) -> Schema:
+    """Write the schema of a model's final reply; its `title` is the name of the type. Do not change what comes back."""
+    translated = strict(answer_type.model_json_schema())
+    # A class's docstring speaks to its readers here; a field's speaks to whoever fills it in.
+    translated.pop("description", None)
+    return {"title": answer_type.__name__, **translated}
+
+
+def strict(schema: Mapping[str, Any]) -> Schema:
+    """Translate a schema, such as a tool's parameters, into the strict dialect."""
+    return _translate(schema, schema.get("$defs", {}), ())
+
+
+def _translate(schema: Mapping[str, Any], definitions: Mapping[str, Any], path: tuple[str, ...]) -> Schema:
+    if "$ref" in schema:
+        name = str(schema["$ref"]).rpartition("/")[2]
+        if f"${name}" in path:
+            raise UnfitSchema(f"'{name}' contains itself at {_place(path)}; answer shapes have a fixed depth")
+        merged = {**definitions[name], "description": "", **schema}
+        del merged["$ref"]
+        return _translate(merged, definitions, (*path, f"${name}"))
+    written: Schema = {}
+    if description := _description(schema):
+        written["description"] = description
+    if "anyOf" in schema or "oneOf" in schema:
+        options = cast("list[Mapping[str, Any]]", schema.get("anyOf") or schema.get("oneOf"))
+        written["anyOf"] = [_translate(option, definitions, path) for option in options]
+        return written
+    if "const" in schema:
+        written["type"] = _type_of(schema["const"])
+        written["enum"] = [schema["const"]]
+        return written
+    if "type" not in schema:
+        raise UnfitSchema(f"no type at {_place(path)}; name one")
+    written["type"] = schema["type"]
+    if "enum" in schema:
+        written["enum"] = list(schema["enum"])
+    match schema["type"]:
+        case "object":
+            written |= _object(schema, definitions, path)
+        case "array":
+            written["items"] = _translate(schema.get("items", {}), definitions, (*path, "items"))
+        case _:
+            pass
+    return written
+
+
+def _object(schema: Mapping[str, Any], definitions: Mapping[str, Any], path: tuple[str, ...]) -> Schema:
+    if isinstance(schema.get("additionalProperties"), Mapping):
+        raise UnfitSchema(f"free property names at {_place(path)}; use a list of name and value instead")
+    properties: Mapping[str, Mapping[str, Any]] = schema.get("properties", {})
+    translated: Schema = {name: _translate(inner, definitions, (*path, name)) for name, inner in properties.items()}
+    return {"properties": translated, "required": list(properties), "additionalProperties": False}
+
+
+def _description(schema: Mapping[str, Any]) -> str:
+    bounds = [f"{name} {schema[name]}" for name in _BOUNDS if name in schema]
+    told = str(schema.get("description", ""))
+    return f"{told} ({', '.join(bounds)})".strip() if bounds else told
+
+
+def _type_of(value: object) -> str:
+    match value:
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case _:
+            return "string"
+
+
+def _place(path: tuple[str, ...]) -> str:
+    return ".".join(step for step in path if not step.startswith("$")) or "the top"

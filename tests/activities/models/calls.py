@@ -1,0 +1,103 @@
+"""Calls to models as tests make them, and adapters that make them at a scripted provider."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from decimal import Decimal
+from typing import Literal
+
+from pydantic import BaseModel, JsonValue
+
+from activities.contracts import AgentAnswer, WorkTask
+from activities.documents.catalog import Catalog
+from activities.models.anthropic_messages import AnthropicModel
+from activities.models.openai_chat import OpenAIChatModel
+from activities.models.openai_responses import OpenAIResponsesModel
+from activities.models.protocol import Message, ModelCall, ToolSpec
+from tests.scripted_provider import Respond, ScriptedProvider
+
+Wire = Literal["anthropic", "responses", "chat"]
+WIRES: Sequence[Wire] = ("anthropic", "responses", "chat")
+KEY = "sk-test-0123456789abcdef"
+MODELS = {"anthropic": "claude-haiku-5-5", "responses": "gpt-6-luna", "chat": "house-model"}
+PROVIDERS = {"anthropic": "anthropic", "responses": "openai", "chat": "openai-compatible"}
+
+SEARCH = ToolSpec(
+    name="search_documents",
+    description="Search the documents.",
+    parameters={
+        "type": "object",
+        "properties": {"query": {"type": "string"}, "limit": {"type": "integer", "minimum": 1, "maximum": 20}},
+        "required": ["query", "limit"],
+        "additionalProperties": False,
+    },
+)
+READ = ToolSpec(
+    name="read_document",
+    description="Read a document.",
+    parameters={
+        "type": "object",
+        "properties": {"name": {"type": "string"}},
+        "required": ["name"],
+        "additionalProperties": False,
+    },
+)
+
+
+def a_call(
+    wire: Wire = "anthropic",
+    *,
+    messages: Sequence[Message] = (Message(role="user", text="When does the ferry leave?"),),
+    tools: Sequence[ToolSpec] = (SEARCH, READ),
+    answer_type: type[BaseModel] = AgentAnswer,
+    must_answer: bool = False,
+    timeout_seconds: float = 20.0,
+) -> ModelCall:
+    """Make a turn of an agent."""
+    return ModelCall(
+        model=MODELS[wire],
+        task=WorkTask(goal="Plan a trip", instruction="When does the ferry leave?", must_answer=must_answer),
+        agent="reader",
+        catalog=Catalog(),
+        system="You are the reader.",
+        messages=tuple(messages),
+        tools=tuple(tools),
+        answer_type=answer_type,
+        max_output_tokens=500,
+        timeout_seconds=timeout_seconds,
+        idempotency_key="session/reader/1",
+    )
+
+
+def an_adapter(wire: Wire, server: ScriptedProvider) -> AnthropicModel | OpenAIResponsesModel | OpenAIChatModel:
+    """Make the adapter of a wire; the house's own model costs 1 and 2 dollars a million."""
+    match wire:
+        case "anthropic":
+            return AnthropicModel(api_key=KEY, base_url=server.base_url)
+        case "responses":
+            return OpenAIResponsesModel(api_key=KEY, base_url=server.openai_url)
+        case "chat":
+            prices = {MODELS["chat"]: (Decimal(1), Decimal(2))}
+            return OpenAIChatModel(api_key=KEY, base_url=server.openai_url, prices=prices)
+
+
+@asynccontextmanager
+async def a_provider(
+    wire: Wire, respond: Respond
+) -> AsyncGenerator[tuple[ScriptedProvider, AnthropicModel | OpenAIResponsesModel | OpenAIChatModel]]:
+    """Run a scripted provider and the adapter that talks to it."""
+    async with ScriptedProvider(respond) as server:
+        model = an_adapter(wire, server)
+        try:
+            yield server, model
+        finally:
+            await model.aclose()
+
+
+def a_schema(*properties: tuple[str, str]) -> dict[str, JsonValue]:
+    """Write a closed object's schema."""
+    return {
+        "type": "object",
+        "properties": {name: {"type": kind} for name, kind in properties},
+        "required": [name for name, _ in properties],
+        "additionalProperties": False,
+    }
