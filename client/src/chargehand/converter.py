@@ -5,10 +5,9 @@ Without this a payload that does not fit is an endlessly failing workflow task.
 """
 
 import dataclasses
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
-from typing import Any, NoReturn
+from typing import Any, Final, get_args
 
 from pydantic import BaseModel, ValidationError
 from temporalio.api.common.v1 import Payload
@@ -22,7 +21,11 @@ from temporalio.converter import (
 from temporalio.exceptions import ApplicationError
 
 from chargehand.contracts import TypedByPeople
+from chargehand.unambiguous import AmbiguousJson, refuse_ambiguous_json
 from chargehand.wire import ErrorType
+
+_MOST_PROBLEMS: Final = 20
+_LONGEST_NAME: Final = 60
 
 
 def invalid_input(what: str, problems: Sequence[str]) -> ApplicationError:
@@ -33,14 +36,22 @@ def invalid_input(what: str, problems: Sequence[str]) -> ApplicationError:
 def describe_problems(error: ValidationError, model: type[BaseModel] | None = None) -> list[str]:
     """Say each problem of a validation error as `field: what is wrong`, without repeating what was typed."""
     problems = error.errors(include_url=False, include_input=False, include_context=False)
-    return [
+    described = [
         f"{_path(problem['loc'])}: {_sentence(problem['type'], problem['msg'], problem['loc'], model)}"
-        for problem in problems
+        for problem in problems[:_MOST_PROBLEMS]
     ]
+    left_out = len(problems) - len(described)
+    return [*described, f"and {left_out} more like these"] if left_out else described
 
 
-def _path(location: tuple[int | str, ...]) -> str:
-    return ".".join(str(part) for part in location) or "input"
+def _path(location: Sequence[int | str]) -> str:
+    return ".".join(shown(str(part), _LONGEST_NAME) for part in location) or "input"
+
+
+def shown(text: str, most: int) -> str:
+    """Make a stranger's text fit to stand in a message: short, and without control characters."""
+    short = text if len(text) <= most else f"{text[: most - 1]}…"
+    return "".join(character if character.isprintable() else "\ufffd" for character in short)
 
 
 def _sentence(kind: str, message: str, location: tuple[int | str, ...], model: type[BaseModel] | None) -> str:
@@ -48,64 +59,63 @@ def _sentence(kind: str, message: str, location: tuple[int | str, ...], model: t
         return "is required"
     if kind != "extra_forbidden":
         return message.removeprefix("Value error, ")
-    known = _fields_at(model, location[:-1])
-    close = get_close_matches(str(location[-1]), known, n=1)
-    return (
-        f"is not a known field; did you mean '{close[0]}'?"
-        if close
-        else f"is not a known field; known are {', '.join(known)}"
-    )
+    parent = _model_at(model, location[:-1])
+    if parent is None:
+        return "is not a known field"
+    known = dict(_known_fields(parent))
+    close = get_close_matches(str(location[-1])[:_LONGEST_NAME], known.values(), n=1)
+    meant = next((path for path, name in known.items() if name in close), None)
+    if meant is not None:
+        return f"is not a known field; did you mean '{meant}'?"
+    return f"is not a known field; known are {', '.join(parent.model_fields)}"
 
 
-def _fields_at(model: type[BaseModel] | None, location: tuple[int | str, ...]) -> list[str]:
+def _known_fields(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
+    """List (path, name) of the fields of a model and of the models directly in it."""
+    yield from ((name, name) for name in model.model_fields)
+    for name, field in model.model_fields.items():
+        below = _model_in(field.annotation)
+        if below is not None and not get_args(field.annotation):
+            yield from ((f"{name}.{inner}", inner) for inner in below.model_fields)
+
+
+def _model_at(model: type[BaseModel] | None, location: tuple[int | str, ...]) -> type[BaseModel] | None:
     for part in location:
-        field = model.model_fields.get(str(part)) if model else None
         if isinstance(part, str):
-            annotation = field.annotation if field else None
-            model = annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
-    return list(model.model_fields) if model else []
+            field = model.model_fields.get(part) if model else None
+            model = _model_in(field.annotation) if field else None
+    return model
+
+
+def _model_in(annotation: object) -> type[BaseModel] | None:
+    """Find the model that a field holds, be it optional or one of several."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _model_in(part))), None)
 
 
 class _JsonConverter(PydanticJSONPlainPayloadConverter):
     """JSON by pydantic; what people type is read more strictly than JSON asks."""
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
-        model = type_hint if isinstance(type_hint, type) and issubclass(type_hint, BaseModel) else None
+        model = _as_model(type_hint)
         name = model.__name__ if model else "input"
         try:
             if model and issubclass(model, TypedByPeople):
-                _refuse_ambiguous_json(payload.data)
+                refuse_ambiguous_json(payload.data)
             return super().from_payload(payload, type_hint)
         except ValidationError as error:
             raise invalid_input(name, describe_problems(error, model)) from None
+        except AmbiguousJson as error:
+            raise invalid_input(name, [f"{_path(error.where)}: {error.problem}"]) from None
         except RecursionError:
             raise invalid_input(name, ["input: is nested too deeply"]) from None
         except ValueError as error:
             raise invalid_input(name, [f"input: {error}"]) from None
 
 
-def _refuse_ambiguous_json(data: bytes) -> None:
-    """Raise ValueError for JSON whose meaning depends on who reads it: repeated keys, NaN, Infinity."""
-
-    def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
-            raise ValueError(f"the key '{_first_repeated([key for key, _ in pairs])}' occurs more than once")
-        return found
-
-    def refuse(constant: str) -> NoReturn:
-        raise ValueError(f"{constant} is not a number in JSON")
-
-    try:
-        json.loads(data, object_pairs_hook=unique, parse_constant=refuse)
-    except UnicodeDecodeError:
-        raise ValueError("is not UTF-8 text") from None
-    except json.JSONDecodeError as error:
-        raise ValueError(f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
-
-
-def _first_repeated(keys: list[str]) -> str:
-    return next(key for position, key in enumerate(keys) if key in keys[:position])
+def _as_model(type_hint: type | None) -> type[BaseModel] | None:
+    return type_hint if isinstance(type_hint, type) and issubclass(type_hint, BaseModel) else None
 
 
 class PayloadConverter(CompositePayloadConverter):
@@ -121,10 +131,21 @@ class PayloadConverter(CompositePayloadConverter):
         )
 
     def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
+        """Read payloads; one that is meant for a model must be JSON."""
+        hints = type_hints or []
+        for payload, type_hint in zip(payloads, hints, strict=False):
+            self._require_json(payload, type_hint)
         try:
             return super().from_payloads(payloads, type_hints)
-        except KeyError as error:
-            raise invalid_input("input", [f"encoding: {error.args[0]}; send JSON as json/plain"]) from None
+        except (KeyError, UnicodeDecodeError) as error:
+            raise invalid_input("input", ["encoding: is unknown; send JSON as json/plain"]) from error
+
+    def _require_json(self, payload: Payload, type_hint: type | None) -> None:
+        model = _as_model(type_hint)
+        encoding = payload.metadata.get("encoding", b"")
+        if model and not isinstance(self.converters.get(encoding), _JsonConverter):
+            found = shown(encoding.decode(errors="replace"), _LONGEST_NAME) or "missing"
+            raise invalid_input(model.__name__, [f"encoding: is {found}; send JSON as json/plain"])
 
 
 def data_converter() -> DataConverter:

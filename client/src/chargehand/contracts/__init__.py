@@ -1,6 +1,6 @@
 """The typed values that cross Chargehand's boundaries."""
 
-from chargehand.contracts.base import Contract, Dollars, TypedByPeople, round_up_dollars
+from chargehand.contracts.base import Contract, Dollars, TypedByPeople, round_up_dollars, without_control_characters
 from chargehand.contracts.outcome import (
     Confidence,
     Escalation,
@@ -65,4 +65,5 @@ __all__ = [
     "TypedByPeople",
     "Usage",
     "round_up_dollars",
+    "without_control_characters",
 ]

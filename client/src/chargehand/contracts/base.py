@@ -1,11 +1,14 @@
 """The two kinds of contract: what our own processes exchange, and what people type."""
 
+import re
 from decimal import ROUND_UP, Decimal
 from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer
 
 _NANODOLLAR: Final = Decimal("0.000000001")
+# All but white space: tabs, line ends and page breaks come with whatever people paste.
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]")
 
 
 class Contract(BaseModel):
@@ -19,6 +22,21 @@ class TypedByPeople(Contract):
 
     model_config = ConfigDict(extra="forbid")
 
+
+def without_control_characters(text: str) -> str:
+    """Take out what would steer a terminal or end a string early; white space stays."""
+    return _CONTROL.sub("", text)
+
+
+def _refuse_control_characters(text: str) -> str:
+    found = _CONTROL.search(text)
+    if found:
+        raise ValueError(f"has a control character (U+{ord(found[0]):04X} at {found.start() + 1}); leave it out")
+    return text
+
+
+NoControlCharacters = AfterValidator(_refuse_control_characters)
+"""Text without NUL, escape sequences and their like."""
 
 Dollars = Annotated[
     Decimal,

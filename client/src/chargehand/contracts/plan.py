@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from chargehand.contracts.base import TypedByPeople
+from chargehand.contracts.base import NoControlCharacters, TypedByPeople
 from chargehand.contracts.request import Name
 
 SubtaskId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,19}$")]
@@ -20,7 +20,7 @@ class Subtask(TypedByPeople):
     id: SubtaskId
     agent: Name
     """Name of an agent of the crew, or `supervisor` for a nested session."""
-    instruction: Annotated[str, StringConstraints(strip_whitespace=True, max_length=4_000)]
+    instruction: Annotated[str, StringConstraints(strip_whitespace=True, max_length=4_000), NoControlCharacters]
     """What to do, complete in itself: the agent sees nothing else but the outcomes it depends on."""
     depends_on: tuple[SubtaskId, ...] = ()
     """Subtasks whose outcomes this one is given. It starts when all of them have ended."""
@@ -34,7 +34,7 @@ class Plan(TypedByPeople):
     subtasks: Annotated[tuple[Subtask, ...], Field(max_length=200)]
     """The nodes, in the order in which they are started when several are ready."""
     strategy: Strategy = "merge"
-    final_instruction: Annotated[str, StringConstraints(max_length=4_000)] = ""
+    final_instruction: Annotated[str, StringConstraints(max_length=4_000), NoControlCharacters] = ""
     """How the report should be written: shape, length, audience."""
 
 
@@ -44,5 +44,5 @@ class PlanDecision(TypedByPeople):
     decision: Literal["approve", "edit", "reject"]
     plan: Plan | None = None
     """The plan to carry out instead, with `edit`. It is checked like any plan."""
-    reason: Annotated[str, StringConstraints(max_length=2_000)] = ""
+    reason: Annotated[str, StringConstraints(max_length=2_000), NoControlCharacters] = ""
     """Why, with `reject`; it is quoted in the session's failure."""

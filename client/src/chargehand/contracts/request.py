@@ -7,12 +7,14 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints
 
-from chargehand.contracts.base import Contract, Dollars, TypedByPeople
+from chargehand.contracts.base import Contract, Dollars, NoControlCharacters, TypedByPeople
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
 """A lower-case name: a letter, then letters, digits, `_` or `-`, 40 characters at most."""
 
-DocumentUri = Annotated[str, StringConstraints(pattern=r"^(artefact:[0-9a-f]{64}/.+|file:/.+)$", max_length=2_000)]
+DocumentUri = Annotated[
+    str, StringConstraints(pattern=r"^(artefact:[0-9a-f]{64}/.+|file:/.+)$", max_length=2_000), NoControlCharacters
+]
 """Where a document or folder is: `artefact:<sha256>/<name>` as uploaded by the client, or `file:/<path>` below
 a folder that the operator allows."""
 
@@ -90,7 +92,7 @@ class Delegation(Contract):
 class SessionRequest(TypedByPeople):
     """One user request. Only `goal` is required."""
 
-    goal: Annotated[str, StringConstraints(strip_whitespace=True, min_length=3, max_length=20_000)]
+    goal: Annotated[str, StringConstraints(strip_whitespace=True, min_length=3, max_length=20_000), NoControlCharacters]
     """What the user wants to know or have done, in their own words (3 to 20,000 characters)."""
     crew: Name = "research"
     """Name of the crew that does the work."""

@@ -1,0 +1,276 @@
+"""Input that cannot be used is refused by the converter, at once and for good, with the field named."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from temporalio.api.common.v1 import Payload
+from temporalio.exceptions import ApplicationError
+
+from chargehand.contracts import Limits, PlanDecision, Report, SessionRequest
+from chargehand.converter import data_converter
+
+CONVERTER = data_converter().payload_converter
+DEEP = 100_000
+
+
+def _read(data: bytes, type_hint: type[Any] = SessionRequest, encoding: bytes = b"json/plain") -> Any:
+    [value] = CONVERTER.from_payloads([Payload(metadata={"encoding": encoding}, data=data)], [type_hint])
+    return value
+
+
+def _refusal(data: bytes, type_hint: type[Any] = SessionRequest, encoding: bytes = b"json/plain") -> str:
+    with pytest.raises(ApplicationError) as caught:
+        _read(data, type_hint, encoding)
+    assert (caught.value.type, caught.value.non_retryable) == ("InvalidInput", True)
+    return caught.value.message
+
+
+def _limits(json: str) -> bytes:
+    return f'{{"goal": "a goal", "limits": {json}}}'.encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        pytest.param(b"", "input: is not JSON: Expecting value at line 1, column 1", id="nothing"),
+        pytest.param(
+            b'{"goal": "a go', "input: is not JSON: Unterminated string starting at line 1, column 10", id="truncated"
+        ),
+        pytest.param(b'{"goal": "a goal"} x', "input: is not JSON: Extra data at line 1, column 20", id="text after"),
+        pytest.param(b"[]", "input: Input should be an object", id="array"),
+        pytest.param(b'"a goal"', "input: Input should be an object", id="string"),
+        pytest.param(b"null", "input: Input should be an object", id="null"),
+        pytest.param(b"{}", "goal: is required", id="missing"),
+        pytest.param(b'{"goal": null}', "goal: Input should be a valid string", id="null goal"),
+        pytest.param(b'{"goal": 5}', "goal: Input should be a valid string", id="wrong type"),
+        pytest.param(b'{"goal": "    "}', "goal: String should have at least 3 characters", id="blank goal"),
+        pytest.param(
+            b'{"goal": "%s"}' % (b"a" * 20_001), "goal: String should have at most 20000 characters", id="huge goal"
+        ),
+        pytest.param(
+            b'{"goal": "a\\u0000 goal"}', "goal: has a control character (U+0000 at 2); leave it out", id="NUL"
+        ),
+        pytest.param(
+            b'{"goal": "a\\u001b[2J goal"}', "goal: has a control character (U+001B at 2); leave it out", id="escape"
+        ),
+        pytest.param(
+            b'{"goal": "a goal", "documents": ["file:/a\\u0000b"]}',
+            "documents.0: has a control character (U+0000 at 8); leave it out",
+            id="NUL in a path",
+        ),
+        pytest.param(
+            b'{"goal": "a\x00 goal"}',
+            "input: is not JSON: Invalid control character at line 1, column 12",
+            id="raw NUL",
+        ),
+        pytest.param(b'{"goal": "a \xff goal"}', "input: is not UTF-8 text (byte 13)", id="bad UTF-8"),
+        pytest.param(
+            '{"goal": "a goal"}'.encode("utf-8-sig"),
+            "input: begins with a byte order mark; save it as UTF-8 without one",
+            id="byte order mark",
+        ),
+        pytest.param('{"goal": "a goal"}'.encode("utf-16"), "input: is not UTF-8 text (byte 1)", id="UTF-16"),
+        pytest.param(
+            b'{"goal": "a \\ud800 goal"}',
+            "goal: the input has half of a surrogate pair, which is no text",
+            id="lone surrogate",
+        ),
+        pytest.param(
+            b'{"goal": "a goal", "goal": "another"}', "goal: the key 'goal' occurs more than once", id="repeated key"
+        ),
+        pytest.param(
+            _limits('{"max_turns": 1, "max_turns": 9}'),
+            "limits.max_turns: the key 'max_turns' occurs more than once",
+            id="repeated limit",
+        ),
+        pytest.param(_limits('{"budget_usd": NaN}'), "limits.budget_usd: NaN is not a number in JSON", id="NaN"),
+        pytest.param(
+            _limits('{"budget_usd": -Infinity}'), "limits.budget_usd: -Infinity is not a number in JSON", id="-Infinity"
+        ),
+        pytest.param(
+            _limits('{"budget_usd": 1e999}'), "limits.budget_usd: Input should be a finite number", id="1e999"
+        ),
+        pytest.param(
+            _limits('{"budget_usd": -1}'), "limits.budget_usd: Input should be greater than or equal to 0", id="-1"
+        ),
+        pytest.param(_limits('{"budget_usd": 0}'), "limits.budget_usd: Input should be greater than 0", id="no budget"),
+        pytest.param(_limits('{"budget_usd": "2"}'), "limits.budget_usd: must be a number, without quotes", id="'2'"),
+        pytest.param(
+            _limits('{"budget_usd": true}'), "limits.budget_usd: must be a number, without quotes", id="true $"
+        ),
+        pytest.param(_limits('{"max_turns": true}'), "limits.max_turns: Input should be a valid integer", id="true"),
+        pytest.param(
+            _limits('{"max_turns": "2"}'), "limits.max_turns: Input should be a valid integer", id="'2' turns"
+        ),
+        pytest.param(
+            _limits('{"max_turns": 2.5}'), "limits.max_turns: Input should be a valid integer", id="2.5 turns"
+        ),
+        pytest.param(
+            _limits('{"max_turns": 1000000000}'),
+            "limits.max_turns: Input should be less than or equal to 1000",
+            id="turns without end",
+        ),
+        pytest.param(
+            _limits(f'{{"max_turns": {"9" * 5_000}}}'),
+            "limits.max_turns: the input is a number of 5000 digits",
+            id="5,000 digits",
+        ),
+        pytest.param(
+            _limits('{"max_depth": 99}'), "limits.max_depth: Input should be less than or equal to 10", id="deep"
+        ),
+        pytest.param(
+            _limits('{"deadline": true}'),
+            "limits.deadline: must be a number of seconds or an ISO 8601 duration such as PT10M",
+            id="true seconds",
+        ),
+        pytest.param(
+            _limits('{"deadline": 0}'), "limits.deadline: Input should be greater than 0 seconds", id="no time"
+        ),
+        pytest.param(
+            _limits('{"deadline": "P8D"}'), "limits.deadline: Input should be less than or equal to 7 days", id="8d"
+        ),
+        pytest.param(
+            b'{"goal": "a goal", "limts": {}}', "limts: is not a known field; did you mean 'limits'?", id="misspelt"
+        ),
+        pytest.param(
+            _limits('{"bugdet_usd": 1}'),
+            "limits.bugdet_usd: is not a known field; did you mean 'budget_usd'?",
+            id="misspelt limit",
+        ),
+        pytest.param(
+            b'{"goal": "a goal", "budget_usd": 1}',
+            "budget_usd: is not a known field; did you mean 'limits.budget_usd'?",
+            id="limit in the wrong place",
+        ),
+        pytest.param(
+            b'{"goal": "a goal", "zzz": 1}',
+            "zzz: is not a known field; known are goal, crew, documents, limits, approval, tenant, priority, tiers, "
+            "delegation",
+            id="unknown",
+        ),
+        pytest.param(
+            b'{"goal": "a goal", "tiers": {"agents": {"reader": "huge"}}}',
+            "tiers.agents.reader: Input should be 'small', 'medium' or 'large'",
+            id="unknown tier",
+        ),
+    ],
+)
+def test_bad_input_is_refused_by_name(data: bytes, message: str) -> None:
+    """Whatever is wrong with a request, the refusal says in which field and what."""
+    refusal = _refusal(data)
+
+    assert refusal == f"Invalid SessionRequest: {message}"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b'{"goal": ' + b"[" * DEEP + b"]" * DEEP + b"}", id="arrays"),
+        pytest.param(b'{"goal": ' + b'{"a":' * DEEP + b"1" + b"}" * DEEP + b"}", id="objects"),
+    ],
+)
+def test_depth_is_refused(data: bytes) -> None:
+    """A text that is nested 100,000 deep neither passes nor brings the reader down."""
+    refusal = _refusal(data)
+
+    assert refusal == "Invalid SessionRequest: input: is nested too deeply"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "found"),
+    [
+        (b"binary/plain", "is binary/plain"),
+        (b"binary/null", "is binary/null"),
+        (b"json/protobuf", "is json/protobuf"),
+        (b"application/x-pickle", "is application/x-pickle"),
+        (b"\xff\xfe\x1b", "is ���"),
+        (b"", "is missing"),
+    ],
+)
+def test_only_json_is_read(encoding: bytes, found: str) -> None:
+    """A payload in any other encoding than JSON is refused, known to Temporal or not."""
+    refusal = _refusal(b'{"goal": "a goal"}', encoding=encoding)
+
+    assert refusal == f"Invalid SessionRequest: encoding: {found}; send JSON as json/plain"
+
+
+def test_an_unknown_encoding_is_refused_whatever_is_expected() -> None:
+    """An encoding that nobody knows is bad input for a plain value too."""
+    refusal = _refusal(b"2", type_hint=int, encoding=b"pickle")
+
+    assert refusal == "Invalid input: encoding: is unknown; send JSON as json/plain"
+
+
+def test_all_problems_are_named_together() -> None:
+    """Two mistakes in one request are told in one refusal."""
+    refusal = _refusal(b'{"goal": 1, "limits": {"max_depth": 0}}')
+
+    assert refusal == (
+        "Invalid SessionRequest: goal: Input should be a valid string; "
+        "limits.max_depth: Input should be greater than or equal to 1"
+    )
+
+
+def test_a_refusal_stays_short() -> None:
+    """However many or long the mistakes are, the refusal is a few lines of printable text."""
+    keys = ",".join(f'"k{number}{"x" * 500}\\u001b": 1' for number in range(1_000))
+
+    refusal = _refusal(f'{{"goal": "a goal", {keys}}}'.encode())
+
+    assert refusal.endswith("; and 980 more like these")
+    assert len(refusal) < 5_000
+    assert refusal.isprintable()
+
+
+def test_what_was_typed_is_not_repeated() -> None:
+    """A value that is refused does not travel on in the message: it may be a secret in the wrong place."""
+    refusal = _refusal(b'{"goal": "a goal", "crew": "Sk-Secret"}')
+
+    assert "Secret" not in refusal
+
+
+def test_a_field_deep_in_a_plan_is_suggested_too() -> None:
+    """A misspelt field of a subtask gets its suggestion, though it stands in an optional plan's list."""
+    data = (
+        b'{"decision": "edit", "plan": {"subtasks": [{"id": "T1", "agent": "a", "instruction": "b", "depend_on": []}]}}'
+    )
+
+    refusal = _refusal(data, type_hint=PlanDecision)
+
+    assert refusal == (
+        "Invalid PlanDecision: plan.subtasks.0.depend_on: is not a known field; did you mean 'depends_on'?"
+    )
+
+
+def test_what_our_own_processes_exchange_may_grow() -> None:
+    """A field that a newer writer added is ignored by an older reader."""
+    data = b"""{"session": "s", "goal": "g", "answer": "a", "stop_reason": "completed", "added_later": {"x": 1},
+        "timing": {"started_at": "2025-01-01T00:00:00Z", "ended_at": "2025-01-01T00:00:00Z", "wall": "PT0S",
+        "subtasks_one_after_another": "PT0S", "critical_path": "PT0S", "speed_up": 1.0}}"""
+
+    report = _read(data, type_hint=Report)
+
+    assert isinstance(report, Report)
+
+
+def test_only_a_goal_is_required() -> None:
+    """A request of nothing but a goal has the stated defaults, and surrounding white space does not count."""
+    request = _read(b'{"goal": "  a goal\\n"}')
+
+    assert request == SessionRequest(goal="a goal", crew="research", limits=Limits())
+
+
+def test_pasted_white_space_is_welcome() -> None:
+    """Tabs, line ends and page breaks in a goal are kept: they come with whatever people paste."""
+    request = _read(b'{"goal": "one\\ttwo\\r\\nthree\\ffour"}')
+
+    assert request == SessionRequest(goal="one\ttwo\r\nthree\ffour")
+
+
+@pytest.mark.parametrize("written", ["600", "600.0", '"PT10M"', '"PT600S"'])
+def test_a_deadline_is_seconds_or_a_duration(written: str) -> None:
+    """Ten minutes can be said in each of the documented ways."""
+    request = _read(_limits(f'{{"deadline": {written}}}'))
+
+    assert request == SessionRequest(goal="a goal", limits=Limits(deadline=timedelta(minutes=10)))
