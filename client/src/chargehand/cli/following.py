@@ -68,7 +68,7 @@ async def _watch(connection: Connection, session_id: str, progress: Progress) ->
             async with asyncio.timeout(_REMARK_AFTER_SECONDS):
                 status = await connection.session(session_id).status()
             progress.update(status)
-            progress.remark("")
+            progress.remark(_asked_of(session_id) if status.state == "awaiting_approval" else "")
             answered_at = time.monotonic()
         except SessionNotFound:
             raise
@@ -86,6 +86,10 @@ async def _watch(connection: Connection, session_id: str, progress: Progress) ->
 def _final_status(report: Report) -> Status:
     """Say how it all ended, so that nothing is left shown as running."""
     return Status(session=report.session, goal=report.goal, state="finished", subtasks=report.subtasks)
+
+
+def _asked_of(session_id: str) -> str:
+    return f"waits for you: `chargehand plan {session_id}` shows the plan, with --approve it is carried out"
 
 
 def _remark(error: Exception) -> str:

@@ -143,7 +143,8 @@ def session_tree(session_id: str, status: Status | None, remark: str, at: dateti
     from rich.tree import Tree  # noqa: PLC0415  # as above
 
     state = status.state.replace("_", " ") if status else "starting"
-    elapsed = duration(at - ((status.started_at if status else None) or begun))
+    started_at = min(begun, (status.started_at if status else None) or begun)
+    elapsed = duration(at - started_at)
     facts = f" · {elapsed}" + (_spend(status) if status else "")
     tree = Tree(Text.assemble((one_safe_line(session_id), "bold"), " ", (state, "blue"), (facts, "bright_black")))
     tree.guide_style = "bright_black"

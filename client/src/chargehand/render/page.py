@@ -53,7 +53,7 @@ def _header(report: Report) -> str:
         (STOP_WORDS[report.stop_reason], "completed" if report.stop_reason == "completed" else "stopped"),
         (f"confidence {report.confidence} of 100", ""),
         (report.brain, ""),
-        (f"{report.usage.turns} turns", ""),
+        (f"{report.usage.turns} {'turn' if report.usage.turns == 1 else 'turns'}", ""),
         (dollars(float(report.usage.cost_usd)), ""),
         (duration(report.timing.wall), ""),
         (f"{report.timing.speed_up:.1f} × as fast as one step after another", "")

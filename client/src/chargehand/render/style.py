@@ -60,6 +60,7 @@ ol.sources { list-style: none; margin: 0; padding: 0; }
 ol.sources > li { padding: .7rem 0; border-bottom: 1px solid var(--line); overflow-wrap: anywhere; }
 ol.sources > li:first-child { padding-top: 0; } ol.sources > li:last-child { border-bottom: 0; padding-bottom: 0; }
 ol.sources > li:target { outline: 2px solid var(--accent); outline-offset: 6px; border-radius: 4px; }
+ol.sources blockquote { white-space: pre-line; font-size: .92rem; }
 .label { font-weight: 700; color: var(--accent); margin-right: .5rem; }
 .soft { color: var(--soft); font-size: .875rem; }
 ul.plain { margin: 0; padding-left: 1.2rem; } ul.plain li { margin: .25rem 0; }
