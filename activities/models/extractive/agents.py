@@ -5,6 +5,7 @@ import re
 from activities.contracts import AgentAnswer, FindingDraft, InputOutcome, ToolCall, WorkTask
 from activities.documents.catalog import Catalog
 from activities.models.extractive.analyst import compute
+from activities.models.extractive.answers import no_answer
 from activities.models.extractive.instructions import Assignment, Lead, read_instruction
 from activities.models.extractive.questions import pointed, points_back
 from activities.models.extractive.reader import quote_passages
@@ -54,8 +55,8 @@ def _leading_name(inputs: tuple[InputOutcome, ...]) -> str | None:
 
 
 def _unresolved(question: str, inputs: tuple[InputOutcome, ...]) -> AgentAnswer:
-    message = f"“{shortened(question, 160)}” points back to {listed(given.id for given in inputs)}, which came to no single name."
-    return AgentAnswer(status="no_answer", content=message, findings=[], confidence=0, gaps=[], message=message)
+    earlier = listed(given.id for given in inputs)
+    return no_answer(f"“{shortened(question, 160)}” points back to {earlier}, which came to no single name.")
 
 
 def _compile(task: WorkTask, assignment: Assignment) -> AgentAnswer:
@@ -81,8 +82,7 @@ def _compile(task: WorkTask, assignment: Assignment) -> AgentAnswer:
             gaps.append(f"{given.id} came to nothing: {shortened(given.instruction, 160)}")
     gaps = list(dict.fromkeys(gaps))
     if not findings:
-        message = f"There is nothing to write from for “{shortened(assignment.question, 160)}”."
-        return AgentAnswer(status="no_answer", content=message, findings=[], confidence=0, gaps=gaps, message=message)
+        return no_answer(f"There is nothing to write from for “{shortened(assignment.question, 160)}”.", gaps=gaps)
     lead = "Without a language model no new text is written or judged; this is what the agents before found."
     return AgentAnswer(
         status="partial" if gaps else "success",

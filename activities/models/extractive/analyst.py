@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from activities.contracts import AgentAnswer, FindingDraft, ToolCall, ToolResult, WorkTask
 from activities.documents.catalog import Catalog, Table
+from activities.models.extractive.answers import no_answer
 from activities.models.extractive.figures import Computed, put_in_words
 from activities.models.extractive.instructions import Assignment, Lead
 from activities.models.extractive.questions import points_back
@@ -94,10 +95,8 @@ def _quotable(text: str) -> str:
 
 def _unanswerable(question: str, catalog: Catalog) -> AgentAnswer:
     tables = _described(catalog.tables)
-    message = f"No table has a column for “{shortened(question, 200)}”." + (
-        f" The tables are: {tables}." if tables else " There are no tables."
-    )
-    return AgentAnswer(status="no_answer", content=message, findings=[], confidence=0, gaps=[], message=message)
+    there_are = f"The tables are: {tables}." if tables else "There are no tables."
+    return no_answer(f"No table has a column for “{shortened(question, 200)}”. {there_are}")
 
 
 def _described(tables: Sequence[Table]) -> str:
@@ -112,14 +111,8 @@ def _nothing(
     if empty:
         message = empty[-1][2].headline
     elif failed:
-        message = f"The tables could not be asked: {shortened(one_line(str(failed[-1].output.get('error', 'no reason given'))), 300)}"
+        reason = one_line(str(failed[-1].output.get("error", "no reason given")))
+        message = f"The tables could not be asked: {shortened(reason, 300)}"
     else:
         message = "The tables were not asked: no more tools could be used."
-    return AgentAnswer(
-        status="no_answer",
-        content=message,
-        findings=[],
-        confidence=0,
-        gaps=[],
-        message=f"“{shortened(question, 160)}”: {message}",
-    )
+    return no_answer(f"“{shortened(question, 160)}”: {message}", content=message)

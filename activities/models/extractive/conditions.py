@@ -5,27 +5,12 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Final
 
-from activities.models.extractive.periods import Period, find_periods, find_relative
+from activities.models.extractive.periods import MONTHS, Period, find_periods, find_relative
 from activities.models.extractive.reading import Condition, Reading
 from activities.models.extractive.tables import Field, literal
-from activities.models.extractive.wording import STOPWORDS, listed, stem, stems
+from activities.models.extractive.wording import STOPWORDS, listed, stem, stems, word_set
 
-_NEGATIONS: Final = frozenset(
-    [
-        "not",
-        "except",
-        "excluding",
-        "exclude",
-        "without",
-        "besides",
-        "non",
-        "apart",
-        "isn't",
-        "wasn't",
-        "aren't",
-        "weren't",
-    ]
-)
+_NEGATIONS: Final = word_set("not except excluding exclude without besides non apart isn't wasn't aren't weren't")
 _NUMBER: Final = r"[$€£]?\s*(?P<{0}>\d[\d,]*(?:\.\d+)?)\s*(?P<{0}_times>k\b|thousand\b|m\b(?!in)|million\b)?"
 _COMPARISONS: Final = tuple(
     (re.compile(pattern, re.IGNORECASE), operator)
@@ -39,7 +24,7 @@ _COMPARISONS: Final = tuple(
         (_NUMBER.format("low") + r"(?:\s+[a-z]+)?\s+or\s+(?:less|fewer|shorter|lower|below|under)\b", "<="),
     )
 )
-_SMALLER: Final = frozenset(["shorter", "lower", "smaller", "cheaper", "earlier", "lighter", "younger", "slower"])
+_SMALLER: Final = word_set("shorter lower smaller cheaper earlier lighter younger slower")
 _WRITTEN: Final = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
 _IN_MINUTES: Final = {"seconds": 1 / 60, "minutes": 1.0, "hours": 60.0, "days": 1440.0}
 _TIME_WORDS: Final = {
@@ -126,11 +111,9 @@ def _on_parts(reading: Reading, period: Period) -> str:
 
 
 def _is_part(value_stems: tuple[str, ...], name: str, value: int) -> bool:
-    months = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
     said = "".join(value_stems)
-    return said in {str(value), f"{value:02}", f"{name[0]}{value}"} or (
-        name == "month" and said[:3] == months[value - 1]
-    )
+    is_month = name == "month" and said[:3] == MONTHS[value - 1][:3]
+    return is_month or said in {str(value), f"{value:02}", f"{name[0]}{value}"}
 
 
 @dataclass(frozen=True)
@@ -285,13 +268,12 @@ def _comparison(reading: Reading, match: re.Match[str], operator: str) -> Condit
     reading.use(inside)
     if unit:
         reading.use([after])
-    name = field.label + (f" ({field.unit})" if field.unit else "")
+    name, at = field.label + (f" ({field.unit})" if field.unit else ""), inside[0]
     if operator == "between":
         high = _amount(match, "high") * factor
-        return Condition(
-            f"{field.sql} BETWEEN {low:.12g} AND {high:.12g}", f"{name} between {low:,.12g} and {high:,.12g}"
-        )
-    return Condition(f"{field.sql} {operator} {low:.12g}", f"{name} {_WRITTEN[operator]} {low:,.12g}")
+        said = f"{name} between {low:,.12g} and {high:,.12g}"
+        return Condition(f"{field.sql} BETWEEN {low:.12g} AND {high:.12g}", said, position=at)
+    return Condition(f"{field.sql} {operator} {low:.12g}", f"{name} {_WRITTEN[operator]} {low:,.12g}", position=at)
 
 
 def _compared_field(reading: Reading, first: int, after: int) -> Field | None:

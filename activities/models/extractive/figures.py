@@ -73,19 +73,23 @@ def written(value: JsonValue, figure: Figure | None = None) -> str:
     """Write a value for people; a number with its unit."""
     unit = figure.unit if figure else ""
     suffix = f" {unit}" if unit else ""
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}{suffix}"
-    if isinstance(value, float):
-        if value == int(value) and abs(value) < 1e15:
-            return f"{int(value):,}{suffix}"
-        if unit == "%":
-            return f"{value:.1f} %"
-        return f"{value:,.2f}{suffix}" if abs(value) >= 0.1 else f"{value:.3g}{suffix}"
-    return str(value)
+    match value:
+        case bool() | None:
+            return {None: "none", True: "yes", False: "no"}[value]
+        case int():
+            return f"{value:,}{suffix}"
+        case float():
+            return f"{_amount(value, unit)}{suffix}"
+        case _:
+            return str(value)
+
+
+def _amount(value: float, unit: str) -> str:
+    if value.is_integer() and abs(value) < 1e15:
+        return f"{int(value):,}"
+    if unit == "%":
+        return f"{value:.1f}"
+    return f"{value:,.2f}" if abs(value) >= 0.1 else f"{value:.3g}"
 
 
 def _name(figure: Figure) -> str:
@@ -103,7 +107,7 @@ def plain(value: JsonValue) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:,.2f}".removesuffix(".00") if value != int(value) else str(int(value))
+        return f"{value:,.2f}" if not value.is_integer() else str(int(value))
     text = str(value)
     return text.removesuffix(" 00:00:00")
 
@@ -118,6 +122,8 @@ def _where(query: Query, *parts: str, shares: bool = False) -> str:
 def _over(query: Query, rows: Sequence[Row]) -> str:
     counts = [count for row in rows if isinstance(count := row.get("rows"), int)]
     total = sum(counts)
+    if not counts and query.figures[0].label.startswith("number of ") and "different" not in query.figures[0].label:
+        return _where(query, f"counting rows of {query.title}")
     place = f"{total:,} row{'' if total == 1 else 's'} of {query.title}" if counts and len(rows) < 50 else query.title
     return _where(query, place)
 
@@ -127,8 +133,8 @@ def _groups(query: Query, rows: list[Row], over: str, result: ToolResult) -> Com
     names = listed(_spaced(name) for name in query.dimensions)
     if query.order in {"highest", "lowest"}:
         return _ranked(query, rows, figure, _where(query))
-    counts = {row.get(figure.alias) for row in rows}
-    if figure.label == "number of rows" and not query.has_count and counts == {1}:
+    counts = {str(row.get(figure.alias)) for row in rows}
+    if figure.label == "number of rows" and not query.has_count and counts == {"1"}:
         shown = [_label(query, row) for row in rows]
         more = _more(result, len(rows))
         return Computed(f"**{listed(shown)}**{more} ({'; '.join([names, *query.conditions])}).")
@@ -137,7 +143,7 @@ def _groups(query: Query, rows: list[Row], over: str, result: ToolResult) -> Com
     more = f"; and {left} more" if left > 0 else ""
     headline = f"**{_capitalised(_name(figure))} by {names}**{over}: {said}{more}."
     is_all_said = len(rows) <= _SAID_GROUPS and len(query.figures) == 1 and len(query.dimensions) == 1
-    return Computed(headline, "" if is_all_said else _table(query, rows, result))
+    return Computed(headline, "" if is_all_said else _table(query, rows))
 
 
 def _ranked(query: Query, rows: list[Row], figure: Figure, where: str) -> Computed:
@@ -207,7 +213,7 @@ def _rows(query: Query, rows: list[Row], result: ToolResult) -> Computed:
             )
             for row in rows
         )
-        return Computed(f"{said[:1].upper()}{said[1:]}{_where(query)}.", table if len(rows) > 1 else "")
+        return Computed(f"{said[:1].upper()}{said[1:]}{_where(query, query.title)}.", table if len(rows) > 1 else "")
     return Computed(f"**{total:,} row{'' if total == 1 else 's'}** of {query.title}{_where(query)}.", table)
 
 
@@ -216,7 +222,7 @@ def _is_amount(row: Row, figure: Figure) -> bool:
     return bool(figure.unit) or isinstance(value, float) or (isinstance(value, int) and abs(value) >= 10_000)
 
 
-def _table(query: Query, rows: list[Row], result: ToolResult) -> str:
+def _table(query: Query, rows: list[Row]) -> str:
     heads = [*(_spaced(name) for name in query.dimensions), *(_name(figure) for figure in query.figures)]
     cells = [
         [

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from activities.models.extractive.reading import Reading
 from activities.models.extractive.tables import WHERE, WHO, Field
-from activities.models.extractive.wording import stem
+from activities.models.extractive.wording import phrases, stem, word_set
 
 Aggregate = Literal["sum", "avg", "median", "min", "max", "stddev", "count", "distinct", ""]
 Order = Literal["highest", "lowest", "latest", "earliest", ""]
@@ -14,63 +14,71 @@ Order = Literal["highest", "lowest", "latest", "earliest", ""]
 _AGGREGATES: Final[tuple[tuple[Aggregate, tuple[str, ...]], ...]] = (
     ("stddev", ("standard deviation",)),
     ("median", ("median",)),
-    ("avg", ("on average", "average", "mean", "avg", "typical", "typically")),
-    ("distinct", ("how many different", "how many distinct", "how many unique", "number of different", "number of distinct",
-                  "number of unique", "count of distinct", "count distinct")),
-    ("count", ("how many", "number of", "count of", "how often", "how frequently", "how many times", "count")),
-    ("sum", ("total", "totals", "sum", "sum up", "add up", "altogether", "in total", "combined", "overall")),
-)  # fmt: skip
+    ("avg", phrases("on average | average | mean | avg | typical | typically")),
+    (
+        "distinct",
+        phrases(
+            "how many different | how many distinct | how many unique | number of different | number of distinct "
+            "| number of unique | count of distinct | count distinct"
+        ),
+    ),
+    ("count", phrases("how many | number of | count of | how often | how frequently | count")),
+    ("sum", phrases("in total | sum up | add up | total | totals | sum | altogether | combined | overall")),
+)
 _ORDERS: Final[tuple[tuple[Order, tuple[str, ...]], ...]] = (
-    ("latest", ("most recently", "most recent", "latest", "newest", "youngest")),
-    ("earliest", ("earliest", "oldest")),
-    ("lowest", ("least expensive", "lowest", "smallest", "least", "fewest", "minimum", "min", "shortest", "cheapest", "lightest",
-                "slowest", "bottom", "rarest")),
-    ("highest", ("most expensive", "most common", "most frequent", "most frequently", "most often", "most popular", "highest",
-                 "largest", "biggest", "maximum", "max", "greatest", "longest", "costliest", "heaviest", "priciest", "busiest",
-                 "fastest", "most", "top", "peak")),
-)  # fmt: skip
+    ("latest", phrases("most recently | most recent | latest | newest | youngest")),
+    ("earliest", phrases("earliest | oldest")),
+    (
+        "lowest",
+        phrases(
+            "least expensive | lowest | smallest | least | fewest | minimum | min | shortest | cheapest | lightest "
+            "| slowest | bottom | rarest"
+        ),
+    ),
+    (
+        "highest",
+        phrases(
+            "most expensive | most common | most frequent | most frequently | most often | most popular | highest "
+            "| largest | biggest | maximum | max | greatest | longest | costliest | heaviest | priciest | busiest "
+            "| fastest | most | top | peak"
+        ),
+    ),
+)
 _HINTS: Final = {
-    "longest": "duration", "shortest": "duration", "most expensive": "cost", "least expensive": "price", "cheapest": "price",
-    "costliest": "cost", "priciest": "price", "heaviest": "weight", "lightest": "weight", "fastest": "speed", "slowest": "speed",
-}  # fmt: skip
-_SINGLE: Final = frozenset(["longest", "shortest", "largest", "biggest", "smallest", "greatest", "heaviest", "lightest", "costliest", "cheapest"]) | {
-    "most expensive", "least expensive",
-}  # fmt: skip
+    **dict.fromkeys(("longest", "shortest"), "duration"),
+    **dict.fromkeys(("most expensive", "costliest"), "cost"),
+    **dict.fromkeys(("least expensive", "cheapest", "priciest"), "price"),
+    **dict.fromkeys(("heaviest", "lightest"), "weight"),
+    **dict.fromkeys(("fastest", "slowest"), "speed"),
+}
+_SINGLE: Final = frozenset(
+    phrases(
+        "longest | shortest | largest | biggest | smallest | greatest | heaviest | lightest | costliest | cheapest "
+        "| most expensive | least expensive"
+    )
+)
 _COUNTED: Final = frozenset(
-    ("most common", "most frequent", "most frequently", "most often", "most popular", "busiest", "rarest")
+    phrases("most common | most frequent | most frequently | most often | most popular | busiest | rarest")
 )
 _NUMBERS: Final = {
     word: number
-    for number, word in enumerate(["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"], 1)
-}  # fmt: skip
-_GROUPERS: Final = frozenset(["by", "per", "each", "every", "which", "what", "across", "whose"])
-_SKIPPED: Final = frozenset(
-    [
-        "the",
-        "each",
-        "every",
-        "a",
-        "an",
-        "different",
-        "our",
-        "my",
-        "all",
-        "individual",
-        "given",
-        "is",
-        "are",
-        "was",
-        "were",
-        "had",
-        "has",
-        "have",
-    ]
-)
+    for number, word in enumerate(phrases("one | two | three | four | five | six | seven | eight | nine | ten"), 1)
+}
+_GROUPERS: Final = word_set("by per each every which what across whose")
+_SKIPPED: Final = word_set("the each every a an different our my all individual given is are was were had has have")
+_ADVERBS: Final = word_set("monthly quarterly yearly annual annually weekly daily")
 _TIME_UNITS: Final = {
-    "month": "month", "months": "month", "monthly": "month", "quarter": "quarter", "quarters": "quarter", "quarterly": "quarter",
-    "year": "year", "years": "year", "yearly": "year", "annual": "year", "annually": "year", "week": "week", "weekly": "week",
-    "weekday": "weekday", "weekdays": "weekday", "day": "day", "daily": "day", "date": "day",
-}  # fmt: skip
+    word: unit
+    for unit, words in {
+        "month": "month months monthly",
+        "quarter": "quarter quarters quarterly",
+        "year": "year years yearly annual annually",
+        "week": "week weeks weekly",
+        "weekday": "weekday weekdays",
+        "day": "day days daily date",
+    }.items()
+    for word in words.split()
+}
 
 
 @dataclass(frozen=True)
@@ -114,8 +122,8 @@ def read_intent(reading: Reading) -> Intent:
     order, word, ordered_at = _find_order(reading)
     aggregate: Aggregate = ""
     counted_at = -1 if share_at is None else share_at + 1
-    for name, phrases in _AGGREGATES:
-        for phrase in phrases:
+    for name, said in _AGGREGATES:
+        for phrase in said:
             at = reading.find(phrase)
             if at is None:
                 continue
@@ -140,8 +148,8 @@ def read_intent(reading: Reading) -> Intent:
 
 
 def _find_order(reading: Reading) -> tuple[Order, str, int]:
-    for name, phrases in _ORDERS:
-        for phrase in phrases:
+    for name, said in _ORDERS:
+        for phrase in said:
             at = reading.find(phrase)
             if at is None:
                 continue
@@ -150,7 +158,7 @@ def _find_order(reading: Reading) -> tuple[Order, str, int]:
             return name, phrase, at + len(phrase.split())
     if reading.find("rank", "ranked", "ranking") is not None:
         return "highest", "rank", len(reading.words)
-    at = reading.find("last", "first") if any(field.kind == "date" for field in reading.view.fields) else None
+    at = reading.find("last", "first") if reading.view.date_field else None
     if at is not None:
         return ("latest" if reading.lower[at] == "last" else "earliest"), reading.lower[at], at + 1
     return "", "", -1
@@ -170,7 +178,7 @@ def _find_limit(reading: Reading, ordered_at: int, word: str) -> int:
 
 
 def find_dimensions(reading: Reading, intent: Intent) -> tuple[Dimension, ...]:
-    """Find what the figures are broken down by: after `by`, `per`, `each`, `which`, and where a superlative wants a noun."""
+    """Find what the figures are broken down by: after `by`, `per`, `each`, `which`, or where a superlative wants it."""
     found: dict[str, Dimension] = {}
     for i, word in enumerate(reading.lower):
         if word in _GROUPERS:
@@ -179,7 +187,7 @@ def find_dimensions(reading: Reading, intent: Intent) -> tuple[Dimension, ...]:
             _take_field(reading, i, found, lambda field: bool({stem(name) for name in WHO} & set(field.tokens)))
         elif word == "where":
             _take_field(reading, i, found, lambda field: bool({stem(name) for name in WHERE} & set(field.tokens)))
-        elif word in {"monthly", "quarterly", "yearly", "annual", "annually", "weekly", "daily"} and reading.is_free(i):
+        elif word in _ADVERBS and reading.is_free(i):
             _take_time(reading, i, found)
     if reading.find("over time", "trend") is not None:
         _add_time(reading, "month", found)
@@ -208,9 +216,10 @@ def _take_dimension(
 
 
 def _take_one(reading: Reading, position: int, found: dict[str, Dimension], *, is_asked: bool) -> bool:
-    named = reading.field_at(
-        position, lambda field: field.is_groupable and (not field.is_measure or (field.is_rate and not is_asked))
-    )
+    def may_group(field: Field) -> bool:
+        return field.is_groupable and (not field.is_measure or (field.is_rate and not is_asked))
+
+    named = reading.field_at(position, may_group)
     is_exact = named is not None and named[0].likeness(reading.words[position].stem) == 1.0
     if not (is_exact and named and named[0].kind != "date") and _take_time(reading, position, found):
         return True

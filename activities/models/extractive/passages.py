@@ -22,23 +22,39 @@ _SENTENCE: Final = re.compile(
     r"(?<!\bno\.)(?<!\bSt\.)(?<!\bMrs\.)(?<!\betc\.)[\"'”’)\]*_]{0,3}\s+(?=[\"'“‘(\[*_`]{0,3}[^\W_a-z])"
     r"|\n(?=\s*(?:[-*+•|#]|\d{1,3}[.)])\s)|\n\s*\n|(?<=\|)\n",
 )
+_ROW: Final = re.compile(r"\n")
+_ROWS_OF: Final = re.compile(r"\.(?:csv|tsv|xlsx?|ods|parquet)$", re.IGNORECASE)
 _ITEM: Final = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)]|\(?[a-z]\))\s")
 _MARKUP: Final = re.compile(r"^\s*(?:#{1,6}\s|[-=*_]{3,}\s*$|\|?[\s:|-]+\|?\s*$)")
 _PARTS: Final = re.compile(r"\n\s*(?:\[…\]|…|\[\.\.\.\])\s*\n")
 _LONGEST_WINDOW: Final = 600
 _SHORTEST: Final = 25
 _REPEATED_ABOVE: Final = 0.55
-_EXPECTED: Final[tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]] = tuple(
+_NUMBER_ASKED: Final = (
+    r"\bhow (?:many|much|long|often|far|old|high|fast|heavy)\b|\bat what\b"
+    r"|\bwhat (?:percentage|number|amount|price|cost|limit)\b"
+)
+_NUMBER_GIVEN: Final = (
+    r"(?i)\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve|once|twice|every"
+    r"|daily|weekly|monthly|yearly|annually)\b"
+)
+_TIME_GIVEN: Final = (
+    r"\d|(?i:\b(?:january|february|march|april|may|june|july|august|september|october|november|december"
+    r"|monday|tuesday|wednesday|thursday|friday|saturday|sunday|daily)\b)"
+)
+_PERSON_GIVEN: Final = (
+    r"(?<!^)\b[A-Z]\w+\s+[A-Z]\w+|\b(?:master|manager|superintendent|officer|director|engineer|team)\b"
+)
+_EXPECTED: Final = tuple(
     (re.compile(asked, re.IGNORECASE), re.compile(given))
     for asked, given in (
-        (r"\bhow (?:many|much|long|often|far|old|high|fast|heavy)\b|\bat what\b|\bwhat (?:percentage|number|amount|price|cost|limit)\b",
-         r"(?i)\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve|once|twice|every|daily|weekly|monthly|yearly|annually)\b"),
-        (r"\bwhen\b|\bwhat (?:date|day|time|year)\b|\bdeadline\b",
-         r"\d|(?i:\b(?:january|february|march|april|may|june|july|august|september|october|november|december|monday|friday|daily)\b)"),
-        (r"\bwho\b|\bwhom\b|\bwhose\b", r"(?<!^)\b[A-Z][a-zé]+\s+[A-Z][a-zé]+|\b(?:master|manager|superintendent|officer|director|engineer|team)\b"),
+        (_NUMBER_ASKED, _NUMBER_GIVEN),
+        (r"\bwhen\b|\bwhat (?:date|day|time|year)\b|\bdeadline\b", _TIME_GIVEN),
+        (r"\bwho\b|\bwhom\b|\bwhose\b", _PERSON_GIVEN),
         (r"\bwhy\b", r"(?i)\b(?:because|since|due to|so that|reason|caused?|why|therefore)\b"),
     )
-)  # fmt: skip
+)
+"""(what a question asks for, what a sentence that answers it has)."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +141,7 @@ def _stands(word: str, said: frozenset[str]) -> bool:
 def best_windows(question: str, passages: Sequence[Passage], most: int) -> tuple[Window, ...]:
     """Choose the windows that answer best and do not repeat each other (maximal marginal relevance)."""
     weights = _weights(question, [passage.source for passage in passages])
-    windows = [window for passage in passages for window in _windows(question, passage, weights)]
+    windows: list[Window] = [window for passage in passages for window in _windows(question, passage, weights)]
     chosen: list[Window] = []
     while windows and len(chosen) < most:
         best = max(
@@ -142,7 +158,10 @@ def best_windows(question: str, passages: Sequence[Passage], most: int) -> tuple
 
 def _windows(question: str, passage: Passage, weights: Mapping[str, float]) -> list[Window]:
     quote = passage.text
-    sentences = [(start, end) for start, end in _sentences(quote) if not _MARKUP.match(quote[start:end])]
+    is_rows = bool(_ROWS_OF.search(passage.source.ref.split("#", 1)[0]))
+    sentences = [
+        (start, end) for start, end in _sentences(quote, is_rows=is_rows) if not _MARKUP.match(quote[start:end])
+    ]
     headings = frozenset(stems(f"{passage.source.title} {passage.source.ref.split('#', 1)[0]}"))
     found: list[Window] = []
     for first in range(len(sentences)):
@@ -171,16 +190,17 @@ def _window(
     coverage = _share(own | headings, weights)
     score = 0.55 * inside + 0.25 * coverage + 0.35 * passage.coverage - 0.05 * (length - 1) - len(text) / 6_000
     score += 0.12 * sum(1 for asked, given in _EXPECTED if asked.search(question) and given.search(text))
+    score -= 0.15 if _ROWS_OF.search(passage.source.ref.split("#", 1)[0]) else 0.0
     score += 0.06 * max(0.0, 1 - passage.rank / 6)
     score -= 0.2 if text.startswith(("```", "    ")) or text.endswith("?") else 0.0
     score -= 0.1 if len(text) < 2 * _SHORTEST else 0.0
     return Window(passage, text, coverage, inside, score)
 
 
-def _sentences(text: str) -> list[tuple[int, int]]:
+def _sentences(text: str, *, is_rows: bool = False) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     start = 0
-    for match in _SENTENCE.finditer(text):
+    for match in (_ROW if is_rows else _SENTENCE).finditer(text):
         if match.start() > start:
             spans.append((start, match.start()))
         start = match.end()

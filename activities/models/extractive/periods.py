@@ -6,11 +6,13 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Final, Literal
 
-_MONTHS: Final = (
+from activities.models.extractive.wording import word_set
+
+MONTHS: Final = (
     "january", "february", "march", "april", "may", "june",
     "july", "august", "september", "october", "november", "december",
 )  # fmt: skip
-_MONTH_NUMBERS: Final = {name[:3]: number for number, name in enumerate(_MONTHS, 1)}
+_MONTH_NUMBERS: Final = {name[:3]: number for number, name in enumerate(MONTHS, 1)}
 _MONTH: Final = (
     r"(?P<month>January|February|March|April|May|June|July|August|September|October|November|December"
     r"|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept|Sep|Oct|Nov|Dec)\b\.?"
@@ -18,6 +20,7 @@ _MONTH: Final = (
 _ORDINALS: Final = {"first": 1, "1st": 1, "second": 2, "2nd": 2, "third": 3, "3rd": 3, "fourth": 4, "4th": 4, "last": 4}
 _YEAR: Final = r"(?P<year>(?:19|20)\d\d)(?![\d,.]*\d)"
 _OF: Final = r"[\s,]*(?:of\s+|in\s+|/\s*|-\s*)?(?:the\s+year\s+)?"
+_LEADING: Final = word_set("in of during since before after until and from to for between by")
 _PATTERNS: Final = tuple(
     re.compile(rf"(?<![\w-]){pattern}(?!\w)", re.IGNORECASE)
     for pattern in (
@@ -90,9 +93,7 @@ def _is_time(match: re.Match[str], text: str) -> bool:
         return not _MEASURED.search(text[: match.start()])
     if said.lower() in {"may", "march", "mar", "dec", "sep", "jan"}:
         before = re.search(r"(\w+)\W*$", text[: match.start()])
-        led = before is not None and before.group(1).lower() in {
-            "in", "of", "during", "since", "before", "after", "until", "and", "from", "to", "for", "between", "by",
-        }  # fmt: skip
+        led = before is not None and before.group(1).lower() in _LEADING
         return said[0].isupper() and (led or said.lower() != "may")
     return True
 
@@ -149,15 +150,16 @@ def _with_shared_year(periods: list[Period]) -> list[Period]:
 
 
 _Relation = Literal["since", "after", "before", "until"]
-_RELATIONS: Final[tuple[tuple[re.Pattern[str], _Relation], ...]] = tuple(
-    (re.compile(rf"\b(?:{words})\s+(?:the\s+|end\s+of\s+|start\s+of\s+)?$", re.IGNORECASE), relation)
-    for words, relation in (
-        ("since|starting|starting in|as of|from", "since"),
-        ("after", "after"),
-        ("before|prior to|earlier than", "before"),
-        ("until|till|up to|through|by the end of", "until"),
-    )
-)
+_RELATION_WORDS: Final[dict[_Relation, str]] = {
+    "since": "since|starting|starting in|as of|from",
+    "after": "after",
+    "before": "before|prior to|earlier than",
+    "until": "until|till|up to|through|by the end of",
+}
+_RELATIONS: Final = {
+    relation: re.compile(rf"\b(?:{words})\s+(?:the\s+|end\s+of\s+|start\s+of\s+)?$", re.IGNORECASE)
+    for relation, words in _RELATION_WORDS.items()
+}
 _RANGE_LEAD: Final = re.compile(r"\b(?:between|from)\s+$", re.IGNORECASE)
 _RANGE_MIDDLE: Final = re.compile(r"^\s*(?:and|to|until|till|through|–|-|—)\s*$", re.IGNORECASE)
 
@@ -181,7 +183,9 @@ def _with_relations(periods: list[Period], text: str) -> Iterator[Period]:
             position += 2
             continue
         position += 1
-        relation = next(((match, name) for pattern, name in _RELATIONS if (match := pattern.search(lead))), None)
+        relation = next(
+            ((match, name) for name, pattern in _RELATIONS.items() if (match := pattern.search(lead))), None
+        )
         yield _related(period, *relation, text) if relation and period.since else period
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from activities.documents.catalog import Catalog, DocumentEntry
-from activities.models.extractive.wording import Word, one_line, read_words, stem
+from activities.models.extractive.wording import Word, one_line, read_words, stem, word_set
 
 _ASKING: Final = r"(?:how|what|which|who|whom|whose|when|where|why)"
 _ORDERING: Final = (
@@ -20,10 +20,14 @@ _REQUEST: Final = re.compile(
 _ITEM: Final = re.compile(r"^\s*(?:[-*•]|\(?\d{1,2}[.)]|\(?[a-z][.)])\s+", re.MULTILINE)
 _INLINE_ITEM: Final = re.compile(r"(?:^|(?<=[\s:;,.?]))\(?\d{1,2}[.)]\s+(?=\w)")
 _SENTENCE_END: Final = re.compile(
-    r"(?<=[?!])[\"”’)]*\s+|(?<!\b[A-Za-z])(?<!\bNo)(?<!\be\.g)(?<!\bi\.e)(?<!\betc)(?<!\bvs)(?<!\bMr)(?<!\bDr)(?<=\.)[\"”’)]*\s+(?=[\"“A-Z0-9])|;\s*|\n\s*\n"
+    r"(?<=[?!])[\"”’)]*\s+"
+    r"|(?<!\b[A-Za-z])(?<!\bNo)(?<!\be\.g)(?<!\bi\.e)(?<!\betc)(?<!\bvs)(?<!\bMr)(?<!\bDr)"
+    r"(?<=\.)[\"”’)]*\s+(?=[\"“A-Z0-9])"
+    r"|;\s*|\n\s*\n"
 )
 _JOINED: Final = re.compile(
-    rf"\s*,?\s+(?:and|as well as|but|then)\s+(?:also\s+|then\s+)?(?=(?:{_ASKING}|(?:on|in|by|at|for|to)\s+(?:which|what|whom)|{_ORDERING})\b)"
+    r"\s*,?\s+(?:and|as well as|but|then)\s+(?:also\s+|then\s+)?"
+    rf"(?=(?:{_ASKING}|(?:on|in|by|at|for|to)\s+(?:which|what|whom)|{_ORDERING})\b)"
     r"|\s*,\s+(?=(?:how|what|who|when|where|why)\b)",
     re.IGNORECASE,
 )
@@ -31,62 +35,21 @@ _LEAD: Final = re.compile(
     r"^(?:(?:and|also|then|finally|lastly|secondly|additionally|plus|next)\b,?\s+)+", re.IGNORECASE
 )
 _SUMMARY: Final = re.compile(
-    r"\b(?:summari[sz]e|summary|overview|outline|gist|tl;?dr|main points?|key points?|key takeaways|main topics?|main findings"
+    r"\b(?:summari[sz]e|summary|overview|outline|gist|tl;?dr|main points?|key points?|key takeaways|main topics?"
+    r"|main findings"
     r"|what(?:'s|’s| is| are)\s+(?:this|these|that|the|it|all)\b.{0,60}\babout)\b",
     re.IGNORECASE | re.DOTALL,
 )
 _SUMMARY_WORDS: Final = frozenset(
     stem(word)
-    for word in [
-        "summarise",
-        "summarize",
-        "summary",
-        "summaries",
-        "overview",
-        "outline",
-        "gist",
-        "tldr",
-        "main",
-        "point",
-        "points",
-        "key",
-        "takeaways",
-        "topic",
-        "topics",
-        "findings",
-        "short",
-        "brief",
-        "briefly",
-        "contents",
-        "content",
-        "folder",
-        "paper",
-        "papers",
-        "article",
-        "text",
-        "texts",
-        "document",
-        "documents",
-        "file",
-        "files",
-        "report",
-        "reports",
-        "important",
-        "everything",
-        "whole",
-        "page",
-        "pages",
-        "entire",
-        "sentences",
-        "bullet",
-        "bullets",
-        "sheet",
-        "table",
-        "tables",
-        "data",
-        "dataset",
-        "quick",
-    ]
+    for word in word_set(
+        """
+    summarise summarize summary summaries overview outline gist tldr main point points key takeaways topic
+    topics findings short brief briefly contents content folder paper papers article text texts document
+    documents file files report reports important everything whole page pages entire sentences bullet bullets
+    sheet table tables data dataset quick
+    """
+    )
 )
 _POINTERS: Final = re.compile(
     r"\b(?:its|it|their|they|them|his|her|(?:that|this|those|these|the same)\s+(?!is\b|are\b|was\b)\w+)\b",
@@ -206,7 +169,7 @@ def _naming(words: Sequence[Word], entry: DocumentEntry) -> int:
         first = head
         while first and words[first - 1].stem in own:
             first -= 1
-        is_led = first > 0 and words[first - 1].lower in {"the", "our", "this", "that", "my", "your", "their", "which"}
+        is_led = first > 0 and words[first - 1].lower in word_set("the our this that my your their which")
         if is_led or head > first:
             best = max(best, head - first + 1)
     return best
@@ -214,44 +177,13 @@ def _naming(words: Sequence[Word], entry: DocumentEntry) -> int:
 
 _KINDS: Final = frozenset(
     stem(word)
-    for word in [
-        "manual",
-        "handbook",
-        "guide",
-        "guidelines",
-        "bulletin",
-        "minutes",
-        "policy",
-        "contract",
-        "agreement",
-        "report",
-        "notice",
-        "letter",
-        "memo",
-        "register",
-        "plan",
-        "specification",
-        "spec",
-        "proposal",
-        "brochure",
-        "thesis",
-        "paper",
-        "article",
-        "book",
-        "readme",
-        "changelog",
-        "licence",
-        "license",
-        "terms",
-        "regulations",
-        "rules",
-        "faq",
-        "presentation",
-        "agenda",
-        "protocol",
-        "budget",
-        "invoice",
-    ]
+    for word in word_set(
+        """
+    manual handbook guide guidelines bulletin minutes policy contract agreement report notice letter memo
+    register plan specification spec proposal brochure thesis paper article book readme changelog licence
+    license terms regulations rules faq presentation agenda protocol budget invoice
+    """
+    )
 )
 
 

@@ -7,6 +7,7 @@ from pydantic import JsonValue
 
 from activities.contracts import AgentAnswer, FindingDraft, ToolCall, ToolResult, WorkTask
 from activities.documents.catalog import Catalog, DocumentEntry
+from activities.models.extractive.answers import no_answer
 from activities.models.extractive.instructions import Assignment
 from activities.models.extractive.passages import (
     ENOUGH_COVERAGE,
@@ -51,7 +52,9 @@ def quote_passages(
     made = [call for past in task.rounds for call in past.calls]
     enough = max((passage.coverage for passage in passages), default=0.0) >= ENOUGH_COVERAGE
     if not enough and not task.must_answer and len(made) < SEARCHES:
-        call = _next_search(made, [result for _, result in searches], assignment, question, catalog, tools)
+        nowhere = frozenset(word for _, result in searches for word in _words_found_nowhere(result))
+        wanted = _next_search(made, nowhere, assignment, question, catalog)
+        call = _for_tools(wanted, tools, made) if wanted else None
         if call is not None:
             return (call,)
     return _answer(_asked(question, catalog), passages, [result for _, result in searches], catalog, task)
@@ -64,28 +67,29 @@ def _asked(question: str, catalog: Catalog) -> str:
 
 
 def _next_search(
-    made: Sequence[ToolCall],
-    results: Sequence[ToolResult],
-    assignment: Assignment,
-    question: str,
-    catalog: Catalog,
-    tools: frozenset[str],
+    made: Sequence[ToolCall], nowhere: frozenset[str], assignment: Assignment, question: str, catalog: Catalog
 ) -> ToolCall | None:
-    words = keywords(_asked(question, catalog)) or question
+    """Search where the question points first, then everywhere for the words that do stand somewhere."""
+    asked = _asked(question, catalog)
+    words = keywords(asked) or question
     places = _places(assignment, question, catalog)
     place = places[0].name if len(places) == 1 else ""
     if made:
-        nowhere = {word for result in results for word in _words_found_nowhere(result)}
-        telling = keywords(_asked(question, catalog), telling_only=True) or words
+        telling = keywords(asked, telling_only=True) or words
         words = " ".join(word for word in telling.split() if word.lower() not in nowhere) or telling
         place = ""
-    tool = "search_documents" if "search_documents" in tools else "search"
-    arguments: dict[str, JsonValue] = {"query": words[:900]}
-    if tool == "search_documents":
-        arguments["document"] = place
-    if tool not in tools or any(call.tool == tool and call.arguments == arguments for call in made):
+    arguments: dict[str, JsonValue] = {"query": words[:900], "document": place}
+    if any(call.arguments == arguments for call in made):
         return None
-    return ToolCall(id=f"search-{len(made) + 1}", tool=tool, arguments=arguments)
+    return ToolCall(id=f"search-{len(made) + 1}", tool="search_documents", arguments=arguments)
+
+
+def _for_tools(call: ToolCall, tools: frozenset[str], made: Sequence[ToolCall]) -> ToolCall | None:
+    """Ask whichever search there is."""
+    if call.tool not in tools:
+        call = call.model_copy(update={"tool": "search", "arguments": {"query": call.arguments["query"]}})
+    is_new = all((call.tool, call.arguments) != (other.tool, other.arguments) for other in made)
+    return call if call.tool in tools and is_new else None
 
 
 def _places(assignment: Assignment, question: str, catalog: Catalog) -> tuple[DocumentEntry, ...]:
@@ -169,43 +173,30 @@ def place_of(window: Window) -> str:
 
 
 def _doubt(question: str, windows: Sequence[Window], missing: Sequence[str]) -> str:
+    doubt = f"This may not answer “{shortened(question, 160)}”"
     if missing:
         said = listed(f"“{word}”" for word in missing[:4])
-        return f"This may not answer “{shortened(question, 160)}”: no document has the word{'s' if len(missing) > 1 else ''} {said}."
+        return f"{doubt}: no document has the word{'s' if len(missing) > 1 else ''} {said}."
     left = missing_words(question, windows)
-    said = f": {listed(f'“{word}”' for word in left[:4])} not found there" if left else ""
-    return f"This may not answer “{shortened(question, 160)}”{said}."
+    return f"{doubt}: {listed(f'“{word}”' for word in left[:4])} not found there." if left else f"{doubt}."
 
 
 def _nothing(
     question: str, windows: Sequence[Window], nowhere: Sequence[str], catalog: Catalog, task: WorkTask
 ) -> AgentAnswer:
     unreadable = [f"{entry.name} could not be read: {entry.problem}" for entry in catalog.documents if entry.problem]
-    if not any(not entry.problem for entry in catalog.documents) and not windows:
-        what = (
-            "nothing was found, and no documents were given to look in"
-            if not unreadable
-            else "no document could be read"
-        )
+    if any(not entry.problem for entry in catalog.documents):
+        what = "No document here answers this"
+    elif windows:
+        what = "Nothing that was found answers this"
     else:
-        what = "no document here answers this"
-    said = (
-        f"; {listed(f'“{word}”' for word in nowhere[:4])} stand{'s' if len(nowhere) == 1 else ''} in none"
-        if nowhere
-        else ""
-    )
+        what = "No document could be read" if unreadable else "Nothing was found, and no documents were given"
+    words = listed(f"“{word}”" for word in nowhere[:4])
+    said = f"; {words} stand{'s' if len(nowhere) == 1 else ''} in none" if nowhere else ""
+    message = f"{what}: “{shortened(question, 200)}”{said}."
+    nearest = ""
+    if windows:
+        share = round(100 * windows[0].passage_coverage)
+        nearest = f" Nearest, covering {share} % of the words: {place_of(windows[0])}."
     errors = [str(result.output.get("error", "")) for past in task.rounds for result in past.results if not result.ok]
-    message = f"{what[0].upper()}{what[1:]}: “{shortened(question, 200)}”{said}."
-    nearest = (
-        f" Nearest, covering {round(100 * windows[0].passage_coverage)} % of the words: {place_of(windows[0])}."
-        if windows
-        else ""
-    )
-    return AgentAnswer(
-        status="no_answer",
-        content=message + nearest,
-        findings=[],
-        confidence=0,
-        gaps=[*unreadable, *(error for error in errors if error and not windows)],
-        message=message,
-    )
+    return no_answer(message, message + nearest, [*unreadable, *(error for error in errors if error and not windows)])

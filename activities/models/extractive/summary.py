@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from activities.contracts import AgentAnswer, FindingDraft, ToolCall, ToolResult, WorkTask
 from activities.documents.catalog import Catalog, DocumentEntry, Table
+from activities.models.extractive.answers import no_answer
 from activities.models.extractive.instructions import Assignment
 from activities.models.extractive.passages import Window, key_windows, shown
 from activities.models.extractive.reader import finding_of, place_of
@@ -76,8 +77,7 @@ def _answer(
             silent.append(entry.name)
     if len(silent) == len(entries):
         message = f"Nothing could be quoted from {assignment.place or 'the documents'}."
-        content = "\n\n".join([message, *parts])
-        return AgentAnswer(status="no_answer", content=content, findings=[], confidence=0, gaps=[], message=message)
+        return no_answer(message, "\n\n".join([message, *parts]))
     gaps = [f"Nothing could be quoted from {listed(silent)}."] if silent else []
     return AgentAnswer(
         status="partial" if gaps else "success",
@@ -91,7 +91,8 @@ def _answer(
 
 def _outline(entry: DocumentEntry, tables: Sequence[Table]) -> str:
     described = [
-        f"{table.sheet or table.name}: {table.rows:,} rows of {', '.join(column.name for column in table.columns[:_SECTIONS])}"
+        f"{table.sheet or table.name}: {table.rows:,} rows of "
+        + ", ".join(column.name for column in table.columns[:_SECTIONS])
         for table in tables
     ]
     headings = [shortened(heading, 80) for heading in entry.headings] if not tables else []

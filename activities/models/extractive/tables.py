@@ -1,4 +1,4 @@
-"""Tables as questions see them: what each column holds, what it may be called, and which tables can be joined safely."""
+"""Tables as questions see them: what columns hold, what they may be called, and which tables join safely."""
 
 import re
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from itertools import permutations
 from typing import Final, Literal
 
 from activities.documents.catalog import Catalog, Column, Table
-from activities.models.extractive.wording import content_stems, read_words, stem, stems
+from activities.models.extractive.wording import content_stems, read_words, stem, stems, word_set
 
 Kind = Literal["number", "date", "text", "boolean"]
 
@@ -19,56 +19,36 @@ _NUMBER_TEXT: Final = re.compile(
     r"(?:[$€£]|[A-Z]{3} )?\s*[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?\s*(?:%|[$€£]|[A-Z]{3}|[a-z]{1,3})?"
 )
 _UNITS: Final = {
-    "usd": "USD", "eur": "EUR", "gbp": "GBP", "chf": "CHF", "hours": "hours", "hour": "hours", "hrs": "hours", "h": "hours",
-    "minutes": "minutes", "minute": "minutes", "mins": "minutes", "min": "minutes", "seconds": "seconds", "days": "days",
-    "kg": "kg", "km": "km", "tonnes": "tonnes", "tons": "tons", "litres": "litres", "liters": "liters", "l": "litres",
-    "percent": "%", "pct": "%", "percentage": "%", "kwh": "kWh", "mm": "mm", "cm": "cm", "m": "m", "nm": "nm",
-}  # fmt: skip
-_KEY_WORDS: Final = frozenset(
-    [
-        "id",
-        "key",
-        "code",
-        "zip",
-        "postcode",
-        "phone",
-        "uuid",
-        "year",
-        "month",
-        "day",
-        "week",
-        "quarter",
-        "lat",
-        "lon",
-        "nr",
-        "ref",
-    ]
-)
-_VAGUE_WORDS: Final = frozenset(
-    ["id", "key", "code", "no", "nr", "name", "total", "number", "of", "the", "amount", "value", "count", "type"]
-)
-_RATE_WORDS: Final = frozenset(
-    [
-        "price",
-        "rate",
-        "percent",
-        "pct",
-        "percentage",
-        "ratio",
-        "score",
-        "rating",
-        "age",
-        "temperature",
-        "temp",
-        "speed",
-        "average",
-        "avg",
-        "mean",
-        "median",
-        "level",
-        "margin",
-        "share",
-    ]
+    name: unit
+    for unit, names in {
+        "USD": "usd",
+        "EUR": "eur",
+        "GBP": "gbp",
+        "CHF": "chf",
+        "hours": "hours hour hrs h",
+        "minutes": "minutes minute mins min",
+        "seconds": "seconds secs sec",
+        "days": "days",
+        "kg": "kg",
+        "km": "km",
+        "tonnes": "tonnes",
+        "tons": "tons",
+        "litres": "litres liters l",
+        "%": "percent pct percentage",
+        "kWh": "kwh",
+        "mm": "mm",
+        "cm": "cm",
+        "m": "m",
+    }.items()
+    for name in names.split()
+}
+_KEY_WORDS: Final = word_set("id key code zip postcode phone uuid year month day week quarter lat lon nr ref")
+_VAGUE_WORDS: Final = word_set("id key code no nr name total number of the amount value count type")
+_RATE_WORDS: Final = word_set(
+    """
+    price rate percent pct percentage ratio score rating age temperature temp speed average avg mean median
+    level margin share
+    """
 )
 
 _SYNONYMS: Final = tuple(
@@ -92,41 +72,20 @@ _SYNONYMS: Final = tuple(
         "department team division",
         "salary wage wages pay",
         "status state",
+        "capacity max maximum seats places",
         "defect fault failure",
     )
 )
-WHO: Final = [
-    "name",
-    "person",
-    "employee",
-    "customer",
-    "client",
-    "owner",
-    "manager",
-    "author",
-    "contact",
-    "technician",
-    "engineer",
-    "staff",
-    "driver",
-    "captain",
-]
-WHERE: Final = [
-    "site",
-    "location",
-    "city",
-    "port",
-    "place",
-    "country",
-    "region",
-    "office",
-    "station",
-    "address",
-    "depot",
-    "warehouse",
-    "store",
-    "branch",
-]
+WHO: Final = word_set(
+    """
+    name person employee customer client owner manager author contact technician engineer staff driver captain
+    """
+)
+WHERE: Final = word_set(
+    """
+    site location city port place country region office station address depot warehouse store branch
+    """
+)
 
 
 @dataclass(frozen=True)
