@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, Self
 from activities.documents.catalog import Column, Table
 from activities.documents.child_process import ChildError, ChildProcess, ChildTimeoutError
 
-_SECONDS_A_TABLE: Final = 60
+_SECONDS_A_TABLE: Final = 30
 
 
 class TableSource(NamedTuple):

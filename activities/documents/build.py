@@ -112,7 +112,7 @@ class LibraryBuild:
             if path is None:
                 continue
             try:
-                parsed = parse_plain(kind, file.name, path.read_bytes(), self._csv_path(number))
+                parsed = parse_plain(kind, file.name, path, self._csv_path(number))
             except NotADocumentError as error:
                 self._skipped.append(f"{file.name}: {error}")
                 continue

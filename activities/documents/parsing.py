@@ -7,12 +7,13 @@ from pathlib import Path, PurePosixPath
 from typing import Final, Literal
 
 from activities.documents.child_process import ChildError, ChildProcess, ChildTimeoutError
-from activities.documents.parsed import Block, Parsed, Sheet, failed_parse
-from activities.documents.text import TextStyle, decode, line_parts, parse_text
+from activities.documents.delimited import parse_delimited
+from activities.documents.parsed import Parsed, failed_parse
+from activities.documents.text import TextStyle, decode, parse_text
 
 DocumentKind = Literal["pdf", "docx", "xlsx", "ods", "csv", "md", "html", "txt"]
 
-_SECONDS_A_FILE: Final = 30
+_SECONDS_A_FILE: Final = 20
 _KINDS: Final[dict[str, DocumentKind]] = {
     ".pdf": "pdf",
     ".docx": "docx",
@@ -42,10 +43,14 @@ _NOT_DOCUMENTS: Final = {
     ".epub": "an e-book: save it as HTML or PDF",
 }
 _CHILD_KINDS: Final = frozenset({"pdf", "docx", "xlsx", "ods", "html"})
-_LARGEST_BYTES: Final[dict[DocumentKind, int]] = {"csv": 200 << 20, "pdf": 100 << 20, "txt": 20 << 20, "md": 20 << 20}
+_LARGEST_BYTES: Final[dict[DocumentKind, int]] = {
+    "csv": 200 << 20,
+    "pdf": 100 << 20,
+    "html": 20 << 20,
+    "txt": 20 << 20,
+    "md": 20 << 20,
+}
 _LARGEST_OTHER_BYTES: Final = 50 << 20
-_MOST_INDEXED_CSV_LINES: Final = 5_000
-_MOST_READABLE_CSV_LINES: Final = 20_000
 
 
 class NotADocumentError(Exception):
@@ -83,16 +88,19 @@ def size_problem(kind: DocumentKind, size: int) -> str:
     return ""
 
 
-def parse_plain(kind: DocumentKind, name: str, content: bytes, csv_path: Path) -> Parsed:
+def parse_plain(kind: DocumentKind, name: str, path: Path, csv_path: Path) -> Parsed:
     """Parse a text in this process; a table in text is also written as UTF-8 to `csv_path`.
 
     Raises `NotADocumentError` for a file that is not text.
     """
-    text = decode(content)
+    text = None
+    if kind == "csv":
+        if (parsed := parse_delimited(path, csv_path)) is not None:
+            return parsed
+    else:
+        text = decode(path.read_bytes())
     if text is None:
         raise NotADocumentError("not a text, and of no format that is read here")
-    if kind == "csv":
-        return _parse_csv(text, csv_path)
     suffix = PurePosixPath(name).suffix.lower()
     style: TextStyle = "markdown" if kind == "md" else "prose" if suffix in _PROSE_SUFFIXES else "code"
     return parse_text(text, style)
@@ -129,33 +137,3 @@ async def parse_in_child(jobs: Sequence[Job], directory: Path) -> dict[int, Pars
                 parsed[job.number] = Parsed.from_json(json.loads(result.read_bytes()))
                 result.unlink()
     return parsed
-
-
-def _parse_csv(text: str, csv_path: Path) -> Parsed:
-    lines = text.split("\n")
-    while lines and not lines[-1].strip():
-        lines.pop()
-    if not lines:
-        return failed_parse("The file is empty.")
-    csv_path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    delimiter = max(",;\t|", key=lines[0].count)
-    titles = [title.strip().strip('"') for title in lines[0].split(delimiter)]
-    has_header = all(titles) and len(set(titles)) == len(titles) and not any(map(_is_number, titles))
-    heading = ", ".join(titles)[:300] if has_header else ""
-    indexed = lines[:_MOST_INDEXED_CSV_LINES]
-    return Parsed(
-        unit="line",
-        units=len(lines) - has_header,
-        blocks=[Block(line, at, at, heading, "table") for at, line in enumerate(indexed, 1) if line.strip()],
-        parts=line_parts(lines[:_MOST_READABLE_CSV_LINES]),
-        headings=[heading] if heading else [],
-        sheets=[Sheet("", str(csv_path), delimiter, has_header)],
-    )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        value = float(text.replace(",", "."))
-    except ValueError:
-        return False
-    return not (value.is_integer() and 1900 <= value <= 2100)

@@ -185,6 +185,13 @@ async def test_a_cancelled_query_is_killed(desk: Desk) -> None:
     assert _query_processes() == set()
 
 
+async def test_queries_run_side_by_side(desk: Desk) -> None:
+    """Agents that ask the same tables at once do not lock each other out."""
+    answers = await asyncio.gather(*(desk.ask(f"SELECT count(*) + {number} FROM sales") for number in range(4)))
+
+    assert [answer.output["rows"] for answer in answers] == [[[3]], [[4]], [[5]], [[6]]]
+
+
 def _files(folder: Path) -> dict[str, bytes]:
     """Everything in a folder and below it."""
     return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}

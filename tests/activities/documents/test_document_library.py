@@ -125,6 +125,7 @@ async def test_the_catalog_describes_each_document(tmp_path: Path) -> None:
         ("a__html", "<script>x</script>", "has no text"),
         ("a__md", "", "empty"),
         ("a__csv", "\n\n", "empty"),
+        ("a__csv", "a,b\n" + "x" * 2_000_000, "a line of more than a million characters"),
         ("a__pptx", b"PK", "a presentation: save it as PDF"),
         ("a__png", b"\x89PNG\0", "not a text"),
     ],

@@ -1,0 +1,85 @@
+"""What a limited process promises: it ends when it should, and its parent is told."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from activities.documents.child_process import ChildDiedError, ChildProcess, ChildTimeoutError
+
+_QUESTION = {"kind": "txt", "path": "/dev/null", "csv_directory": "/", "prefix": "", "processor_seconds": 5}
+_PARSER = "activities.documents.parser_process"
+_ROOT = Path(__file__).parents[3]
+
+
+async def test_a_child_that_cannot_answer_is_reported_as_dead() -> None:
+    """A question that breaks it ends the process, and the parent does not wait for its clock."""
+    async with ChildProcess(_PARSER) as child:
+        with pytest.raises(ChildDiedError):
+            await child.ask({}, 30)
+
+
+async def test_a_child_that_takes_too_long_is_killed(tmp_path: Path) -> None:
+    """Reading a pipe that nobody writes to waits for ever."""
+    pipe = tmp_path / "pipe.html"
+    os.mkfifo(pipe)
+    async with ChildProcess(_PARSER) as child:
+        with pytest.raises(ChildTimeoutError):
+            await child.ask({**_QUESTION, "kind": "html", "path": str(pipe), "result": str(tmp_path / "r")}, 0.5)
+
+
+async def test_a_child_knows_none_of_its_parents_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What parses a stranger's file has no keys in its environment."""
+    monkeypatch.setenv("SECRET_KEY", "canary")
+    (tmp_path / "probe.py").write_text(
+        "import os\nfrom activities.documents import child_limits\n"
+        "child_limits.serve(lambda _: {'names': sorted(os.environ)})\n"
+    )
+    monkeypatch.setattr("activities.documents.child_process._APPLICATION_ROOT", f"{tmp_path}:{_ROOT}")
+    monkeypatch.setattr(
+        "activities.documents.child_process._BOOTSTRAP",
+        "import sys, runpy; sys.path += sys.argv[1].split(':'); runpy.run_module(sys.argv[2], run_name='__main__')",
+    )
+
+    async with ChildProcess("probe") as child:
+        answer = await child.ask({}, 30)
+
+    assert answer == {"names": ["LANG", "PATH"]}
+
+
+async def test_a_child_dies_with_a_killed_parent(tmp_path: Path) -> None:
+    """A worker that is killed leaves no parser behind, even one that is busy."""
+    pipe = tmp_path / "pipe.html"
+    os.mkfifo(pipe)
+    question = {**_QUESTION, "kind": "html", "path": str(pipe), "result": str(tmp_path / "r")}
+    program = (
+        "import asyncio, sys\nfrom activities.documents.child_process import ChildProcess\n"
+        "async def main():\n"
+        f"    async with ChildProcess({_PARSER!r}) as child:\n"
+        "        print(child._process.pid, flush=True)\n"
+        f"        await child.ask({question!r}, 300)\n"
+        "asyncio.run(main())\n"
+    )
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, cwd=_ROOT, stdout=asyncio.subprocess.PIPE
+    )
+    assert parent.stdout is not None
+    child = int(await parent.stdout.readline())
+    # Opening the pipe for writing waits until the child reads it: it is busy from then on.
+    writer = await asyncio.to_thread(os.open, pipe, os.O_WRONLY)
+
+    parent.send_signal(signal.SIGKILL)
+    await parent.wait()
+
+    await asyncio.to_thread(_wait_until_gone, child)
+    os.close(writer)
+
+
+def _wait_until_gone(process: int) -> None:
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        while Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+            pass
