@@ -261,7 +261,9 @@ def _required_key(key: SecretStr | None, name: str) -> str:
     return key.get_secret_value()
 
 
-def build_worker(client: Client, settings: Settings, activities: Sequence[Callable[..., object]]) -> Worker:
+def build_worker(
+    client: Client, settings: Settings, activities: Sequence[Callable[..., object]], *, cached_workflows: int = 1_000
+) -> Worker:
     """Build the worker of a connected client."""
     return Worker(
         client,
@@ -270,6 +272,9 @@ def build_worker(client: Client, settings: Settings, activities: Sequence[Callab
         activities=activities,
         workflow_runner=workflow_runner(),
         interceptors=[RefuseBadInput()],
+        # Named, since the default is a digest of every loaded module, which takes a second.
+        build_id="chargehand",
+        max_cached_workflows=cached_workflows,
         max_concurrent_activities=settings.max_activities,
         max_concurrent_activity_task_polls=20,
         graceful_shutdown_timeout=timedelta(seconds=30),

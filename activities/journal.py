@@ -37,6 +37,8 @@ class Journal:
         """Write an entry; on return it is stored on the server."""
         self.entry = entry
         await self._handle.heartbeat(entry)
+        # The SDK repeats the last of its own heartbeats when an attempt fails; it must not bring back an older entry.
+        activity.heartbeat(entry)
 
 
 @asynccontextmanager
@@ -55,8 +57,8 @@ async def journal() -> AsyncGenerator[Journal]:
 
 async def _beat(opened: Journal) -> None:
     while True:
-        activity.heartbeat(opened.entry)
         await asyncio.sleep(_BEAT_SECONDS)
+        activity.heartbeat(opened.entry)
 
 
 @asynccontextmanager
@@ -65,8 +67,8 @@ async def kept_alive() -> AsyncGenerator[None]:
 
     async def beat() -> None:
         while True:
-            activity.heartbeat()
             await asyncio.sleep(_BEAT_SECONDS)
+            activity.heartbeat()
 
     beating = asyncio.create_task(beat())
     try:

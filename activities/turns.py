@@ -1,10 +1,10 @@
 """The activity that takes a model turn: one LLM call, paid once."""
 
-import json
 from collections.abc import Mapping
 from typing import Final
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import to_json
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
@@ -25,6 +25,8 @@ PROVIDER_ATTEMPTS: Final = 3
 """How often a provider may answer with an error before a turn is given up."""
 CALL_TIMEOUT_SECONDS: Final = 180.0
 _KEPT_TEXT_CHARACTERS: Final = 2_000
+_LONGEST_ANSWER_CHARACTERS: Final = 200_000
+"""Far above what the output tokens of any turn can hold; what is longer is not parsed."""
 
 
 class TurnActivities:
@@ -124,9 +126,9 @@ def prompt_bytes(call: ModelCall) -> int:
     texts = [call.system, *(message.text for message in call.messages)]
     texts += [result.text for message in call.messages for result in message.results]
     texts += [part.model_dump_json() for message in call.messages for part in message.calls]
-    texts += [json.dumps(message.provider_items) for message in call.messages]
     texts += [tool.model_dump_json() for tool in call.tools]
-    return sum(len(text.encode()) for text in texts) + SCHEMA_BYTES
+    items = sum(len(to_json(message.provider_items, inf_nan_mode="null")) for message in call.messages)
+    return sum(len(text.encode()) for text in texts) + items + SCHEMA_BYTES
 
 
 def interpret(reply: ModelReply, answer_type: type[BaseModel]) -> TurnResult:
@@ -143,16 +145,12 @@ def interpret(reply: ModelReply, answer_type: type[BaseModel]) -> TurnResult:
     )
     if reply.stop != "answer":
         return common
+    if len(reply.text) > _LONGEST_ANSWER_CHARACTERS:
+        return _malformed(common, reply, f"it has {len(reply.text)} characters")
     try:
         answer = answer_type.model_validate_json(_without_fence(reply.text))
     except ValidationError as error:
-        return common.model_copy(
-            update={
-                "stop": "malformed",
-                "text": reply.text[:_KEPT_TEXT_CHARACTERS],
-                "problem": "; ".join(describe_problems(error, answer_type))[:_KEPT_TEXT_CHARACTERS],
-            }
-        )
+        return _malformed(common, reply, "; ".join(describe_problems(error, answer_type)))
     match answer:
         case PlanDraft():
             return common.model_copy(update={"plan": answer})
@@ -162,6 +160,16 @@ def interpret(reply: ModelReply, answer_type: type[BaseModel]) -> TurnResult:
             return common.model_copy(update={"report": answer})
         case _:
             raise TypeError(f"no task asks for a {answer_type.__name__}")
+
+
+def _malformed(common: TurnResult, reply: ModelReply, problem: str) -> TurnResult:
+    return common.model_copy(
+        update={
+            "stop": "malformed",
+            "text": reply.text[:_KEPT_TEXT_CHARACTERS],
+            "problem": problem[:_KEPT_TEXT_CHARACTERS],
+        }
+    )
 
 
 def _without_fence(text: str) -> str:

@@ -10,6 +10,7 @@ from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from chargehand.converter import data_converter
+from chargehand.embedded.server import DYNAMIC_CONFIG
 
 KEYS = (
     "ANTHROPIC_API_KEY",
@@ -41,8 +42,6 @@ def temporal_program() -> str:
 @pytest.fixture(scope="session")
 async def client() -> AsyncGenerator[Client]:
     """A client of a real server, shared by the tests of one process."""
-    from chargehand.embedded.server import DYNAMIC_CONFIG
-
     options = [part for setting in DYNAMIC_CONFIG for part in ("--dynamic-config-value", setting)]
     environment = await WorkflowEnvironment.start_local(
         dev_server_existing_path=temporal_program(),

@@ -1,4 +1,4 @@
-"""A model and a tool that answer as a test says: the fakes of `activities.models.protocol.Model` and `activities.tools.Tool`."""
+"""A model and a tool that answer as a test says: fakes of the protocols `Model` and `Tool`."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -53,7 +53,7 @@ class ScriptedTool:
     """Answers every call alike, and remembers the arguments."""
 
     name: str
-    answer: ToolAnswer = ToolAnswer()
+    answer: ToolAnswer
     calls: list[Mapping[str, JsonValue]] = field(default_factory=list[Mapping[str, JsonValue]])
 
     @property

@@ -16,6 +16,10 @@ CATALOG_BYTES: Final = 12_000
 """The most that a prompt says about the session's documents."""
 _MARGIN_BYTES: Final = 2_000
 """Headings and separators around the parts of a prompt."""
+_ITEM_BYTES: Final = 6
+"""By how much a line of a prompt may be longer than the same item in a JSON list."""
+_END_OF_DATA: Final = "</data>"
+"""Takes one byte more in a prompt, where it is defused."""
 _USUAL_TASK_BYTES: Final = 4_000
 """What a first task says beyond its fixed parts, when the smallest workable limits are named."""
 
@@ -26,17 +30,18 @@ def input_bound(task: Task, prompt_bytes: int) -> int:
     Every tokeniser in use encodes at least one byte of text per token, so no prompt has more tokens than bytes. The
     worker checks the rendered prompt against this bound before it calls, and refuses if it is longer.
     """
-    return prompt_bytes + len(task.model_dump_json().encode()) + CATALOG_BYTES + _MARGIN_BYTES
+    told = task.model_dump_json()
+    lists = told.count('","') * _ITEM_BYTES
+    return prompt_bytes + len(told.encode()) + lists + told.count(_END_OF_DATA) + CATALOG_BYTES + _MARGIN_BYTES
 
 
 def worst_case(model: ModelCard, input_tokens: int, output_tokens: int) -> Amount:
-    """Price a turn at the most that it can cost."""
-    step = max(
-        (step for step in model.prices if step.above_input_tokens <= input_tokens),
-        key=lambda step: step.above_input_tokens,
-    )
+    """Price a turn at the most that it can cost, whichever of the price steps up to there it ends on."""
+    reachable = [step for step in model.prices if step.above_input_tokens <= input_tokens]
+    dearest_input = max(step.input_usd_per_million for step in reachable)
+    dearest_output = max(step.output_usd_per_million for step in reachable)
     million = Decimal(1_000_000)
-    usd = (input_tokens * step.input_usd_per_million + output_tokens * step.output_usd_per_million) / million
+    usd = (input_tokens * dearest_input + output_tokens * dearest_output) / million
     return Amount(1, round_up_dollars(usd))
 
 

@@ -1,6 +1,5 @@
 """From what an agent says to what it may say: claims keep only sources that a tool really returned."""
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -8,11 +7,15 @@ from pydantic import TypeAdapter
 
 from activities.contracts import AgentAnswer, FindingDraft, InputOutcome, Round
 from chargehand.contracts import Finding, Outcome, Partial, Report, Source, SpendLine
+from workflows.citations import replace_citations
 
 CONTENT_CHARACTERS: Final = 8_000
 """The longest answer of a subtask, about 2,000 tokens."""
 QUOTE_CHARACTERS: Final = 600
+CLAIM_CHARACTERS: Final = 1_000
+MESSAGE_CHARACTERS: Final = 500
 FINDINGS: Final = 40
+GAPS: Final = 20
 _OUTCOME: Final = TypeAdapter[Outcome](Outcome)
 
 
@@ -35,19 +38,20 @@ def ground(answer: AgentAnswer, read: Mapping[str, Source], spend: tuple[SpendLi
         "content": answer.content[:CONTENT_CHARACTERS],
         "findings": findings,
         "sources": tuple(_as_cited(read[ref], quotes.get(ref, "")) for ref in cited),
-        "confidence": _percentage(answer.confidence),
-        "gaps": tuple(answer.gaps),
+        "confidence": percentage(answer.confidence),
+        "gaps": tuple(gap[:MESSAGE_CHARACTERS] for gap in answer.gaps[:GAPS]),
         "spend": spend,
     }
+    message = answer.message[:MESSAGE_CHARACTERS]
     match answer.status:
         case "success":
             ending: dict[str, object] = {"kind": "success"}
         case "partial":
-            ending = {"kind": "partial", "reason": answer.message}
+            ending = {"kind": "partial", "reason": message}
         case "no_answer":
-            ending = {"kind": "failure", "reason": "no_answer", "message": answer.message}
+            ending = {"kind": "failure", "reason": "no_answer", "message": message}
         case escalated:
-            ending = {"kind": "escalation", "reason": escalated, "message": answer.message}
+            ending = {"kind": "escalation", "reason": escalated, "message": message}
     return _OUTCOME.validate_python(facts | ending)
 
 
@@ -55,7 +59,7 @@ def _finding(draft: FindingDraft, read: Mapping[str, Source], quotes: dict[str, 
     refs = tuple(dict.fromkeys(ref for ref in draft.source_refs if ref in read))
     if refs and _stands_in(draft.quote, read[refs[0]].quote):
         quotes.setdefault(refs[0], draft.quote)
-    return Finding(claim=draft.claim, sources=refs, confidence=_percentage(draft.confidence))
+    return Finding(claim=draft.claim[:CLAIM_CHARACTERS], sources=refs, confidence=percentage(draft.confidence))
 
 
 def _stands_in(quote: str, text: str) -> bool:
@@ -67,7 +71,8 @@ def _as_cited(source: Source, quote: str) -> Source:
     return source.model_copy(update={"quote": (quote or source.quote)[:QUOTE_CHARACTERS]})
 
 
-def _percentage(value: int) -> int:
+def percentage(value: int) -> int:
+    """Take a model's own number as a confidence: 0 to 100."""
     return min(max(value, 0), 100)
 
 
@@ -91,10 +96,8 @@ def read_so_far(read: Mapping[str, Source], reason: str, spend: tuple[SpendLine,
 
 def nested_outcome(report: Report) -> Outcome:
     """Make an outcome of the report of a session below: its numbered citations become refs again."""
-    content = re.sub(
-        r"\[S(\d+)\]",
-        lambda match: f"[{report.sources[int(match[1]) - 1].ref}]" if 0 < int(match[1]) <= len(report.sources) else "",
-        report.answer,
+    content = replace_citations(
+        report.answer, lambda number: f"[{report.sources[number - 1].ref}]" if number <= len(report.sources) else ""
     )
     if report.stop_reason == "nothing_succeeded":
         ending: dict[str, object] = {

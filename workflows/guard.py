@@ -5,7 +5,6 @@ itself refuses the same work twice anywhere in the tree, across crashes and depl
 """
 
 import hashlib
-import re
 import unicodedata
 from typing import Final
 
@@ -18,14 +17,37 @@ _TRIVIAL: Final = frozenset((
 # fmt: on
 
 
+_COUNTED_MARKS: Final = "#%"
+"""Punctuation that tells things apart: C from C#, 5 from 5 %."""
+
+
+class _Spacing(dict[int, str]):
+    """Maps every character to what stands for it between words; filled as characters are met."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        category = unicodedata.category(character)
+        if character.isalnum() or category.startswith("M"):
+            spaced = character
+        elif category in {"Sm", "Sc", "So"} or character in _COUNTED_MARKS:
+            spaced = f" {character} "
+        else:
+            spaced = " "
+        self[code] = spaced
+        return spaced
+
+
+_SPACING: Final = _Spacing()
+
+
 def normalise(instruction: str) -> str:
     """Reduce an instruction to what tells it from others.
 
     Case, white space, punctuation, compatibility forms and trivial words (articles, pronouns, prepositions, `please`)
-    do not count; the order of the other words does.
+    do not count; the order of the other words does, and so do symbols such as `+`, `<` and `€`.
     """
-    folded = unicodedata.normalize("NFKC", instruction).casefold()
-    words = re.findall(r"\w+", folded)
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", instruction).casefold())
+    words = folded.translate(_SPACING).split()
     return " ".join(word for word in words if word not in _TRIVIAL) or " ".join(words)
 
 

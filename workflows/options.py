@@ -11,7 +11,8 @@ HEARTBEAT_TIMEOUT: Final = timedelta(seconds=5)
 """After this long without a sign of life a worker is taken for lost; heartbeats come every second."""
 
 OPEN_SESSION_TIMEOUT: Final = timedelta(seconds=10)
-OPEN_SESSION_RETRIES: Final = RetryPolicy(maximum_attempts=5)
+# It costs nothing and touches only the worker's own memory: it is tried until it succeeds or refuses the request.
+OPEN_SESSION_RETRIES: Final = RetryPolicy(initial_interval=timedelta(milliseconds=100))
 
 TURN_TIMEOUT: Final = timedelta(minutes=5)
 TURN_PATIENCE: Final = timedelta(hours=1)

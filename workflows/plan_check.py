@@ -2,14 +2,15 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
-from typing import Final, get_args
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain, islice
+from typing import Final
 
 from pydantic import ValidationError
 
 from activities.contracts import CrewCard, PlanDraft, SubtaskDraft
-from chargehand.contracts import Plan, Strategy, Subtask
-from chargehand.converter import describe_problems
+from chargehand.contracts import Plan, Subtask
+from chargehand.converter import describe_problems, shown
 from workflows.graph import cycle
 from workflows.guard import fingerprint, normalise
 
@@ -17,6 +18,11 @@ SUPERVISOR: Final = "supervisor"
 """The agent name that stands for a session of its own."""
 _LEAST_WORDS: Final = 3
 _LEAST_CHARACTERS: Final = 12
+_MOST_CHARACTERS: Final = 4_000
+_MOST_SUBTASKS: Final = 200
+"""A plan of more is not looked at any further."""
+_MOST_ERRORS: Final = 20
+"""As many as are worth telling a model at once."""
 
 
 class InvalidPlan(ValueError):  # noqa: N818  # it is raised as a statement of fact
@@ -45,44 +51,57 @@ def check_plan(
     agents = {agent.name for agent in crew.agents}
     if may_nest:
         agents.add(SUPERVISOR)
-    errors = [
-        *_count_errors(draft, max_subtasks),
-        *(error for subtask in draft.subtasks for error in _subtask_errors(subtask, agents, ancestors)),
-        *_repetition_errors(draft),
-        *_dependency_errors(draft),
-    ]
-    if draft.strategy not in get_args(Strategy):
-        errors.append(f"strategy: '{draft.strategy[:40]}' is none of {', '.join(get_args(Strategy))}")
+    found = chain(
+        _count_errors(draft, max_subtasks),
+        _shape_errors(draft),
+        (error for subtask in draft.subtasks for error in _subtask_errors(subtask, agents, ancestors)),
+        _repetition_errors(draft),
+        _dependency_errors(draft),
+    )
+    errors = list(islice(found, 1 if len(draft.subtasks) > _MOST_SUBTASKS else _MOST_ERRORS))
     if errors:
         raise InvalidPlan(errors)
-    try:
-        return Plan.model_validate(draft.model_dump())
-    except ValidationError as error:
-        raise InvalidPlan(describe_problems(error, Plan)) from None
+    return Plan.model_validate(draft.model_dump())
 
 
-def _count_errors(draft: PlanDraft | Plan, max_subtasks: int) -> list[str]:
+def _count_errors(draft: PlanDraft | Plan, max_subtasks: int) -> Iterator[str]:
     if not draft.subtasks:
-        return ["subtasks: there are none; a plan has at least one"]
-    if len(draft.subtasks) > max_subtasks:
-        return [f"subtasks: there are {len(draft.subtasks)}, but the limits pay for {max_subtasks} at most"]
-    return []
+        yield "subtasks: there are none; a plan has at least one"
+    if len(draft.subtasks) > min(max_subtasks, _MOST_SUBTASKS):
+        most = min(max_subtasks, _MOST_SUBTASKS)
+        yield f"subtasks: there are {len(draft.subtasks)}, but the limits pay for {most} at most"
 
 
-def _subtask_errors(subtask: SubtaskDraft | Subtask, agents: Collection[str], ancestors: Collection[str]) -> list[str]:
-    errors: list[str] = []
-    where = f"subtask {subtask.id[:20]}"
+def _shape_errors(draft: PlanDraft | Plan) -> Iterator[str]:
+    try:
+        Plan.model_validate(draft.model_dump())
+    except ValidationError as error:
+        yield from describe_problems(error, Plan)
+
+
+def _subtask_errors(
+    subtask: SubtaskDraft | Subtask, agents: Collection[str], ancestors: Collection[str]
+) -> Iterator[str]:
+    where = _name(subtask.id)
     if subtask.agent == SUPERVISOR and SUPERVISOR not in agents:
-        errors.append(f"{where}: the depth limit allows no further session below this one; name an agent instead")
+        yield f"{where}: the depth limit allows no further session below this one; name an agent instead"
     elif subtask.agent not in agents:
-        errors.append(f"{where}: there is no agent '{subtask.agent[:40]}'; there are {', '.join(sorted(agents))}")
+        yield f"{where}: there is no agent '{shown(subtask.agent, 40)}'; there are {', '.join(sorted(agents))}"
+    if _is_too_long(subtask.instruction):
+        return
     if _is_vague(subtask.instruction):
-        errors.append(
-            f"{where}: the instruction is too vague; say in a full sentence what to find or make, complete in itself"
-        )
+        yield f"{where}: the instruction is too vague; say in a full sentence what to find or make, complete in itself"
     elif fingerprint(subtask.agent, subtask.instruction) in ancestors:
-        errors.append(f"{where}: this very work is already being done above; it would go in a circle")
-    return errors
+        yield f"{where}: this very work is already being done above; it would go in a circle"
+
+
+def _name(subtask_id: str) -> str:
+    return f"subtask {shown(subtask_id, 20)}"
+
+
+def _is_too_long(instruction: str) -> bool:
+    """Whether its length alone refuses it, which the shape of a plan says already."""
+    return len(instruction.strip()) > _MOST_CHARACTERS
 
 
 def _is_vague(instruction: str) -> bool:
@@ -90,33 +109,31 @@ def _is_vague(instruction: str) -> bool:
     return len(words) < _LEAST_WORDS or len(instruction.strip()) < _LEAST_CHARACTERS or not normalise(instruction)
 
 
-def _repetition_errors(draft: PlanDraft | Plan) -> list[str]:
+def _repetition_errors(draft: PlanDraft | Plan) -> Iterator[str]:
     ids = Counter(subtask.id for subtask in draft.subtasks)
-    errors = [f"subtask {repeated[:20]}: the id occurs {count} times" for repeated, count in ids.items() if count > 1]
-    first: dict[str, str] = {}
-    for subtask in draft.subtasks:
-        twin = first.setdefault(fingerprint(subtask.agent, subtask.instruction), subtask.id)
-        if twin != subtask.id:
-            errors.append(f"subtask {subtask.id[:20]}: asks the same agent for the same thing as {twin[:20]}")
-    return errors
+    yield from (f"{_name(repeated)}: the id occurs {count} times" for repeated, count in ids.items() if count > 1)
+    first: dict[str, int] = {}
+    for position, subtask in enumerate(draft.subtasks):
+        if _is_too_long(subtask.instruction):
+            continue
+        twin = first.setdefault(fingerprint(subtask.agent, subtask.instruction), position)
+        if twin != position:
+            other = shown(draft.subtasks[twin].id, 20)
+            yield f"{_name(subtask.id)}: asks the same agent for the same thing as {other}"
 
 
-def _dependency_errors(draft: PlanDraft | Plan) -> list[str]:
+def _dependency_errors(draft: PlanDraft | Plan) -> Iterator[str]:
     ids = {subtask.id for subtask in draft.subtasks}
-    errors: list[str] = []
+    needs = {subtask.id: dict.fromkeys(subtask.depends_on) for subtask in draft.subtasks}
     for subtask in draft.subtasks:
-        where = f"subtask {subtask.id[:20]}"
-        errors += [
-            f"{where}: depends on '{needed[:20]}', which is not in the plan"
-            for needed in subtask.depends_on
-            if needed not in ids
-        ]
-        errors += [
-            f"{where}: requires '{needed[:20]}', which is not among its depends_on"
-            for needed in subtask.required
-            if needed not in subtask.depends_on
-        ]
-    loop = cycle({subtask.id: [needed for needed in subtask.depends_on if needed in ids] for subtask in draft.subtasks})
+        where = _name(subtask.id)
+        for needed in dict.fromkeys(subtask.depends_on):
+            if needed not in ids:
+                yield f"{where}: depends on '{shown(needed, 20)}', which is not in the plan"
+        for needed in dict.fromkeys(subtask.required):
+            if needed not in needs[subtask.id]:
+                yield f"{where}: requires '{shown(needed, 20)}', which is not among its depends_on"
+    loop = cycle({node: [needed for needed in needed_by if needed in ids] for node, needed_by in needs.items()})
     if loop:
-        errors.append(f"depends_on: {' -> '.join([*loop, loop[0]])} is a cycle; no subtask of it could ever start")
-    return errors
+        path = " -> ".join(shown(node, 20) for node in [*loop, loop[0]])
+        yield f"depends_on: {path} is a cycle; no subtask of it could ever start"

@@ -61,7 +61,8 @@ def invalid_plan(errors: tuple[str, ...]) -> ApplicationError:
 async def _drafted(session: Session, rejected: list[RejectedPlan]) -> PlanDraft | RejectedPlan:
     task = PlanTask(
         goal=session.request.goal,
-        max_subtasks=_most_subtasks(session),
+        # This very turn is paid before the plan is carried out.
+        max_subtasks=max(1, _most_subtasks(session) - 1),
         may_nest=session.may_nest,
         rejected=tuple(rejected),
     )

@@ -1,7 +1,6 @@
 """From outcomes to the report: numbered sources, checked citations, gaps, money and time."""
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -20,14 +19,15 @@ from chargehand.contracts import (
     Success,
     Timing,
     Usage,
+    without_control_characters,
 )
+from workflows.citations import cited_numbers, number_refs, replace_citations
 from workflows.graph import critical_path
 
 USABLE: Final = frozenset({"success", "partial"})
 """Kinds of outcomes that others can build on."""
 _GOAL_CHARACTERS: Final = 20_000
 _CONTENT_STEPS: Final = (8_000, 4_000, 2_000, 1_000, 500)
-_CITATION: Final = re.compile(r"\[S(\d+)\]")
 
 
 def numbered_sources(outcomes: Iterable[InputOutcome]) -> tuple[Source, ...]:
@@ -37,15 +37,15 @@ def numbered_sources(outcomes: Iterable[InputOutcome]) -> tuple[Source, ...]:
 
 def checked_citations(text: str, sources: Sequence[Source]) -> str:
     """Remove citations of sources that no agent returned."""
-    return _CITATION.sub(lambda match: match[0] if 1 <= int(match[1]) <= len(sources) else "", text)
+    return replace_citations(text, lambda number: f"[S{number}]" if number <= len(sources) else "")
 
 
 def only_cited(text: str, sources: Sequence[Source]) -> tuple[str, tuple[Source, ...]]:
     """Keep the sources that a text cites, and number them anew in the order in which it cites them."""
-    order = list(dict.fromkeys(int(number) for number in _CITATION.findall(text)))
+    order = cited_numbers(text)
     renumbered = {old: new for new, old in enumerate(order, start=1)}
     return (
-        _CITATION.sub(lambda match: f"[S{renumbered[int(match[1])]}]", text),
+        replace_citations(text, lambda number: f"[S{renumbered[number]}]"),
         tuple(sources[number - 1] for number in order),
     )
 
@@ -53,18 +53,11 @@ def only_cited(text: str, sources: Sequence[Source]) -> tuple[str, tuple[Source,
 def draft_from(outcome: Outcome, sources: Sequence[Source]) -> ReportDraft:
     """Make the report of a session whose plan was one subtask: that subtask's own answer, with its citations."""
     numbers = {source.ref: number for number, source in enumerate(sources, start=1)}
-    answer = _cite_refs(outcome.content, numbers)
+    answer = number_refs(outcome.content, numbers)
     uncited = [ref for ref in numbers if f"[S{numbers[ref]}]" not in answer]
     if uncited:
         answer = f"{answer}\n\nRead for this: {', '.join(f'[S{numbers[ref]}]' for ref in uncited)}"
     return ReportDraft(answer=answer, gaps=list(outcome.gaps), contradictions=[], confidence=outcome.confidence)
-
-
-def _cite_refs(text: str, numbers: Mapping[str, int]) -> str:
-    """Replace `[ref]` by its number, the longest refs first so that none is taken for the beginning of another."""
-    for ref in sorted(numbers, key=len, reverse=True):
-        text = text.replace(f"[{ref}]", f"[S{numbers[ref]}]")
-    return text
 
 
 def draft_without_writer(outcomes: Sequence[InputOutcome], sources: Sequence[Source], why: str) -> ReportDraft:
@@ -73,7 +66,7 @@ def draft_without_writer(outcomes: Sequence[InputOutcome], sources: Sequence[Sou
     parts = [f"*{why} What the agents finished is set out below as they wrote it.*"]
     for given in outcomes:
         if given.outcome.content:
-            parts.append(f"## {given.id} · {given.agent}\n\n{_cite_refs(given.outcome.content, numbers)}")
+            parts.append(f"## {given.id} · {given.agent}\n\n{number_refs(given.outcome.content, numbers)}")
             cited = " ".join(f"[S{numbers[source.ref]}]" for source in given.outcome.sources)
             parts += [f"Sources: {cited}"] if cited else []
     usable = [given.outcome.confidence for given in outcomes if given.outcome.content]
@@ -178,7 +171,7 @@ def input_for(subtask: Subtask, outcome: Outcome) -> InputOutcome:
 def goal_below(subtask: Subtask, inputs: Iterable[InputOutcome]) -> str:
     """Make the goal of a session below: the instruction, and what is known already."""
     known = [f"Known already, from {given.id}:\n{given.outcome.content}" for given in inputs if given.outcome.content]
-    return "\n\n".join([subtask.instruction, *known])[:_GOAL_CHARACTERS]
+    return without_control_characters("\n\n".join([subtask.instruction, *known]))[:_GOAL_CHARACTERS]
 
 
 def fitted(outcomes: Sequence[InputOutcome], most_bytes: int) -> tuple[InputOutcome, ...]:
@@ -203,6 +196,7 @@ def _shortened(given: InputOutcome, most: int) -> InputOutcome:
                     "content": outcome.content[:most],
                     "sources": sources,
                     "findings": outcome.findings[: most // 150],
+                    "gaps": outcome.gaps[: most // 100],
                 }
             ),
         }

@@ -92,7 +92,7 @@ class Session:
             self.purse.settle(self.for_report, Amount())
             self.for_report = None
 
-    async def turn(self, task: Task, output_tokens: int) -> TurnResult:
+    async def turn(self, task: Task, output_tokens: int, patience: timedelta = options.TURN_PATIENCE) -> TurnResult:
         """Take one of the supervisor's own turns.
 
         Raises:
@@ -108,6 +108,7 @@ class Session:
                 model=self.facts.models[crew.tier],
                 prompt_bytes=crew.prompt_bytes,
                 output_tokens=output_tokens,
+                patience=patience,
             )
         except TurnLost as error:
             raise ApplicationError(error.message, type=error.error_type, non_retryable=True) from error
@@ -177,10 +178,13 @@ def _set_report_aside(purse: Purse, facts: SessionFacts) -> Reservation:
 
 async def _read_facts(request: SessionRequest) -> SessionFacts:
     try:
-        return await workflow.execute_local_activity_method(
+        # Not a local activity: next to a small workflow cache, the SDK can leave the first task of a workflow that
+        # starts with one unanswered until the server gives it up after ten seconds.
+        return await workflow.execute_activity_method(
             SessionActivities.open_session,
             OpenSessionRequest(session=workflow.info().workflow_id, request=request),
-            schedule_to_close_timeout=options.OPEN_SESSION_TIMEOUT,
+            activity_id="open",
+            start_to_close_timeout=options.OPEN_SESSION_TIMEOUT,
             retry_policy=options.OPEN_SESSION_RETRIES,
             summary="look up crew, models and ceilings",
         )

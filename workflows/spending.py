@@ -1,6 +1,7 @@
 """Taking model turns out of a purse: reserved before, settled after, whatever happens in between."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Final
 
 from temporalio import workflow
@@ -14,6 +15,8 @@ from workflows import options
 from workflows.bounds import input_bound, worst_case
 from workflows.purse import Amount, Purse, Reservation
 
+_MOST_REPETITIONS: Final = 10
+"""How often a turn is started anew after its worker was lost."""
 _REASONS: Final[dict[str, FailureReason]] = {
     ErrorType.PROVIDER_UNAVAILABLE: "provider_unavailable",
     ErrorType.RATE_LIMITED: "provider_unavailable",
@@ -63,8 +66,9 @@ class Spender:
         model: ModelCard,
         prompt_bytes: int,
         output_tokens: int,
+        patience: timedelta = options.TURN_PATIENCE,
     ) -> TurnResult:
-        """Take one turn.
+        """Take one turn; `patience` is its time with all its attempts.
 
         Raises:
             CannotPay: the purse does not cover it; nothing was called.
@@ -83,18 +87,20 @@ class Spender:
             max_input_tokens=bound,
             max_output_tokens=output_tokens,
         )
-        losses = 0
-        while True:
+        for repetition in range(_MOST_REPETITIONS):
             reservation = self._reserve(worst_case(model, request.max_input_tokens, output_tokens))
             try:
-                result = await self._call(request, losses)
+                result = await self._call(request, repetition, patience)
             except ActivityError as error:
-                retry = self._after_error(error, reservation, request, model)
-                losses += 1
-                request = retry
+                request = self._after_error(error, reservation, request, model)
                 continue
             self._book(reservation, request, result)
             return result
+        raise TurnLost(
+            "provider_unavailable",
+            f"The worker was lost {_MOST_REPETITIONS} times in the middle of this call.",
+            ErrorType.ATTEMPT_LOST,
+        )
 
     def _reserve(self, worst: Amount) -> Reservation:
         reservation = self._purse.reserve(worst)
@@ -102,13 +108,13 @@ class Spender:
             raise CannotPay("out_of_turns" if self._purse.unspent.turns < worst.turns else "out_of_budget")
         return reservation
 
-    async def _call(self, request: TurnRequest, repetition: int) -> TurnResult:
+    async def _call(self, request: TurnRequest, repetition: int, patience: timedelta) -> TurnResult:
         return await workflow.execute_activity_method(
             TurnActivities.take_turn,
             request,
             activity_id=request.step if not repetition else f"{request.step}.again-{repetition}",
             start_to_close_timeout=options.TURN_TIMEOUT,
-            schedule_to_close_timeout=options.TURN_PATIENCE,
+            schedule_to_close_timeout=patience,
             heartbeat_timeout=options.HEARTBEAT_TIMEOUT,
             retry_policy=options.TURN_RETRIES,
             summary=f"{request.agent}: {request.task.kind}",

@@ -1,5 +1,6 @@
 """What the Temporal Web UI shows of a session: Markdown."""
 
+import re
 from typing import Final
 
 from chargehand.contracts import Status, SubtaskRecord
@@ -13,6 +14,7 @@ _MARKS: Final = {
     "escalation": "↑",
     "skipped": "–",
 }
+_DRAWING: Final = re.compile(r"[\\`|<>\[\]]")
 
 
 def details(status: Status) -> str:
@@ -27,9 +29,13 @@ def details(status: Status) -> str:
 
 
 def _row(record: SubtaskRecord) -> str:
-    state = f"{record.state}: {record.reason}" if record.reason else record.state
-    instruction = " ".join(record.instruction.split()).replace("|", "\\|")
+    state = f"{record.state}: {_cell(record.reason, 80)}" if record.reason else record.state
     return (
         f"| {_MARKS[record.state]} | {record.id} | {record.agent} | {', '.join(record.depends_on)} | {state} "
-        f"| {record.usage.turns} | {record.usage.cost_usd:.4f} | {instruction[:160]} |"
+        f"| {record.usage.turns} | {record.usage.cost_usd:.4f} | {_cell(record.instruction, 160)} |"
     )
+
+
+def _cell(text: str, most: int) -> str:
+    """Make a text fit into a cell: one line, and nothing in it draws a table, a link or a picture."""
+    return _DRAWING.sub(r"\\\g<0>", " ".join(text.split())[:most])

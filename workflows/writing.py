@@ -1,8 +1,8 @@
 """The last step of a session: the report, whatever happened before."""
 
-import asyncio
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
@@ -10,6 +10,7 @@ from temporalio.exceptions import ApplicationError
 from activities.contracts import InputOutcome, ReportDraft, SynthesisTask
 from chargehand.contracts import LimitUse, Report, Source, StopReason
 from workflows.bounds import REPORT_OUTPUT_TOKENS, SYNTHESIS_INPUT_BYTES
+from workflows.grounding import percentage
 from workflows.reporting import (
     USABLE,
     brain_of,
@@ -28,6 +29,9 @@ from workflows.reporting import (
 )
 from workflows.session import Session
 from workflows.spending import CannotPay
+
+_LEAST_WRITING: Final = timedelta(seconds=1)
+"""What the writer gets even when the deadline is here."""
 
 
 async def write_report(session: Session) -> Report:
@@ -54,7 +58,7 @@ async def write_report(session: Session) -> Report:
         sources=cited,
         gaps=gaps_of(outcomes, draft.gaps),
         contradictions=contradictions_of(draft),
-        confidence=draft.confidence,
+        confidence=percentage(draft.confidence),
         stop_reason=stop_reason,
         brain=brain_of(spend),
         usage=usage_of(spend),
@@ -89,18 +93,12 @@ async def _written(
         sources=tuple(source.ref for source in sources),
         stopped_because="" if stop_reason == "completed" else stop_reason.replace("_", " "),
     )
-    turn = asyncio.create_task(session.turn(task, REPORT_OUTPUT_TOKENS))
-    left = max((session.deadline_at - workflow.now()).total_seconds(), 1.0)
+    left = max(session.deadline_at - workflow.now(), _LEAST_WRITING)
     try:
-        done, _ = await workflow.wait([turn], timeout=left)
-        if not done:
-            return None
-        return turn.result().report
+        result = await session.turn(task, REPORT_OUTPUT_TOKENS, patience=left)
     except (CannotPay, ApplicationError):
         return None
-    finally:
-        if not turn.done():
-            turn.cancel()
+    return result.report
 
 
 def _limit_use(session: Session, ended_at: datetime) -> tuple[LimitUse, ...]:

@@ -1,0 +1,11 @@
+"""Awaiting a condition with a deadline: the one place where tests pause."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+
+async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 15) -> None:
+    """Wait until a condition holds; fail when it still does not after `seconds`."""
+    async with asyncio.timeout(seconds):
+        while not await condition():
+            await asyncio.sleep(0)

@@ -1,0 +1,250 @@
+"""Sessions that are stopped from outside, and pieces of them that are lost."""
+
+import asyncio
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+from temporalio.client import ActivityFailureError, WorkflowExecutionStatus
+from temporalio.exceptions import ApplicationError
+
+from activities.contracts import PlanTask, ToolCall, ToolRequest, TurnRequest, WorkTask
+from activities.models.protocol import ModelCall, ModelReply
+from chargehand.contracts import Plan, PlanDecision, SessionRequest, Subtask, Tier
+from chargehand.errors import SessionCancelled, SessionFailed, SessionNotFound
+from chargehand.wire import ActivityType, ErrorType
+from tests.scripted_model import Held, answer, plan, reply, report, subtask, use
+from tests.waiting import until
+from tests.workflows.conftest import OpenStage, Stage
+
+GOAL = SessionRequest(goal="What do the documents say about the topics?")
+
+
+def held_at(kind: str, reached: asyncio.Event):
+    """Script a model whose first turn of a kind never ends."""
+    never = asyncio.Event()
+
+    def respond(call: ModelCall) -> ModelReply | Held:
+        if call.task.kind == kind:
+            reached.set()
+            return Held(reply(report("Never.")), never)
+        if call.task.kind == "plan":
+            return reply(plan(subtask("T1"), subtask("T2")))
+        return reply(answer("Known."))
+
+    return respond
+
+
+async def _descendants(stage: Stage, session_id: str) -> list[WorkflowExecutionStatus | None]:
+    query = f"RootWorkflowId = '{session_id}'"
+    return [execution.status async for execution in stage.chargehand.client.list_workflows(query)]
+
+
+@pytest.mark.parametrize("kind", ["plan", "work", "synthesise"])
+async def test_cancel_ends_a_session_promptly_at_every_stage(stage: OpenStage, kind: str) -> None:
+    """Cancelled while planning, working or writing, the session closes as cancelled, nothing below it keeps running,
+    and no model is called any more (I08, I09)."""
+    reached = asyncio.Event()
+    async with stage(held_at(kind, reached)) as opened:
+        session = await opened.chargehand.start(GOAL)
+        await asyncio.wait_for(reached.wait(), 30)
+        calls = len(opened.model.calls) if kind != "work" else 3
+
+        await session.cancel()
+        with pytest.raises(SessionCancelled):
+            await asyncio.wait_for(session.result(), 10)
+
+        assert (await session.status()).state == "cancelled"
+        assert len(opened.model.calls) <= calls
+        await until(lambda: _none_running(opened, session.id))
+
+
+async def _none_running(stage: Stage, session_id: str) -> bool:
+    states = await _descendants(stage, session_id)
+    return bool(states) and WorkflowExecutionStatus.RUNNING not in states
+
+
+async def test_terminating_a_session_closes_everything_below_it(stage: OpenStage) -> None:
+    """Terminated by hand, a session leaves no child running (F33)."""
+    reached = asyncio.Event()
+    async with stage(held_at("work", reached)) as opened:
+        session = await opened.chargehand.start(GOAL)
+        await asyncio.wait_for(reached.wait(), 30)
+        await opened.chargehand.client.get_workflow_handle(session.id).terminate("by hand")
+
+        await until(lambda: _none_running(opened, session.id))
+
+
+async def test_a_subtask_terminated_by_hand_is_a_gap_and_charged_in_full(stage: OpenStage) -> None:
+    """When somebody terminates one child, its sibling and the report go on, and its lease counts as spent."""
+    reached = asyncio.Event()
+    never = asyncio.Event()
+
+    def respond(call: ModelCall) -> ModelReply | Held:
+        if call.task.kind == "plan":
+            return reply(plan(subtask("T1"), subtask("T2")))
+        if call.task.kind == "synthesise":
+            return reply(report("One of two."))
+        assert isinstance(call.task, WorkTask)
+        if "topic T1" in call.task.instruction:
+            reached.set()
+            return Held(reply(answer("Never.")), never)
+        return reply(answer("Known."))
+
+    async with stage(respond) as opened:
+        session = await opened.chargehand.start(GOAL)
+        await asyncio.wait_for(reached.wait(), 30)
+        status = await session.status()
+        child = status.subtasks[0].workflow_id
+        assert child is not None
+        await opened.chargehand.client.get_workflow_handle(child).terminate("by hand")
+        result = await asyncio.wait_for(session.result(), 30)
+
+    assert [(record.state, record.reason) for record in result.subtasks] == [
+        ("failure", "terminated"),
+        ("success", ""),
+    ]
+    assert result.usage.possibly_billed_twice_usd > 0
+
+
+async def test_activities_refuse_to_run_outside_a_session(stage: OpenStage) -> None:
+    """A turn or a tool started by hand as an activity of its own is refused before anything is called (I23)."""
+    turn = TurnRequest(
+        session="s",
+        step="turn-1",
+        crew="research",
+        agent="supervisor",
+        tier=Tier.SMALL,
+        task=PlanTask(goal="Spend money.", max_subtasks=1, may_nest=False),
+        max_input_tokens=100_000,
+        max_output_tokens=1_000,
+    )
+    tool = ToolRequest(
+        session="s", step="1", crew="research", agent="reader", call=ToolCall(id="1", tool="search_documents")
+    )
+    async with stage(lambda _: reply(plan(subtask("T1")))) as opened:
+        for activity, request in ((ActivityType.TAKE_TURN, turn), (ActivityType.USE_TOOL, tool)):
+            with pytest.raises(ActivityFailureError) as failure:
+                await opened.chargehand.client.execute_activity(
+                    activity,
+                    request,
+                    id=f"by-hand-{uuid4().hex[:8]}",
+                    task_queue=opened.chargehand.task_queue,
+                    start_to_close_timeout=timedelta(seconds=10),
+                )
+            assert isinstance(failure.value.cause, ApplicationError)
+            assert failure.value.cause.type == ErrorType.NOT_STANDALONE
+
+    assert opened.model.calls == []
+    assert opened.tools["search_documents"].calls == []
+
+
+async def test_a_plan_waits_for_approval_and_can_be_edited(stage: OpenStage) -> None:
+    """With approval "plan" nothing is carried out until a person decides; the edited plan is what is then done."""
+    edited = Plan(subtasks=(Subtask(id="E1", agent="reader", instruction="Read only the handbook, please."),))
+
+    def respond(call: ModelCall) -> ModelReply:
+        return reply(plan(subtask("T1"), subtask("T2")) if call.task.kind == "plan" else answer("Known."))
+
+    async with stage(respond) as opened:
+        session = await opened.chargehand.start(GOAL.model_copy(update={"approval": "plan"}))
+        await until(lambda: _in_state(opened, session.id, "awaiting_approval"))
+        calls_before = len(opened.model.calls)
+        wrong = edited.model_copy(update={"subtasks": (edited.subtasks[0].model_copy(update={"agent": "nobody"}),)})
+        with pytest.raises(SessionFailed, match="there is no agent 'nobody'"):
+            await session.decide_plan(PlanDecision(decision="edit", plan=wrong))
+        await session.decide_plan(PlanDecision(decision="edit", plan=edited))
+        result = await session.result()
+
+    assert calls_before == 1
+    assert [(record.id, record.state) for record in result.subtasks] == [("E1", "success")]
+
+
+async def test_a_rejected_plan_fails_the_session_with_the_reason(stage: OpenStage) -> None:
+    """A person's rejection ends the session, typed, quoting the reason; no agent was started."""
+    async with stage(lambda _: reply(plan(subtask("T1")))) as opened:
+        session = await opened.chargehand.start(GOAL.model_copy(update={"approval": "plan"}))
+        await until(lambda: _in_state(opened, session.id, "awaiting_approval"))
+        await session.decide_plan(PlanDecision(decision="reject", reason="Too broad."))
+        with pytest.raises(SessionFailed, match="Too broad") as failure:
+            await session.result()
+
+    assert failure.value.error_type is ErrorType.PLAN_REJECTED
+    assert len(opened.model.calls) == 1
+
+
+async def _in_state(stage: Stage, session_id: str, state: str) -> bool:
+    return (await stage.chargehand.session(session_id).status()).state == state
+
+
+async def test_a_tool_that_fails_for_good_is_told_to_the_agent(stage: OpenStage) -> None:
+    """An agent whose tool breaks gets the error as data and answers with what it has; the session completes."""
+
+    def respond(call: ModelCall) -> ModelReply:
+        if call.task.kind == "plan":
+            return reply(plan(subtask("T1")))
+        assert isinstance(call.task, WorkTask)
+        if not call.task.rounds:
+            return use("no_such_tool", "search_documents")
+        texts = [result.output.get("error") for result in call.task.rounds[0].results]
+        return reply(answer(str(texts)))
+
+    async with stage(respond) as opened:
+        result = await (await opened.chargehand.start(GOAL)).result()
+
+    assert "You have no such tool. Yours are: search_documents, read_document." in result.answer
+    assert len(opened.tools["search_documents"].calls) == 1
+
+
+async def test_the_same_id_twice_is_the_same_session(stage: OpenStage) -> None:
+    """Starting with an id that exists, running or ended, gives that session back and plans nothing twice (F34)."""
+
+    def respond(call: ModelCall) -> ModelReply:
+        return reply(plan(subtask("T1")) if call.task.kind == "plan" else answer("Known."))
+
+    async with stage(respond) as opened:
+        session_id = f"same-{uuid4().hex[:8]}"
+        started = await asyncio.gather(*(opened.chargehand.start(GOAL, session_id=session_id) for _ in range(10)))
+        reports = [await session.result() for session in started]
+        again = await opened.chargehand.start(GOAL, session_id=session_id)
+        reports.append(await again.result())
+
+    assert len({one.model_dump_json() for one in reports}) == 1
+    assert len(opened.model.of_kind("plan")) == 1
+
+
+async def test_a_session_that_does_not_exist_is_said_so(stage: OpenStage) -> None:
+    """Asking for an unknown id is a typed error, not a hang."""
+    async with stage(lambda _: reply(plan(subtask("T1")))) as opened:
+        with pytest.raises(SessionNotFound):
+            await opened.chargehand.session("no-such-session").result()
+
+
+async def test_an_unexpected_failure_of_a_provider_fails_the_session_in_words(stage: OpenStage) -> None:
+    """A refused key ends the session at once, with one request and the provider's reason."""
+
+    def respond(_: ModelCall) -> ModelReply:
+        raise ApplicationError("The key was refused.", type=ErrorType.PROVIDER_REFUSED, non_retryable=True)
+
+    async with stage(respond) as opened:
+        session = await opened.chargehand.start(GOAL)
+        with pytest.raises(SessionFailed, match="The key was refused") as failure:
+            await session.result()
+
+    assert failure.value.error_type is ErrorType.PROVIDER_REFUSED
+    assert len(opened.model.calls) == 1
+
+
+async def test_a_provider_that_keeps_failing_is_asked_three_times(stage: OpenStage) -> None:
+    """Retryable errors are retried by Temporal, three attempts in all, and then are a typed failure (F13, I10)."""
+
+    def respond(_: ModelCall) -> ModelReply:
+        raise ApplicationError("Overloaded.", type=ErrorType.PROVIDER_UNAVAILABLE)
+
+    async with stage(respond) as opened:
+        session = await opened.chargehand.start(GOAL)
+        with pytest.raises(SessionFailed, match="failed 3 times") as failure:
+            await session.result()
+
+    assert failure.value.error_type is ErrorType.PROVIDER_UNAVAILABLE
+    assert len(opened.model.calls) == 3
