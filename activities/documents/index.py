@@ -104,7 +104,7 @@ class IndexReader:
 
     def passages(self) -> int:
         """How many passages there are."""
-        return int(self._connection.execute("SELECT count(*) FROM passages").fetchone()[0])
+        return int(self._connection.execute("SELECT max(id) FROM passages").fetchone()[0] or 0)
 
     def matching(self, expression: str) -> set[int]:
         """Passages that match an FTS5 expression."""

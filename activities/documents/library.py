@@ -8,7 +8,7 @@ import shutil
 import time
 from collections import OrderedDict
 from contextlib import suppress
-from importlib import metadata
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -253,8 +253,11 @@ def _key(listing: Listing) -> str:
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
 
 
+@cache
 def _duckdb_version() -> str:
-    # Its files can be read by later versions only.
+    """Part of the key, since a file of DuckDB can be read by later versions only."""
+    from importlib import metadata  # noqa: PLC0415 - half of this module's import time
+
     return metadata.version("duckdb")
 
 
