@@ -14,7 +14,14 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from chargehand.embedded import Departure, EmbeddedServer, EmbeddedServerFailed, ServerNote, StateDirectory, WorkerCommand
+from chargehand.embedded import (
+    Departure,
+    EmbeddedServer,
+    EmbeddedServerFailed,
+    ServerNote,
+    StateDirectory,
+    WorkerCommand,
+)
 from chargehand.embedded.state import is_held
 
 _WORKER = """

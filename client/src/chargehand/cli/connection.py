@@ -9,14 +9,13 @@ from urllib.parse import quote
 
 from chargehand.cli.place import Place, Wishes, decide_place
 from chargehand.embedded import Departure, EmbeddedServer, ServerNote
+from chargehand.embedded.order import SETTINGS_CANNOT_BE_USED
 from chargehand.embedded.state import last_lines
 from chargehand.errors import NotReachable
 
 if TYPE_CHECKING:
     from chargehand.client import Chargehand, Session
 
-_SETTINGS_CANNOT_BE_USED: Final = 2
-"""Exit code of a worker that will not run until somebody changes its settings."""
 _DEATHS_IN_A_ROW: Final = 3
 
 
@@ -95,7 +94,7 @@ class Connection:
         note = self._server.note() if self._server else None
         if not note or note.worker_deaths == 0 or note.worker_pid:
             return
-        if note.worker_exit_code == _SETTINGS_CANNOT_BE_USED or note.worker_deaths >= _DEATHS_IN_A_ROW:
+        if note.worker_exit_code == SETTINGS_CANNOT_BE_USED or note.worker_deaths >= _DEATHS_IN_A_ROW:
             log = self.place.worker_log
             raise NotReachable(f"The worker does not stay up. The end of {log}:\n{last_lines(log)}")
 

@@ -26,17 +26,17 @@ async def follow(connection: Connection, session_id: str, progress: Progress) ->
     with progress:
         result = asyncio.create_task(_result(connection, session_id))
         watching = asyncio.create_task(_watch(connection, session_id, progress))
+        minding = asyncio.create_task(_mind_worker(connection))
+        tasks = (result, watching, minding)
         try:
-            await asyncio.wait((result, watching), return_when=asyncio.FIRST_COMPLETED)
-            if not result.done():
-                await watching
-            report = await result
+            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            report = await (result if result in ended else ended.pop())
             progress.update(_final_status(report))
             return report
         finally:
-            for task in (result, watching):
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(result, watching, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def cancel(connection: Connection, session_id: str) -> bool:
@@ -79,6 +79,11 @@ async def _watch(connection: Connection, session_id: str, progress: Progress) ->
             if silent > _REMARK_AFTER_SECONDS or not isinstance(error, NotReachable | TimeoutError):
                 progress.remark(_remark(error))
             await connection.mend()
+        await asyncio.sleep(connection.polling_seconds)
+
+
+async def _mind_worker(connection: Connection) -> NoReturn:
+    while True:
         connection.check_worker()
         await asyncio.sleep(connection.polling_seconds)
 

@@ -111,7 +111,7 @@ def run(
     """Carry out a request, show how it goes, and put the report out."""
     typed = Typed(goal, input, crew, budget, turns, deadline, parallel, depth, attempts, rounds, approve_plan)
     paths = _checked(typed, docs)
-    _carry_out(
+    _connected(
         Wishes(address, application, state_dir, artefacts, task_queue),
         lambda connection: running.run(
             connection, typed, running.upload(connection, paths), id, running.Output(as_json, quiet)
@@ -144,7 +144,7 @@ def start(
     """Start a session, put out its id, and leave it to the worker."""
     typed = Typed(goal, input, crew, budget, turns, deadline, parallel, depth, attempts, rounds, approve_plan)
     paths = _checked(typed, docs)
-    departure = _carry_out(
+    departure = _connected(
         Wishes(address, application, state_dir, artefacts, task_queue),
         lambda connection: running.start(connection, typed, running.upload(connection, paths), id),
     )
@@ -164,7 +164,7 @@ def status(
     task_queue: Queue = None,
 ) -> None:
     """Say where a session stands: its plan with states, turns and dollars."""
-    _carry_out(
+    _connected(
         Wishes(address, application, state_dir, None, task_queue),
         lambda connection: looking.status(connection, session, as_json=as_json),
     )
@@ -182,7 +182,7 @@ def watch(
     task_queue: Queue = None,
 ) -> None:
     """Show a session until it ends, and put its report out. Ctrl-C leaves the session alone."""
-    _carry_out(
+    _connected(
         Wishes(address, application, state_dir, None, task_queue),
         lambda connection: running.watch(connection, session, running.Output(as_json, quiet)),
     )
@@ -199,7 +199,7 @@ def result(
     task_queue: Queue = None,
 ) -> None:
     """Wait for a session's report and put it out."""
-    _carry_out(
+    _connected(
         Wishes(address, application, state_dir, None, task_queue),
         lambda connection: looking.result(connection, session, running.Output(as_json)),
     )
@@ -215,7 +215,7 @@ def cancel(
     task_queue: Queue = None,
 ) -> None:
     """Ask a session to stop without a report."""
-    _carry_out(
+    _connected(
         Wishes(address, application, state_dir, None, task_queue),
         lambda connection: looking.cancel(connection, session),
     )
@@ -241,7 +241,7 @@ def plan(
     if sum((approve, edit is not None, reject is not None)) > 1:
         raise typer.BadParameter("--approve, --edit and --reject exclude each other.")
     decision = looking.Decision(approve=approve, edit=edit, reject=reject)
-    _carry_out(
+    _connected(
         Wishes(address, application, state_dir, None, task_queue),
         lambda connection: looking.plan(connection, session, decision, as_json=as_json),
     )
@@ -260,7 +260,7 @@ def trace(
     task_queue: Queue = None,
 ) -> None:
     """Put every step of a session out as JSON. Works without a worker, also for sessions that failed."""
-    _carry_out(
+    _connected(
         Wishes(address, application, state_dir, None, task_queue),
         lambda connection: looking.trace(connection, session, html),
     )
@@ -277,7 +277,7 @@ def list_(
     task_queue: Queue = None,
 ) -> None:
     """List sessions."""
-    _carry_out(
+    _connected(
         Wishes(address, application, state_dir, None, task_queue),
         lambda connection: looking.list_sessions(connection, limit, as_json=as_json),
     )
@@ -293,7 +293,7 @@ def doctor(
     task_queue: Queue = None,
 ) -> None:
     """Look at everything a session needs, and say what is wrong."""
-    _carry_out(
+    _connected(
         Wishes(address, application, state_dir, artefacts, task_queue),
         lambda connection: doctor_.examine(connection, doctor_.Findings()),
     )
@@ -307,26 +307,31 @@ def up(
     task_queue: Queue = None,
 ) -> None:
     """Run the embedded server and a worker until Ctrl-C."""
-    _carry_out(Wishes(None, application, state_dir, None, task_queue), running.stay_up)
+    _connected(Wishes(None, application, state_dir, None, task_queue), running.stay_up)
 
 
 def main() -> NoReturn:
     """Run a command and end the process at once: the SDK's threads can abort one that ends the ordinary way."""
-    code: int = Exit.FAILED
+    code = carry_out(sys.argv[1:])
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+def carry_out(arguments: list[str]) -> int:
+    """Run a command and return its exit code; whatever goes wrong is said on standard error."""
     try:
-        app()
+        app(arguments)
     except SystemExit as ending:
-        code = ending.code if isinstance(ending.code, int) else Exit.FAILED
+        return ending.code if isinstance(ending.code, int) else Exit.FAILED
     except ChargehandError as error:
         say(f"chargehand: {error}")
-        code = _exit_of(error)
+        return _exit_of(error)
     except BaseException:  # noqa: BLE001  # nothing is above us, and the process must not end the ordinary way
         traceback.print_exc()
-    finally:
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):
-                stream.flush()
-        os._exit(code)
+        return Exit.FAILED
+    return Exit.DONE
 
 
 def _checked(typed: Typed, documents: list[Path] | None) -> tuple[Path, ...]:
@@ -338,7 +343,7 @@ def _checked(typed: Typed, documents: list[Path] | None) -> tuple[Path, ...]:
     return paths
 
 
-def _carry_out(wishes: Wishes, work: Callable[[Connection], Coroutine[object, object, Exit]]) -> Departure:
+def _connected(wishes: Wishes, work: Callable[[Connection], Coroutine[object, object, Exit]]) -> Departure:
     """Do a command's work on its connection; leaves the embedded server whatever happens."""
     connection = Connection(decide(wishes))
     departure = Departure.STILL_ENDING

@@ -17,12 +17,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from chargehand.embedded.order import COULD_NOT_START, SOMEBODY_ELSE_KEEPS, Order
+from chargehand.embedded.order import COULD_NOT_START, SETTINGS_CANNOT_BE_USED, SOMEBODY_ELSE_KEEPS, Order
 from chargehand.embedded.server import ServerFailed, ServerProcess, end_process, spawn, start_server
 from chargehand.embedded.state import FileLock, ServerNote, StateDirectory
 
 _SERVER_GRACE_SECONDS: Final = 10
 _ORPHAN_GRACE_SECONDS: Final = 15
+_SETTINGS_BACK_OFF_SECONDS: Final = 5
 _BACK_OFF_SECONDS: Final = (0.25, 0.5, 1, 2, 5, 10, 30)
 _WELL_AFTER_SECONDS: Final = 20
 """A process that has lived this long is not failing in a row."""
@@ -146,6 +147,8 @@ class Keeper:
         lived = time.monotonic() - self._worker_started_at
         self._failures_in_a_row = 1 if lived > _WELL_AFTER_SECONDS else self._failures_in_a_row + 1
         wait = _BACK_OFF_SECONDS[min(self._failures_in_a_row, len(_BACK_OFF_SECONDS)) - 1]
+        if code == SETTINGS_CANNOT_BE_USED:
+            wait = max(wait, _SETTINGS_BACK_OFF_SECONDS)
         _log(f"the worker ended with code {code} after {lived:.1f} s; starting it again in {wait} s")
         self._worker_due_at = time.monotonic() + wait
         self._worker_exit_code = code

@@ -7,6 +7,8 @@ from typing import Final
 SOMEBODY_ELSE_KEEPS: Final = 75
 """Exit code of a keeper that found another one at work."""
 COULD_NOT_START: Final = 1
+SETTINGS_CANNOT_BE_USED: Final = 2
+"""Exit code of a worker that will not run until somebody changes its settings."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,386 @@
+"""The command line with the embedded server and the real worker, without any key or network.
+
+What concerns processes runs as one, as users run it; the rest is called in this process, which spares the imports.
+"""
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from chargehand.cli.main import carry_out
+from chargehand.contracts import Plan, Report, Trace
+from chargehand.embedded import EmbeddedServer, StateDirectory
+from chargehand.embedded.state import is_held
+
+_APPLICATION = Path(__file__).resolve().parents[2]
+_NO_SERVER = ("TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE")
+_OURS = {"CHARGEHAND_APPLICATION": str(_APPLICATION), "XDG_CONFIG_HOME": "/nonexistent"}
+_KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", "TAVILY_API_KEY", "E2B_API_KEY")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command came to."""
+
+    code: int
+    out: str
+    said: str
+
+
+class Commands:
+    """Runs commands in this process."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+
+    def __call__(self, *arguments: str | Path, given: str = "") -> Ran:
+        self._monkeypatch.setattr(sys, "stdin", io.StringIO(given))
+        self._capsys.readouterr()
+        code = carry_out([str(argument) for argument in arguments])
+        captured = self._capsys.readouterr()
+        return Ran(code, captured.out, captured.err)
+
+
+@pytest.fixture
+def chargehand(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Commands:
+    for name in _NO_SERVER + _KEYS:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in _OURS.items():
+        monkeypatch.setenv(name, value)
+    return Commands(monkeypatch, capsys)
+
+
+def until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    give_up_at = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < give_up_at, f"{what} did not happen within {seconds} s"
+        time.sleep(0.02)
+
+
+@contextmanager
+def process(*arguments: str | Path, **more: str) -> Generator[subprocess.Popen[str]]:
+    """Run a command as a process of its own; it is interrupted if it still runs in the end."""
+    kept = {name: value for name, value in os.environ.items() if name not in _NO_SERVER + _KEYS}
+    command = [sys.executable, "-m", "chargehand.cli.main", *(str(argument) for argument in arguments)]
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=kept | _OURS | more,
+        start_new_session=True,
+    ) as started:
+        yield started
+        if started.poll() is None:
+            started.send_signal(signal.SIGINT)
+            started.communicate(timeout=60)
+
+
+def read_until(running: subprocess.Popen[str], pattern: str) -> None:
+    """Read what a command says until a line matches."""
+    assert running.stderr
+    said: list[str] = []
+    for line in running.stderr:
+        said.append(line)
+        if re.search(pattern, line):
+            return
+    raise AssertionError(f"{pattern!r} was never said, but: {''.join(said)}")
+
+
+def write_documents(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "boilers.md").write_text(
+        "# Boiler rules\n\nThe pressure valve of a boiler is tested every six months.\n\n"
+        "# Lamp rules\n\nA lamp that flickers is replaced within a day.\n"
+    )
+    return folder
+
+
+@pytest.fixture
+def documents(tmp_path: Path) -> Path:
+    return write_documents(tmp_path / "notes")
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[Path]:
+    """A state directory whose keeper, should a test fail, is asked to stop."""
+    directory = StateDirectory(tmp_path / "state")
+    yield directory.path
+    if (note := directory.read_note()) and is_held(directory.keeper_lock):
+        os.kill(note.keeper_pid, signal.SIGTERM)
+        until(lambda: not is_held(directory.keeper_lock), "the end of the keeper")
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A state directory whose server and worker stay up for all tests that share it."""
+    state = tmp_path_factory.mktemp("served") / "state"
+    with process("up", "--state-dir", state) as up:
+        read_until(up, "Embedded Temporal at")
+        yield state
+
+
+# Processes: who starts what, and what is left.
+
+
+def test_run_answers_keeps_its_files_and_leaves_nothing(state: Path, documents: Path) -> None:
+    """One command from a question to a cited answer: report on stdout, the rest on stderr, files kept, all ended."""
+    question = "How often is the valve of a boiler tested?"
+    with process("run", "--state-dir", state, "--docs", documents, question) as run:
+        out, said = run.communicate(timeout=100)
+
+    (folder,) = (state / "sessions").iterdir()
+    report = Report.model_validate_json((folder / "report.json").read_text())
+    trace = Trace.model_validate_json((folder / "trace.json").read_text())
+    assert run.returncode == 0, said
+    assert "every six months" in out
+    assert "boilers.md" in out
+    assert re.match(r"Embedded Temporal at 127\.0\.0\.1:\d+, Web UI http://127\.0\.0\.1:\d+\n", said)
+    assert f"/namespaces/default/workflows/{report.session}" in said
+    assert "session finished" in said
+    assert str(folder / "trace.json") in said
+    assert (folder / "report.html").read_text().startswith("<!doctype html>")
+    assert sum(step.usage.turns for step in trace.steps) == report.usage.turns
+    assert {step.state for step in trace.steps} == {"completed"}
+    assert not is_held(state / "keeper.lock")
+    assert not is_held(state / "server.lock")
+
+
+def test_two_runs_at_once_share_the_server(state: Path, documents: Path) -> None:
+    """Two commands started together both answer, on one server, and the last one ends it."""
+    begin = ("run", "--state-dir", state, "--docs", documents)
+    with (
+        process(*begin, "How often is the valve of a boiler tested?") as one,
+        process(*begin, "What happens to a lamp that flickers?") as two,
+    ):
+        outputs = [run.communicate(timeout=100) for run in (one, two)]
+
+    assert (one.returncode, two.returncode) == (0, 0), outputs
+    assert "every six months" in outputs[0][0]
+    assert "within a day" in outputs[1][0]
+    assert outputs[0][1].splitlines()[0] == outputs[1][1].splitlines()[0]
+    assert not is_held(state / "keeper.lock")
+
+
+def test_an_interrupted_run_cancels_its_session(served: Path, documents: Path, chargehand: Commands) -> None:
+    """Ctrl-C: exit code 130, and the session is cancelled, not merely abandoned."""
+    with process(
+        "run",
+        "--state-dir",
+        served,
+        "--docs",
+        documents,
+        "--approve-plan",
+        "--id",
+        "stopped",
+        "How are boilers tested?",
+    ) as run:
+        read_until(run, "session awaiting approval")
+        run.send_signal(signal.SIGINT)
+        run.communicate(timeout=60)
+    listed = json.loads(chargehand("list", "--state-dir", served, "--json").out)
+
+    assert run.returncode == 130
+    assert [session["state"] for session in listed if session["id"] == "stopped"] == ["canceled"]
+
+
+def test_a_session_outlives_its_server_and_its_worker(state: Path, documents: Path, chargehand: Commands) -> None:
+    """Started and left, watched, everything killed with kill -9, approved on the next server: it answers."""
+    where = ("--state-dir", state)
+    started = chargehand(
+        "start", *where, "--docs", documents, "--approve-plan", "--id", "one", "How are boilers tested?"
+    )
+    with process("watch", *where, "one") as watch:
+        read_until(watch, "session awaiting approval")
+        note = StateDirectory(state).read_note()
+        assert note
+        for pid in (note.keeper_pid, note.server_pid, note.worker_pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid or 0, signal.SIGKILL)
+        until(lambda: (now := StateDirectory(state).read_note()) is not None and now != note, "the new server")
+        approval = chargehand("plan", *where, "one", "--approve")
+        answer, watched = watch.communicate(timeout=100)
+
+    assert (started.code, started.out) == (0, "one\n"), started.said
+    assert "goes on whenever there is one again" in started.said
+    assert approval.code == 0, approval.said
+    assert watch.returncode == 0, watched
+    assert "every six months" in answer
+
+
+def test_a_worker_that_cannot_start_is_reported(state: Path, documents: Path) -> None:
+    """Settings that no worker can use end the run with the worker's own words, not with a wait for ever."""
+    with process(
+        "run", "--state-dir", state, "--docs", documents, "A fair question", CHARGEHAND_PROVIDER="oracle"
+    ) as run:
+        out, said = run.communicate(timeout=100)
+
+    assert (run.returncode, out) == (4, "")
+    assert "The worker's settings cannot be used: " in said
+    assert not is_held(state / "keeper.lock")
+
+
+def test_help_loads_nothing_slow() -> None:
+    """Help is there at once: neither temporalio nor our contracts nor rich are loaded for it."""
+    program = (
+        "import sys; from chargehand.cli.main import carry_out; carry_out(['run', '--help']);"
+        "print(sorted({'temporalio', 'chargehand.contracts', 'rich'} & set(sys.modules)))"
+    )
+
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+
+    assert loaded.endswith("[]\n")
+
+
+# Commands: what they put out, and how they end.
+
+
+def test_json_is_alone_on_standard_output(served: Path, documents: Path, chargehand: Commands) -> None:
+    """With --json, standard output is one report and nothing else; a request may come from standard input."""
+    request = json.dumps({"goal": "What happens to a lamp that flickers?", "limits": {"max_turns": 15}})
+
+    ran = chargehand("run", "--state-dir", served, "--docs", documents, "--input", "-", "--json", given=request)
+
+    report = Report.model_validate_json(ran.out)
+    assert ran.code == 0, ran.said
+    assert report.goal == "What happens to a lamp that flickers?"
+    assert {use.allowed for use in report.limits if "turns" in use.limit} == {15}
+
+
+def test_a_session_is_looked_at_from_elsewhere(served: Path, documents: Path, chargehand: Commands) -> None:
+    """Status, plan, trace, list, cancel and result find a session by its id, whoever started it."""
+    where = ("--state-dir", served)
+    begin = ("start", *where, "--docs", documents, "--approve-plan")
+    assert chargehand(*begin, "--id", "first", "How are boilers tested?").code == 0
+    until(lambda: "awaiting_approval" in chargehand("status", *where, "--json", "first").out, "the plan")
+
+    status = chargehand("status", *where, "first")
+    plan = chargehand("plan", *where, "first")
+    typed = chargehand("plan", *where, "first", "--json")
+    trace = chargehand("trace", *where, "first")
+    listed = chargehand("list", *where)
+    cancelled = chargehand("cancel", *where, "first")
+    result = chargehand("result", *where, "first")
+
+    assert "awaiting approval" in status.out
+    assert plan.out.startswith("T1 ")
+    assert Plan.model_validate_json(typed.out).subtasks[0].id == "T1"
+    assert Trace.model_validate_json(trace.out).steps[0].id == "first"
+    assert re.search(r"running .* first\n", listed.out)
+    assert cancelled.code == 0, cancelled.said
+    assert (result.code, result.out) == (1, "")
+    assert "Session 'first' was cancelled." in result.said
+
+
+def test_a_rejected_plan_fails_the_session(served: Path, documents: Path, chargehand: Commands) -> None:
+    """A person's no ends the session with the reason that was given, and exit code 1."""
+    where = ("--state-dir", served)
+    begin = ("start", *where, "--docs", documents, "--approve-plan")
+    chargehand(*begin, "--id", "refused", "How are boilers tested?")
+    until(lambda: "awaiting_approval" in chargehand("status", *where, "--json", "refused").out, "the plan")
+
+    rejected = chargehand("plan", *where, "refused", "--reject", "too dear")
+    result = chargehand("result", *where, "refused")
+
+    assert rejected.code == 0, rejected.said
+    assert (result.code, result.out) == (1, "")
+    assert "The plan was rejected. too dear" in result.said
+
+
+def test_the_same_id_is_the_same_session(served: Path, documents: Path, chargehand: Commands) -> None:
+    """A run that is repeated with its id puts the first one's report out again instead of doing the work twice."""
+    request = ("run", "--state-dir", served, "--docs", documents, "--id", "once", "--json", "How are boilers tested?")
+
+    first, second = (Report.model_validate_json(chargehand(*request).out) for _ in range(2))
+
+    assert second == first
+
+
+def test_a_misspelt_field_is_named(served: Path, chargehand: Commands) -> None:
+    """A request with an unknown field ends with exit code 2 and the field that was probably meant."""
+    ran = chargehand("run", "--state-dir", served, "--input", "-", given='{"goal": "A fair question", "limts": {}}')
+
+    assert (ran.code, ran.out) == (2, "")
+    assert "limts: is not a known field; did you mean 'limits'?" in ran.said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "either GOAL, or --input FILE"),
+        (("--input", "-", "A question"), "either GOAL, or --input FILE"),
+        (("--turns", "many", "A fair question"), "Invalid value for '--turns'"),
+        (("--docs", "/nowhere/at/all", "A fair question"), "There is no file or folder /nowhere/at/all"),
+    ],
+)
+def test_wrong_usage_starts_nothing(
+    state: Path, arguments: tuple[str, ...], message: str, chargehand: Commands
+) -> None:
+    """What can be seen to be wrong ends with exit code 2 before any server is started."""
+    ran = chargehand("run", "--state-dir", state, *arguments)
+
+    assert (ran.code, ran.out) == (2, "")
+    assert message in ran.said
+    assert not state.exists()
+
+
+def test_a_session_that_is_not_there_is_said_so(served: Path, chargehand: Commands) -> None:
+    """An unknown id is bad input, with the way to find the right one."""
+    found = [chargehand(verb, "--state-dir", served, "nobody") for verb in ("status", "result", "trace", "cancel")]
+
+    assert [each.code for each in found] == [2, 2, 2, 2]
+    assert all("There is no session 'nobody' here." in each.said for each in found)
+
+
+def test_a_server_that_is_away_is_said_so(chargehand: Commands) -> None:
+    """An address where nobody answers is exit code 4."""
+    listed = chargehand("list", "--address", "127.0.0.1:1")
+
+    assert (listed.code, listed.out) == (4, "")
+    assert "No Temporal server answers at 127.0.0.1:1" in listed.said
+
+
+def test_a_named_server_is_used_and_its_worker_missed(
+    state: Path, documents: Path, chargehand: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a server named, no embedded one is started; documents need a shared directory; doctor misses a worker."""
+    server = EmbeddedServer(state, None)
+    server.join()
+    monkeypatch.setenv("TEMPORAL_ADDRESS", server.wait().address)
+    own = state.with_name("own")
+
+    listed = chargehand("list", "--state-dir", own)
+    upload = chargehand("run", "--state-dir", own, "--docs", documents, "A fair question")
+    doctor = chargehand("doctor", "--state-dir", own)
+    server.leave()
+
+    assert (listed.code, listed.out, listed.said) == (0, "", "There are no sessions here.\n")
+    assert upload.code == 2
+    assert "the server that TEMPORAL_ADDRESS names" in upload.said
+    assert "--artefacts DIR or CHARGEHAND_ARTEFACTS" in upload.said
+    assert doctor.code == 4
+    assert "✘ No worker polls the task queue 'chargehand'" in doctor.out
+    assert not own.exists()
+
+
+def test_doctor_says_what_is_active_and_why(served: Path, chargehand: Commands) -> None:
+    """Everything that a session needs is named, with the reason for its choice."""
+    doctor = chargehand("doctor", "--state-dir", served)
+
+    assert doctor.code == 0, doctor.out
+    assert "✔ model: extractive (no ANTHROPIC_API_KEY and no OPENAI_API_KEY" in doctor.out
+    assert "✔ 1 worker(s) on task queue 'chargehand'" in doctor.out
+    assert "none of them stuck" in doctor.out
