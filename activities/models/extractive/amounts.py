@@ -69,6 +69,9 @@ class Counted:
 def find_counted(reading: Reading, intent: Intent) -> Counted:
     """Find the noun after `how many` and what it stands for in the table."""
     rows = Counted("count(*)", "number of rows")
+    quantity = next((field for field in reading.view.fields if field.is_quantity), None)
+    if quantity is not None and intent.aggregate == "count" and intent.counted_at in reading.values:
+        return Counted("", "", quantity)
     position = intent.counted_at if intent.counted_at >= 0 else intent.ordered_at
     skipped = {"of", "the", "times", "separate", "individual", "our", "all"}
     while 0 <= position < len(reading.words) and (position in reading.used or reading.lower[position] in skipped):

@@ -135,6 +135,7 @@ def _values(reading: Reading) -> list[Condition]:
             same.append(match)
         elif all(reading.is_free(i) for i in span):
             reading.use(span)
+            reading.values.update(span)
             taken[match.position].append(match)
     by_fields: dict[tuple[tuple[str, ...], bool], list[_Match]] = defaultdict(list)
     for position in sorted(taken):
@@ -261,13 +262,16 @@ def _comparison(reading: Reading, match: re.Match[str], operator: str) -> Condit
     if field is None:
         return None
     unit = _TIME_WORDS.get(reading.words[after].stem if after < len(reading.words) else "", "")
-    factor = _IN_MINUTES[unit] / _IN_MINUTES[field.unit] if unit and field.unit in _IN_MINUTES else 1.0
+    if unit and field.counts_in not in _IN_MINUTES:
+        return None
+    factor = _IN_MINUTES[unit] / _IN_MINUTES[field.counts_in] if unit else 1.0
     if not _SMALLER.isdisjoint(reading.lower[i] for i in inside) and operator == ">":
         operator = "<"
     low = _amount(match, "low") * factor
     reading.use(inside)
     if unit:
         reading.use([after])
+    reading.use(i for i in range(after, min(after + 3, len(reading.words))) if reading.words[i].stem in field.tokens)
     name, at = field.label + (f" ({field.unit})" if field.unit else ""), inside[0]
     if operator == "between":
         high = _amount(match, "high") * factor

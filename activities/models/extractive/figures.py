@@ -47,7 +47,8 @@ def put_in_words(query: Query, result: ToolResult) -> Computed:
     rows = rows_of(result)
     over = _over(query, rows)
     figures = query.figures
-    if not rows or (query.form in {"scalar", "share"} and rows[0].get(figures[0].alias) is None):
+    is_none_found = bool(query.looked_for) and bool(rows) and rows[0].get(figures[0].alias) == 0
+    if not rows or is_none_found or (query.form in {"scalar", "share"} and rows[0].get(figures[0].alias) is None):
         return Computed(f"No row of {query.title} matches{_where(query)}.", is_empty=True)
     match query.form:
         case "scalar":

@@ -156,7 +156,7 @@ _RELATION_WORDS: Final[dict[_Relation, str]] = {
     "before": "before|prior to|earlier than",
     "until": "until|till|up to|through|by the end of",
 }
-_RELATIONS: Final = {
+_RELATIONS: Final[dict[_Relation, re.Pattern[str]]] = {
     relation: re.compile(rf"\b(?:{words})\s+(?:the\s+|end\s+of\s+|start\s+of\s+)?$", re.IGNORECASE)
     for relation, words in _RELATION_WORDS.items()
 }
@@ -183,10 +183,7 @@ def _with_relations(periods: list[Period], text: str) -> Iterator[Period]:
             position += 2
             continue
         position += 1
-        relation = next(
-            ((match, name) for name, pattern in _RELATIONS.items() if (match := pattern.search(lead))), None
-        )
-        yield _related(period, *relation, text) if relation and period.since else period
+        yield _with_relation(period, lead, text) if period.since else period
 
 
 def _is_range(first: Period, second: Period, text: str) -> bool:
@@ -195,6 +192,13 @@ def _is_range(first: Period, second: Period, text: str) -> bool:
         return False
     word = middle.group().strip().lower()
     return word != "and" or bool(_RANGE_LEAD.search(text[: first.start]))
+
+
+def _with_relation(period: Period, lead: str, text: str) -> Period:
+    for relation, pattern in _RELATIONS.items():
+        if match := pattern.search(lead):
+            return _related(period, match, relation, text)
+    return period
 
 
 def _related(period: Period, match: re.Match[str], relation: _Relation, text: str) -> Period:

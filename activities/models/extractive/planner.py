@@ -72,7 +72,7 @@ def _agent(agents: Agents, tool: str, rotation: int) -> str:
 def _fallback(goal: str, catalog: Catalog) -> _Step:
     question = " ".join(goal.split())
     query = best_query(question, catalog)
-    if query and query.has_operator and query.explained >= 0.6:
+    if query and query.has_operator and query.explained >= 0.6 and len(split_questions(goal)) == 1:
         return _Step("query_data", instruction(Lead.COMPUTE, question, query.view))
     return _Step("search_documents" if catalog.documents else "search", instruction(Lead.QUOTE, question))
 

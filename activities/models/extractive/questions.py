@@ -164,7 +164,8 @@ def _naming(words: Sequence[Word], entry: DocumentEntry) -> int:
     own = {word.stem for word in read_words(_bare(entry.name)) if word.lower.isalpha() and len(word.lower) > 2}
     best = 0
     for head, word in enumerate(words):
-        if word.stem not in own & _KINDS:
+        following = words[head + 1].lower if head + 1 < len(words) else ""
+        if word.stem not in own or not (word.stem in _KINDS or following in _SAYING):
             continue
         first = head
         while first and words[first - 1].stem in own:
@@ -182,8 +183,14 @@ _KINDS: Final = frozenset(
     manual handbook guide guidelines bulletin minutes policy contract agreement report notice letter memo
     register plan specification spec proposal brochure thesis paper article book readme changelog licence
     license terms regulations rules faq presentation agenda protocol budget invoice
+    lease charter syllabus datasheet cookbook
     """
     )
+)
+
+
+_SAYING: Final = word_set(
+    "say says state states mention mentions require requires define defines describe describes tell tells"
 )
 
 
@@ -193,7 +200,11 @@ def without_names(question: str, documents: Sequence[DocumentEntry]) -> str:
         question = re.sub(re.escape(entry.name), " ", question, flags=re.IGNORECASE)
         stems = {word.stem for word in read_words(_bare(entry.name))}
         words = read_words(question)
-        heads = [i for i, word in enumerate(words) if word.stem in stems & _KINDS]
+        heads = [
+            i
+            for i, word in enumerate(words)
+            if word.stem in stems and (word.stem in _KINDS or (i + 1 < len(words) and words[i + 1].lower in _SAYING))
+        ]
         for head in reversed(heads):
             first = head
             while first and words[first - 1].stem in stems:

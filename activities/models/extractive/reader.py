@@ -57,7 +57,7 @@ def quote_passages(
         call = _for_tools(wanted, tools, made) if wanted else None
         if call is not None:
             return (call,)
-    return _answer(_asked(question, catalog), passages, [result for _, result in searches], catalog, task)
+    return _answer(question, passages, [result for _, result in searches], catalog, task)
 
 
 def _asked(question: str, catalog: Catalog) -> str:
@@ -106,14 +106,15 @@ def _words_found_nowhere(result: ToolResult) -> tuple[str, ...]:
 def _answer(
     question: str, passages: Sequence[Passage], results: Sequence[ToolResult], catalog: Catalog, task: WorkTask
 ) -> AgentAnswer:
-    windows = _worth_quoting(best_windows(question, passages, _QUOTATIONS))
-    lost_stems = {stem(word) for result in results for word in _words_found_nowhere(result)} & telling_stems(question)
-    nowhere = list(dict.fromkeys(word.text for word in read_words(question) if word.stem in lost_stems))
+    asked = _asked(question, catalog)
+    windows = _worth_quoting(best_windows(asked, passages, _QUOTATIONS))
+    lost_stems = {stem(word) for result in results for word in _words_found_nowhere(result)} & telling_stems(asked)
+    nowhere = list(dict.fromkeys(word.text for word in read_words(asked) if word.stem in lost_stems))
     coverage = max(
         max((window.passage_coverage for window in windows), default=0.0),
-        together(question, windows, passages) if windows else 0.0,
+        together(asked, windows, passages) if windows else 0.0,
     )
-    lost = len(nowhere) / max(1, len(telling_stems(question)))
+    lost = len(nowhere) / max(1, len(telling_stems(asked)))
     if not windows or coverage < SOME_COVERAGE or (lost >= 0.3 and coverage < 0.65):
         return _nothing(question, windows, nowhere, catalog, task)
     is_sure = coverage >= ENOUGH_COVERAGE and not (nowhere and (coverage < 0.6 or lost > 0.25))

@@ -45,6 +45,8 @@ class Reading:
     text: str
     view: View
     used: set[int] = field(default_factory=set[int])
+    values: set[int] = field(default_factory=set[int])
+    """Words that stand for a known value."""
     unplaced: list[str] = field(default_factory=list[str])
     """Times relative to today, which rules without a clock cannot place."""
 

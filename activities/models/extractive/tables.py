@@ -105,6 +105,18 @@ class Field:
     table_rows: int = 0
 
     @property
+    def counts_in(self) -> str:
+        """The unit that its name tells, wherever in the name it stands; empty if none."""
+        return self.unit or next(
+            (_UNITS[word.lower] for word in read_words(self.column.name) if word.lower in _UNITS), ""
+        )
+
+    @property
+    def is_quantity(self) -> bool:
+        """Whether it says how many of something a row is about."""
+        return self.is_measure and not _QUANTITIES.isdisjoint(self.tokens)
+
+    @property
     def is_key(self) -> bool:
         """Whether its numbers only name things, so that adding them up means nothing."""
         return any(word.lower in _KEY_WORDS for word in read_words(self.column.name))
@@ -157,6 +169,9 @@ class Field:
         return 0.45 * max((self.likeness(word) for word in said), default=0.0)
 
 
+_QUANTITIES: Final = frozenset(
+    stem(word) for word in ["quantity", "qty", "pieces", "pcs", "units", "count", "number", "items", "copies"]
+)
 _LIGHT: Final = frozenset(stem(word) for word in (*_VAGUE_WORDS, *_UNITS))
 
 

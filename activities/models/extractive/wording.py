@@ -17,7 +17,7 @@ def word_set(words: str) -> frozenset[str]:
 
 STOPWORDS: Final = word_set(
     """
-    a about above according after again all also am an and another any anyone anything are as at be because been
+    needed somebody someone anybody everybody nobody everyone something nothing everything a about above according after again all also am an and another any anyone anything are as at be because been
     before being below between both but by can cannot could did do does doing done down during each either else
     ever every few find for from further get gets give given gives go goes got had has have having he her here
     hers him his how i if in into is it its itself just know let like list many may me might mine more most much
