@@ -1,5 +1,6 @@
 """Crews as data: one TOML file each, checked as a whole when a worker starts."""
 
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -14,6 +15,9 @@ from chargehand.converter import describe_problems
 
 _LARGEST_FILE_BYTES: Final = 256 * 1024
 _RESERVED: Final = "supervisor"
+_KEY: Final = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*"|'[^'\n]*')"""
+# tomllib takes a minute for a dotted key of 100 KB. Possessive, so that the search itself takes no time.
+_ENDLESS_KEY: Final = re.compile(rf"(?<![A-Za-z0-9_-])(?:{_KEY}[ \t]*+\.[ \t]*+){{20}}{_KEY}")
 
 Prose = Annotated[str, StringConstraints(strip_whitespace=True, min_length=10, max_length=8_000)]
 
@@ -71,10 +75,10 @@ def load_crews(folders: Iterable[Path], tools: Collection[str]) -> dict[str, Cre
 
 
 def _load(file: Path, tools: Collection[str]) -> Crew:
-    if file.stat().st_size > _LARGEST_FILE_BYTES:
-        raise CrewError(file, [f"is larger than {_LARGEST_FILE_BYTES // 1024} KiB; a crew is a page of text"])
     try:
         crew = Crew.model_validate(_tables(file))
+    except OSError as error:
+        raise CrewError(file, [f"cannot be read: {error.strerror or error}"]) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise CrewError(file, [f"is not TOML: {error}"]) from error
     except RecursionError as error:
@@ -88,7 +92,14 @@ def _load(file: Path, tools: Collection[str]) -> Crew:
 
 
 def _tables(file: Path) -> Mapping[str, object]:
-    tables: dict[str, object] = tomllib.loads(file.read_text(encoding="utf-8"))
+    with file.open("rb") as opened:
+        data = opened.read(_LARGEST_FILE_BYTES + 1)
+    if len(data) > _LARGEST_FILE_BYTES:
+        raise CrewError(file, [f"is larger than {_LARGEST_FILE_BYTES // 1024} KiB; a crew is a page of text"])
+    text = data.decode()
+    if _ENDLESS_KEY.search(text):
+        raise CrewError(file, ["has a key of more than 20 parts; a crew has no tables below agents"])
+    tables: dict[str, object] = tomllib.loads(text)
     return tables
 
 

@@ -4,11 +4,11 @@ The system text holds what never changes for an agent, so that providers can cac
 the messages. What tools and documents say is framed as data.
 """
 
-import json
 from collections.abc import Sequence
 from typing import Final
 
 from pydantic import BaseModel
+from pydantic_core import to_json
 
 from activities.contracts import (
     AgentAnswer,
@@ -183,7 +183,7 @@ def _input_text(given: InputOutcome) -> str:
 
 def tool_text(result: ToolResult) -> str:
     """Write a tool's result as text: its output as JSON, then each source with its words."""
-    parts = [json.dumps(result.output, ensure_ascii=False, separators=(",", ":"))]
+    parts = [to_json(result.output, inf_nan_mode="null").decode()]
     parts += [f"[{source.ref}] {source.title}\n{source.quote}" for source in result.sources]
     return _data("\n\n".join(parts))
 
