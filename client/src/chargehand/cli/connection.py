@@ -77,7 +77,7 @@ class Connection:
         return self.chargehand.session(session_id)
 
     async def mend(self) -> None:
-        """After a silence: have the embedded server started again if it has gone."""
+        """Have the embedded server started again if it has gone."""
         if not self._server or self._server.note():
             return
         note = await asyncio.to_thread(self._server.wait)

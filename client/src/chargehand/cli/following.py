@@ -26,7 +26,7 @@ async def follow(connection: Connection, session_id: str, progress: Progress) ->
     with progress:
         result = asyncio.create_task(_result(connection, session_id))
         watching = asyncio.create_task(_watch(connection, session_id, progress))
-        minding = asyncio.create_task(_mind_worker(connection))
+        minding = asyncio.create_task(_mind(connection))
         tasks = (result, watching, minding)
         try:
             ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -78,12 +78,13 @@ async def _watch(connection: Connection, session_id: str, progress: Progress) ->
                 raise NotReachable(_gave_up(connection, session_id)) from error
             if silent > _REMARK_AFTER_SECONDS or not isinstance(error, NotReachable | TimeoutError):
                 progress.remark(_remark(error))
-            await connection.mend()
         await asyncio.sleep(connection.polling_seconds)
 
 
-async def _mind_worker(connection: Connection) -> NoReturn:
+async def _mind(connection: Connection) -> NoReturn:
+    """Look after the embedded server and its worker."""
     while True:
+        await connection.mend()
         connection.check_worker()
         await asyncio.sleep(connection.polling_seconds)
 
