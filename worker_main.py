@@ -213,8 +213,6 @@ def _run_code(settings: Settings, chosen: str, closing: AsyncExitStack) -> Tool:
 
 
 def _models(settings: Settings, provider: str, closing: AsyncExitStack) -> Models:
-    from activities.models.prices import price_card
-
     names = {**_DEFAULT_MODELS[provider], **settings.models}
     missing = [tier.value for tier in Tier if tier not in names]
     if missing:
@@ -222,31 +220,48 @@ def _models(settings: Settings, provider: str, closing: AsyncExitStack) -> Model
             f"CHARGEHAND_MODELS: name a model for the tiers {', '.join(missing)}, "
             'for example CHARGEHAND_MODELS=\'{"small":"m","medium":"m","large":"m"}\'.'
         )
-    if provider == "extractive":
-        free = (PriceStep(input_usd_per_million=Decimal(0), output_usd_per_million=Decimal(0)),)
-        cards = {tier: ModelCard(provider=provider, name=name, prices=free) for tier, name in names.items()}
-    else:
-        cards = {tier: price_card(provider, name, settings.prices) for tier, name in names.items()}
+    cards = {tier: _card(settings, provider, name) for tier, name in names.items()}
     return Models(adapter=_adapter(settings, provider, closing), cards=cards)
 
 
+def _card(settings: Settings, provider: str, name: str) -> ModelCard:
+    if provider == "extractive":
+        free = PriceStep(input_usd_per_million=Decimal(0), output_usd_per_million=Decimal(0))
+        return ModelCard(provider=provider, name=name, prices=(free,))
+    from activities.models.prices import price_card
+
+    card = price_card(provider, name, settings.prices)
+    if card is None:
+        raise SettingsError(
+            f"CHARGEHAND_PRICES: nobody knows what the model '{name}' costs, so no budget could hold. Set its dollars "
+            f"per million input and output tokens, for example CHARGEHAND_PRICES='{{\"{name}\": [0, 0]}}' for a model of "
+            "your own."
+        )
+    return card
+
+
 def _adapter(settings: Settings, provider: str, closing: AsyncExitStack) -> Model:
+    prices = settings.prices
     match provider:
         case "anthropic":
-            from activities.models.anthropic_messages import AnthropicModel
+            from activities.models import anthropic_messages
 
-            key = _required_key(settings.anthropic_api_key, "ANTHROPIC_API_KEY")
-            adapter = AnthropicModel(api_key=key, base_url=settings.anthropic_base_url, prices=settings.prices)
+            key = _required(settings.anthropic_api_key, "ANTHROPIC_API_KEY")
+            url = settings.anthropic_base_url or anthropic_messages.BASE_URL
+            adapter = anthropic_messages.AnthropicModel(api_key=key, base_url=url, prices=prices)
         case "openai":
-            from activities.models.openai_responses import OpenAIResponsesModel
+            from activities.models import openai_responses
 
-            key = _required_key(settings.openai_api_key, "OPENAI_API_KEY")
-            adapter = OpenAIResponsesModel(api_key=key, base_url=settings.openai_base_url, prices=settings.prices)
+            key = _required(settings.openai_api_key, "OPENAI_API_KEY")
+            url = settings.openai_base_url or openai_responses.BASE_URL
+            adapter = openai_responses.OpenAIResponsesModel(api_key=key, base_url=url, prices=prices)
         case "openai_compatible":
             from activities.models.openai_chat import OpenAIChatModel
 
-            key = settings.openai_api_key.get_secret_value() if settings.openai_api_key else "none"
-            adapter = OpenAIChatModel(api_key=key, base_url=settings.openai_base_url, prices=settings.prices)
+            if settings.openai_base_url is None:
+                raise SettingsError("OPENAI_BASE_URL is not set, but CHARGEHAND_PROVIDER asks for such a server.")
+            key = settings.openai_api_key.get_secret_value() if settings.openai_api_key else ""
+            adapter = OpenAIChatModel(api_key=key, base_url=settings.openai_base_url, prices=prices)
         case _:
             from activities.models.extractive.model import ExtractiveModel
 
@@ -255,7 +270,7 @@ def _adapter(settings: Settings, provider: str, closing: AsyncExitStack) -> Mode
     return adapter
 
 
-def _required_key(key: SecretStr | None, name: str) -> str:
+def _required(key: SecretStr | None, name: str) -> str:
     if key is None:
         raise SettingsError(f"{name} is not set, but CHARGEHAND_PROVIDER asks for it.")
     return key.get_secret_value()

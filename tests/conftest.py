@@ -3,6 +3,7 @@
 import shutil
 import sys
 from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -39,11 +40,11 @@ def temporal_program() -> str:
     return str(program) if program.exists() else str(shutil.which("temporal"))
 
 
-@pytest.fixture(scope="session")
-async def client() -> AsyncGenerator[Client]:
-    """A client of a real server, shared by the tests of one process."""
+@asynccontextmanager
+async def local_server() -> AsyncGenerator[Client]:
+    """Run a server in memory, with the embedded one's settings."""
     options = [part for setting in DYNAMIC_CONFIG for part in ("--dynamic-config-value", setting)]
-    environment = await WorkflowEnvironment.start_local(
+    environment = await WorkflowEnvironment.start_local(  # pyright: ignore[reportUnknownMemberType]  # SDK generics
         dev_server_existing_path=temporal_program(),
         dev_server_log_level="error",
         dev_server_extra_args=options,
@@ -51,3 +52,10 @@ async def client() -> AsyncGenerator[Client]:
     )
     async with environment:
         yield environment.client
+
+
+@pytest.fixture(scope="session")
+async def client() -> AsyncGenerator[Client]:
+    """A client of a real server, shared by the tests of one process."""
+    async with local_server() as connected:
+        yield connected

@@ -7,5 +7,5 @@ from collections.abc import Awaitable, Callable
 async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 15) -> None:
     """Wait until a condition holds; fail when it still does not after `seconds`."""
     async with asyncio.timeout(seconds):
-        while not await condition():
+        while not await condition():  # noqa: ASYNC110  # what is awaited happens in another process
             await asyncio.sleep(0)

@@ -7,6 +7,7 @@ from typing import Final
 from activities.contracts import InputOutcome, ReportDraft
 from chargehand.contracts import (
     Contradiction,
+    Escalation,
     Failure,
     Outcome,
     Plan,
@@ -78,7 +79,7 @@ def gaps_of(outcomes: Iterable[InputOutcome], named: Iterable[str]) -> tuple[str
     lost = (
         f"{given.id} ({given.agent}) came to nothing: {outcome.message or outcome.reason}"
         for given in outcomes
-        if isinstance(outcome := given.outcome, Failure)
+        if isinstance(outcome := given.outcome, Failure | Escalation)
     )
     own = (gap for given in outcomes for gap in given.outcome.gaps)
     return tuple(dict.fromkeys([*named, *own, *lost]))
@@ -111,7 +112,7 @@ def merged_spend(spend: Iterable[SpendLine]) -> tuple[SpendLine, ...]:
     )
 
 
-def timing_of(plan: Plan | None, records: Iterable[SubtaskRecord], started_at: datetime, ended_at: datetime) -> Timing:
+def timing_of(plan: Plan | None, records: Sequence[SubtaskRecord], started_at: datetime, ended_at: datetime) -> Timing:
     """Measure a session by its own clock against its steps one after another."""
     durations = {
         record.id: record.ended_at - record.started_at for record in records if record.started_at and record.ended_at
@@ -144,7 +145,7 @@ def _covered(spans: Iterable[tuple[datetime, datetime]]) -> timedelta:
 
 def brain_of(spend: Iterable[SpendLine]) -> str:
     """Say which models worked on a session."""
-    models = sorted({line.model for line in spend})
+    models = sorted({line.model for line in spend if line.model})
     if models == ["extractive"]:
         return "No language model was used: quoted passages and computed figures only."
     return ", ".join(models) if models else "No model was called."

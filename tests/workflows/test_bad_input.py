@@ -14,7 +14,8 @@ from chargehand.contracts import Limits, SessionRequest
 from chargehand.errors import SessionFailed
 from chargehand.wire import ErrorType, WorkflowType
 from tests.scripted_model import answer, plan, reply, subtask
-from tests.workflows.conftest import OpenStage, Stage
+from tests.stage import Stage
+from tests.workflows.conftest import OpenStage
 
 DELEGATED = (
     b'{"goal": "a goal", "delegation": '
@@ -135,7 +136,7 @@ async def test_a_requester_cannot_raise_the_operators_ceilings(stage: OpenStage)
 
 async def test_a_subtask_cannot_be_started_by_hand(stage: OpenStage, client: Client) -> None:
     """The workflow of a subtask refuses to run without a session above it, whatever it is given."""
-    request = {
+    request: dict[str, object] = {
         "session": "s",
         "goal": "g",
         "crew": "research",

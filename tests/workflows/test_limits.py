@@ -79,7 +79,7 @@ async def test_rounds_of_one_agent_are_limited(stage: OpenStage) -> None:
 
 
 async def test_the_deadline_brings_a_report_of_what_is_there(stage: OpenStage) -> None:
-    """When time is up, finished work is reported in full, the rest as gaps, and the report comes within five seconds."""
+    """When time is up, finished work is reported in full, the rest as gaps, and that within five seconds."""
     never = asyncio.Event()
 
     def respond(call: ModelCall) -> ModelReply | Held:
@@ -130,7 +130,7 @@ async def test_an_agent_that_had_to_stop_hands_back_what_it_had_read(stage: Open
 
 
 async def test_the_same_work_is_refused_twice_across_the_tree(stage: OpenStage) -> None:
-    """A nested session that plans what its parent already had done is refused by the loop guard, as an outcome (I05)."""
+    """A nested session that plans what its parent already had done is refused, as an outcome (I05)."""
     again = "Find out everything about the tides."
 
     def respond(call: ModelCall) -> ModelReply:

@@ -288,7 +288,7 @@ async def test_the_plan_and_the_status_can_be_read_before_and_during_execution(s
 async def test_a_nested_session_is_one_hop_deeper_and_its_report_becomes_an_outcome(stage: OpenStage) -> None:
     """A subtask for `supervisor` runs as a session of its own, whose spending and sources reach the report above."""
 
-    def respond(call: ModelCall) -> ModelReply:
+    def respond(call: ModelCall) -> ModelReply | Held:
         if call.task.kind == "plan" and call.task.goal == GOAL.goal:
             return reply(plan(subtask("N1", agent="supervisor", instruction="Look into the second topic as a whole.")))
         return well_behaved(subtask("T1"))(call)

@@ -14,8 +14,9 @@ from chargehand.contracts import Plan, PlanDecision, SessionRequest, Subtask, Ti
 from chargehand.errors import SessionCancelled, SessionFailed, SessionNotFound
 from chargehand.wire import ActivityType, ErrorType
 from tests.scripted_model import Held, answer, plan, reply, report, subtask, use
+from tests.stage import Stage
 from tests.waiting import until
-from tests.workflows.conftest import OpenStage, Stage
+from tests.workflows.conftest import OpenStage
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?")
 

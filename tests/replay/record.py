@@ -1,0 +1,74 @@
+"""Record the histories of every shape of session: `python -m tests.replay.record VERSION`.
+
+Each shape becomes one file, `histories/VERSION/SHAPE.json.gz`: a list of `{"id", "history"}`, the session's own first.
+Files of earlier versions are never written again.
+"""
+
+import asyncio
+import gzip
+import json
+import re
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from pydantic import JsonValue
+from temporalio.client import Client
+
+from tests.conftest import local_server
+from tests.replay.shapes import Shape, ended, shapes
+from tests.stage import open_stage
+
+HISTORIES: Final = Path(__file__).parent / "histories"
+_PROCESS: Final = re.compile(r"\d+@[\w.-]+")
+
+
+async def record(client: Client, folder: Path, name: str, shape: Shape) -> bytes:
+    """Run one shape and return the histories of its session and everything below it."""
+    async with open_stage(client, folder, shape.respond, cached_workflows=100) as stage:
+        session = await stage.chargehand.start(shape.request, session_id=f"recorded-{name}")
+        if shape.meanwhile:
+            await shape.meanwhile(session)
+        await ended(session)
+        ids = [session.id, *await _below(client, session.id)]
+        histories: list[JsonValue] = [
+            {"id": id_, "history": json.loads((await client.get_workflow_handle(id_).fetch_history()).to_json())}
+            for id_ in ids
+        ]
+    text = json.dumps(_scrubbed(histories), separators=(",", ":"))
+    return gzip.compress(text.encode(), mtime=0)
+
+
+def _scrubbed(part: JsonValue) -> JsonValue:
+    """Remove the names of machines, processes and folders, wherever they stand."""
+    if isinstance(part, list):
+        return [_scrubbed(item) for item in part]
+    if isinstance(part, dict):
+        return {key: "" if key == "stackTrace" else _scrubbed(value) for key, value in part.items()}
+    return _PROCESS.sub("recorder", part) if isinstance(part, str) else part
+
+
+async def _below(client: Client, workflow_id: str) -> list[str]:
+    history = await client.get_workflow_handle(workflow_id).fetch_history()
+    children = [
+        event.child_workflow_execution_started_event_attributes.workflow_execution.workflow_id
+        for event in history.events
+        if event.HasField("child_workflow_execution_started_event_attributes")
+    ]
+    return [id_ for child in children for id_ in (child, *await _below(client, child))]
+
+
+async def _main(version: str) -> None:
+    target = HISTORIES / version
+    target.mkdir(parents=True, exist_ok=True)
+    async with local_server() as client:
+        for name, shape in shapes().items():
+            with tempfile.TemporaryDirectory() as folder:
+                data = await record(client, Path(folder), name, shape)
+            (target / f"{name}.json.gz").write_bytes(data)
+            sys.stdout.write(f"{name}: {len(data)} bytes\n")
+
+
+if __name__ == "__main__":
+    asyncio.run(_main(sys.argv[1]))

@@ -1,0 +1,121 @@
+"""Every shape of session that is recorded: how its model behaves and what is asked."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from activities.contracts import SubtaskDraft, WorkTask
+from activities.models.protocol import ModelCall, ModelReply
+from chargehand.client import Session
+from chargehand.contracts import Limits, Plan, PlanDecision, SessionRequest, Subtask
+from chargehand.errors import SessionEnded
+from tests.scripted_model import Held, Respond, answer, plan, reply, report, subtask, use
+from tests.waiting import until
+
+GOAL: Final = "What do the documents say about the topics?"
+_USUAL: Final = SessionRequest(goal=GOAL)
+NESTED: Final = "Look into the second topic as a whole."
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One shape of session."""
+
+    respond: Respond
+    request: SessionRequest = _USUAL
+    meanwhile: Callable[[Session], Awaitable[None]] | None = None
+    """What is done to the session while it runs."""
+
+
+def _model(*subtasks: SubtaskDraft, lost: str = "", held: str = "", below: tuple[SubtaskDraft, ...] = ()) -> Respond:
+    """Script a model: agents use one tool and answer, but for the topic that is lost and the one that is held."""
+    never = asyncio.Event()
+
+    def respond(call: ModelCall) -> ModelReply | Held:
+        task = call.task
+        if task.kind == "plan":
+            return reply(plan(*(below if task.goal.startswith(NESTED) else subtasks)))
+        if not isinstance(task, WorkTask):
+            return reply(report("What is known [S1]."))
+        if held and held in task.instruction:
+            return Held(reply(answer("Never.")), never)
+        if lost and lost in task.instruction:
+            return ModelReply(stop="refused", model="scripted-1", provider="scripted")
+        if not task.rounds:
+            return use(call.tools[0].name) if call.tools else reply(answer("From what is given."))
+        source = task.rounds[0].results[0].sources[0]
+        return reply(answer(f"Known [{source.ref}].", ref=source.ref, quote=source.quote))
+
+    return respond
+
+
+def _repairing(call: ModelCall) -> ModelReply:
+    """Write an unusable plan first and a valid one then; answer in words that are not JSON first."""
+    if call.task.kind == "plan":
+        return reply(plan(subtask("T1")) if call.task.rejected else plan(subtask("T1", agent="nobody")))
+    if isinstance(call.task, WorkTask) and not call.task.rounds:
+        return ModelReply(stop="answer", text="not JSON", model="scripted-1", provider="scripted")
+    return reply(answer("Known."))
+
+
+async def _cancel(session: Session) -> None:
+    await until(lambda: _in_state(session, "carrying_out"))
+    await session.cancel()
+
+
+async def _edit(session: Session) -> None:
+    await until(lambda: _in_state(session, "awaiting_approval"))
+    only = Subtask(id="E1", agent="reader", instruction="Read only the handbook, please.")
+    await session.decide_plan(PlanDecision(decision="edit", plan=Plan(subtasks=(only,))))
+
+
+async def _reject(session: Session) -> None:
+    await until(lambda: _in_state(session, "awaiting_approval"))
+    await session.decide_plan(PlanDecision(decision="reject", reason="Not now."))
+
+
+async def _in_state(session: Session, state: str) -> bool:
+    return (await session.status()).state == state
+
+
+async def ended(session: Session) -> None:
+    """Wait for a session, whichever way it ends."""
+    try:
+        await session.result()
+    except SessionEnded:
+        return
+
+
+def shapes() -> dict[str, Shape]:
+    """List the shapes by name."""
+    five = tuple(subtask(f"T{number}") for number in range(1, 6))
+    chain = (
+        subtask("T1"),
+        subtask("T2", agent="analyst"),
+        subtask("T3", after=["T1"]),
+        subtask("T4", agent="analyst", after=["T2"]),
+        subtask("T5", agent="writer", after=["T3", "T4"], required=["T4"]),
+    )
+    nested = (subtask("T1"), subtask("N1", agent="supervisor", after=["T1"], instruction=NESTED))
+    approval = SessionRequest(goal=GOAL, approval="plan")
+    return {
+        "one-subtask": Shape(_model(subtask("T1"))),
+        "five-in-parallel": Shape(_model(*five)),
+        "two-at-once": Shape(_model(*five), SessionRequest(goal=GOAL, limits=Limits(max_parallel=2))),
+        "chains": Shape(_model(*chain)),
+        "lost-input": Shape(_model(*chain, lost="topic T1")),
+        "lost-required-input": Shape(_model(*chain, lost="topic T2")),
+        "everything-lost": Shape(_model(subtask("T1"), subtask("T2"), lost="topic")),
+        "nested": Shape(_model(*nested, below=(subtask("X1"), subtask("X2", agent="analyst")))),
+        "nested-duplicate": Shape(_model(*nested, below=(subtask("X1", instruction=five[0].instruction),))),
+        "few-turns": Shape(_model(*five), SessionRequest(goal=GOAL, limits=Limits(max_turns=8))),
+        "deadline": Shape(
+            _model(subtask("T1"), subtask("T2"), held="topic T2"),
+            SessionRequest.model_validate({"goal": GOAL, "limits": {"deadline": 2}}),
+        ),
+        "cancelled": Shape(_model(subtask("T1"), subtask("T2"), held="topic T2"), meanwhile=_cancel),
+        "repaired": Shape(_repairing),
+        "approved-after-edit": Shape(_model(subtask("T1"), subtask("T2")), approval, _edit),
+        "rejected": Shape(_model(subtask("T1"), subtask("T2")), approval, _reject),
+    }

@@ -1,0 +1,57 @@
+"""Histories of every shape that was ever shipped replay on the code of today."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from temporalio.client import WorkflowHistory
+from temporalio.worker import Replayer
+from temporalio.workflow import NondeterminismError
+
+from chargehand.converter import data_converter
+from tests.replay.record import HISTORIES
+from tests.replay.shapes import shapes
+from workflows.registered import WORKFLOWS, RefuseBadInput, workflow_runner
+
+RECORDED = sorted(HISTORIES.glob("*/*.json.gz"))
+
+
+def _replayer() -> Replayer:
+    return Replayer(
+        workflows=WORKFLOWS,
+        workflow_runner=workflow_runner(),
+        interceptors=[RefuseBadInput()],
+        data_converter=data_converter(),
+    )
+
+
+def _histories(file: Path) -> list[WorkflowHistory]:
+    recorded = json.loads(gzip.decompress(file.read_bytes()))
+    return [WorkflowHistory.from_json(entry["id"], entry["history"]) for entry in recorded]
+
+
+@pytest.mark.parametrize("file", RECORDED, ids=lambda file: f"{file.parent.name}-{file.name.split('.')[0]}")
+async def test_a_recorded_session_replays(file: Path) -> None:
+    """A session of an earlier version, and everything below it, makes the same decisions with today's code (I11)."""
+    for history in _histories(file):
+        await _replayer().replay_workflow(history)
+
+
+async def test_a_history_that_today_would_not_make_is_noticed() -> None:
+    """Replay is no formality: with one activity missing from a history, it fails."""
+    history = _histories(HISTORIES / "0.1.0" / "five-in-parallel.json.gz")[0]
+    events = [event for event in history.events if event.event_id < 11]
+    for event in events:
+        if event.HasField("activity_task_scheduled_event_attributes"):
+            event.activity_task_scheduled_event_attributes.activity_type.name = "something_else"
+
+    with pytest.raises(NondeterminismError):
+        await _replayer().replay_workflow(WorkflowHistory(history.workflow_id, events))
+
+
+def test_every_shape_of_today_was_recorded() -> None:
+    """No shape is without a recorded history."""
+    recorded = {file.name.removesuffix(".json.gz") for file in RECORDED}
+
+    assert set(shapes()) <= recorded
