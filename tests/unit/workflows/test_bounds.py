@@ -144,6 +144,7 @@ def test_no_prompt_is_longer_than_its_bound(task: Task, catalog: Catalog) -> Non
 
 
 LONG = 4_000
+SMALL_NUMBERS: list[JsonValue] = [1e-07, 1e22] * LONG
 
 
 @pytest.mark.parametrize(
@@ -175,9 +176,7 @@ LONG = 4_000
             WorkTask(
                 goal="g",
                 instruction="i",
-                rounds=(
-                    Round(results=(ToolResult(call_id="1", tool="t", output={"rows": [1e-07, 1e22] * LONG}),)),
-                ),
+                rounds=(Round(results=(ToolResult(call_id="1", tool="t", output={"rows": SMALL_NUMBERS}),)),),
             ),
             id="many small numbers",
         ),

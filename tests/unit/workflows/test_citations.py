@@ -1,0 +1,88 @@
+"""Citations: what cites a real source stays, what cites nothing goes."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chargehand.contracts import Source
+from workflows.citations import cited_numbers, number_refs
+from workflows.reporting import checked_citations, only_cited
+
+SOURCES = tuple(Source(ref=ref) for ref in ("a.md#L1", "b.pdf#page=2", "https://c.example/[x]"))
+PIECES = st.sampled_from(
+    ["[S1]", "[S2]", "[S3]", "[S4]", "[S0]", "[S", "]", "S1", " text ", "[", "[S99999999999]", "[s1]"]
+)
+TEXTS = st.lists(PIECES, max_size=12).map("".join)
+
+
+@pytest.mark.parametrize(
+    ("text", "checked"),
+    [
+        ("It is so [S1][S3].", "It is so [S1][S3]."),
+        ("It is so [S4].", "It is so ."),
+        ("It is so [S0].", "It is so ."),
+        ("It is so [S01].", "It is so [S1]."),
+        ("It is so [s1] (S1) S2.", "It is so [s1] (S1) S2."),
+        (f"It is so [S{'9' * 5_000}].", "It is so ."),
+        ("It is so [S٣].", "It is so [S٣]."),
+    ],
+)
+def test_a_citation_of_nothing_is_removed(text: str, checked: str) -> None:
+    """A number that no source has disappears; what is no citation is left as it is."""
+    assert checked_citations(text, SOURCES) == checked
+
+
+def test_sources_are_numbered_as_the_text_cites_them() -> None:
+    """Only cited sources are listed, and the first cited is number one."""
+    text, sources = only_cited("Late [S3], early [S1], late again [S3].", SOURCES)
+
+    assert text == "Late [S1], early [S2], late again [S1]."
+    assert sources == (SOURCES[2], SOURCES[0])
+
+
+@given(text=TEXTS)
+def test_every_citation_of_a_report_has_its_source(text: str) -> None:
+    """After the check, the numbers in a text are exactly 1 to n in order, and n is the number of sources."""
+    answer, sources = only_cited(checked_citations(text, SOURCES), SOURCES)
+
+    assert cited_numbers(answer) == list(range(1, len(sources) + 1))
+
+
+@given(text=TEXTS)
+def test_renumbering_keeps_what_is_cited_where(text: str) -> None:
+    """Each citation names the same source before and after, in the same place."""
+    checked = checked_citations(text, SOURCES)
+
+    answer, sources = only_cited(checked, SOURCES)
+
+    before = [SOURCES[int(number) - 1] for number in re.findall(r"\[S(\d+)\]", checked)]
+    after = [sources[int(number) - 1] for number in re.findall(r"\[S(\d+)\]", answer)]
+    assert after == before
+
+
+@pytest.mark.parametrize(
+    ("text", "numbered"),
+    [
+        pytest.param(
+            "So [a.md#L1], and [https://c.example/[x]].", "So [S1], and [S3].", id="refs, brackets in them too"
+        ),
+        pytest.param("So [a.md#L1-L9] and [a.md].", "So [a.md#L1-L9] and [a.md].", id="no part of another ref"),
+        pytest.param("So [S2], says [b.pdf#page=2].", "So , says [S2].", id="an agent's own numbers cite nothing"),
+        pytest.param("So (a.md#L1).", "So (a.md#L1).", id="no brackets, no citation"),
+    ],
+)
+def test_refs_become_numbers(text: str, numbered: str) -> None:
+    """Exactly the refs in brackets become citations."""
+    assert number_refs(text, {source.ref: number for number, source in enumerate(SOURCES, start=1)}) == numbered
+
+
+def test_a_ref_that_looks_like_a_number_is_itself() -> None:
+    """A source that is called S2 is cited by its own number, not by its name's, and only once replaced."""
+    assert number_refs("[S2] [x]", {"x": 2, "S2": 1}) == "[S1] [S2]"
+
+
+def test_without_sources_nothing_is_cited() -> None:
+    """A text whose agent read nothing keeps its words and loses its numbers."""
+    assert number_refs("So [S1], and [a.md#L1].", {}) == "So , and [a.md#L1]."

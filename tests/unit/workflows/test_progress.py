@@ -1,0 +1,164 @@
+"""What people see of a session: its records, its status, and the Markdown of the Web UI."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from chargehand.contracts import Failure, Plan, SpendLine, Status, Subtask, SubtaskRecord, Success, Usage
+from workflows.progress import Progress
+from workflows.purse import Amount, Purse
+from workflows.view import details
+
+START = datetime(2025, 6, 1, 12, 0, tzinfo=UTC)
+T1 = Subtask(id="T1", agent="reader", instruction="Find the notice")
+T2 = Subtask(id="T2", agent="writer", instruction="Write the letter", depends_on=("T1",))
+PLAN = Plan(subtasks=(T1, T2))
+WAITING_1 = SubtaskRecord(id="T1", agent="reader", instruction="Find the notice")
+WAITING_2 = SubtaskRecord(id="T2", agent="writer", instruction="Write the letter", depends_on=("T1",))
+
+
+def _at(seconds: int) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def _planned() -> Progress:
+    progress = Progress("s")
+    progress.planned(PLAN)
+    return progress
+
+
+def test_a_session_can_be_asked_before_anything_is_known() -> None:
+    """A status can be had from the first moment, without goal, plan or purse."""
+    assert Progress("s").status() == Status(session="s", goal="", state="planning")
+
+
+def test_a_plan_becomes_waiting_records() -> None:
+    """Every subtask of a plan is shown as waiting, with what it waits for."""
+    assert _planned().records == (WAITING_1, WAITING_2)
+
+
+def test_a_subtask_runs_and_ends() -> None:
+    """A record follows its subtask: when it started and ended, how, and what it cost."""
+    progress = _planned()
+    usage = Usage(turns=2, cost_usd=Decimal("0.01"))
+
+    progress.started("T1", "s/reader/1", _at(1))
+    running = progress.records[0]
+    progress.ended(
+        "T1", Success(confidence=80, spend=(SpendLine(agent="reader", model="m", purpose="work", usage=usage),)), _at(3)
+    )
+
+    assert running == WAITING_1.model_copy(
+        update={"state": "running", "workflow_id": "s/reader/1", "attempts": 1, "started_at": _at(1)}
+    )
+    assert progress.records == (
+        running.model_copy(update={"state": "success", "ended_at": _at(3), "confidence": 80, "usage": usage}),
+        WAITING_2,
+    )
+
+
+def test_another_attempt_keeps_the_first_start() -> None:
+    """A subtask that is tried again counts its attempts, and its time from the first."""
+    progress = _planned()
+
+    progress.started("T1", "s/reader/1", _at(1))
+    progress.started("T1", "s/reader/2", _at(5))
+
+    assert progress.records[0] == WAITING_1.model_copy(
+        update={"state": "running", "workflow_id": "s/reader/2", "attempts": 2, "started_at": _at(1)}
+    )
+
+
+def test_what_never_started_never_ended() -> None:
+    """A skipped subtask has a reason but no times."""
+    progress = _planned()
+
+    progress.ended("T2", Failure(reason="skipped", message="It needs T1."), _at(9))
+
+    assert progress.records[1] == WAITING_2.model_copy(update={"state": "skipped", "reason": "skipped"})
+
+
+def test_a_changed_plan_keeps_what_has_happened() -> None:
+    """Records of subtasks that stay in the plan are kept; those of others go, new ones wait."""
+    progress = _planned()
+    progress.started("T1", "s/reader/1", _at(1))
+    kept = progress.records[0]
+
+    progress.planned(Plan(subtasks=(T1, Subtask(id="T3", agent="reader", instruction="Find the price"))))
+
+    assert progress.records == (kept, SubtaskRecord(id="T3", agent="reader", instruction="Find the price"))
+
+
+def test_a_status_tells_the_purse() -> None:
+    """Turns and dollars of a status are those of the purse at that moment."""
+    progress = _planned()
+    progress.goal, progress.state = "a goal", "carrying_out"
+    progress.started_at, progress.deadline_at = _at(0), _at(600)
+    progress.purse = Purse(Amount(20, Decimal(2)))
+    spent, held = progress.purse.reserve(Amount(3, Decimal("0.5"))), progress.purse.reserve(Amount(1, Decimal("0.25")))
+    assert spent is not None
+    assert held is not None
+    progress.purse.settle(spent, Amount(2, Decimal("0.125")))
+
+    assert progress.status() == Status(
+        session="s",
+        goal="a goal",
+        state="carrying_out",
+        plan=PLAN,
+        subtasks=(WAITING_1, WAITING_2),
+        turns=2,
+        max_turns=20,
+        spent_usd=Decimal("0.125"),
+        reserved_usd=Decimal("0.25"),
+        budget_usd=Decimal(2),
+        started_at=_at(0),
+        deadline_at=_at(600),
+    )
+
+
+def test_details_draw_the_plan() -> None:
+    """The Web UI shows state, spend against limits, and a row a subtask."""
+    status = Status(
+        session="s",
+        goal="g",
+        state="carrying_out",
+        turns=3,
+        max_turns=20,
+        spent_usd=Decimal("0.0123"),
+        reserved_usd=Decimal("0.5"),
+        budget_usd=Decimal(2),
+        subtasks=(WAITING_1.model_copy(update={"state": "failure", "reason": "empty"}), WAITING_2),
+    )
+
+    assert details(status).splitlines() == [
+        "**carrying out** · 3 of 20 turns · $0.0123 of $2.00 spent, $0.5000 set aside",
+        "",
+        "| | id | agent | after | state | turns | $ | instruction |",
+        "|---|---|---|---|---|---|---|---|",
+        "| ✘ | T1 | reader |  | failure: empty | 0 | 0.0000 | Find the notice |",
+        "| · | T2 | writer | T1 | waiting | 0 | 0.0000 | Write the letter |",
+    ]
+
+
+@pytest.mark.parametrize("text", ["a | b\n\n# c", "![x](http://evil.example)", "<img src=x>", "`\\`|`", "w" * 5_000])
+def test_no_text_draws_anything_of_its_own(text: str) -> None:
+    """Words of models and users stay in their cell: no row, picture, link or HTML comes of them."""
+    record = WAITING_1.model_copy(update={"instruction": text, "reason": text})
+
+    drawn = details(Status(session="s", goal="g", state="planning", subtasks=(record,))).splitlines()
+
+    row = drawn[4]
+    unescaped = row.replace("\\\\", "").replace("\\|", "").replace("\\[", "").replace("\\]", "")
+    unescaped = unescaped.replace("\\<", "").replace("\\>", "").replace("\\`", "")
+    assert len(drawn) == 5
+    assert unescaped.count("|") == 9
+    assert not set("[]<>`") & set(unescaped)
+    assert len(row) < 600
+
+
+def test_without_a_plan_there_is_no_table() -> None:
+    """Before there is a plan, one line says all there is."""
+    assert details(Status(session="s", goal="g", state="planning")) == (
+        "**planning** · 0 of 0 turns · $0.0000 of $0.00 spent, $0.0000 set aside"
+    )
