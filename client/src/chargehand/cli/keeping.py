@@ -1,12 +1,17 @@
 """Keep what a session came to: report and trace as files that outlive the server's memory of it."""
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 from urllib.parse import quote
 
 from chargehand.contracts import Report, Trace
 from chargehand.render.page import report_page
 from chargehand.render.text import report_markdown
+
+_MOST_NAME: Final = 120
+"""Characters of a folder's name; file systems take 255 bytes."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,10 @@ class Kept:
 
 def folder_of(state: Path, session_id: str) -> Kept:
     """Say where a session's files are, or will be."""
-    return Kept(state / "sessions" / quote(session_id, safe=" ").replace(".", "%2E"))
+    name = quote(session_id, safe=" ").replace(".", "%2E")
+    if len(name) > _MOST_NAME:
+        name = f"{name[:_MOST_NAME]}-{hashlib.sha256(session_id.encode()).hexdigest()[:16]}"
+    return Kept(state / "sessions" / name)
 
 
 def keep(state: Path, report: Report, trace: Trace | None) -> Kept:

@@ -13,6 +13,7 @@ from chargehand.errors import NotReachable
 from chargehand.wire import TASK_QUEUE
 
 _WORKER_FILE: Final = "worker_main.py"
+_INSTALLED_IN: Final = Path(__file__).resolve().parent
 
 
 class NothingToRunOn(NotReachable):
@@ -60,14 +61,23 @@ class Place:
         return not self.configured_by
 
 
-def decide_place(wishes: Wishes, environment: Mapping[str, str], directory: Path, home: Path) -> Place:
+def decide_place(
+    wishes: Wishes,
+    environment: Mapping[str, str],
+    directory: Path,
+    home: Path,
+    *,
+    installed_in: Path = _INSTALLED_IN,
+) -> Place:
     """Prefer a server that is named anywhere; else run one with the application that is here.
+
+    An editable installation lies in its checkout, and so `installed_in` is where one is looked for last.
 
     Raises:
         NothingToRunOn: there is neither.
         EmbeddedServerFailed: the embedded server's program is missing.
     """
-    application = _application(wishes, environment, directory)
+    application = _application(wishes, environment, (directory, installed_in))
     state = _state(wishes, environment, application, home)
     named_artefacts = wishes.artefacts or _path(environment, "CHARGEHAND_ARTEFACTS")
     task_queue = wishes.task_queue or environment.get("CHARGEHAND_TASK_QUEUE") or TASK_QUEUE
@@ -112,14 +122,13 @@ def explain_command(application: Path) -> tuple[str, ...]:
     return (str(_python(application)), _WORKER_FILE, "--explain")
 
 
-def _application(wishes: Wishes, environment: Mapping[str, str], directory: Path) -> Path | None:
+def _application(wishes: Wishes, environment: Mapping[str, str], near: tuple[Path, ...]) -> Path | None:
     named = wishes.application or _path(environment, "CHARGEHAND_APPLICATION")
     if named:
         if not (named / _WORKER_FILE).is_file():
             raise NotReachable(f"{named} is not a checkout of Chargehand: it holds no {_WORKER_FILE}.")
         return named.resolve()
-    installed_from = Path(__file__).resolve().parents[4:5]  # an editable installation lies in its checkout
-    for candidate in (directory, *directory.parents, *installed_from):
+    for candidate in (folder for start in near for folder in (start, *start.parents)):
         if (candidate / _WORKER_FILE).is_file() and (candidate / "workflows").is_dir():
             return candidate.resolve()
     return None

@@ -5,6 +5,7 @@ from html import escape
 from typing import Final
 
 from chargehand.contracts import SubtaskRecord
+from chargehand.render.escaping import one_safe_line, safe_text
 from chargehand.render.text import duration
 
 _WIDTH: Final = 176
@@ -70,7 +71,7 @@ def _node(record: SubtaskRecord, x: float, y: float) -> str:
     took = duration(record.ended_at - record.started_at) if record.started_at and record.ended_at else ""
     below = " · ".join(part for part in (record.state, took) if part)
     return (
-        f'<g><title>{escape(record.instruction)}</title><rect x="{x:.0f}" y="{y:.0f}" width="{_WIDTH}" '
+        f'<g><title>{escape(safe_text(record.instruction))}</title><rect x="{x:.0f}" y="{y:.0f}" width="{_WIDTH}" '
         f'height="{_HEIGHT}" rx="10" style="fill:var(--quote);stroke:var(--line)"/>'
         f'<rect x="{x:.0f}" y="{y + 10:.0f}" width="4" height="{_HEIGHT - 20}" rx="2" style="fill:var(--{colour})"/>'
         f'<text x="{x + 16:.0f}" y="{y + 26:.0f}" font-size="14" font-weight="600">{escape(_clipped(record))}</text>'
@@ -79,5 +80,4 @@ def _node(record: SubtaskRecord, x: float, y: float) -> str:
 
 
 def _clipped(record: SubtaskRecord) -> str:
-    label = f"{record.id} {record.agent}"
-    return label if len(label) <= 20 else label[:19] + "…"
+    return one_safe_line(f"{record.id} {record.agent}", 20)

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from datetime import timedelta
 from html import escape
 from typing import Final
-from urllib.parse import urlsplit
 
 from chargehand.contracts import LimitUse, Report, Source, SpendLine, SubtaskRecord, Trace, Usage
 from chargehand.render.escaping import safe_text
@@ -44,7 +43,7 @@ def report_page(report: Report, trace: Trace | None = None) -> str:
         '<meta name="referrer" content="no-referrer">'
         f"<title>{title}</title><style>{STYLE}</style></head>\n<body><main>{_header(report)}\n"
         + "\n".join(sections)
-        + f"\n<footer>Written by Chargehand · {escape(report.session)}</footer></main></body></html>\n"
+        + f"\n<footer>Written by Chargehand · {_text(report.session)}</footer></main></body></html>\n"
     )
 
 
@@ -60,11 +59,11 @@ def _header(report: Report) -> str:
         if report.timing.speed_up >= 1.05
         else ("", ""),
     ]
-    items = "".join(f'<li class="{css}">{escape(safe_text(text))}</li>' for text, css in facts if text)
+    items = "".join(f'<li class="{css}">{_text(text)}</li>' for text, css in facts if text)
     started = report.timing.started_at.strftime("%Y-%m-%d %H:%M UTC")
     return (
-        f'<header><p class="eyebrow">{escape(report.session)} · {started}</p>'
-        f'<h1>{escape(safe_text(report.goal))}</h1><ul class="facts">{items}</ul></header>'
+        f'<header><p class="eyebrow">{_text(report.session)} · {started}</p>'
+        f'<h1>{_text(report.goal)}</h1><ul class="facts">{items}</ul></header>'
     )
 
 
@@ -116,8 +115,8 @@ def _sources(sources: Iterable[Source]) -> str:
 
 def _source(number: int, source: Source) -> str:
     name = _text(source.ref)
-    if source.url and urlsplit(source.url).scheme in ("http", "https"):
-        name = f'<a href="{escape(source.url)}" rel="noopener noreferrer">{name}</a>'
+    if source.url and re.match(r"https?://", source.url):
+        name = f'<a href="{_text(source.url)}" rel="noopener noreferrer">{name}</a>'
     title = f' <span class="soft">{_text(source.title)}</span>' if source.title and source.title != source.ref else ""
     quote = f"<blockquote>{_text(source.quote)}</blockquote>" if source.quote else ""
     return f'<li id="S{number}"><span class="label">S{number}</span>{name}{title}{quote}</li>'

@@ -7,7 +7,7 @@ from html import escape
 from typing import Final
 
 from chargehand.contracts import Step, Trace
-from chargehand.render.escaping import safe_text
+from chargehand.render.escaping import one_safe_line, safe_text
 from chargehand.render.text import duration
 
 _WIDTH: Final = 900
@@ -84,7 +84,7 @@ def _label(lane: Step) -> str:
         return "session"
     number = lane.name.partition(" ")[0]
     text = f"{number} {lane.agent}" if len(number) <= 6 else lane.agent
-    return text if len(text) <= 26 else text[:25] + "…"
+    return one_safe_line(text, 26)
 
 
 def _bar(step: Step, scale: _Scale, top: float) -> str:
