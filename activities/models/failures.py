@@ -61,6 +61,7 @@ VERDICTS: Final[Mapping[tuple[str, str], Verdict]] = {
     ("anthropic", "RetryableError"): Verdict.UNANSWERED,
     ("anthropic", "CredentialsError"): Verdict.REFUSED,
     ("anthropic", "IdentityTokenFileError"): Verdict.REFUSED,
+    ("anthropic", "WorkloadIdentityError"): Verdict.REFUSED,
     ("anthropic", "BadRequestError"): Verdict.BY_STATUS,
     ("anthropic", "AuthenticationError"): Verdict.BY_STATUS,
     ("anthropic", "PaymentRequiredError"): Verdict.BY_STATUS,
@@ -163,13 +164,18 @@ class UnreadableReply(ValueError):  # noqa: N818  # reads as a statement of fact
     """A provider's answer is not what its interface promises; the message says in what, without quoting it."""
 
 
+def verdict_on(kind: type[BaseException]) -> Verdict | None:
+    """Judge a class of errors by itself or by its nearest base; None if it is not the provider's doing."""
+    return next((VERDICTS[name] for base in kind.__mro__ if (name := _named(base)) in VERDICTS), None)
+
+
 @contextmanager
 def translating(provider: str, secrets: Sequence[str] = ()) -> Generator[None]:
     """Turn what a provider's SDK raises into what leaves our code; bugs and cancellation pass as they are."""
     try:
         yield
     except Exception as error:
-        if _known(type(error)) is None:
+        if verdict_on(type(error)) is None:
             raise
         # Without its cause: that would take the SDK's own words into the workflow's history.
         raise failure(error, provider, secrets) from None
@@ -188,8 +194,8 @@ def failure(error: BaseException, provider: str, secrets: Sequence[str] = ()) ->
     fault = ProviderFault(
         provider=provider,
         status=status,
-        code=next((code for code in _codes(error) if _identifier(code)), ""),
-        request_id=_identifier(getattr(error, "request_id", None)),
+        code=next((code for code in _codes(error) if _identifier(code, secrets)), ""),
+        request_id=_identifier(getattr(error, "request_id", None), secrets),
         possibly_billed=verdict in {Verdict.UNANSWERED, Verdict.UNREADABLE} or status in {408, 504},
     )
     headers = _headers(error)
@@ -206,7 +212,7 @@ def reported_failure(
     provider: str, code: str, text: str, *, passing: bool, secrets: Sequence[str] = ()
 ) -> ApplicationError:
     """Translate a failure that came as an ordinary answer; `passing` says that asking again may help."""
-    fault = ProviderFault(provider=provider, status=200, code=_identifier(code))
+    fault = ProviderFault(provider=provider, status=200, code=_identifier(code, secrets))
     kind = ErrorType.PROVIDER_REFUSED
     if passing:
         kind = ErrorType.RATE_LIMITED if code == "rate_limit_exceeded" else ErrorType.PROVIDER_UNAVAILABLE
@@ -219,7 +225,7 @@ def redacted(text: str, secrets: Sequence[str] = ()) -> str:
     for secret in secrets:
         if secret:
             text = text.replace(secret, "[redacted]")
-    for pattern in _LIKE_A_KEY:
+    for pattern in (*_LIKE_A_KEY, _LONG_AND_MIXED):
         text = pattern.sub("[redacted]", text)
     line = " ".join("".join(character if character.isprintable() else " " for character in text).split())
     return line if len(line) <= _QUOTED_CHARACTERS else f"{line[: _QUOTED_CHARACTERS - 1]}…"
@@ -231,21 +237,19 @@ _LIKE_A_KEY: Final = (
     re.compile(r"(?i)\b(?:api[-_ ]?key|x-api-key|token|secret|password)\b[\"']?\s*[:=]\s*[\"']?[^\s\"',;)}\]]+"),
     re.compile(r"(?i)://[^\s/@]+:[^\s/@]+@"),
     re.compile(r"\bAIza[0-9A-Za-z_-]{10,}|\bAKIA[0-9A-Z]{12,}|\beyJ[0-9A-Za-z_-]{10,}[0-9A-Za-z_.-]*"),
-    re.compile(r"\b(?=[A-Za-z0-9_+/-]*\d)(?=[A-Za-z0-9_+/-]*[A-Za-z])[A-Za-z0-9_+/-]{32,}"),
 )
+_LONG_AND_MIXED: Final = re.compile(r"\b(?=[A-Za-z0-9_+/-]*\d)(?=[A-Za-z0-9_+/-]*[A-Za-z])[A-Za-z0-9_+/-]{32,}")
+"""A key of an unknown kind, or an id: ids are told in `ProviderFault`."""
 
 
 def _verdict(error: BaseException) -> Verdict:
-    verdict = _known(type(error)) or Verdict.REFUSED
-    if verdict is Verdict.UNANSWERED and error.__cause__ is not None:
-        # An SDK says only that the connection failed; below it stands whether the request was sent.
-        below = _verdict(error.__cause__)
-        return below if below in {Verdict.UNREACHED, Verdict.REFUSED} else verdict
+    verdict = verdict_on(type(error)) or Verdict.REFUSED
+    below = error.__cause__
+    # An SDK says only that the connection failed; below it stands whether the request was sent.
+    while verdict is Verdict.UNANSWERED and below is not None:
+        verdict = verdict_on(type(below)) or verdict
+        below = below.__cause__
     return verdict
-
-
-def _known(kind: type[BaseException]) -> Verdict | None:
-    return next((VERDICTS[name] for base in kind.__mro__ if (name := _named(base)) in VERDICTS), None)
 
 
 def _named(kind: type) -> tuple[str, str]:
@@ -319,8 +323,12 @@ def _codes(error: BaseException) -> list[str]:
     return [value for value in values if isinstance(value, str)]
 
 
-def _identifier(value: object) -> str:
-    return value if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_.:-]{1,80}", value) else ""
+def _identifier(value: object, secrets: Sequence[str]) -> str:
+    """Keep what is an identifier and no key; an echoing proxy may put one anywhere."""
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9_.:-]{1,80}", value):
+        return ""
+    is_key = any(secret and secret in value for secret in secrets) or any(key.search(value) for key in _LIKE_A_KEY)
+    return "" if is_key else value
 
 
 def _message(error: BaseException, verdict: Verdict, fault: ProviderFault, secrets: Sequence[str]) -> str:

@@ -106,9 +106,10 @@ def usage_of(
 def _find(provider: str, model: str) -> "ModelInfo | None":
     from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415  # as above
 
-    try:
-        _, found = get_snapshot().find_provider_model(model, None, provider, None)
-    except LookupError:
+    # By its exact name: the list's own search takes any `openai-like` server for OpenAI.
+    known = next((one for one in get_snapshot().providers if one.id == provider), None)
+    found = known.find_model(model) if known else None
+    if found is None:
         return None
     prices = found.get_prices(datetime.now(UTC))
     return found if prices.input_mtok is not None and prices.output_mtok is not None else None

@@ -86,7 +86,7 @@ class ScriptedReply:
     """Seconds that the provider thinks before it answers."""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    body: bytes | Mapping[str, JsonValue] | None = None
+    body: bytes | Mapping[str, object] | None = None
     """For `raw`, and for `error` instead of the wire's usual one."""
     model: str = ""
     """The model that says it answered; the one asked for when empty."""
@@ -151,14 +151,14 @@ def empty() -> ScriptedReply:
 
 
 def error(
-    status: int, headers: Mapping[str, str] | None = None, body: bytes | Mapping[str, JsonValue] | None = None
+    status: int, headers: Mapping[str, str] | None = None, body: bytes | Mapping[str, object] | None = None
 ) -> ScriptedReply:
     """Answer with an HTTP error; nothing is charged."""
     return ScriptedReply("error", status=status, headers=headers or {}, body=body)
 
 
 def raw(
-    body: bytes | Mapping[str, JsonValue], headers: Mapping[str, str] | None = None, status: int = 200
+    body: bytes | Mapping[str, object], headers: Mapping[str, str] | None = None, status: int = 200
 ) -> ScriptedReply:
     """Answer with just this body; JSON unless the headers say otherwise."""
     return ScriptedReply("raw", status=status, headers=headers or {}, body=body)

@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from http import HTTPStatus
 from types import TracebackType
@@ -28,6 +28,7 @@ class ScriptedProvider:
         self.exchanges: list[Exchange] = []
         """Every request, in the order of arrival."""
         self._port = port
+        self._changed = asyncio.Event()
         self._server: asyncio.Server | None = None
         self.connections: set[_Connection] = set()
         """Open ones."""
@@ -53,6 +54,17 @@ class ScriptedProvider:
     def charges(self) -> int:
         """How many requests a real provider would bill: all it began to answer, whether the client waited or not."""
         return sum(exchange.reply is not None and exchange.reply.charged for exchange in self.exchanges)
+
+    async def until(self, holds: Callable[[], bool], timeout_seconds: float = 20.0) -> None:
+        """Wait until something holds of the exchanges, such as `lambda: len(server.requests) == 2`."""
+        async with asyncio.timeout(timeout_seconds):
+            while not holds():
+                await self._changed.wait()
+
+    def changed(self) -> None:
+        """Wake those who wait for something to hold."""
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     def log(self) -> list[dict[str, Any]]:
         """Tell all exchanges as JSON values."""
@@ -102,6 +114,7 @@ class ScriptedProvider:
         except Exception as error:  # noqa: BLE001  # raised again by stop()
             self.script_errors.append(error)
             exchange.reply = ScriptedReply("error", status=500)
+        self.changed()
         return exchange.reply
 
 
@@ -127,6 +140,7 @@ class _Connection(asyncio.Protocol):
         self._provider.connections.discard(self)
         if self._exchange and self._exchange.answered_at is None:
             self._exchange.hung_up = True
+            self._provider.changed()
         if self._answering:
             self._answering.cancel()
 
@@ -182,6 +196,7 @@ class _Connection(asyncio.Protocol):
         exchange = Exchange(wires.read(wire, json.loads(body), headers, sequence, arrived_at))
         self._exchange = exchange
         self._provider.exchanges.append(exchange)
+        self._provider.changed()
         reply = await self._provider.decide(exchange)
         if reply.delay:
             await asyncio.sleep(reply.delay)
@@ -208,6 +223,7 @@ class _Connection(asyncio.Protocol):
             case _:
                 self._write(reply.status, reply.headers, wires.write(request, reply), request)
         exchange.answered_at = time.time()
+        self._provider.changed()
 
     def _write(
         self,

@@ -1,0 +1,134 @@
+"""Answer shapes in the strict dialect of both providers."""
+
+import json
+from typing import Any, Literal
+
+import anthropic
+import pytest
+from openai.lib._pydantic import to_strict_json_schema
+from pydantic import BaseModel, Field
+
+from activities.contracts import AgentAnswer, PlanDraft, ReportDraft
+from activities.models.schemas import UnfitSchema, answer_schema, strict
+from activities.prompts import SCHEMA_BYTES
+
+ANSWERS = (PlanDraft, AgentAnswer, ReportDraft)
+
+
+def schemas(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    """List a schema and all within it."""
+    inner: list[dict[str, Any]] = [*schema.get("properties", {}).values(), *schema.get("anyOf", [])]
+    inner += [schema["items"]] if "items" in schema else []
+    return [schema, *(found for one in inner for found in schemas(one))]
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_every_object_is_closed_and_every_property_required(answer: type[BaseModel]) -> None:
+    """Nothing may be left out and nothing added, at any depth."""
+    objects = [schema for schema in schemas(answer_schema(answer)) if schema.get("type") == "object"]
+
+    assert len(objects) == 2
+    for schema in objects:
+        assert schema["additionalProperties"] is False
+        assert schema["required"] == list(schema["properties"])
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_only_words_that_both_providers_know_are_used(answer: type[BaseModel]) -> None:
+    """No references, no defaults, no bounds."""
+    known = {"title", "type", "description", "properties", "required", "additionalProperties", "items", "enum", "anyOf"}
+
+    assert {word for schema in schemas(answer_schema(answer)) for word in schema} <= known
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_a_schema_says_what_its_type_says(answer: type[BaseModel]) -> None:
+    """Apart from strictness it is the schema that OpenAI's SDK makes of the same type."""
+    assert simplified(answer_schema(answer)) == simplified(to_strict_json_schema(answer))
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_anthropics_sdk_has_nothing_to_change(answer: type[BaseModel]) -> None:
+    """Its own translation of the schema is the schema."""
+    ours = answer_schema(answer)
+
+    assert simplified(anthropic.transform_schema(json.loads(json.dumps(ours)))) == simplified(ours)
+
+
+def simplified(schema: dict[str, Any], outer: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Reduce a schema to its structure: references resolved, no titles or descriptions, no type beside an enum."""
+    definitions: dict[str, Any] = outer or schema.get("$defs", {})
+    if "$ref" in schema:
+        return simplified(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+    kept = {key: value for key, value in schema.items() if key not in {"title", "description", "$defs"}}
+    if "enum" in kept:
+        kept.pop("type", None)
+    if "items" in kept:
+        kept["items"] = simplified(kept["items"], definitions)
+    if "properties" in kept:
+        kept["properties"] = {name: simplified(inner, definitions) for name, inner in kept["properties"].items()}
+    return kept
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_a_schema_is_named_and_short(answer: type[BaseModel]) -> None:
+    """Its title is the type's name, and it fits into what is reckoned for it in a prompt's bound."""
+    schema = answer_schema(answer)
+
+    assert schema["title"] == answer.__name__
+    assert len(json.dumps(schema).encode()) * 2 <= SCHEMA_BYTES
+
+
+def test_a_docstring_for_developers_is_not_told_to_models() -> None:
+    """A class's docstring stays here; a field's goes along."""
+    text = json.dumps(answer_schema(AgentAnswer))
+
+    assert "not yet checked" not in text
+    assert "Words copied from the first source" in text
+
+
+def test_bounds_are_told_in_words() -> None:
+    """What a provider would refuse in a schema is part of the description."""
+
+    class Bounded(BaseModel):
+        share: float = Field(ge=0, le=1, description="Part of the whole.")
+        kind: Literal["one"]
+        either: int | None
+
+    assert answer_schema(Bounded) == {
+        "title": "Bounded",
+        "type": "object",
+        "properties": {
+            "share": {"description": "Part of the whole. (minimum 0, maximum 1)", "type": "number"},
+            "kind": {"type": "string", "enum": ["one"]},
+            "either": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+        },
+        "required": ["share", "kind", "either"],
+        "additionalProperties": False,
+    }
+
+
+def test_free_property_names_are_refused() -> None:
+    """A mapping has no closed schema; the message says where it is and what to write instead."""
+
+    class Free(BaseModel):
+        by_name: dict[str, int]
+
+    with pytest.raises(UnfitSchema, match=r"free property names at by_name; use a list"):
+        answer_schema(Free)
+
+
+class Tree(BaseModel):
+    children: list["Tree"]
+
+
+def test_endless_shapes_are_refused() -> None:
+    """A type that contains itself has no schema of fixed depth."""
+    with pytest.raises(UnfitSchema, match=r"'Tree' contains itself at children.items"):
+        answer_schema(Tree)
+
+
+def test_a_property_of_any_kind_is_refused() -> None:
+    """A schema without a type constrains nothing."""
+    with pytest.raises(UnfitSchema, match=r"no type at value"):
+        strict({"type": "object", "properties": {"value": {}}})

@@ -1,0 +1,329 @@
+"""Every failure of a provider has one meaning for the retry policy, and takes no secret along."""
+
+import asyncio
+import inspect
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from types import ModuleType
+
+import anthropic
+import httpx2
+import openai
+import pytest
+from temporalio.api.failure.v1 import Failure
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.exceptions import ApplicationError
+
+from activities.models.failures import (
+    LONGEST_WAIT,
+    VERDICTS,
+    ProviderFault,
+    Verdict,
+    failure,
+    redacted,
+    reported_failure,
+    translating,
+    verdict_on,
+)
+from chargehand.wire import ErrorType
+from tests.activities.models.calls import KEY, PROVIDERS, WIRES, Wire, a_call, a_provider
+from tests.scripted_provider import ScriptedReply, dropping, error, hanging, raw
+
+
+def exported(package: ModuleType) -> set[type[BaseException]]:
+    """List the exceptions that a package exports, whoever defines them."""
+    values = (getattr(package, name) for name in dir(package) if not name.startswith("_"))
+    return {value for value in values if inspect.isclass(value) and issubclass(value, BaseException)}
+
+
+def descendants(kind: type[BaseException]) -> Iterator[type[BaseException]]:
+    """List everything that grows on a class."""
+    for child in kind.__subclasses__():
+        yield child
+        yield from descendants(child)
+
+
+@pytest.mark.parametrize("sdk", [anthropic, openai], ids=["anthropic", "openai"])
+def test_every_error_that_an_sdk_exports_is_classified(sdk: ModuleType) -> None:
+    """The table names each exported class, itself and not only a base of it."""
+    names = {(sdk.__name__, kind.__name__) for kind in exported(sdk)}
+
+    assert len(names) > 15
+    assert names - VERDICTS.keys() == set()
+
+
+@pytest.mark.parametrize("root", [anthropic.AnthropicError, openai.OpenAIError])
+def test_errors_of_other_endpoints_are_judged_by_their_status(root: type[BaseException]) -> None:
+    """What an SDK defines and does not export goes by its HTTP status, or is misuse; it is never retried blindly."""
+    hidden = set(descendants(root)) - exported(anthropic) - exported(openai)
+
+    assert {verdict_on(kind) for kind in hidden} <= {Verdict.BY_STATUS, Verdict.REFUSED}
+
+
+@pytest.mark.parametrize("sdk", [anthropic, openai, httpx2], ids=["anthropic", "openai", "httpx2"])
+def test_the_table_names_nothing_that_does_not_exist(sdk: ModuleType) -> None:
+    """A row for a class that an SDK has dropped is removed."""
+    rows = {name for package, name in VERDICTS if package == sdk.__name__}
+    existing = {kind.__name__ for known in exported(sdk) for kind in (known, *descendants(known))}
+
+    assert rows - existing == set()
+
+
+def test_every_failure_of_the_transport_is_classified() -> None:
+    """Whatever the transport below the SDKs raises over a request comes out as an error of ours."""
+    request = httpx2.Request("POST", "http://127.0.0.1/")
+    kinds = {kind for kind in exported(httpx2) if issubclass(kind, httpx2.RequestError)}
+
+    assert len(kinds) > 15
+    for kind in kinds:
+        with pytest.raises(ApplicationError), translating("anthropic"):
+            raise kind("lost", request=request)
+
+
+def test_bugs_and_cancellation_are_not_failures_of_the_provider() -> None:
+    """What is not the provider's doing passes as it is."""
+    for kind in (TypeError, KeyError, asyncio.CancelledError):
+        with pytest.raises(kind), translating("anthropic"):
+            raise kind("ours")
+
+
+RETRIED = {
+    408: ErrorType.PROVIDER_UNAVAILABLE,
+    409: ErrorType.PROVIDER_UNAVAILABLE,
+    429: ErrorType.RATE_LIMITED,
+    500: ErrorType.PROVIDER_UNAVAILABLE,
+    502: ErrorType.PROVIDER_UNAVAILABLE,
+    503: ErrorType.PROVIDER_UNAVAILABLE,
+    504: ErrorType.PROVIDER_UNAVAILABLE,
+    529: ErrorType.PROVIDER_UNAVAILABLE,
+}
+REFUSED = (400, 401, 402, 403, 404, 405, 410, 412, 413, 422, 431, 499)
+
+
+async def fail(wire: Wire, *replies: ScriptedReply, timeout_seconds: float = 20.0) -> tuple[ApplicationError, int]:
+    """Make a call that the provider answers so; give the error, and how many requests it took."""
+    left = iter(replies)
+    async with a_provider(wire, lambda _: next(left)) as (server, model):
+        with pytest.raises(ApplicationError) as caught:
+            await model.complete(a_call(wire, timeout_seconds=timeout_seconds))
+        return caught.value, len(server.requests)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize(("status", "kind"), RETRIED.items())
+async def test_passing_errors_are_retried_by_temporal_alone(wire: Wire, status: int, kind: ErrorType) -> None:
+    """408, 409, 429 and 5xx are one request each, and retryable."""
+    raised, requests = await fail(wire, error(status))
+
+    assert (raised.type, raised.non_retryable, requests) == (kind, False, 1)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("status", REFUSED)
+async def test_refused_requests_are_not_retried(wire: Wire, status: int) -> None:
+    """Every other 4xx is one request, and final."""
+    raised, requests = await fail(wire, error(status))
+
+    assert (raised.type, raised.non_retryable, requests) == (ErrorType.PROVIDER_REFUSED, True, 1)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize(
+    ("status", "said", "kind", "final"),
+    [
+        (400, "true", ErrorType.PROVIDER_UNAVAILABLE, False),
+        (500, "false", ErrorType.PROVIDER_UNAVAILABLE, True),
+        (429, "false", ErrorType.PROVIDER_REFUSED, True),
+        (500, "maybe", ErrorType.PROVIDER_UNAVAILABLE, False),
+    ],
+)
+async def test_the_provider_may_say_whether_to_retry(
+    wire: Wire,
+    status: int,
+    said: str,
+    kind: ErrorType,
+    final: bool,  # noqa: FBT001  # a column of the table above
+) -> None:
+    """`x-should-retry` counts more than the status, if it says true or false."""
+    raised, _ = await fail(wire, error(status, {"x-should-retry": said}))
+
+    assert (raised.type, raised.non_retryable) == (kind, final)
+
+
+@pytest.mark.parametrize("wire", ["responses", "chat"])
+async def test_an_empty_account_is_not_a_rate_limit(wire: Wire) -> None:
+    """OpenAI's 429 for a used-up quota is final although its class is that of rate limits."""
+    body = {"error": {"message": "You exceeded your current quota.", "type": "q", "code": "insufficient_quota"}}
+    raised, _ = await fail(wire, error(429, {"x-should-retry": "true", "retry-after": "3"}, body))
+
+    assert (raised.type, raised.non_retryable, raised.next_retry_delay) == (ErrorType.PROVIDER_REFUSED, True, None)
+    assert raised.message == (
+        "openai answered 429 insufficient_quota: You exceeded your current quota. "
+        "The account's rate limit or quota is used up."
+    ).replace("openai", PROVIDERS[wire])
+
+
+async def test_a_spend_limit_is_not_a_rate_limit() -> None:
+    """Anthropic's 429 for a spend limit is final, told apart by its error code."""
+    details = {"error_code": "enforced_spend_limit_reached"}
+    body = {"type": "error", "error": {"type": "rate_limit_error", "message": "No more.", "details": details}}
+    raised, _ = await fail("anthropic", error(429, body=json.dumps(body).encode()))
+
+    fault = ProviderFault(
+        provider="anthropic", status=429, code="enforced_spend_limit_reached", request_id="req_1", possibly_billed=False
+    )
+    assert (raised.type, raised.non_retryable, raised.details) == (ErrorType.PROVIDER_REFUSED, True, (fault,))
+
+
+@pytest.mark.parametrize(
+    ("headers", "delay"),
+    [
+        ({}, None),
+        ({"retry-after": "7"}, timedelta(seconds=7)),
+        ({"retry-after": "0.25"}, timedelta(milliseconds=250)),
+        ({"retry-after-ms": "1500", "retry-after": "7"}, timedelta(milliseconds=1500)),
+        ({"retry-after-ms": "soon", "retry-after": "7"}, timedelta(seconds=7)),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, None),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "1e999"}, LONGEST_WAIT),
+        ({"retry-after": "9999999999999"}, LONGEST_WAIT),
+    ],
+)
+async def test_the_wait_that_the_provider_asks_for_is_kept(headers: dict[str, str], delay: timedelta | None) -> None:
+    """`retry-after-ms` counts before `retry-after`; nonsense and the past are no wait; nothing is above an hour."""
+    raised, _ = await fail("anthropic", error(429, headers))
+
+    assert raised.next_retry_delay == delay
+
+
+async def test_the_wait_may_be_a_date() -> None:
+    """`retry-after` as an HTTP date is the time until then."""
+    raised, _ = await fail(
+        "responses",
+        error(503, {"retry-after": format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)}),
+    )
+
+    assert raised.next_retry_delay is not None
+    assert timedelta(seconds=60) < raised.next_retry_delay <= timedelta(seconds=90)
+
+
+async def test_a_final_error_asks_for_no_wait() -> None:
+    """A wait is only for those who come again."""
+    raised, _ = await fail("anthropic", error(400, {"retry-after": "7"}))
+
+    assert raised.next_retry_delay is None
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize(
+    "reply",
+    [
+        dropping(),
+        raw(b"<html>504 from a proxy</html>", {"content-type": "text/html"}),
+        raw(b'{"model": "m", "con'),
+        raw(b"[1, 2]"),
+        raw({"model": "m"}),
+        raw(b'{"model": NaN, "content": [], "output": [], "choices": []}'),
+        raw(b"\xff\xfe"),
+        raw(b""),
+    ],
+    ids=["dropped", "html", "cut", "array", "fields missing", "NaN", "not UTF-8", "nothing"],
+)
+async def test_an_answer_that_cannot_be_read_is_asked_for_again(wire: Wire, reply: ScriptedReply) -> None:
+    """A lost or garbled answer is retryable, and known to be possibly billed."""
+    raised, requests = await fail(wire, reply)
+
+    assert (raised.type, raised.non_retryable, requests) == (ErrorType.PROVIDER_UNAVAILABLE, False, 1)
+    assert raised.details[0].possibly_billed
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_provider_that_hangs_is_left(wire: Wire) -> None:
+    """After the call's time it is given up: retryable, possibly billed."""
+    raised, _ = await fail(wire, hanging(), timeout_seconds=0.2)
+
+    assert (raised.type, raised.non_retryable) == (ErrorType.PROVIDER_UNAVAILABLE, False)
+    assert raised.details == (ProviderFault(provider=PROVIDERS[wire], possibly_billed=True),)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_provider_that_is_not_there_costs_nothing(wire: Wire) -> None:
+    """A refused connection is retryable and cannot have been billed."""
+    async with a_provider(wire, lambda _: error(500)) as (server, model):
+        await server.stop()
+        with pytest.raises(ApplicationError) as caught:
+            await model.complete(a_call(wire))
+        await server.start()
+
+    assert (caught.value.type, caught.value.non_retryable) == (ErrorType.PROVIDER_UNAVAILABLE, False)
+    assert caught.value.details == (ProviderFault(provider=PROVIDERS[wire], possibly_billed=False),)
+    assert caught.value.message.endswith("Check the network and the base URL.")
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_no_key_enters_the_history(wire: Wire) -> None:
+    """A key that a provider quotes is in no part of the failure as Temporal stores it, causes and traces included."""
+    other = "sk-ant-api03-AbCdEfGhIjKlMnOpQrStUvWxYz0123456789"
+    body = {"error": {"message": f"Incorrect API key {KEY} (also {other})", "type": "x", "code": KEY}}
+    raised, _ = await fail(wire, error(401, {"x-request-id": KEY, "request-id": KEY}, body))
+
+    stored = Failure()
+    await pydantic_data_converter.encode_failure(raised, stored)
+
+    assert KEY.encode() not in stored.SerializeToString()
+    assert other.encode() not in stored.SerializeToString()
+    assert "cause" not in {field.name for field, _ in stored.ListFields()}
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("Incorrect API key provided: sk-proj-a1b2c3d4e5.", "Incorrect API key provided: [redacted]"),
+        ("authorization: Bearer abc.def-123 is bad", "authorization: [redacted] is bad"),
+        ('{"x-api-key": "abc", "model": "m"}', '{"[redacted]", "model": "m"}'),
+        ("cannot reach https://user:pass@host/v1", "cannot reach https[redacted]host/v1"),
+        ("token 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b is spent", "token [redacted] is spent"),
+        ("secret house-word in use", "secret [redacted] in use"),
+        ("model claude-haiku-5-5-20261001 is overloaded", "model claude-haiku-5-5-20261001 is overloaded"),
+        ("line one\n\x1b[31mline two\x00", "line one [31mline two"),
+    ],
+)
+def test_what_looks_like_a_key_is_struck_out(said: str, kept: str) -> None:
+    """Keys in any common form are struck out, and control characters; model names and sentences stay."""
+    assert redacted(said, ("house-word",)) == kept
+
+
+def test_a_providers_words_are_kept_short() -> None:
+    """No more than 300 characters of them are quoted."""
+    assert redacted("word " * 100) == ("word " * 100)[:299] + "…"
+
+
+@pytest.mark.parametrize(
+    ("code", "passing", "kind"),
+    [
+        ("rate_limit_exceeded", True, ErrorType.RATE_LIMITED),
+        ("server_error", True, ErrorType.PROVIDER_UNAVAILABLE),
+        ("invalid_prompt", False, ErrorType.PROVIDER_REFUSED),
+    ],
+)
+def test_a_failure_inside_an_answer_is_classified_too(
+    code: str,
+    passing: bool,  # noqa: FBT001  # a column of the table above
+    kind: ErrorType,
+) -> None:
+    """A provider that reports its failure with status 200 is understood the same way."""
+    raised = reported_failure("openai", code, "went wrong", passing=passing)
+
+    assert (raised.type, raised.non_retryable) == (kind, not passing)
+    assert raised.message == f"openai could not answer ({code}): went wrong"
+
+
+def test_an_unknown_kind_of_error_is_final() -> None:
+    """`failure` never retries what nobody has thought about."""
+    raised = failure(RuntimeError("new"), "openai")
+
+    assert (raised.type, raised.non_retryable) == (ErrorType.PROVIDER_REFUSED, True)

@@ -1,0 +1,145 @@
+"""Prices: the worst case bounds the true cost, and the true cost is what the price list says."""
+
+import subprocess
+import sys
+from decimal import Decimal
+
+import pytest
+from genai_prices import Usage as PricedUsage
+from genai_prices import calc_price
+from hypothesis import given
+from hypothesis import strategies as st
+
+from activities.contracts import ModelCard, PriceStep
+from activities.models.prices import Tokens, cost, price_card, usage_of
+from chargehand.contracts import Usage, round_up_dollars
+from workflows.bounds import worst_case
+
+DEFAULTS = (
+    ("anthropic", "claude-haiku-5-5"),
+    ("anthropic", "claude-sonnet-5-5"),
+    ("anthropic", "claude-opus-5-5"),
+    ("openai", "gpt-6-luna"),
+    ("openai", "gpt-6.1-terra"),
+    ("openai", "gpt-6.1-sol"),
+    ("openai", "gpt-6-astra"),
+)
+
+
+def counts() -> st.SearchStrategy[int]:
+    """Token counts, with those around the known thresholds among them."""
+    thresholds = st.sampled_from([0, 1, 99_999, 100_000, 100_001, 271_999, 272_000, 272_001])
+    return thresholds | st.integers(0, 1_100_000)
+
+
+@st.composite
+def used(draw: st.DrawFn) -> Tokens:
+    whole = draw(counts())
+    cached = draw(st.integers(0, whole))
+    return Tokens(
+        input=whole,
+        cached=cached,
+        cache_written=draw(st.integers(0, whole - cached)),
+        output=draw(st.integers(0, 128_000)),
+    )
+
+
+@given(model=st.sampled_from(DEFAULTS), tokens=used(), more_input=counts(), more_output=st.integers(0, 10_000))
+def test_no_call_costs_more_than_its_worst_case(
+    model: tuple[str, str], tokens: Tokens, more_input: int, more_output: int
+) -> None:
+    """For bounds on the tokens of a call, the reserve made from the card is at least what the call then costs."""
+    card = price_card(*model)
+    true_cost = cost(*model, tokens)
+    assert card is not None
+    assert true_cost is not None
+
+    assert worst_case(card, tokens.input + more_input, tokens.output + more_output).usd >= true_cost
+
+
+@given(model=st.sampled_from(DEFAULTS), tokens=used())
+def test_costs_are_those_of_the_price_list(model: tuple[str, str], tokens: Tokens) -> None:
+    """The cost of a reply is what genai-prices itself reckons, rounded up to whole nanodollars."""
+    provider, name = model
+    usage = PricedUsage(
+        input_tokens=tokens.input,
+        cache_read_tokens=tokens.cached,
+        cache_write_tokens=tokens.cache_written,
+        output_tokens=tokens.output,
+    )
+    listed = calc_price(usage, name, provider_id=provider).total_price
+
+    assert cost(provider, name, tokens) == round_up_dollars(listed)
+
+
+def test_a_long_prompt_is_dearer_from_the_first_token() -> None:
+    """The card of the small model: 0.10 and 0.50 dollars, five times that above 100,000; cache writes at 1.25 times."""
+    assert price_card("anthropic", "claude-haiku-5-5") == ModelCard(
+        provider="anthropic",
+        name="claude-haiku-5-5",
+        prices=(
+            PriceStep(input_usd_per_million=Decimal("0.125"), output_usd_per_million=Decimal("0.5")),
+            PriceStep(
+                above_input_tokens=100_000,
+                input_usd_per_million=Decimal("0.625"),
+                output_usd_per_million=Decimal("2.5"),
+            ),
+        ),
+    )
+
+
+@pytest.mark.parametrize("model", DEFAULTS)
+def test_every_default_model_has_a_card(model: tuple[str, str]) -> None:
+    """The models of the default settings can be used without a price of one's own, and steps ascend from 0."""
+    card = price_card(*model)
+
+    assert card is not None
+    starts = [step.above_input_tokens for step in card.prices]
+    assert starts == sorted({0, *starts})
+
+
+@pytest.mark.parametrize(
+    ("provider", "model"),
+    [("openai", "no-such-model"), ("openai-compatible", "gpt-6-luna"), ("anthropic", ""), ("nobody", "gpt-6-luna")],
+)
+def test_what_nobody_prices_is_unknown_and_not_free(provider: str, model: str) -> None:
+    """An unknown model, or a known one at an unknown provider, has no price at all."""
+    tokens = Tokens(input=10, cached=0, cache_written=0, output=10)
+
+    assert price_card(provider, model) is None
+    assert cost(provider, model, tokens) is None
+    assert usage_of(provider, model, model, tokens) is None
+
+
+def test_the_operators_prices_count_before_the_list() -> None:
+    """An override prices a model flat, whoever provides it; 0 is a price."""
+    overrides = {"gpt-6-luna": (Decimal(3), Decimal(4)), "house-model": (Decimal(0), Decimal(0))}
+    tokens = Tokens(input=300_000, cached=100_000, cache_written=0, output=1_000)
+
+    assert price_card("openai", "gpt-6-luna", overrides) == ModelCard(
+        provider="openai",
+        name="gpt-6-luna",
+        prices=(PriceStep(input_usd_per_million=Decimal(3), output_usd_per_million=Decimal(4)),),
+    )
+    assert cost("openai", "gpt-6-luna", tokens, overrides) == Decimal("0.904")
+    assert cost("openai-compatible", "house-model", tokens, overrides) == Decimal(0)
+
+
+def test_an_unpriced_answerer_is_charged_as_the_model_that_was_asked() -> None:
+    """A reply that names a model without a price, such as a dated alias nobody lists, costs what was asked for."""
+    tokens = Tokens(input=1_000, cached=0, cache_written=0, output=0)
+    usage = usage_of("openai", "gpt-6-luna", "house-alias", tokens)
+
+    assert usage == Usage(turns=1, input_tokens=1_000, cost_usd=Decimal("0.0001"))
+
+
+def test_no_network_is_ever_asked() -> None:
+    """Pricing starts no updater: no thread but the main one is there afterwards."""
+    code = (
+        "import threading; from activities.models.prices import price_card;"
+        "assert price_card('openai', 'gpt-6-luna');"
+        "print([thread.name for thread in threading.enumerate()])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "['MainThread']"

@@ -1,0 +1,357 @@
+"""What holds of every adapter, whichever provider stands behind it."""
+
+import asyncio
+import json
+import logging
+from decimal import Decimal
+
+import pytest
+from pydantic import JsonValue
+
+from activities.contracts import AgentAnswer, ToolCall
+from activities.models.anthropic_messages import AnthropicModel
+from activities.models.openai_chat import OpenAIChatModel
+from activities.models.openai_responses import OpenAIResponsesModel
+from activities.models.protocol import ModelReply
+from chargehand.contracts import Usage
+from tests.activities.models.calls import KEY, MODELS, PROVIDERS, SEARCH, WIRES, Wire, a_call, a_provider, round_of
+from tests.scripted_provider import (
+    NO_USAGE,
+    ScriptedProvider,
+    ScriptedReply,
+    ScriptedRequest,
+    Tokens,
+    ToolUse,
+    answer,
+    calling,
+    empty,
+    hanging,
+    refusing,
+    saying,
+    truncated,
+)
+
+every_wire = pytest.mark.parametrize("wire", WIRES)
+
+USUAL = {
+    # 1,000 input and 100 output tokens at 0.10 and 0.50 dollars a million; the house's own at 1 and 2.
+    "anthropic": Decimal("0.00015"),
+    "responses": Decimal("0.00015"),
+    "chat": Decimal("0.0012"),
+}
+
+
+def usual_usage(wire: Wire) -> Usage:
+    return Usage(turns=1, input_tokens=1_000, output_tokens=100, cost_usd=USUAL[wire])
+
+
+async def reply_to(wire: Wire, scripted: ScriptedReply, *, must_answer: bool = False) -> ModelReply:
+    async with a_provider(wire, lambda _: scripted) as (_, model):
+        return await model.complete(a_call(wire, must_answer=must_answer))
+
+
+def a_reply(wire: Wire, **fields: object) -> ModelReply:
+    return ModelReply.model_validate(
+        {"model": MODELS[wire], "provider": PROVIDERS[wire], "usage": usual_usage(wire), **fields}
+    )
+
+
+@every_wire
+async def test_an_answer_comes_back_as_its_text(wire: Wire) -> None:
+    """A final reply is `answer`, with the JSON as the model wrote it, priced."""
+    scripted = answer("At eight.")
+
+    assert await reply_to(wire, scripted) == a_reply(wire, stop="answer", text=scripted.text)
+    assert AgentAnswer.model_validate_json(scripted.text).content == "At eight."
+
+
+@every_wire
+async def test_tools_come_back_in_the_order_asked(wire: Wire) -> None:
+    """Several calls in one reply are `tools`, each with the provider's id for it."""
+    reply = await reply_to(
+        wire,
+        calling(
+            ToolUse("search_documents", {"query": "ferry", "limit": 3}, id="id_one"),
+            ToolUse("read_document", {"name": "timetable.pdf"}, id="id_two"),
+        ),
+    )
+
+    assert reply.stop == "tools"
+    assert reply.tool_calls == (
+        ToolCall(id="id_one", tool="search_documents", arguments={"query": "ferry", "limit": 3}),
+        ToolCall(id="id_two", tool="read_document", arguments={"name": "timetable.pdf"}),
+    )
+    assert reply.usage == usual_usage(wire)
+
+
+@every_wire
+@pytest.mark.parametrize(
+    ("scripted", "stop", "text"),
+    [
+        (truncated('{"content": "At ei'), "truncated", '{"content": "At ei'),
+        (refusing("That I will not do."), "refused", "That I will not do."),
+        (empty(), "empty", ""),
+        (saying(" \n "), "empty", " \n "),
+    ],
+    ids=["truncated", "refused", "empty", "blank"],
+)
+async def test_every_other_end_has_its_name_and_its_price(
+    wire: Wire, scripted: ScriptedReply, stop: str, text: str
+) -> None:
+    """A reply that cannot be used says why, and is paid for like any other."""
+    reply = await reply_to(wire, scripted)
+
+    assert (reply.stop, reply.text.strip(), reply.usage) == (stop, text.strip(), usual_usage(wire))
+    assert (reply.tool_calls, reply.provider_items) == ((), ())
+
+
+@every_wire
+async def test_tools_of_a_truncated_reply_are_not_used(wire: Wire) -> None:
+    """A call that was cut off may lack half of its arguments."""
+    cut = ScriptedReply("truncated", tools=(ToolUse("read_document", {"name": "time"}),))
+    reply = await reply_to(wire, cut)
+
+    assert (reply.stop, reply.tool_calls) == ("truncated", ())
+
+
+@every_wire
+async def test_cached_tokens_are_part_of_the_input_and_cheaper(wire: Wire) -> None:
+    """`input_tokens` holds everything for every provider, `cached_input_tokens` the part read from a cache."""
+    tokens = Tokens(input=1_000, cached=8_000, cache_write=0, output=200)
+    reply = await reply_to(wire, answer().using(tokens))
+
+    # Read from the cache at 0.01 dollars a million; the house knows no caches.
+    usd = Decimal(9_000 + 2 * 200) if wire == "chat" else Decimal("0.1") * 1_000 + Decimal("0.01") * 8_000 + 100
+    assert reply.usage == Usage(
+        turns=1,
+        input_tokens=9_000,
+        cached_input_tokens=8_000,
+        output_tokens=200,
+        cost_usd=usd / 1_000_000,
+    )
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "responses"])
+async def test_writing_to_a_cache_costs_more(wire: Wire) -> None:
+    """Tokens written to a cache are charged at 1.25 times the price of plain input."""
+    reply = await reply_to(wire, answer().using(Tokens(input=1_000, cache_write=8_000, output=0)))
+
+    assert reply.usage is not None
+    assert (reply.usage.input_tokens, reply.usage.cost_usd) == (9_000, Decimal("0.0001") + Decimal("0.001"))
+
+
+@every_wire
+@pytest.mark.parametrize(
+    "tokens",
+    [NO_USAGE, Tokens(input=-5), Tokens(output=-1), Tokens(input=10**12)],
+    ids=["absent", "negative input", "negative output", "huge"],
+)
+async def test_usage_that_cannot_be_true_is_unknown(wire: Wire, tokens: Tokens) -> None:
+    """A reply without sensible usage is used all the same, and its usage is None rather than nothing."""
+    reply = await reply_to(wire, answer("So.").using(tokens))
+
+    assert (reply.stop, reply.usage) == ("answer", None)
+
+
+@every_wire
+async def test_the_model_that_answered_is_the_one_that_is_paid(wire: Wire) -> None:
+    """The price of the model that the provider names counts, if it has one; the operator's price counts before it."""
+    other = {"anthropic": "claude-opus-5-5", "responses": "gpt-6.1-sol", "chat": "gpt-6.1-sol"}[wire]
+    reply = await reply_to(wire, answer().by(other))
+
+    expected = {"anthropic": "0.006", "responses": "0.003", "chat": "0.0012"}[wire]
+    assert reply.usage is not None
+    assert (reply.model, reply.usage.cost_usd) == (other, Decimal(expected))
+
+
+MALFORMED = {
+    "cut": (ToolUse("read_document", '{"name": "timeta'), "the arguments are not "),
+    "array": (ToolUse("read_document", '["timetable.pdf"]'), "the arguments are not a JSON object"),
+    "null": (ToolUse("read_document", "null"), "the arguments are not a JSON object"),
+    "NaN": (ToolUse("read_document", '{"name": NaN}'), "the arguments are not valid JSON"),
+    "unknown": (ToolUse("drop tables!"), "there is no such tool; the tools are: read_document, search_documents"),
+}
+
+
+@pytest.mark.parametrize(
+    ("wire", "case"),
+    # Anthropic sends arguments parsed: with NaN in them the whole reply is not JSON.
+    [(wire, case) for wire in WIRES for case in MALFORMED if (wire, case) != ("anthropic", "NaN")],
+)
+async def test_malformed_calls_are_told_and_do_not_poison_what_follows(wire: Wire, case: str) -> None:
+    """A call that cannot be read says why, and the conversation with it is one that the provider takes back."""
+    use, why = MALFORMED[case]
+    replies = iter([calling(use, text="I try."), answer()])
+    async with a_provider(wire, lambda _: next(replies)) as (server, model):
+        reply = await model.complete(a_call(wire))
+        (call,) = reply.tool_calls
+        await model.complete(a_call(wire, messages=round_of(reply, "could not be read")))
+
+    assert reply.stop == "tools"
+    assert call.arguments == {}
+    assert call.malformed.startswith(why)
+    assert calls_in(server.requests[1]) == [(call.id, call.tool, {})]
+    assert call.tool.replace("_", "").isalnum()
+
+
+@every_wire
+async def test_a_flood_of_calls_is_cut_off(wire: Wire) -> None:
+    """Of a thousand calls in one reply the first 32 are carried out, and each of the rest is told why not."""
+    reply = await reply_to(wire, calling(*(ToolUse("read_document", {"name": f"{n}"}) for n in range(1_000))))
+
+    assert [bool(call.malformed) for call in reply.tool_calls] == [False] * 32 + [True] * 968
+    assert len({call.id for call in reply.tool_calls}) == 1_000
+
+
+@every_wire
+async def test_a_conversation_goes_back_as_the_provider_wrote_it(wire: Wire) -> None:
+    """Calls and results of earlier rounds are in the request, with the provider's own ids, in their order."""
+    replies = iter(
+        [
+            calling(
+                ToolUse("search_documents", {"query": "ferry", "limit": 3}, id="id_one"),
+                ToolUse("read_document", {"name": "timetable.pdf"}, id="id_two"),
+                text="Let me look.",
+            ),
+            answer(),
+        ]
+    )
+    async with a_provider(wire, lambda _: next(replies)) as (server, model):
+        reply = await model.complete(a_call(wire))
+        await model.complete(a_call(wire, messages=round_of(reply, "At eight.", "Sunday only.")))
+        again = server.requests[1]
+
+    assert [(message.role, message.text.partition("\n")[0]) for message in again.messages] == [
+        ("user", "When does the ferry leave?"),
+        ("assistant", "Let me look."),
+        ("tools", "At eight."),
+    ]
+    assert calls_in(again) == [
+        ("id_one", "search_documents", {"query": "ferry", "limit": 3}),
+        ("id_two", "read_document", {"name": "timetable.pdf"}),
+    ]
+
+
+@every_wire
+@pytest.mark.parametrize("writer", WIRES)
+async def test_another_providers_reply_is_told_in_our_own_words(wire: Wire, writer: Wire) -> None:
+    """A session that changes its provider goes on: what the other wrote is told anew, with the same ids."""
+    async with a_provider(writer, lambda _: calling(ToolUse("read_document", {"name": "a.pdf"}, id="id_1"))) as (
+        _,
+        model,
+    ):
+        reply = await model.complete(a_call(writer))
+    async with a_provider(wire, lambda _: answer()) as (server, model):
+        await model.complete(a_call(wire, messages=round_of(reply, "At eight.")))
+
+    assert calls_in(server.requests[0]) == [("id_1", "read_document", {"name": "a.pdf"})]
+
+
+@every_wire
+async def test_tools_are_withheld_when_an_answer_is_due(wire: Wire) -> None:
+    """With `must_answer` no tool may be used; a model that asks for one regardless is told that there is none."""
+    async with a_provider(wire, lambda _: calling(ToolUse("read_document", {"name": "a.pdf"}))) as (server, model):
+        reply = await model.complete(a_call(wire, must_answer=True))
+
+    assert server.requests[0].tools == ()
+    assert server.requests[0].answer == "AgentAnswer"
+    assert [call.malformed for call in reply.tool_calls] == ["there is no such tool; the tools are: none"]
+
+
+@every_wire
+async def test_cancelling_a_turn_closes_its_connection(wire: Wire) -> None:
+    """A cancelled call does not wait for the answer, and the provider sees that nobody does."""
+    async with a_provider(wire, lambda _: hanging()) as (server, model):
+        turn = asyncio.create_task(model.complete(a_call(wire)))
+        await server.until(lambda: len(server.requests) == 1)
+        turn.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await turn
+        await server.until(lambda: server.exchanges[0].hung_up)
+
+    assert server.charges == 1
+
+
+@every_wire
+async def test_turns_of_one_adapter_run_side_by_side(wire: Wire) -> None:
+    """No call waits for another."""
+    waiting = asyncio.Barrier(8)
+
+    async def respond(_: ScriptedRequest) -> ScriptedReply:
+        await waiting.wait()
+        return answer()
+
+    async with a_provider(wire, respond) as (_, model):
+        replies = await asyncio.gather(*(model.complete(a_call(wire)) for _ in range(8)))
+
+    assert [reply.stop for reply in replies] == ["answer"] * 8
+
+
+@every_wire
+async def test_a_closed_adapter_can_be_used_again(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`aclose` is clean at any time: before the first call, between calls, and twice."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    async with ScriptedProvider(lambda _: answer()) as server:
+        model = {
+            "anthropic": AnthropicModel(api_key=KEY, base_url=server.base_url),
+            "responses": OpenAIResponsesModel(api_key=KEY, base_url=server.openai_url),
+            "chat": OpenAIChatModel(base_url=server.openai_url),
+        }[wire]
+        await model.aclose()
+        await model.warm_up()
+        stops = [(await model.complete(a_call(wire))).stop]
+        await model.aclose()
+        stops.append((await model.complete(a_call(wire))).stop)
+        await model.aclose()
+        await model.aclose()
+
+    assert stops == ["answer", "answer"]
+
+
+@every_wire
+async def test_the_call_is_named_for_those_who_heed_it(wire: Wire) -> None:
+    """The key of a call is sent along; one that does not fit into a header is hashed."""
+    async with a_provider(wire, lambda _: answer()) as (server, model):
+        call = a_call(wire)
+        await model.complete(call)
+        await model.complete(call.model_copy(update={"idempotency_key": "séance/reader/1"}))
+        named, hashed = (request.headers["idempotency-key"] for request in server.requests)
+
+    assert named == "session/reader/1"
+    assert (len(hashed), hashed.isalnum()) == (64, True)
+
+
+@every_wire
+async def test_nothing_that_is_said_is_logged(wire: Wire, caplog: pytest.LogCaptureFixture) -> None:
+    """At level info and above, neither the prompt nor the reply nor the key is in any log record."""
+    with caplog.at_level(logging.INFO):
+        await reply_to(wire, answer("At eight."))
+
+    logged = "\n".join(record.getMessage() for record in caplog.records)
+    assert not any(secret in logged for secret in (KEY, "ferry", "At eight", "You are the reader"))
+
+
+@every_wire
+async def test_bounds_that_strict_schemas_lack_are_told_in_words(wire: Wire) -> None:
+    """A tool's bounds reach the model in the description of the argument."""
+    async with a_provider(wire, lambda _: answer()) as (server, model):
+        await model.complete(a_call(wire, tools=(SEARCH,)))
+        written = json.dumps(server.requests[0].body["tools"])
+
+    assert '"description": "(minimum 1, maximum 20)"' in written
+    assert '"minimum"' not in written
+
+
+def calls_in(request: ScriptedRequest) -> list[tuple[str, str, JsonValue]]:
+    """List the calls that a request tells of, whatever its wire."""
+    match request.wire:
+        case "anthropic":
+            blocks = [block for message in request.body["messages"] for block in message["content"]]
+            return [(block["id"], block["name"], block["input"]) for block in blocks if block["type"] == "tool_use"]
+        case "responses":
+            items = [item for item in request.body["input"] if item.get("type") == "function_call"]
+            return [(item["call_id"], item["name"], json.loads(item["arguments"])) for item in items]
+        case "chat":
+            told = [call for message in request.body["messages"] for call in message.get("tool_calls", ())]
+            functions = [(call["id"], call["function"]) for call in told]
+            return [(name, function["name"], json.loads(function["arguments"])) for name, function in functions]

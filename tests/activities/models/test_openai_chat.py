@@ -1,0 +1,190 @@
+"""What OpenAI-compatible servers are asked, and how far their replies may stray from the original."""
+
+import json
+
+import pytest
+
+from activities.models.openai_chat import OpenAIChatModel
+from activities.models.protocol import Message, ModelReply, ToolText
+from activities.models.schemas import answer_schema
+from tests.activities.models.calls import READ, a_call, a_provider, round_of
+from tests.scripted_provider import ScriptedProvider, ScriptedReply, ToolUse, answer, calling, raw, saying
+
+
+async def test_a_request_is_written_so() -> None:
+    """The whole body of a turn in the middle of a subtask: tools, and the answer's shape in words."""
+    use = ToolUse("read_document", {"name": "timetable.pdf"}, id="call_1")
+    replies = iter([calling(use, text="Let me look."), answer()])
+    async with a_provider("chat", lambda _: next(replies)) as (server, model):
+        first = a_call("chat", tools=(READ,))
+        reply = await model.complete(first)
+        failed = Message(role="tools", results=(ToolText(call_id="call_1", text="no such document", ok=False),))
+        await model.complete(a_call("chat", tools=(READ,), messages=(*round_of(reply, "")[:2], failed)))
+        request = server.requests[1]
+
+    schema = answer_schema(first.answer_type)
+    assert request.body == {
+        "model": "house-model",
+        "messages": [
+            {
+                "role": "system",
+                "content": "You are the reader.\n\nThe final answer is nothing but JSON of this schema:\n"
+                + json.dumps(schema),
+            },
+            {"role": "user", "content": "When does the ferry leave?"},
+            {
+                "role": "assistant",
+                "content": "Let me look.",
+                "tool_calls": [
+                    {
+                        "id": "call_1",
+                        "type": "function",
+                        "function": {"name": "read_document", "arguments": '{"name": "timetable.pdf"}'},
+                    }
+                ],
+            },
+            {"role": "tool", "tool_call_id": "call_1", "content": "The tool failed.\nno such document"},
+        ],
+        "max_tokens": 500,
+        "tools": [
+            {
+                "type": "function",
+                "function": {
+                    "name": "read_document",
+                    "description": "Read a document.",
+                    "parameters": {
+                        "type": "object",
+                        "properties": {"name": {"type": "string"}},
+                        "required": ["name"],
+                        "additionalProperties": False,
+                    },
+                },
+            }
+        ],
+    }
+    assert request.headers["x-stainless-retry-count"] == "0"
+
+
+async def test_the_shape_is_enforced_when_no_tool_is_in_play() -> None:
+    """Without tools the server is given the schema to hold the model to."""
+    async with a_provider("chat", lambda _: answer()) as (server, model):
+        call = a_call("chat", must_answer=True)
+        await model.complete(call)
+        body = server.requests[0].body
+
+    assert "tools" not in body
+    assert body["response_format"] == {
+        "type": "json_schema",
+        "json_schema": {"name": "AgentAnswer", "schema": answer_schema(call.answer_type), "strict": True},
+    }
+
+
+async def test_a_server_that_takes_no_schema_is_told_in_words_alone() -> None:
+    """`enforce_schema=False` sends no `response_format`."""
+    async with ScriptedProvider(lambda _: answer()) as server:
+        model = OpenAIChatModel(base_url=server.openai_url, enforce_schema=False)
+        reply = await model.complete(a_call("chat", tools=()))
+        await model.aclose()
+
+    assert "response_format" not in server.requests[0].body
+    assert server.requests[0].answer == "AgentAnswer"
+    assert reply.stop == "answer"
+
+
+async def test_a_model_without_a_price_has_no_known_usage() -> None:
+    """Tokens without a price are no usage: the caller then charges the reserve, never nothing."""
+    async with ScriptedProvider(lambda _: answer()) as server:
+        model = OpenAIChatModel(base_url=server.openai_url)
+        reply = await model.complete(a_call("chat"))
+        await model.aclose()
+
+    assert (reply.stop, reply.usage) == ("answer", None)
+
+
+async def read(scripted: ScriptedReply) -> ModelReply:
+    async with a_provider("chat", lambda _: scripted) as (_, model):
+        return await model.complete(a_call("chat"))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        '{"a": 1}',
+        '\n {"a": 1} \n',
+        '```json\n{"a": 1}\n```',
+        '```\n{"a": 1}\n```',
+        '<think>The user wants {"b": 2}.\n</think>\n\n{"a": 1}',
+        '<think></think>```json\n{"a": 1}\n```',
+    ],
+)
+async def test_the_answer_is_taken_out_of_its_wrapping(said: str) -> None:
+    """Thoughts before the answer and a fence about it are not part of it."""
+    assert (await read(saying(said))).text == '{"a": 1}'
+
+
+async def test_thoughts_alone_are_no_answer() -> None:
+    """A model that thinks and says nothing has given an empty reply."""
+    assert (await read(saying("<think>Hm.</think>"))).stop == "empty"
+
+
+def completion(message: dict[str, object], finish_reason: str = "stop") -> ScriptedReply:
+    return raw(json.dumps({"choices": [{"message": message, "finish_reason": finish_reason}]}).encode())
+
+
+async def test_calls_without_ids_are_given_some() -> None:
+    """Servers that give no ids, or one id to all, are given back ids that tell the calls apart."""
+    function = {"name": "read_document", "arguments": '{"name": "a.pdf"}'}
+    same: list[dict[str, object]] = [{"id": "call", "type": "function", "function": function}] * 2
+    none: list[dict[str, object]] = [{"function": function}, {"id": "", "function": function}]
+    for calls in (same, none):
+        reply = await read(completion({"content": None, "tool_calls": calls}))
+
+        assert [call.id for call in reply.tool_calls] == ["call_1", "call_2"]
+        (message,) = reply.provider_items
+        assert isinstance(message, dict)
+        assert [call["id"] for call in message["tool_calls"]] == ["call_1", "call_2"]  # type: ignore[index,union-attr]
+
+
+async def test_a_call_under_a_plain_stop_is_still_a_call() -> None:
+    """Some servers end a reply with calls by `stop`."""
+    function = {"name": "read_document", "arguments": {"name": "a.pdf"}}
+    reply = await read(completion({"content": "", "tool_calls": [{"id": "c", "function": function}]}))
+
+    assert reply.stop == "tools"
+    assert reply.tool_calls[0].arguments == {"name": "a.pdf"}
+
+
+async def test_fields_of_the_servers_own_go_back() -> None:
+    """What a server adds to its message it finds there again; what no server reads is left out."""
+    message: dict[str, object] = {
+        "role": "assistant",
+        "content": None,
+        "refusal": None,
+        "annotations": [],
+        "reasoning_content": "Hm.",
+        "tool_calls": [
+            {
+                "id": "c",
+                "type": "function",
+                "function": {"name": "read_document", "arguments": '{"name": "a"}'},
+                "extra_content": {"signature": "sealed"},
+            }
+        ],
+    }
+    reply = await read(completion(message, "tool_calls"))
+
+    assert reply.provider_items == (
+        {"role": "assistant", "reasoning_content": "Hm.", "tool_calls": message["tool_calls"]},
+    )
+
+
+async def test_a_completion_without_choices_is_empty() -> None:
+    """Nothing at all is an empty reply, not a crash."""
+    reply = await read(raw(b'{"choices": []}'))
+
+    assert (reply.stop, reply.model) == ("empty", "house-model")
+
+
+async def test_filtered_content_is_a_refusal() -> None:
+    """Hosted servers end a reply by their filter."""
+    assert (await read(completion({"content": "So"}, "content_filter"))).stop == "refused"

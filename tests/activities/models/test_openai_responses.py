@@ -1,0 +1,176 @@
+"""What OpenAI in particular is asked by the Responses API, and how its replies are read."""
+
+import json
+
+import pytest
+from temporalio.exceptions import ApplicationError
+
+from activities.models.protocol import Message, ModelReply, ToolText
+from activities.models.schemas import answer_schema
+from chargehand.wire import ErrorType
+from tests.activities.models.calls import KEY, READ, a_call, a_provider, round_of
+from tests.scripted_provider import ScriptedReply, ToolUse, answer, calling, raw
+
+
+async def test_a_request_is_written_so() -> None:
+    """The whole body of a turn in the middle of a subtask, and the headers that matter."""
+    use = ToolUse("read_document", {"name": "timetable.pdf"}, id="call_1")
+    replies = iter([calling(use, text="Let me look."), answer()])
+    async with a_provider("responses", lambda _: next(replies)) as (server, model):
+        first = a_call("responses", tools=(READ,))
+        reply = await model.complete(first)
+        failed = Message(role="tools", results=(ToolText(call_id="call_1", text="no such document", ok=False),))
+        await model.complete(a_call("responses", tools=(READ,), messages=(*round_of(reply, "")[:2], failed)))
+        before, request = server.requests
+
+    assert request.body == {
+        "model": "gpt-6-luna",
+        "instructions": "You are the reader.",
+        "input": [
+            {"role": "user", "content": "When does the ferry leave?"},
+            {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "sealed-1"},
+            {
+                "type": "message",
+                "id": "msg_1",
+                "status": "completed",
+                "role": "assistant",
+                "content": [{"type": "output_text", "text": "Let me look.", "annotations": [], "logprobs": []}],
+            },
+            {
+                "type": "function_call",
+                "id": "fc_1_1",
+                "call_id": "call_1",
+                "name": "read_document",
+                "arguments": '{"name": "timetable.pdf"}',
+                "status": "completed",
+            },
+            {"type": "function_call_output", "call_id": "call_1", "output": "The tool failed.\nno such document"},
+        ],
+        "max_output_tokens": 500,
+        "text": {
+            "format": {
+                "type": "json_schema",
+                "name": "AgentAnswer",
+                "schema": answer_schema(first.answer_type),
+                "strict": True,
+            }
+        },
+        "tools": [
+            {
+                "type": "function",
+                "name": "read_document",
+                "description": "Read a document.",
+                "parameters": {
+                    "type": "object",
+                    "properties": {"name": {"type": "string"}},
+                    "required": ["name"],
+                    "additionalProperties": False,
+                },
+                "strict": True,
+            }
+        ],
+        "tool_choice": "auto",
+        "parallel_tool_calls": True,
+        "store": False,
+        "include": ["reasoning.encrypted_content"],
+        "prompt_cache_key": before.body["prompt_cache_key"],
+        "service_tier": "default",
+    }
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert request.headers["x-stainless-retry-count"] == "0"
+
+
+async def test_the_cache_key_stands_for_the_stable_beginning() -> None:
+    """Turns of one agent share a key; another system text or other tools have another."""
+    call = a_call("responses")
+    other_words = call.model_copy(update={"system": "You are the analyst."})
+    other_messages = call.model_copy(update={"messages": (Message(role="user", text="And back?"),)})
+    calls = (call, other_messages, other_words, a_call("responses", tools=()))
+    async with a_provider("responses", lambda _: answer()) as (server, model):
+        for each in calls:
+            await model.complete(each)
+        same, also, *others = (request.body["prompt_cache_key"] for request in server.requests)
+
+    assert same == also
+    assert len({same, *others}) == 3
+    assert len(same) <= 64
+
+
+def response(
+    status: str = "completed", output: list[dict[str, object]] | None = None, **fields: object
+) -> ScriptedReply:
+    body = {"model": "gpt-6-luna", "status": status, "output": output or [], **fields}
+    body["usage"] = {"input_tokens": 1_000, "output_tokens": 100}
+    return raw(json.dumps(body).encode())
+
+
+async def read(scripted: ScriptedReply) -> ModelReply:
+    async with a_provider("responses", lambda _: scripted) as (_, model):
+        return await model.complete(a_call("responses"))
+
+
+@pytest.mark.parametrize(
+    ("reason", "stop"), [("max_output_tokens", "truncated"), ("content_filter", "refused"), ("steered", "truncated")]
+)
+async def test_an_incomplete_response_says_why(reason: str, stop: str) -> None:
+    """What was filtered is a refusal; everything else without its end is truncated. Both are paid."""
+    reply = await read(response("incomplete", incomplete_details={"reason": reason}))
+
+    assert (reply.stop, reply.usage is not None) == (stop, True)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "final"),
+    [
+        ("server_error", ErrorType.PROVIDER_UNAVAILABLE, False),
+        ("rate_limit_exceeded", ErrorType.RATE_LIMITED, False),
+        ("invalid_prompt", ErrorType.PROVIDER_REFUSED, True),
+        ("", ErrorType.PROVIDER_REFUSED, True),
+    ],
+)
+async def test_a_failed_response_is_a_failure(
+    code: str,
+    kind: ErrorType,
+    final: bool,  # noqa: FBT001  # a column of the table above
+) -> None:
+    """A failure that comes with status 200 is raised like one that comes with its own."""
+    with pytest.raises(ApplicationError) as caught:
+        await read(response("failed", error={"code": code, "message": f"Something went wrong with {KEY}."}))
+
+    assert (caught.value.type, caught.value.non_retryable) == (kind, final)
+    assert caught.value.message.endswith("Something went wrong with [redacted].")
+
+
+async def test_a_response_against_policy_is_a_refusal() -> None:
+    """It has a price and an end of its own; it is not the provider's failure."""
+    reply = await read(response("failed", error={"code": "bio_policy", "message": "No."}))
+
+    assert (reply.stop, reply.usage is not None) == ("refused", True)
+
+
+@pytest.mark.parametrize("status", ["in_progress", "queued", "cancelled"])
+async def test_a_response_without_an_end_is_asked_for_again(status: str) -> None:
+    """A response that is not there yet will not come by waiting for it, for nothing is stored."""
+    with pytest.raises(ApplicationError) as caught:
+        await read(response(status))
+
+    assert (caught.value.type, caught.value.non_retryable) == (ErrorType.PROVIDER_UNAVAILABLE, False)
+
+
+async def test_reasoning_that_is_not_sealed_is_not_sent_back() -> None:
+    """Without storage an unsealed item cannot be found again, nor can what names itself as following it."""
+    output: list[dict[str, object]] = [
+        {"type": "reasoning", "id": "rs_1", "summary": []},
+        {
+            "type": "function_call",
+            "id": "fc_1",
+            "call_id": "call_1",
+            "name": "read_document",
+            "arguments": '{"name":"a"}',
+        },
+    ]
+    reply = await read(response(output=output))
+
+    assert reply.provider_items == (
+        {"type": "function_call", "call_id": "call_1", "name": "read_document", "arguments": '{"name":"a"}'},
+    )
