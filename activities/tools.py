@@ -34,7 +34,8 @@ class ToolAnswer(Contract):
 class Tool(Protocol):
     """One tool. Faults that the agent can act on are answers with `ok` false; only infrastructure faults raise."""
 
-    spec: ToolSpec
+    @property
+    def spec(self) -> ToolSpec: ...
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer: ...
 

@@ -1,0 +1,139 @@
+"""Whole sessions on real worker processes that speak to a scripted provider through the vendors' own SDKs."""
+
+import asyncio
+import json
+import signal
+from collections import Counter
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from temporalio.client import Client
+
+from chargehand.client import Chargehand, Session
+from chargehand.contracts import Report, SessionRequest
+from chargehand.errors import SessionFailed
+from chargehand.wire import ErrorType
+from tests.acceptance.workers import worker_process
+from tests.conftest import temporal_program
+from tests.scripted_provider import ScriptedProvider, ScriptedReply, ScriptedRequest, canned_session, error
+from tests.waiting import until
+
+GOAL = SessionRequest(goal="Look into all parts of the matter, please.")
+SMALL_PRICES = {"small-1": [1, 5], "medium-1": [2, 10], "large-1": [4, 20]}
+
+
+def settings(provider: str, url: str, client: Client, folder: Path) -> dict[str, str]:
+    """Set a worker up for a provider at an address, on a task queue of its own."""
+    own = {
+        "TEMPORAL_ADDRESS": client.service_client.config.target_host,
+        "CHARGEHAND_TASK_QUEUE": f"wire-{uuid4().hex[:8]}",
+        "CHARGEHAND_STATE_DIR": str(folder),
+    }
+    models = {tier: f"{tier}-1" for tier in ("small", "medium", "large")}
+    return (
+        own
+        | {
+            "anthropic": {"ANTHROPIC_API_KEY": "test", "ANTHROPIC_BASE_URL": url},
+            "openai": {
+                "CHARGEHAND_PROVIDER": "openai",
+                "OPENAI_API_KEY": "test",
+                "OPENAI_BASE_URL": f"{url}/v1",
+            },
+            "openai_compatible": {
+                "OPENAI_BASE_URL": f"{url}/v1",
+                "CHARGEHAND_MODELS": json.dumps(models),
+                "CHARGEHAND_PRICES": json.dumps(SMALL_PRICES),
+            },
+        }[provider]
+    )
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai", "openai_compatible"])
+async def test_a_session_runs_on_every_kind_of_provider(client: Client, tmp_path: Path, provider: str) -> None:
+    """Through each vendor's SDK a whole session completes, and its books equal what the provider charged."""
+    async with ScriptedProvider(canned_session()) as server:
+        chosen = settings(provider, server.base_url, client, tmp_path)
+        async with worker_process(chosen):
+            chargehand = Chargehand(client, chosen["CHARGEHAND_TASK_QUEUE"])
+            result = await asyncio.wait_for((await chargehand.start(GOAL)).result(), 60)
+
+    assert result.answer == "All 5 parts were looked into."
+    assert [record.state for record in result.subtasks] == ["success"] * 5
+    assert result.usage.turns == server.charges == 12
+    assert result.usage.input_tokens == 12 * 1_000
+    assert result.usage.output_tokens == 12 * 100
+    assert result.usage.cost_usd > 0
+    assert result.usage.possibly_billed_twice_usd == 0
+
+
+async def _succeeded(session: Session, count: int) -> bool:
+    return sum(record.state == "success" for record in (await session.status()).subtasks) == count
+
+
+async def test_a_killed_worker_loses_nothing_and_pays_no_completed_turn_again(client: Client, tmp_path: Path) -> None:
+    """Killed while the provider answers one turn, the session completes on another worker; only that one call is made
+    again, and it is charged and named."""
+    canned = canned_session()
+    go_on = asyncio.Event()
+    held = asyncio.Event()
+
+    async def respond(request: ScriptedRequest) -> ScriptedReply:
+        if request.rounds == 1 and "part 3 of" in request.text and not go_on.is_set():
+            held.set()
+            await go_on.wait()
+        reply = canned(request)
+        assert isinstance(reply, ScriptedReply)
+        return reply
+
+    async with ScriptedProvider(respond) as server:
+        chosen = settings("openai_compatible", server.base_url, client, tmp_path)
+        chargehand = Chargehand(client, chosen["CHARGEHAND_TASK_QUEUE"])
+        async with worker_process(chosen) as first:
+            session = await chargehand.start(GOAL)
+            await asyncio.wait_for(held.wait(), 30)
+            await until(lambda: _succeeded(session, 4))
+            first.send_signal(signal.SIGKILL)
+            await first.wait()
+        go_on.set()
+        async with worker_process(chosen):
+            result: Report = await asyncio.wait_for(session.result(), 60)
+        asked = Counter(json.dumps(request.body, sort_keys=True) for request in server.requests)
+
+    assert result.stop_reason == "completed"
+    assert [record.state for record in result.subtasks] == ["success"] * 5
+    assert result.usage.turns == 12
+    assert sorted(asked.values()) == [1] * 11 + [2]
+    assert result.usage.possibly_billed_twice_usd > 0
+    assert result.usage.cost_usd < GOAL.limits.budget_usd
+
+
+async def test_a_wrong_key_fails_the_session_at_once(client: Client, tmp_path: Path) -> None:
+    """A provider that refuses the key is asked once, and the session says so instead of trying on."""
+    async with ScriptedProvider(lambda _: error(401)) as server:
+        chosen = settings("anthropic", server.base_url, client, tmp_path)
+        async with worker_process(chosen):
+            session = await Chargehand(client, chosen["CHARGEHAND_TASK_QUEUE"]).start(GOAL)
+            with pytest.raises(SessionFailed) as failure:
+                await asyncio.wait_for(session.result(), 30)
+
+    assert failure.value.error_type is ErrorType.PROVIDER_REFUSED
+    assert len(server.requests) == 1
+
+
+async def test_a_session_starts_from_the_temporal_cli(client: Client, tmp_path: Path) -> None:
+    """`temporal workflow start` with nothing but a goal, as the README shows it, ends in a report."""
+    async with ScriptedProvider(canned_session(subtasks=1)) as server:
+        chosen = settings("openai_compatible", server.base_url, client, tmp_path)
+        session_id = f"cli-{uuid4().hex[:8]}"
+        command = ["workflow", "start", "--type", "Supervisor", "--task-queue", chosen["CHARGEHAND_TASK_QUEUE"]]
+        command += ["--workflow-id", session_id, "--input", '{"goal": "Look into the matter, please."}']
+        command += ["--address", client.service_client.config.target_host]
+        async with worker_process(chosen):
+            process = await asyncio.create_subprocess_exec(
+                temporal_program(), *command, stdout=asyncio.subprocess.DEVNULL
+            )
+            assert await process.wait() == 0
+            result = await asyncio.wait_for(Chargehand(client).session(session_id).result(), 60)
+
+    assert result.answer.startswith("This part was looked into.")
