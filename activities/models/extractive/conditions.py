@@ -147,18 +147,19 @@ def _values(reading: Reading) -> list[Condition]:
 
 def _value_matches(reading: Reading) -> list[_Match]:
     found: list[_Match] = []
+    said = {word.stem for word in reading.words}
     for field in reading.view.fields:
         if field.kind == "number" and field.is_key:
             found += _key_matches(reading, field)
         if field.kind != "text":
             continue
         for value, value_stems in field.values:
-            if not value_stems or all(part in STOPWORDS for part in value_stems):
+            if said.isdisjoint(value_stems) or all(part in STOPWORDS for part in value_stems):
                 continue
             for i in range(len(reading.words)):
-                said = tuple(word.stem for word in reading.words[i : i + len(value_stems)])
-                if said == value_stems and _may_be_value(reading, field, i, len(said), value):
-                    found.append(_Match(i, len(said), field, value, is_whole=True))
+                words = tuple(word.stem for word in reading.words[i : i + len(value_stems)])
+                if words == value_stems and _may_be_value(reading, field, i, len(words), value):
+                    found.append(_Match(i, len(words), field, value, is_whole=True))
                 elif _is_distinctive(reading, field, i, value_stems):
                     found.append(_Match(i, 1, field, value, is_whole=False))
     return found

@@ -17,6 +17,7 @@ from activities.models.extractive.questions import (
     split_questions,
 )
 from activities.models.extractive.sql import Query, best_query
+from activities.models.extractive.wording import read_words
 
 MOST_SUBTASKS: Final = 6
 _TABLE_KINDS: Final = frozenset({"csv", "tsv", "xlsx", "xls", "ods", "parquet"})
@@ -81,7 +82,7 @@ def _steps(goal: str, catalog: Catalog, most: int) -> list[_Step]:
     steps: list[_Step] = []
     for question in split_questions(goal):
         for step in _steps_for(question, catalog, steps, most):
-            if step.instruction not in {known.instruction for known in steps}:
+            if _sameness(step) not in {_sameness(known) for known in steps}:
                 steps.append(step)
     if len(steps) > most:
         # What does not fit is asked in one go rather than left out without a word.
@@ -91,6 +92,11 @@ def _steps(goal: str, catalog: Catalog, most: int) -> list[_Step]:
             _Step("search_documents" if catalog.documents else "search", instruction(Lead.QUOTE, rest[:3_000])),
         ]
     return steps
+
+
+def _sameness(step: _Step) -> tuple[str, tuple[str, ...]]:
+    """What two steps have in common if one of them would be refused as a repetition."""
+    return step.tool, tuple(word.stem for word in read_words(step.instruction) if word.is_content)
 
 
 def _steps_for(question: str, catalog: Catalog, before: Sequence[_Step], most: int) -> list[_Step]:

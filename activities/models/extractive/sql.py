@@ -65,7 +65,7 @@ def best_query(question: str, catalog: Catalog, *, look_for_text: bool = True) -
     """
     said = set(stems(question))
     best: tuple[float, Query] | None = None
-    for view in views(catalog):
+    for view in views(catalog, question):
         query = _compile(question, view, look_for_text=look_for_text)
         if query is None:
             continue

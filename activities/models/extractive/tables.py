@@ -214,14 +214,30 @@ def literal(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def views(catalog: Catalog) -> Iterator[View]:
-    """All that a query may read: single tables first, then pairs that join without counting a row twice."""
-    for table in catalog.tables:
+def views(catalog: Catalog, question: str) -> Iterator[View]:
+    """All that a query may read: single tables first, then pairs that join without counting a row twice.
+
+    Of many tables only those are looked at that share the most words with the question.
+    """
+    said = frozenset(stems(question))
+    tables = sorted(catalog.tables, key=lambda table: -_nearness(table, said))[:_MOST_TABLES]
+    for table in tables:
         yield view_of(table)
-    for left, right in permutations(catalog.tables, 2):
+    for left, right in permutations(tables[:_MOST_JOINED], 2):
         key = _join_key(left, right)
         if key is not None:
             yield _joined(left, right, *key)
+
+
+def _nearness(table: Table, said: frozenset[str]) -> int:
+    names = [table.name, table.document, *(column.name for column in table.columns)]
+    values = [value for column in table.columns if _kind(column) == "text" for value in column.examples]
+    named = said.intersection(frozenset[str]().union(*(stems(name) for name in names)))
+    return 2 * len(named) + len(said.intersection(frozenset[str]().union(*(stems(value) for value in values))))
+
+
+_MOST_TABLES: Final = 20
+_MOST_JOINED: Final = 6
 
 
 def view_of(table: Table) -> View:

@@ -17,17 +17,18 @@ def word_set(words: str) -> frozenset[str]:
 
 STOPWORDS: Final = word_set(
     """
-    needed somebody someone anybody everybody nobody everyone something nothing everything a about above according after again all also am an and another any anyone anything are as at be because been
-    before being below between both but by can cannot could did do does doing done down during each either else
-    ever every few find for from further get gets give given gives go goes got had has have having he her here
-    hers him his how i if in into is it its itself just know let like list many may me might mine more most much
-    must my need needs neither no nor not now of off on once one only or other our ours out over own per please
-    quote said same say says shall she should show so some such tell than that the their them then there these
-    they thing things this those through to too under until up upon us use very want was we were what whatever
-    when where whether which while who whom whose why will with within without would yes you your yours answer
-    describe detail details document documents explain file files following happen happened happens information
-    look mean means mention mentioned provide question regarding state states summarise summarize summary tell
-    text write written
+    needed somebody someone anybody everybody nobody everyone something nothing everything a about above
+    according after again all also am an and another any anyone anything are as at be because been before being
+    below between both but by can cannot could did do does doing done down during each either else ever every
+    few find for from further get gets give given gives go goes got had has have having he her here hers him his
+    how i if in into is it its itself just know let like list many may me might mine more most much must my need
+    needs neither no nor not now of off on once one only or other our ours out over own per please quote said
+    same say says shall she should show so some such tell than that the their them then there these they thing
+    things this those through to too under until up upon us use very want was we were what whatever when where
+    whether which while who whom whose why will with within without would yes you your yours answer describe
+    detail details document documents explain file files following happen happened happens information look mean
+    means mention mentioned provide question regarding state states summarise summarize summary tell text write
+    written
     """
 )
 """Words that say nothing about what is asked for."""
@@ -112,6 +113,7 @@ def read_words(text: str) -> tuple[Word, ...]:
     return tuple(words)
 
 
+@lru_cache(maxsize=20_000)
 def stems(text: str) -> tuple[str, ...]:
     """Stems of all words of a text, in order."""
     return tuple(word.stem for word in read_words(text))

@@ -208,7 +208,8 @@ def _load(database: duckdb.DuckDBPyConnection, folder: Path, name: str, text: st
 
 def _column(database: duckdb.DuckDBPyConnection, table: str, column: str, kind: str) -> Column:
     values = database.execute(
-        f'SELECT CAST("{column}" AS VARCHAR), count(*) FROM {table} WHERE "{column}" IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1'
+        f'SELECT CAST("{column}" AS VARCHAR), count(*) FROM {table} '
+        f'WHERE "{column}" IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1'
     ).fetchall()
     return Column(
         name=column, type=kind, examples=tuple(str(row[0]) for row in values[:EXAMPLES]), distinct=len(values)

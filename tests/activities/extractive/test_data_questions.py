@@ -41,6 +41,7 @@ BY_SHOP = summed((sale.shop, sale.revenue) for sale in sales())
 BY_CITY = summed((CITY[sale.shop], sale.revenue) for sale in sales())
 BY_PRODUCT = summed((sale.product, sale.pieces) for sale in sales())
 BY_MONTH = summed((f"{sale.day:%Y-%m}", sale.revenue) for sale in sales())
+STOLLEN = sum(sale.revenue for sale in sales() if sale.product == "stollen")
 LATE = summed((delivery.supplier, delivery.late) for delivery in deliveries())
 LATE_BY_CITY = summed((CITY[delivery.shop], delivery.late) for delivery in deliveries())
 DAMAGED = Counter(delivery.supplier for delivery in deliveries() if delivery.damaged)
@@ -64,7 +65,8 @@ QUESTIONS: list[tuple[str, list[str]]] = [
     ("How much revenue did we make in July and August 2025?",
      [revenue(lambda s: s.day.year == 2025 and s.day.month in {7, 8})]),
     ("Revenue per quarter in 2025", [
-        f"2025-Q{q} {revenue(lambda s, q=q: s.day.year == 2025 and (s.day.month + 2) // 3 == q)} EUR" for q in (1, 2, 3, 4)
+        f"2025-Q{quarter + 1} {revenue(lambda s, q=quarter: (s.day.year, (s.day.month - 1) // 3) == (2025, q))} EUR"
+        for quarter in range(4)
     ]),
     ("Total revenue since September 2025", [revenue(lambda s: (s.day.year, s.day.month) >= (2025, 9))]),
     ("What was the revenue between March 2025 and May 2025?",
@@ -73,7 +75,7 @@ QUESTIONS: list[tuple[str, list[str]]] = [
      [f"2024 {revenue(lambda s: s.day.year == 2024)} EUR", f"2025 {revenue(lambda s: s.day.year == 2025)} EUR"]),
     ("Total revenue excluding stollen", [revenue(lambda s: s.product != "stollen")]),
     ("What share of the revenue came from stollen?",
-     [f"**{100 * sum(s.revenue for s in sales() if s.product == 'stollen') / sum(s.revenue for s in sales()):.1f} %**"]),
+     [f"**{100 * STOLLEN / sum(BY_SHOP.values()):.1f} %**"]),
     ("Total revenue by city", [f"{city} {number(total)} EUR" for city, total in BY_CITY.items()]),
     ("Revenue per piece for cheesecake", ["28.50 EUR"]),
     ("How many deliveries were there?", [f"**Number of deliveries: {len(deliveries())}**"]),

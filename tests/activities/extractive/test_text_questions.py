@@ -31,62 +31,64 @@ PASSAGES = (
     passage(
         "staff-handbook.md#L10-L14",
         "Staff handbook > Working hours",
-        "The early shift begins at 3:30 and ends at 11:30. Nobody works more than five early shifts in a row. A shift may be "
-        "swapped with a colleague if the shop manager is told by noon of the day before.",
+        "The early shift begins at 3:30 and ends at 11:30. Nobody works more than five early shifts in a row. A "
+        "shift may be swapped with a colleague if the shop manager is told by noon of the day before.",
     ),
     passage(
         "staff-handbook.md#L20-L23",
         "Staff handbook > Holidays",
-        "Everybody has 28 days of paid holiday a year. Ask for them in writing, at least six weeks ahead. In December no holiday "
-        "is granted, since it is the busiest month.",
+        "Everybody has 28 days of paid holiday a year. Ask for them in writing, at least six weeks ahead. In "
+        "December no holiday is granted, since it is the busiest month.",
     ),
     passage(
         "staff-handbook.md#L31-L37",
         "Staff handbook > Hygiene",
-        "Wash your hands for at least 30 seconds:\n\n- before you touch dough,\n- after you have handled eggs,\n- after every "
-        "break.\n\nRings and watches stay in the locker. Anyone with a fever goes home at once and tells the manager.",
+        "Wash your hands for at least 30 seconds:\n\n- before you touch dough,\n- after you have handled eggs,\n- "
+        "after every break.\n\nRings and watches stay in the locker. Anyone with a fever goes home at once and tells "
+        "the manager.",
     ),
     passage(
         "staff-handbook.md#L44-L48",
         "Staff handbook > Ovens",
-        "The deck oven is descaled on the first Monday of each month. Let it cool below 60 degrees before the door is taken off. "
-        "Only people who have had the burner training may light it by hand.",
+        "The deck oven is descaled on the first Monday of each month. Let it cool below 60 degrees before the door "
+        "is taken off. Only people who have had the burner training may light it by hand.",
     ),
     passage(
         "staff-handbook.md#L60-L63",
         "Staff handbook > Complaints",
-        "A customer who is unhappy with a cake gets the price back, without discussion, within 14 days. Write every complaint "
-        "into the red book, with date, product and what was given back.",
+        "A customer who is unhappy with a cake gets the price back, without discussion, within 14 days. Write every "
+        "complaint into the red book, with date, product and what was given back.",
     ),
     passage(
         "lease-station.pdf#page=1",
         "Lease > Rent",
-        "The monthly rent for the shop at the station is 2,450 euros, payable on the third working day. It rises by two per cent "
-        "every January. The tenant pays for water and electricity.",
+        "The monthly rent for the shop at the station is 2,450 euros, payable on the third working day. It rises by "
+        "two per cent every January. The tenant pays for water and electricity.",
     ),
     passage(
         "lease-station.pdf#page=3",
         "Lease > Notice",
-        "Either side may end this lease by giving nine months' notice in writing to the end of a quarter. The landlord is "
-        "Brunner Estates Ltd, represented by Ms Clara Brunner.",
+        "Either side may end this lease by giving nine months' notice in writing to the end of a quarter. The "
+        "landlord is Brunner Estates Ltd, represented by Ms Clara Brunner.",
     ),
     passage(
         "minutes-2025-06.md#L8-L12",
         "Minutes > Flour",
-        "Petra Lund proposed to buy flour from a second mill because Hofer was late in April. It was agreed to test Talmühle for "
-        "three months. Omar Haddad reports in September.",
+        "Petra Lund proposed to buy flour from a second mill because Hofer was late in April. It was agreed to test "
+        "Talmühle for three months. Omar Haddad reports in September.",
     ),
     passage(
         "minutes-2025-06.md#L15-L19",
         "Minutes > New oven",
-        "A second deck oven for Old Mill was turned down: the electrical supply of the building is too weak, and a new line "
-        "would cost 38,000 euros. The matter is taken up again in 2026.",
+        "A second deck oven for Old Mill was turned down: the electrical supply of the building is too weak, and a "
+        "new line would cost 38,000 euros. The matter is taken up again in 2026.",
     ),
 )
 
 QUESTIONS = [
     ("When does the early shift begin?", "staff-handbook.md#L10-L14", "The early shift begins at 3:30"),
-    ("How many early shifts in a row may somebody work?", "staff-handbook.md#L10-L14", "more than five early shifts in a row"),
+    ("How many early shifts in a row may somebody work?", "staff-handbook.md#L10-L14",
+     "more than five early shifts in a row"),
     ("How can I swap a shift with a colleague?", "staff-handbook.md#L10-L14", "if the shop manager is told by noon"),
     ("How many days of paid holiday do we get?", "staff-handbook.md#L20-L23", "28 days of paid holiday"),
     ("Why is no holiday granted in December?", "staff-handbook.md#L20-L23", "since it is the busiest month"),
@@ -99,8 +101,10 @@ QUESTIONS = [
     ("How much notice is needed to end the lease?", "lease-station.pdf#page=3", "nine months' notice"),
     ("Who is the landlord?", "lease-station.pdf#page=3", "Brunner Estates Ltd"),
     ("Why did Petra Lund propose a second mill?", "minutes-2025-06.md#L8-L12", "because Hofer was late in April"),
-    ("Who reports in September on the test of Talmühle?", "minutes-2025-06.md#L8-L12", "Omar Haddad reports in September"),
-    ("Why was the second deck oven turned down?", "minutes-2025-06.md#L15-L19", "the electrical supply of the building is too weak"),
+    ("Who reports in September on the test of Talmühle?", "minutes-2025-06.md#L8-L12",
+     "Omar Haddad reports in September"),
+    ("Why was the second deck oven turned down?", "minutes-2025-06.md#L15-L19",
+     "the electrical supply of the building is too weak"),
 ]  # fmt: skip
 
 
@@ -132,7 +136,7 @@ async def test_a_question_about_a_text_is_answered_with_its_words(
     ],
 )
 async def test_what_no_document_says_is_said_to_be_in_none(question: str, desk: Desk) -> None:
-    """A question that the documents do not answer ends in no_answer, names the question and quotes nothing as an answer."""
+    """A question that the documents do not answer ends in no_answer, with the question named and nothing quoted."""
     answer = await desk.answer(question)
 
     assert answer.status == "no_answer"
@@ -201,10 +205,8 @@ async def test_every_answer_says_that_no_language_model_was_used(desk: Desk) -> 
 
 async def test_an_instruction_by_somebody_else_is_carried_out_as_well(desk: Desk) -> None:
     """A reader that is told in free words what to find searches for those words."""
-    subtask = SubtaskDraft(
-        id="T1", agent="reader", instruction="Find out who the landlord is.\n\nAn earlier attempt failed.", depends_on=[],
-        required=[],
-    )  # fmt: skip
+    instruction = "Find out who the landlord is.\n\nAn earlier attempt failed."
+    subtask = SubtaskDraft(id="T1", agent="reader", instruction=instruction, depends_on=[], required=[])
 
     answer = await desk.carry_out(subtask)
 
