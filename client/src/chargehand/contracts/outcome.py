@@ -28,9 +28,11 @@ class Finding(Contract):
     """One claim and what it rests on."""
 
     claim: str
+    """What is claimed, in a sentence that can stand alone."""
     sources: tuple[str, ...] = ()
     """`ref`s of the sources that say so; every one was returned by a tool of this subtask or of its inputs."""
     confidence: Confidence
+    """How sure the agent is of this claim: 0 (a guess) to 100 (certain)."""
 
 
 class Usage(Contract):
@@ -43,10 +45,13 @@ class Usage(Contract):
     cached_input_tokens: int = 0
     """Input tokens read from the provider's cache."""
     output_tokens: int = 0
+    """Tokens that the models wrote."""
     cost_usd: Dollars = Decimal(0)
+    """US dollars for all of it."""
     possibly_billed_twice_usd: Dollars = Decimal(0)
     """Part of `cost_usd` for calls whose fate is unknown: charged here at their worst case."""
     tool_calls: int = 0
+    """Uses of tools."""
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(**{name: getattr(self, name) + getattr(other, name) for name in Usage.model_fields})
@@ -56,34 +61,44 @@ class SpendLine(Contract):
     """Usage of one agent with one model for one purpose."""
 
     agent: str
+    """Agent of the crew, or `supervisor`."""
     model: str
+    """Model that answered, as its provider names it; empty for tools."""
     purpose: str
+    """What it was for: `plan`, `work`, `synthesise`, `tools`, or `lost`."""
     usage: Usage
+    """What it came to."""
 
 
 class _Ended(Contract):
     content: str = ""
     """The answer to the instruction, in Markdown; whatever there is, for the kinds that did not succeed."""
     findings: tuple[Finding, ...] = ()
+    """Each claim by itself, with what it rests on."""
     sources: tuple[Source, ...] = ()
     """Every source that the findings name."""
     confidence: Confidence = 0
+    """How sure the agent is of the whole: 0 (a guess) to 100 (certain)."""
     gaps: tuple[str, ...] = ()
     """What was asked for and could not be found or done."""
     spend: tuple[SpendLine, ...] = ()
+    """What the subtask cost, by agent, model and purpose."""
 
 
 class Success(_Ended):
     """The instruction was carried out."""
 
     kind: Literal["success"] = "success"
+    """Tells the four outcomes apart."""
 
 
 class Partial(_Ended):
     """Some of it was carried out; `gaps` says what is missing."""
 
     kind: Literal["partial"] = "partial"
+    """Tells the four outcomes apart."""
     reason: str = ""
+    """Why it is not all, for people; a word of `FailureReason` if something stopped it."""
 
 
 FailureReason = Literal[
@@ -112,7 +127,9 @@ class Failure(_Ended):
     """Nothing usable came out."""
 
     kind: Literal["failure"] = "failure"
+    """Tells the four outcomes apart."""
     reason: FailureReason
+    """What kind of failure, from a fixed vocabulary."""
     message: str = ""
     """What failed and what to do about it, for people."""
 
@@ -121,8 +138,11 @@ class Escalation(_Ended):
     """The agent hands the decision back to its supervisor."""
 
     kind: Literal["escalation"] = "escalation"
+    """Tells the four outcomes apart."""
     reason: Literal["ambiguous_input", "out_of_scope", "confidence_too_low", "timeout", "too_big"]
+    """Why the agent cannot decide by itself."""
     message: str = ""
+    """What the decision is about, for people."""
 
 
 Outcome = Annotated[Success | Partial | Failure | Escalation, Field(discriminator="kind")]

@@ -18,6 +18,7 @@ class Subtask(TypedByPeople):
     """One node of the plan: a piece of work for one agent."""
 
     id: SubtaskId
+    """Short name, unique in the plan: a letter, then letters, digits, `_` or `-` (20 characters at most)."""
     agent: Name
     """Name of an agent of the crew, or `supervisor` for a nested session."""
     instruction: Annotated[str, StringConstraints(strip_whitespace=True, max_length=4_000), NoControlCharacters]
@@ -34,6 +35,7 @@ class Plan(TypedByPeople):
     subtasks: Annotated[tuple[Subtask, ...], Field(max_length=200)]
     """The nodes, in the order in which they are started when several are ready."""
     strategy: Strategy = "merge"
+    """How outcomes become one report: `merge` into one text, `select` the best, or `reduce` in steps."""
     final_instruction: Annotated[str, StringConstraints(max_length=4_000), NoControlCharacters] = ""
     """How the report should be written: shape, length, audience."""
 
@@ -42,6 +44,7 @@ class PlanDecision(TypedByPeople):
     """A person's answer to a plan that waits for approval."""
 
     decision: Literal["approve", "edit", "reject"]
+    """`approve` it as it is, `edit` it, or `reject` it, which ends the session."""
     plan: Plan | None = None
     """The plan to carry out instead, with `edit`. It is checked like any plan."""
     reason: Annotated[str, StringConstraints(max_length=2_000), NoControlCharacters] = ""

@@ -18,6 +18,7 @@ class Contradiction(Contract):
     """Two outcomes that cannot both be right."""
 
     about: str
+    """The fact in question."""
     positions: tuple[str, ...]
     """What each side says, with its source."""
     resolution: str = ""
@@ -31,26 +32,38 @@ class SubtaskRecord(Contract):
     """Where one subtask stands, or how it ended."""
 
     id: str
+    """The subtask's id in the plan."""
     agent: str
+    """Agent that it was given to, or `supervisor` for a session below."""
     instruction: str
+    """What was to be done."""
     depends_on: tuple[str, ...] = ()
+    """Subtasks whose outcomes it is given."""
     state: SubtaskState = "waiting"
+    """`waiting`, `running`, the kind of its outcome, or `skipped`."""
     reason: FailureReason | str = ""
     """Why it did not succeed."""
     attempts: int = 0
+    """How often it was started."""
     workflow_id: str | None = None
     """The child workflow of the latest attempt."""
     started_at: datetime | None = None
+    """When it was first started, by the session's clock."""
     ended_at: datetime | None = None
+    """When its outcome came in."""
     confidence: Confidence = 0
+    """The outcome's confidence: 0 (a guess) to 100 (certain)."""
     usage: Usage = Usage()
+    """What it cost."""
 
 
 class Timing(Contract):
     """How long it took, by the workflow's own clock."""
 
     started_at: datetime
+    """When the session's first step began."""
     ended_at: datetime
+    """When the report was written."""
     wall: timedelta
     """From start to report."""
     subtasks_one_after_another: timedelta
@@ -65,31 +78,44 @@ class LimitUse(Contract):
     """How close the session came to one of its limits."""
 
     limit: str
+    """Name of the limit, with its unit where that is not plain."""
     used: float
+    """How much of it was used, in the unit of the limit."""
     allowed: float
+    """How much was allowed, in the same unit."""
 
 
 class Report(Contract):
     """The end of every session that ends by itself."""
 
     session: str
+    """The session's id."""
     goal: str
+    """What was asked."""
     answer: str
     """Markdown. `[S1]` refers to the first of `sources`."""
     sources: tuple[Source, ...] = ()
     """Only what agents of this session really read, in the order of their numbers."""
     gaps: tuple[str, ...] = ()
+    """What was asked and is not answered, subtasks that came to nothing included."""
     contradictions: tuple[Contradiction, ...] = ()
+    """Where agents disagree on a fact."""
     confidence: Confidence = 0
+    """How sure the supervisor is of the answer: 0 (a guess) to 100 (certain)."""
     stop_reason: StopReason
+    """Why the session stopped: `completed` means that the plan was carried out to its end."""
     brain: str = ""
     """Which models worked on it; says so when no language model was used."""
     usage: Usage = Usage()
+    """What the whole session cost, everything below it included."""
     spend: tuple[SpendLine, ...] = ()
     """Usage by agent, model and purpose; sums to `usage`."""
     limits: tuple[LimitUse, ...] = ()
+    """How much of each limit was used."""
     timing: Timing
+    """How long it took, and what working side by side gained."""
     subtasks: tuple[SubtaskRecord, ...] = ()
+    """How each subtask of the plan ended, in the plan's order."""
 
 
 SessionState = Literal[
@@ -107,14 +133,26 @@ class Status(Contract):
     """Where a session stands, for people who watch it."""
 
     session: str
+    """The session's id."""
     goal: str
+    """What was asked."""
     state: SessionState
+    """What the session is doing."""
     plan: Plan | None = None
+    """The plan that is carried out; absent until there is one."""
     subtasks: tuple[SubtaskRecord, ...] = ()
+    """Where each subtask of the plan stands, in the plan's order."""
     turns: int = 0
+    """LLM calls made so far, those of sessions below included once they have ended."""
     max_turns: int = 0
+    """LLM calls allowed."""
     spent_usd: Dollars = Decimal(0)
+    """US dollars spent so far."""
     reserved_usd: Dollars = Decimal(0)
+    """US dollars set aside for what runs now and for the report."""
     budget_usd: Dollars = Decimal(0)
+    """US dollars allowed."""
     started_at: datetime | None = None
+    """When the session's first step began."""
     deadline_at: datetime | None = None
+    """When the report is written at the latest."""

@@ -5,7 +5,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints
+from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
 from chargehand.contracts.base import Contract, Dollars, NoControlCharacters, TypedByPeople
 
@@ -48,7 +48,12 @@ class Limits(TypedByPeople):
 
     max_turns: Annotated[Count, Field(le=1_000)] = 20
     """LLM calls in the whole session, whatever they are for (1 to 1,000)."""
-    budget_usd: Annotated[Dollars, Field(gt=0, le=10_000), BeforeValidator(_unquoted_number)] = Decimal("2.00")
+    budget_usd: Annotated[
+        Dollars,
+        Field(gt=0, le=10_000, json_schema_extra={"default": 2.0}),
+        BeforeValidator(_unquoted_number),
+        WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 10_000}),
+    ] = Decimal("2.00")
     """US dollars that the whole session may spend on models (more than 0, at most 10,000)."""
     max_depth: Annotated[Count, Field(le=10)] = 5
     """How many delegations deep the tree may go: 1 allows subtasks but no nested session (1 to 10)."""
@@ -58,9 +63,20 @@ class Limits(TypedByPeople):
     """Tries at one subtask before it is given up (1 to 10)."""
     max_rounds: Annotated[Count, Field(le=50)] = 10
     """Rounds of thinking and tool use within one subtask (1 to 50)."""
-    deadline: Annotated[timedelta, Field(gt=timedelta(0), le=timedelta(days=7)), BeforeValidator(_duration)] = (
-        timedelta(minutes=10)
-    )
+    deadline: Annotated[
+        timedelta,
+        Field(gt=timedelta(0), le=timedelta(days=7)),
+        BeforeValidator(_duration),
+        WithJsonSchema(
+            {
+                "anyOf": [
+                    {"type": "string", "format": "duration"},
+                    {"type": "number", "exclusiveMinimum": 0, "maximum": 604_800},
+                ]
+            },
+            mode="validation",
+        ),
+    ] = timedelta(minutes=10)
     """Time from the start until the report is written from what is there: seconds, or ISO 8601 such as `PT10M`
     (at most 7 days)."""
     on_limit: Literal["finish", "pause"] = "finish"

@@ -1,0 +1,108 @@
+"""The JSON Schemas that other services build against."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from chargehand import contracts
+from chargehand.contracts import Contract, Limits, Plan, Report, SessionRequest, Subtask, Timing
+from chargehand.contracts.export import main, schema_files, schemas
+
+GOLDEN = Path(__file__).parents[3] / "docs" / "schemas"
+RENEW = (
+    "If the change is meant, run `.venv/bin/python -m chargehand.contracts.export docs/schemas` and commit the result."
+)
+
+
+@pytest.mark.parametrize("name", sorted(schema_files()))
+def test_schemas_change_only_on_purpose(name: str) -> None:
+    """Every schema is the same as the file that was reviewed."""
+    reviewed = (GOLDEN / name).read_text(encoding="utf-8")
+
+    assert schema_files()[name] == reviewed, RENEW
+
+
+def test_every_golden_file_is_a_contract(tmp_path: Path) -> None:
+    """The folder holds the schemas that the command writes, and no others."""
+    main(tmp_path / "schemas")
+
+    written = {file.name for file in (tmp_path / "schemas").iterdir()}
+    assert written == {file.name for file in GOLDEN.iterdir()}, RENEW
+
+
+@pytest.mark.parametrize("name", sorted(schemas()))
+def test_schemas_are_json_schema(name: str) -> None:
+    """Every schema is valid by the metaschema that it names."""
+    Draft202012Validator.check_schema(schemas()[name])
+
+
+def _models() -> list[type[BaseModel]]:
+    values = (getattr(contracts, name) for name in contracts.__all__)
+    return [value for value in values if isinstance(value, type) and issubclass(value, Contract)]
+
+
+@pytest.mark.parametrize("model", _models(), ids=lambda model: model.__name__)
+def test_every_field_says_what_it_means(model: type[BaseModel]) -> None:
+    """Each contract has a docstring of its own, and each of its fields a description."""
+    silent = [name for name, field in model.model_fields.items() if not field.description]
+
+    assert model.__dict__["__doc__"]
+    assert silent == []
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        '{"goal": "a goal"}',
+        '{"goal": "a goal", "limits": {"budget_usd": 0.5, "deadline": 60, "max_turns": 3}}',
+        '{"goal": "a goal", "limits": {"budget_usd": 1, "deadline": "PT1M"}}',
+        '{"goal": "a goal", "documents": ["file:/docs/a b.pdf"], "tiers": {"agents": {"reader": "large"}}}',
+        '{"goal": "a goal", "limits": {"budget_usd": "2"}}',
+        '{"goal": "a goal", "limits": {"budget_usd": 0}}',
+        '{"goal": "a goal", "limits": {"deadline": 0}}',
+        '{"goal": "a goal", "limits": {"deadline": true}}',
+        '{"goal": "a goal", "limits": {"max_turns": 0}}',
+        '{"goal": "a goal", "crew": "Research"}',
+        '{"goal": "a goal", "priority": 9}',
+        '{"goal": "a goal", "bugdet": 9}',
+        '{"goal": "ab"}',
+        "{}",
+    ],
+)
+def test_the_schema_of_a_request_judges_like_the_reader(written: str) -> None:
+    """What the published schema allows is read, and what it forbids is refused."""
+    try:
+        SessionRequest.model_validate_json(written)
+        is_read = True
+    except ValidationError:
+        is_read = False
+
+    assert _fits("SessionRequest", written) == is_read
+
+
+def test_what_we_write_fits_its_schema() -> None:
+    """A plan and a report as they go over the wire are valid by their published schemas."""
+    now = datetime(2025, 1, 1, tzinfo=UTC)
+    second = timedelta(seconds=1)
+    timing = Timing(
+        started_at=now, ended_at=now, wall=second, subtasks_one_after_another=second, critical_path=second, speed_up=1
+    )
+    values = {
+        "Plan": Plan(subtasks=(Subtask(id="T1", agent="reader", instruction="Find it"),)),
+        "Report": Report(session="s", goal="g", answer="a", stop_reason="completed", timing=timing),
+        "Limits": Limits(budget_usd=Decimal("0.25"), deadline=timedelta(seconds=90)),
+    }
+
+    misfits = [name for name, value in values.items() if not _fits(name, TypeAdapter(type(value)).dump_json(value))]
+
+    assert misfits == []
+
+
+def _fits(name: str, written: str | bytes) -> bool:
+    validator = Draft202012Validator(schemas()[name])
+    return validator.is_valid(json.loads(written))  # pyright: ignore[reportUnknownMemberType]  # its types leave a gap
