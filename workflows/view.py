@@ -19,23 +19,21 @@ _DRAWING: Final = re.compile(r"[\\`|<>\[\]]")
 
 def details(status: Status) -> str:
     """Draw a session's state as Markdown: the plan with states, turns and dollars against their limits."""
-    state = status.state.replace("_", " ")
-    dollars = f"${status.spent_usd:.4f} of ${status.budget_usd:.2f} spent, ${status.reserved_usd:.4f} set aside"
-    lines = [f"**{state}** · {status.turns} of {status.max_turns} turns · {dollars}"]
+    # No dollar signs: the Web UI takes what stands between two of them for mathematics.
+    lines = [
+        f"**{status.state.replace('_', ' ')}**",
+        "",
+        f"- turns: {status.turns} of {status.max_turns}",
+        f"- US dollars: {status.spent_usd:.4f} of {status.budget_usd:.2f} spent, {status.reserved_usd:.4f} set aside",
+    ]
     if status.subtasks:
-        lines += ["", "| | id | agent | after | state | turns | $ | instruction |", "|---|---|---|---|---|---|---|---|"]
-        lines += [_row(record) for record in status.subtasks]
+        lines += ["", "**plan**", "", *(_line(record) for record in status.subtasks)]
     return "\n".join(lines)
 
 
-def _row(record: SubtaskRecord) -> str:
-    state = f"{record.state}: {_cell(record.reason, 80)}" if record.reason else record.state
-    return (
-        f"| {_MARKS[record.state]} | {record.id} | {record.agent} | {', '.join(record.depends_on)} | {state} "
-        f"| {record.usage.turns} | {record.usage.cost_usd:.4f} | {_cell(record.instruction, 160)} |"
-    )
-
-
-def _cell(text: str, most: int) -> str:
-    """Make a text fit into a cell: one line, and nothing in it draws a table, a link or a picture."""
-    return _DRAWING.sub(r"\\\g<0>", " ".join(text.split())[:most])
+def _line(record: SubtaskRecord) -> str:
+    state = f"{record.state}: {record.reason}" if record.reason else record.state
+    after = f", after {', '.join(record.depends_on)}" if record.depends_on else ""
+    spent = f", {record.usage.turns} turns, {record.usage.cost_usd:.4f} dollars" if record.usage.turns else ""
+    instruction = " ".join(record.instruction.split())
+    return f"- {_MARKS[record.state]} **{record.id}** {record.agent}{after} · {state}{spent} · {instruction[:160]}"
