@@ -188,3 +188,11 @@ async def test_a_completion_without_choices_is_empty() -> None:
 async def test_filtered_content_is_a_refusal() -> None:
     """Hosted servers end a reply by their filter."""
     assert (await read(completion({"content": "So"}, "content_filter"))).stop == "refused"
+
+
+async def test_more_cached_than_sent_is_not_believed() -> None:
+    """A part larger than its whole is no usage, lest plain tokens are counted as less than nothing."""
+    usage = {"prompt_tokens": 10, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 11}}
+    body = {"choices": [{"message": {"content": "{}"}, "finish_reason": "stop"}], "usage": usage}
+
+    assert (await read(raw(body))).usage is None
