@@ -1,0 +1,53 @@
+"""`python -m benchmarks`: all of them, or the ones that are named."""
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+
+from benchmarks import tables
+from benchmarks.main_job import main_job
+from benchmarks.tables import Row
+
+NAMES = ("main_job", "growth", "overhead")
+
+
+async def _measure(name: str, *, wire: bool, jobs: int) -> tuple[str, Sequence[Row], Sequence[str]]:
+    match name:
+        case "main_job":
+            reached = "over the wire, OpenAI's SDK" if wire else "in the worker's process"
+            title = f"The main job: plan, 5 subtasks (turn, tool, turn), report; scripted model {reached}; {jobs} jobs"
+            return title, await main_job(wire=wire, jobs=jobs), ()
+        case _:
+            raise NotImplementedError(name)
+
+
+def main() -> None:
+    """Measure, print, and keep if asked to."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(NAMES)}; all by default")
+    parser.add_argument(
+        "--wire", action="store_true", help="main_job: reach the model through OpenAI's SDK on loopback"
+    )
+    parser.add_argument("--jobs", type=int, default=20, help="main_job: how many sessions are measured")
+    parser.add_argument("--save", action="store_true", help="write benchmarks/results/NAME.json")
+    chosen = parser.parse_args()
+    if sys.platform != "linux":
+        parser.error("processor time and memory of other processes are read as Linux shows them")
+    unknown = set(chosen.names) - set(NAMES)
+    if unknown:
+        parser.error(f"there is no benchmark {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
+    for name in chosen.names or NAMES:
+        wire = chosen.wire and name == "main_job"
+        title, rows, notes = asyncio.run(_measure(name, wire=wire, jobs=chosen.jobs))
+        command = f"python -m benchmarks {name}{' --wire' if wire else ''}"
+        tables.show(title, command, rows, notes)
+        if chosen.save:
+            print(f"  kept in {tables.save(f'{name}_wire' if wire else name, command, rows, notes)}")
+
+
+if __name__ == "__main__":
+    main()
+    sys.stdout.flush()
+    os._exit(0)  # the SDK's own threads can abort a process that ends the ordinary way

@@ -1,0 +1,100 @@
+"""The processes of a benchmark: server, workers and provider on loopback, and what the kernel says that they use."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from chargehand.embedded import find_temporal
+from chargehand.embedded.server import ServerProcess, end_process, spawn, start_server
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+_CPUCLOCK_SCHED: Final = 2
+_LEFT_OUT: Final = ("TEMPORAL_", "CHARGEHAND_", "ANTHROPIC_", "OPENAI_", "TAVILY_", "E2B_", "PYTHONDONTWRITEBYTECODE")
+"""Settings of the user's own that would change what is measured; without bytecode every start compiles anew."""
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A worker process and the queue that it polls."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+    task_queue: str
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Build the environment of a measured process."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(_LEFT_OUT)} | more
+
+
+@contextmanager
+def server(folder: Path) -> Generator[ServerProcess]:
+    """Run the embedded server with its production settings on a database in this folder."""
+    with (folder / "server.lock").open("w") as lock:
+        running = start_server(
+            find_temporal(),
+            folder / "temporal.db",
+            folder / "server.log",
+            lock_descriptor=lock.fileno(),
+            prefer=(0, 0),  # any free ports: 7233 is left to its users
+        )
+        try:
+            yield running
+        finally:
+            end_process(running.process, grace_seconds=5)
+
+
+@contextmanager
+def worker(kind: str, address: str, task_queue: str, folder: Path, provider: str = "") -> Generator["Worker"]:
+    """Run a worker with scripted neighbours."""
+    options = ["--address", address, "--task-queue", task_queue, "--folder", str(folder), "--provider", provider]
+    log = folder / f"{kind}.log"
+    with process([sys.executable, "-m", "benchmarks.worker", kind, *options], log) as started:
+        yield Worker(started, log, task_queue)
+
+
+@contextmanager
+def process(command: list[str], log: Path, **more: str) -> Generator[subprocess.Popen[bytes]]:
+    """Run one of our own programs; it ends with the block, and with this process."""
+    started = spawn(command, log, environment=environment(**more), death_signal=signal.SIGKILL, directory=ROOT)
+    try:
+        yield started
+    finally:
+        end_process(started, grace_seconds=5)
+
+
+@contextmanager
+def provider(folder: Path) -> Generator[str]:
+    """Run the scripted provider; gives its address."""
+    log = folder / "provider.log"
+    command = [sys.executable, "-m", "tests.scripted_provider", "--script", "benchmarks.wire_script:respond"]
+    with process(command, log) as started:
+        while not log.read_bytes().endswith(b"\n"):
+            require_alive(started, log)
+            time.sleep(0.01)
+        yield log.read_text().split()[0]
+
+
+def require_alive(started: subprocess.Popen[bytes], log: Path) -> None:
+    """Raise with a process's last words if it has ended."""
+    if started.poll() is not None:
+        raise RuntimeError(f"A process of the benchmark ended: {log.read_text()[-2_000:]}")
+
+
+def cpu_seconds(pid: int) -> float:
+    """Read the user and system time of all threads of a process, in nanosecond steps unlike /proc/PID/stat."""
+    return time.clock_gettime((~pid << 3) | _CPUCLOCK_SCHED)
+
+
+def peak_rss_bytes(pid: int) -> int:
+    """Read the most memory that a process ever had resident."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    kilobytes = next(line for line in status.splitlines() if line.startswith("VmHWM:")).split()[1]
+    return int(kilobytes) * 1024

@@ -1,0 +1,144 @@
+"""The job that is measured: a model and a tool that take a fixed time and say fixed things."""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from pydantic import BaseModel, JsonValue
+
+from activities.contracts import AgentAnswer, FindingDraft, PlanDraft, ReportDraft, SubtaskDraft, ToolCall, WorkTask
+from activities.models.protocol import ModelCall, ModelReply, ToolSpec
+from activities.tools import ToolAnswer, ToolContext
+from chargehand.contracts import Source, Usage
+
+TURN: Final = timedelta(milliseconds=200)
+TOOL: Final = timedelta(milliseconds=100)
+TOOL_NAMES: Final = ("search", "read_page", "search_documents", "read_document", "query_data", "run_code")
+MODEL_NAME: Final = "scripted-1"
+
+_AGENTS: Final = {"researcher": "search", "reader": "search_documents", "analyst": "query_data"}
+"""Agents of the crew that have tools, and the one that each of them uses."""
+_SENTENCE: Final = "The evening ferry ran late on 14 of 61 days, chiefly because of fog and one failed ramp motor. "
+QUOTE: Final = _SENTENCE * 5
+CONTENT: Final = _SENTENCE * 6
+REPORT: Final = _SENTENCE * 8
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How large a job is. It travels in the goal, so that one worker serves jobs of every shape."""
+
+    subtasks: int = 5
+    rounds: int = 1
+    """How often each agent uses a tool before it answers: it takes one turn more."""
+
+    @property
+    def goal(self) -> str:
+        return f"Look into {self.subtasks} parts of the ferry line, each with {self.rounds} rounds of reading."
+
+    @property
+    def turns(self) -> int:
+        return 2 + self.subtasks * (self.rounds + 1)
+
+    @property
+    def ideal(self) -> timedelta:
+        """The time that nothing can beat: plan, the turns and tools of one subtask, report."""
+        return TURN + TURN * (self.rounds + 1) + TOOL * self.rounds + TURN
+
+    @classmethod
+    def told_in(cls, text: str) -> "Shape":
+        """Read the shape back from any text that quotes the goal."""
+        found = re.search(r"Look into (\d+) parts of the ferry line, each with (\d+) rounds", text)
+        if not found:
+            raise ValueError("this is not the job that the benchmarks measure")
+        return cls(int(found[1]), int(found[2]))
+
+
+def instruction(number: int) -> str:
+    """Word the instruction of a subtask."""
+    return f"Look into part {number} of the ferry line: give the facts, the figures, and where exactly they stand."
+
+
+def plan(shape: Shape) -> PlanDraft:
+    """Plan subtasks that do not depend on each other."""
+    agents = list(_AGENTS)
+    subtasks = [
+        SubtaskDraft(
+            id=f"T{number}",
+            agent=agents[number % len(agents)],
+            instruction=instruction(number),
+            depends_on=[],
+            required=[],
+        )
+        for number in range(1, shape.subtasks + 1)
+    ]
+    return PlanDraft(subtasks=subtasks, strategy="merge", final_instruction="One page, the most important first.")
+
+
+def answer(ref: str) -> AgentAnswer:
+    """Answer a subtask from what was read."""
+    findings = [FindingDraft(claim=_SENTENCE, source_refs=[ref], quote=_SENTENCE.strip(), confidence=80)] * 2
+    return AgentAnswer(
+        status="success", content=f"{CONTENT}[{ref}]", findings=findings, confidence=80, gaps=[], message=""
+    )
+
+
+def report(shape: Shape) -> ReportDraft:
+    """Write the report."""
+    cited = " ".join(f"[S{number}]" for number in range(1, shape.subtasks + 1))
+    return ReportDraft(answer=f"{REPORT}{cited}", gaps=[], contradictions=[], confidence=85)
+
+
+class ScriptedModel:
+    """Says the job's lines in the worker's own process."""
+
+    async def complete(self, call: ModelCall) -> ModelReply:
+        await asyncio.sleep(TURN.total_seconds())
+        task = call.task
+        shape = Shape.told_in(task.goal)
+        if not isinstance(task, WorkTask):
+            return _reply(plan(shape) if task.kind == "plan" else report(shape))
+        if call.tools and len(task.rounds) < shape.rounds:
+            return _tool_use(call.agent, len(task.rounds) + 1)
+        return _reply(answer(task.rounds[0].results[0].sources[0].ref))
+
+
+def _reply(said: BaseModel) -> ModelReply:
+    return ModelReply(stop="answer", text=said.model_dump_json(), model=MODEL_NAME, provider="scripted", usage=_usage())
+
+
+def _tool_use(agent: str, number: int) -> ModelReply:
+    call = ToolCall(id=f"call-{number}", tool=_AGENTS[agent], arguments={"query": f"late departures {number}"})
+    return ModelReply(stop="tools", tool_calls=(call,), model=MODEL_NAME, provider="scripted", usage=_usage())
+
+
+def _usage() -> Usage:
+    return Usage(turns=1, input_tokens=1_000, output_tokens=100)
+
+
+class ScriptedTool:
+    """Finds the same two passages at every call."""
+
+    def __init__(self, name: str) -> None:
+        self.spec = ToolSpec(
+            name=name,
+            description=f"The scripted tool {name}.",
+            parameters={
+                "type": "object",
+                "properties": {"query": {"type": "string"}},
+                "required": ["query"],
+                "additionalProperties": False,
+            },
+        )
+
+    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
+        await asyncio.sleep(TOOL.total_seconds())
+        # Every subtask reads passages of its own, and every round others.
+        read = f"{context.idempotency_key.rpartition('/')[2][:4]}-{str(arguments['query'])[-2:].strip()}"
+        sources = tuple(
+            Source(ref=f"log-{read}.md#L{line}-L{line + 9}", title="Log > Departures", quote=QUOTE) for line in (1, 40)
+        )
+        return ToolAnswer(output={"found": len(sources)}, sources=sources)

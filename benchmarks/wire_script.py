@@ -1,0 +1,30 @@
+"""The same lines over the wire: `python -m tests.scripted_provider --script benchmarks.wire_script:respond`."""
+
+import re
+
+from benchmarks.scripted import CONTENT, TURN, Shape, answer, plan, report
+from tests.scripted_provider import ScriptedReply, ScriptedRequest, ToolUse, calling, saying
+
+
+def respond(request: ScriptedRequest) -> ScriptedReply:
+    """Answer one request after the time that a turn takes."""
+    return _said(request).after(TURN.total_seconds())
+
+
+def _said(request: ScriptedRequest) -> ScriptedReply:
+    match request.answer:
+        case "PlanDraft":
+            return saying(plan(Shape.told_in(request.text)).model_dump_json())
+        case "ReportDraft":
+            return saying(report(Shape.told_in(request.text)).model_dump_json())
+        case "AgentAnswer":
+            return _work(request)
+        case _:  # the bare workflow asks for plain text
+            return saying(CONTENT)
+
+
+def _work(request: ScriptedRequest) -> ScriptedReply:
+    if request.tools and request.rounds < Shape.told_in(request.text).rounds:
+        return calling(ToolUse(request.tools[0], {"query": f"late departures {request.rounds + 1}"}))
+    read = re.search(r"\[(log-[^\]]+)\]", request.text)
+    return saying(answer(read[1] if read else "").model_dump_json())
