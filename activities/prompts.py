@@ -162,7 +162,7 @@ def _synthesis_text(task: SynthesisTask) -> str:
     if task.stopped_because:
         parts.append(f"The work was stopped before its end: {task.stopped_because}. Say what is missing.")
     parts += [_input_text(given) for given in task.outcomes]
-    parts.append(f"Sources:\n{sources or '(none)'}")
+    parts.append(f"Sources:\n{_data(sources or '(none)')}")
     return "\n\n".join(parts)
 
 

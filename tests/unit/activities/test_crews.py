@@ -1,0 +1,193 @@
+"""Crews as data: what is accepted, and how each mistake is told."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from activities.crews import Agent, Crew, CrewError, load_crews
+from chargehand.contracts import Tier
+
+SHIPPED = Path(__file__).parents[3] / "crews"
+TOOLS = ("search", "read_page", "search_documents", "read_document", "query_data", "run_code")
+AGENT = """
+[[agents]]
+name = "reader"
+does = "Reads what there is to read."
+prompt = "Read it, and say what it says."
+tools = ["read_document"]
+"""
+CREW = f"""
+name = "small"
+does = "Answers small questions."
+guidance = "Plan little, and plan it well."
+{AGENT}"""
+
+
+def _load(folder: Path, text: str) -> Crew:
+    (folder / "crew.toml").write_text(text, encoding="utf-8")
+    [crew] = load_crews([folder], TOOLS).values()
+    return crew
+
+
+def _refusal(folder: Path, text: str) -> str:
+    with pytest.raises(CrewError) as caught:
+        _load(folder, text)
+    return str(caught.value).removeprefix(f"{folder / 'crew.toml'}: ")
+
+
+def test_a_crew_is_read_as_it_is_written(tmp_path: Path) -> None:
+    """A crew is its file; tiers are medium, and tools none, where it says nothing."""
+    crew = _load(tmp_path, CREW)
+
+    assert crew == Crew(
+        name="small",
+        does="Answers small questions.",
+        guidance="Plan little, and plan it well.",
+        tier=Tier.MEDIUM,
+        agents=(
+            Agent(
+                name="reader",
+                does="Reads what there is to read.",
+                prompt="Read it, and say what it says.",
+                tools=("read_document",),
+                tier=Tier.MEDIUM,
+            ),
+        ),
+    )
+    assert crew.agent("reader") == crew.agents[0]
+    assert crew.agent("pirate") is None
+
+
+def test_the_shipped_crew_loads() -> None:
+    """The research crew has its five agents, and no two share a tool."""
+    crew = load_crews([SHIPPED], TOOLS)["research"]
+
+    assert {agent.name: agent.tools for agent in crew.agents} == {
+        "researcher": ("search", "read_page"),
+        "reader": ("search_documents", "read_document"),
+        "analyst": ("query_data", "run_code"),
+        "writer": (),
+        "reviewer": (),
+    }
+
+
+def test_a_users_crew_replaces_a_shipped_one(tmp_path: Path) -> None:
+    """Of two crews of one name, the one in the later folder counts; others stay."""
+    (tmp_path / "own.toml").write_text(CREW.replace('"small"', '"research"'), encoding="utf-8")
+    (tmp_path / "notes.txt").write_text("not a crew", encoding="utf-8")
+
+    crews = load_crews([SHIPPED, tmp_path], TOOLS)
+
+    assert {name: crew.does for name, crew in crews.items()} == {"research": "Answers small questions."}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        pytest.param("name = ", "is not TOML: Invalid value (at end of document)", id="no TOML"),
+        pytest.param(CREW.replace('"small"', '"Small"'), "name: String should match pattern", id="name"),
+        pytest.param(CREW.replace('does = "Answers small questions."', ""), "does: is required", id="missing"),
+        pytest.param(
+            CREW.replace("guidance", "guidence"),
+            "guidance: is required; guidence: is not a known field; did you mean 'guidance'?",
+            id="misspelt",
+        ),
+        pytest.param(
+            CREW.replace("prompt", "promt"),
+            "agents.0.prompt: is required; agents.0.promt: is not a known field; did you mean 'prompt'?",
+            id="misspelt in an agent",
+        ),
+        pytest.param(CREW.replace(AGENT, ""), "agents: is required", id="no agents"),
+        pytest.param(
+            CREW.replace("Read it, and say what it says.", "Read."),
+            "agents.0.prompt: String should have at least 10 characters",
+            id="no real prompt",
+        ),
+        pytest.param(
+            CREW + 'tier = "huge"', "agents.0.tier: Input should be 'small', 'medium' or 'large'", id="unknown tier"
+        ),
+        pytest.param(
+            CREW.replace('"read_document"', '"read_mind"'),
+            "agents.reader.tools: there is no tool 'read_mind'; there are query_data, read_document, read_page, "
+            "run_code, search, search_documents",
+            id="unknown tool",
+        ),
+        pytest.param(
+            CREW + 'fallback = "pirate"',
+            "agents.reader.fallback: 'pirate' is not another agent of this crew",
+            id="unknown fallback",
+        ),
+        pytest.param(
+            CREW + 'fallback = "reader"',
+            "agents.reader.fallback: 'reader' is not another agent of this crew",
+            id="falls back on itself",
+        ),
+        pytest.param(
+            CREW.replace('"reader"', '"supervisor"'),
+            "agents.supervisor: the name 'supervisor' stands for nested sessions; choose another",
+            id="reserved name",
+        ),
+        pytest.param(
+            CREW + AGENT,
+            "agents: the name 'reader' occurs 2 times; "
+            "agents: the tool 'read_document' belongs to 2 agents; give it to one",
+            id="twins",
+        ),
+    ],
+)
+def test_each_mistake_names_file_and_field(tmp_path: Path, text: str, told: str) -> None:
+    """A crew with a mistake is refused with its file, the field and what is wrong there."""
+    assert _refusal(tmp_path, text).startswith(told)
+
+
+def test_a_missing_folder_is_told(tmp_path: Path) -> None:
+    """A setting that points nowhere is refused with what to do."""
+    with pytest.raises(
+        CrewError, match="nowhere: there is no such folder; point the setting at a folder of crew files"
+    ):
+        load_crews([tmp_path / "nowhere"], TOOLS)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        pytest.param("#" * 300_000, "is larger than 256 KiB; a crew is a page of text", id="huge"),
+        pytest.param(
+            "a." * 100_000 + "a = 1",
+            "has a key of more than 20 parts; a crew has no tables below agents",
+            id="endless key",
+        ),
+        pytest.param(
+            "[" + " 'a' ." * 30_000 + " a ]\n",
+            "has a key of more than 20 parts; a crew has no tables",
+            id="endless table",
+        ),
+        pytest.param("a = " + "[" * 100_000 + "]" * 100_000, "is nested too deeply", id="arrays"),
+        pytest.param("a = " + "{a = " * 5_000 + "1" + "}" * 5_000, "is nested too deeply", id="inline tables"),
+    ],
+)
+def test_a_bomb_is_refused_soon(tmp_path: Path, text: str, told: str) -> None:
+    """No file, however it is made, holds a worker's start up or ends it with another error."""
+    began = time.process_time()
+
+    refusal = _refusal(tmp_path, text)
+
+    assert refusal.startswith(told)
+    assert time.process_time() - began < 1.5
+
+
+def test_what_is_no_text_is_told(tmp_path: Path) -> None:
+    """A file that is not UTF-8 is refused by name."""
+    (tmp_path / "crew.toml").write_bytes(b'name = "\xff"')
+
+    with pytest.raises(CrewError, match=r"crew\.toml: is not TOML: 'utf-8' codec can't decode"):
+        load_crews([tmp_path], TOOLS)
+
+
+def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+    """A folder called like a crew, or a link to nowhere, is refused by name."""
+    (tmp_path / "dangling.toml").symlink_to(tmp_path / "gone")
+
+    with pytest.raises(CrewError, match=r"dangling\.toml: cannot be read: No such file or directory"):
+        load_crews([tmp_path], TOOLS)

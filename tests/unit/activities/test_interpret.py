@@ -1,0 +1,111 @@
+"""Reading a model's reply as what was asked for."""
+
+import json
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from activities.contracts import AgentAnswer, PlanDraft, ReportDraft, ToolCall, TurnResult
+from activities.models.protocol import ModelReply
+from activities.turns import interpret
+from chargehand.contracts import Usage
+
+USAGE = Usage(turns=1, input_tokens=10, output_tokens=5)
+PLAN = PlanDraft(subtasks=[], strategy="merge", final_instruction="")
+WORK = AgentAnswer(status="success", content="c", findings=[], confidence=1, gaps=[], message="")
+REPORT = ReportDraft(answer="a", gaps=[], contradictions=[], confidence=1)
+Stop = Literal["answer", "tools", "truncated", "refused", "empty"]
+
+
+def _reply(text: str = "", stop: Stop = "answer", **changes: Any) -> ModelReply:
+    facts: dict[str, Any] = {"stop": stop, "text": text, "model": "m-1", "provider": "p", "usage": USAGE}
+    return ModelReply.model_validate(facts | changes)
+
+
+def _result(**changes: Any) -> TurnResult:
+    facts: dict[str, Any] = {"stop": "answer", "model": "m-1", "provider": "p", "usage": USAGE}
+    return TurnResult.model_validate(facts | changes)
+
+
+@pytest.mark.parametrize(("answer", "field"), [(PLAN, "plan"), (WORK, "work"), (REPORT, "report")])
+@pytest.mark.parametrize("written", ["{}", "  {}\n", "```json\n{}\n```", "```\n{}\n```\n"])
+def test_an_answer_is_read_as_what_was_asked(answer: BaseModel, field: str, written: str) -> None:
+    """JSON of the asked shape is the answer, in a Markdown fence or not."""
+    text = written.replace("{}", answer.model_dump_json())
+
+    assert interpret(_reply(text), type(answer)) == _result(**{field: answer})
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("Perhaps so.", "input: Invalid JSON: expected value at line 1 column 1"),
+        ('{"answer": "a", "gaps": []', "input: Invalid JSON: EOF while parsing an object at line 1 column 26"),
+        ("[]", "input: Input should be an object"),
+        (
+            '{"answer": 1, "gaps": [], "confidence": 1}',
+            "answer: Input should be a valid string; contradictions: is required",
+        ),
+    ],
+)
+def test_a_reply_that_does_not_fit_says_why(text: str, problem: str) -> None:
+    """What is not the asked JSON is malformed, with a reason that the model can act on, and the reply cut short."""
+    assert interpret(_reply(text), ReportDraft) == _result(stop="malformed", text=text[:2_000], problem=problem)
+
+
+def test_depth_is_malformed() -> None:
+    """A reply that is nested 100,000 deep is refused by the parser, and brings nothing down."""
+    result = interpret(_reply("[" * 100_000), ReportDraft)
+
+    assert result.stop == "malformed"
+    assert result.problem.startswith("input: Invalid JSON: recursion limit exceeded")
+
+
+def test_a_huge_reply_is_not_even_parsed() -> None:
+    """Ten megabytes are refused by their length."""
+    text = json.dumps({"subtasks": [], "strategy": "merge", "final_instruction": "w" * 10_000_000})
+
+    result = interpret(_reply(text), PlanDraft)
+
+    assert result == _result(stop="malformed", text=text[:2_000], problem=f"it has {len(text)} characters")
+
+
+@given(text=st.text(max_size=200) | st.binary(max_size=50).map(lambda data: data.decode("latin-1")))
+def test_no_reply_is_an_error(text: str) -> None:
+    """Whatever a model writes, reading it comes to a result."""
+    assert interpret(_reply(text), AgentAnswer).stop == "malformed"
+
+
+def test_tools_asked_for_are_handed_on() -> None:
+    """Calls and the provider's own form of the reply pass unchanged; what was said beside them is dropped."""
+    calls = (ToolCall(id="1", tool="search", arguments={"query": "q"}),)
+
+    result = interpret(_reply("Let me look.", "tools", tool_calls=calls, provider_items=({"x": 1},)), AgentAnswer)
+
+    assert result == _result(stop="tools", tool_calls=calls, provider_items=({"x": 1},))
+
+
+@pytest.mark.parametrize("stop", ["truncated", "refused", "empty"])
+def test_a_reply_that_is_none_has_its_own_end(stop: Stop) -> None:
+    """Truncated, refused and empty replies are not read as answers, even if they look like one; text is cut."""
+    text = WORK.model_dump_json() + " " * 5_000
+
+    assert interpret(_reply(text, stop), AgentAnswer) == _result(stop=stop, text=text[:2_000])
+
+
+def test_every_reply_is_one_turn() -> None:
+    """A reply counts as one turn whatever a provider makes of it, and silence about its cost is told."""
+    many = interpret(_reply(PLAN.model_dump_json(), usage=Usage(turns=7, input_tokens=1)), PlanDraft)
+    silent = interpret(_reply(PLAN.model_dump_json(), usage=None), PlanDraft)
+
+    assert (many.usage, many.usage_known) == (Usage(turns=1, input_tokens=1), True)
+    assert (silent.usage, silent.usage_known) == (Usage(turns=1), False)
+
+
+def test_only_what_is_asked_for_is_read() -> None:
+    """A shape that no task asks for is a mistake of ours."""
+    with pytest.raises(TypeError, match="no task asks for a Usage"):
+        interpret(_reply("{}"), Usage)
