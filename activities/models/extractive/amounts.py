@@ -64,6 +64,8 @@ class Counted:
     sql: str
     label: str
     measure: Field | None = None
+    noun: str = ""
+    """The word that says what is counted; empty if none of the table's does."""
 
 
 def find_counted(reading: Reading, intent: Intent) -> Counted:
@@ -100,7 +102,7 @@ def _counted_at(reading: Reading, intent: Intent, position: int) -> Counted | No
         amount = next((field for field in reading.view.fields if set(field.tokens) <= _VAGUE_AMOUNTS), None)
         if amount is not None and amount.is_measure:
             return Counted("", "", amount)
-        return Counted("count(*)", f"number of {word.lower}")
+        return Counted("count(*)", f"number of {word.lower}", noun=word.lower)
     return _counted_values(reading, position, is_distinct=is_distinct)
 
 
@@ -112,8 +114,8 @@ def _counted_values(reading: Reading, position: int, *, is_distinct: bool) -> Co
         return None
     reading.use(named[1])
     if named[0].column.distinct == reading.view.rows and not is_distinct:
-        return Counted("count(*)", f"number of {word.lower}")
-    return Counted(f"count(DISTINCT {named[0].sql})", f"number of different {word.lower}")
+        return Counted("count(*)", f"number of {word.lower}", noun=word.lower)
+    return Counted(f"count(DISTINCT {named[0].sql})", f"number of different {word.lower}", noun=word.lower)
 
 
 def find_measures(reading: Reading, intent: Intent, counted: Counted) -> tuple[Field, ...]:

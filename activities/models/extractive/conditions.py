@@ -34,7 +34,7 @@ _TIME_WORDS: Final = {
 
 def find_conditions(reading: Reading) -> tuple[Condition, ...]:
     """Read all restrictions that the view's columns can carry."""
-    return (*_periods(reading), *_comparisons(reading), *_values(reading), *_booleans(reading))
+    return (*_periods(reading), *_comparisons(reading), *_booleans(reading), *_values(reading))
 
 
 def leftover_conditions(reading: Reading) -> tuple[Condition, ...]:
@@ -313,7 +313,7 @@ def _booleans(reading: Reading) -> list[Condition]:
                 continue
             is_true = opposite == _is_negated(reading, i)
             reading.use([i])
-            said = f"{field.label} is {'true' if is_true else 'false'}"
+            said = f"{field.label}: {'yes' if is_true else 'no'}"
             found.append(
                 Condition(f"{field.sql} = {'TRUE' if is_true else 'FALSE'}", said, position=i, field=field.column.name)
             )

@@ -82,6 +82,9 @@ def draft_of(asked: Asked) -> Draft | None:
         selects.append(f'count({measures[0].sql}) AS "rows"')
     draft = Draft("groups" if dimensions else "scalar", selects, list(dimensions), [figure for _, figure in figures])
     if dimensions:
+        is_unfounded = intent.order and not measures and not intent.is_counted and not asked.counted.noun
+        if is_unfounded and intent.aggregate not in {"count", "distinct"}:
+            return None
         _order_groups(draft, intent)
     return draft
 

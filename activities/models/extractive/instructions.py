@@ -29,6 +29,7 @@ class Assignment:
     """The table or documents that the plan chose; empty for all."""
 
 
+_LONGEST_QUESTION: Final = 3_000
 _READ: Final = re.compile(
     rf"^(?P<lead>{'|'.join(re.escape(lead.value) for lead in Lead)})(?: \((?P<place>[^\n]*?)\))?: (?P<question>[^\n]+)"
 )
@@ -36,7 +37,7 @@ _READ: Final = re.compile(
 
 def instruction(lead: Lead, question: str, place: str = "") -> str:
     """Write an instruction in the user's own words."""
-    return f"{lead.value}{f' ({place})' if place else ''}: {one_line(question)}"
+    return f"{lead.value}{f' ({place})' if place else ''}: {one_line(question)[:_LONGEST_QUESTION]}"
 
 
 def read_instruction(text: str) -> Assignment:

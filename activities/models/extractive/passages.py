@@ -81,6 +81,8 @@ class Window:
     """Share, 0 to 1, of the question's words that stand in it or in its headings."""
     inside: float
     """The same without the headings."""
+    close: float
+    """The same with the nearest heading only."""
     score: float
 
     @property
@@ -188,13 +190,14 @@ def _window(
     own = frozenset(stems(text))
     inside = _share(own, weights)
     coverage = _share(own | headings, weights)
+    close = _share(own | frozenset(stems(passage.source.title.rsplit(" > ", 1)[-1])), weights)
     score = 0.55 * inside + 0.25 * coverage + 0.35 * passage.coverage - 0.05 * (length - 1) - len(text) / 6_000
     score += 0.12 * sum(1 for asked, given in _EXPECTED if asked.search(question) and given.search(text))
     score -= 0.15 if _ROWS_OF.search(passage.source.ref.split("#", 1)[0]) else 0.0
     score += 0.06 * max(0.0, 1 - passage.rank / 6)
     score -= 0.2 if text.startswith(("```", "    ")) or text.endswith("?") else 0.0
     score -= 0.1 if len(text) < 2 * _SHORTEST else 0.0
-    return Window(passage, text, coverage, inside, score)
+    return Window(passage, text, coverage, inside, close, score)
 
 
 def _sentences(text: str, *, is_rows: bool = False) -> list[tuple[int, int]]:
@@ -275,7 +278,7 @@ def key_windows(source: Source, most: int) -> tuple[Window, ...]:
         if len(chosen) == most:
             break
     passage = Passage(source, quote, 1.0)
-    return tuple(Window(passage, quote[slice(*sentences[i])].strip(), 1.0, 1.0, 0.0) for i in sorted(chosen))
+    return tuple(Window(passage, quote[slice(*sentences[i])].strip(), 1.0, 1.0, 1.0, 0.0) for i in sorted(chosen))
 
 
 _PROSE: Final = re.compile(r"[^\W\d_]{2,}")

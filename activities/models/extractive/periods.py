@@ -48,7 +48,7 @@ _MEASURED: Final = re.compile(
 )
 _RELATIVE: Final = re.compile(
     r"\b(?:last|this|next|past|previous|current|coming)\s+(?:\d+\s+)?(?:day|week|month|quarter|year)s?\b|\b(?:today|yesterday"
-    r"|tomorrow|recently|so far this year)\b",
+    r"|tomorrow|(?<!most )recently|so far this year)\b",
     re.IGNORECASE,
 )
 

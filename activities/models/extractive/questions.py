@@ -21,7 +21,7 @@ _ITEM: Final = re.compile(r"^\s*(?:[-*•]|\(?\d{1,2}[.)]|\(?[a-z][.)])\s+", re.
 _INLINE_ITEM: Final = re.compile(r"(?:^|(?<=[\s:;,.?]))\(?\d{1,2}[.)]\s+(?=\w)")
 _SENTENCE_END: Final = re.compile(
     r"(?<=[?!])[\"”’)]*\s+"
-    r"|(?<!\b[A-Za-z])(?<!\bNo)(?<!\be\.g)(?<!\bi\.e)(?<!\betc)(?<!\bvs)(?<!\bMr)(?<!\bDr)"
+    r"|(?<!\b[A-Za-z]\.)(?<!\bNo\.)(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)(?<!\bMr\.)(?<!\bDr\.)(?<!\bMs\.)(?<!\bMrs\.)"
     r"(?<=\.)[\"”’)]*\s+(?=[\"“A-Z0-9])"
     r"|;\s*|\n\s*\n"
 )
@@ -31,6 +31,12 @@ _JOINED: Final = re.compile(
     r"|\s*,\s+(?=(?:how|what|who|when|where|why)\b)",
     re.IGNORECASE,
 )
+_OPEN: Final = re.compile(
+    r"\b(?:see|know|explain|describe|say|says|show|tell me|depending on|of|about|between"
+    r"|how|what|which|who|when|where|why)$",
+    re.IGNORECASE,
+)
+"""Ends of what cannot be a question yet."""
 _LEAD: Final = re.compile(
     r"^(?:(?:and|also|then|finally|lastly|secondly|additionally|plus|next)\b,?\s+)+", re.IGNORECASE
 )
@@ -103,9 +109,7 @@ def _parts(piece: str) -> list[str]:
     while match := _JOINED.search(rest, searched):
         before, after = rest[: match.start()].strip(" ,"), rest[match.end() :].strip()
         is_clear = len(read_words(before)) >= 3 and len(read_words(after)) >= 3 and _is_request(before)
-        if not is_clear or re.search(
-            r"(?i)\b(?:see|know|explain|describe|say|says|show|tell me|depending on|of|about|between)$", before
-        ):
+        if not is_clear or _OPEN.search(before):
             searched = match.end()
             continue
         parts.append(before)

@@ -1,5 +1,6 @@
 """Agents that find and quote: search once, once more if little came of it, then copy out the best sentences."""
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -35,7 +36,8 @@ from activities.models.extractive.wording import (
 SEARCHES: Final = 2
 """How often a question is looked for before it is given up."""
 _QUOTATIONS: Final = 3
-_READ_AT_ONCE: Final = 6
+_CLOSE: Final = 0.4
+"""Share of a question's words that the best quotation itself must have, whatever the titles above it say."""
 
 
 def quote_passages(
@@ -60,9 +62,14 @@ def quote_passages(
     return _answer(question, passages, [result for _, result in searches], catalog, task)
 
 
+_HOW: Final = re.compile(
+    r"\bhow (?:long|often|far|old|high|fast|heavy|big|large|soon|quickly|deep|wide|tall|late|early)\b", re.IGNORECASE
+)
+
+
 def _asked(question: str, catalog: Catalog) -> str:
     """The question without the words that only say where to look."""
-    bare = without_names(question, named_documents(question, catalog.documents))
+    bare = _HOW.sub("how", without_names(question, named_documents(question, catalog.documents)))
     return bare if content_stems(bare) else question
 
 
@@ -117,9 +124,11 @@ def _answer(
     lost = len(nowhere) / max(1, len(telling_stems(asked)))
     if not windows or coverage < SOME_COVERAGE or (lost >= 0.3 and coverage < 0.65):
         return _nothing(question, windows, nowhere, catalog, task)
-    is_sure = coverage >= ENOUGH_COVERAGE and not (nowhere and (coverage < 0.6 or lost > 0.25))
+    is_sure = (
+        coverage >= ENOUGH_COVERAGE and windows[0].close >= _CLOSE and not (nowhere and (coverage < 0.6 or lost > 0.25))
+    )
     missing = nowhere if nowhere and not is_sure else ()
-    findings = [finding_of(window, coverage) for window in windows]
+    findings = [finding_of(window) for window in windows]
     parts = [f"{shown(window.quote)}\n>\n> — {place_of(window)} [{window.source.ref}]" for window in windows]
     gaps = [] if is_sure else [_doubt(question, windows, missing)]
     content = "\n\n".join(parts)
@@ -152,14 +161,14 @@ def _worth_quoting(windows: Sequence[Window]) -> tuple[Window, ...]:
     )
 
 
-def finding_of(window: Window, coverage: float) -> FindingDraft:
+def finding_of(window: Window) -> FindingDraft:
     """Make a finding of a quotation; how sure it is follows from how much of the question it covers."""
-    share = 0.6 * min(window.passage_coverage, 1.0) + 0.4 * window.coverage
+    share = 0.35 * min(window.passage_coverage, 1.0) + 0.65 * window.close
     return FindingDraft(
         claim=f"“{shortened(one_line(window.quote), 500)}”",
         source_refs=[window.source.ref],
         quote=window.quote,
-        confidence=round(max(10.0, min(90.0, 90 * max(share, 0.9 * min(coverage, share + 0.1))))),
+        confidence=round(max(10.0, min(90.0, 90 * share))),
     )
 
 

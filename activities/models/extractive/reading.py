@@ -5,20 +5,20 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from activities.models.extractive.tables import Field, View
+from activities.models.extractive.tables import Field, View, means_same
 from activities.models.extractive.wording import Word, read_words, word_set
 
 FILLERS: Final = word_set(
     """
-    calculate calculated compute computed table tables data row rows record records entry entries column columns
-    figure figures value values overall breakdown broken break compare compared comparison occur occurred
-    recorded record report reported show shown sort sorted rank ranked ranking order ordered give period time
-    times carry carried sell sold cost costs pay paid spend spent receive received make made take took run ran
-    earn earned generate generated buy bought lose lost last lasted use used need cause caused come came group
-    grouped grouping result results number numbers amount experience experienced suffer suffered across among
-    respectively altogether together whole entire sum exactly currently yet still ever total totals overview
-    have has had respectively kind accounted account due attributable happen during csv xlsx sheet spreadsheet
-    dataset register
+    work works working live lives living based located stay stays earn earns calculate calculated compute
+    computed table tables data row rows record records entry entries column columns figure figures value values
+    overall breakdown broken break compare compared comparison occur occurred recorded record report reported
+    show shown sort sorted rank ranked ranking order ordered give period time times carry carried sell sold cost
+    costs pay paid spend spent receive received make made take took run ran earn earned generate generated buy
+    bought lose lost last lasted use used need cause caused come came group grouped grouping result results
+    number numbers amount experience experienced suffer suffered across among respectively altogether together
+    whole entire sum exactly currently yet still ever total totals overview have has had respectively kind
+    accounted account due attributable happen during csv xlsx sheet spreadsheet dataset register
     """
 )
 """Words that neither help nor harm when nothing in the table answers to them."""
@@ -101,7 +101,10 @@ class Reading:
 
     def is_subject(self, position: int) -> bool:
         """Whether a word names what the table is about."""
-        return 0 <= position < len(self.words) and self.words[position].stem in self.view.subject
+        if not 0 <= position < len(self.words):
+            return False
+        word = self.words[position].stem
+        return word in self.view.subject or means_same(word, self.view.subject)
 
     @property
     def content(self) -> tuple[int, ...]:

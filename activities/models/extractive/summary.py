@@ -69,7 +69,7 @@ def _answer(
     silent: list[str] = []
     for entry in entries:
         windows = _windows(found.get(entry.name, []), 5 if len(entries) == 1 else 2)
-        findings += [finding_of(window, 0.7) for window in windows]
+        findings += [finding_of(window) for window in windows]
         tables = _tables(entry, catalog)
         parts.append(_outline(entry, tables))
         parts += [f"{shown(window.quote)}\n>\n> — {place_of(window)} [{window.source.ref}]" for window in windows]

@@ -8,7 +8,7 @@ from itertools import permutations
 from typing import Final, Literal
 
 from activities.documents.catalog import Catalog, Column, Table
-from activities.models.extractive.wording import content_stems, read_words, stem, stems, word_set
+from activities.models.extractive.wording import STOPWORDS, content_stems, read_words, stem, stems, word_set
 
 Kind = Literal["number", "date", "text", "boolean"]
 
@@ -51,15 +51,10 @@ _RATE_WORDS: Final = word_set(
     """
 )
 
-_SYNONYMS: Final = tuple(
+_NOUNS: Final = tuple(
     frozenset(stem(word) for word in group.split())
     for group in (
-        "cost costs spend spent spending expense expenses amount paid expenditure charge fee money budget",
-        "price priced expensive cheap cost amount",
-        "revenue sales income turnover earnings amount takings earned sold",
-        "duration long length hours minutes time lasted lasting took days downtime",
-        "quantity qty units pieces amount",
-        "employee staff worker person people",
+        "employee staff worker person people colleague",
         "customer client buyer",
         "supplier vendor",
         "ship vessel boat ferry",
@@ -67,15 +62,45 @@ _SYNONYMS: Final = tuple(
         "category type kind class",
         "reason cause",
         "country nation",
-        "weight heavy heaviest mass",
-        "distance far kilometers miles",
         "department team division",
-        "salary wage wages pay",
-        "status state",
-        "capacity max maximum seats places",
         "defect fault failure",
+        "incident event",
+        "shop store branch",
     )
 )
+"""Words for the same kind of thing."""
+_MEASURES: Final = tuple(
+    frozenset(stem(word) for word in group.split())
+    for group in (
+        "cost costs spend spent spending expense expenses amount paid expenditure charge fee money budget",
+        "price priced expensive cheap cost amount",
+        "revenue sales income turnover earnings amount takings earned sold",
+        "duration long length hours minutes time lasted lasting took days downtime",
+        "quantity qty units pieces amount",
+        "weight heavy heaviest mass",
+        "distance far kilometers miles",
+        "salary wage wages pay paid earn earns earned earning",
+        "status state",
+        "capacity max maximum seats places",
+    )
+)
+"""Words for the same kind of figure."""
+_SYNONYMS: Final = (*_NOUNS, *_MEASURES)
+_LEAST_PREFIX: Final = 5
+
+
+def are_alike(left: str, right: str) -> bool:
+    """Whether two stems differ only in their ending: `resolut` and `resolv`."""
+    longest = max(len(left), len(right))
+    needed = max(_LEAST_PREFIX, round(0.75 * longest))
+    return min(len(left), len(right)) >= _LEAST_PREFIX and left[:needed] == right[:needed]
+
+
+def means_same(word_stem: str, others: frozenset[str]) -> bool:
+    """Whether a noun names the same kind of thing as one of some others."""
+    return any(word_stem in group and not group.isdisjoint(others) for group in _NOUNS)
+
+
 WHO: Final = word_set(
     """
     name person employee customer client owner manager author contact technician engineer staff driver captain
@@ -155,6 +180,8 @@ class Field:
         """How surely a word means this column: 1 as in its name, 0.5 by a word of like meaning, else 0."""
         if word_stem in self.tokens:
             return 1.0
+        if any(are_alike(word_stem, token) for token in self.tokens):
+            return 0.7
         if any(word_stem in group and not group.isdisjoint(self.tokens) for group in _SYNONYMS):
             return 0.5
         return 0.0
@@ -300,7 +327,8 @@ def _field(table: Table, column: Column, *, joined: bool) -> Field:
     words = read_words(column.name)
     unit = _UNITS.get(words[-1].lower, "") if len(words) > 1 else ""
     label = " ".join(word.lower for word in (words[:-1] if unit else words)) or column.name
-    tokens = tuple(dict.fromkeys(word.stem for word in words)) or (column.name.lower(),)
+    telling = [word.stem for word in words if word.lower not in STOPWORDS] or [word.stem for word in words]
+    tokens = tuple(dict.fromkeys(telling)) or (column.name.lower(),)
     return Field(table.name, column, kind, _typed(name, column, kind), label, unit, tokens, table.rows)
 
 

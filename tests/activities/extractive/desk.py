@@ -111,19 +111,26 @@ class Desk:
         assert len(plan.subtasks) == 1, plan
         return await self.carry_out(plan.subtasks[0])
 
-    async def report(self, goal: str, most: int = 8) -> tuple[PlanDraft, ReportDraft, tuple[str, ...]]:
-        """Plan, carry out and write up; with the sources in citation order."""
+    async def outcomes(self, goal: str, most: int = 8) -> tuple[PlanDraft, list[InputOutcome]]:
+        """Plan and carry out."""
         plan = await self.plan(goal, most)
         done: dict[str, InputOutcome] = {}
         for subtask in plan.subtasks:
             inputs = [done[needed] for needed in subtask.depends_on]
             answer = await self.carry_out(subtask, inputs)
-            outcome = ground(answer, self._read, ())
             done[subtask.id] = InputOutcome(
-                id=subtask.id, agent=subtask.agent, instruction=subtask.instruction, outcome=outcome
+                id=subtask.id,
+                agent=subtask.agent,
+                instruction=subtask.instruction,
+                outcome=ground(answer, self._read, ()),
             )
-        refs = tuple(dict.fromkeys(source.ref for given in done.values() for source in given.outcome.sources))
-        task = SynthesisTask(goal=goal, outcomes=tuple(done.values()), sources=refs)
+        return plan, list(done.values())
+
+    async def report(self, goal: str, most: int = 8) -> tuple[PlanDraft, ReportDraft, tuple[str, ...]]:
+        """Plan, carry out and write up; with the sources in citation order."""
+        plan, outcomes = await self.outcomes(goal, most)
+        refs = tuple(dict.fromkeys(source.ref for given in outcomes for source in given.outcome.sources))
+        task = SynthesisTask(goal=goal, outcomes=tuple(outcomes), sources=refs)
         reply = await self.complete(task, ReportDraft)
         return plan, ReportDraft.model_validate_json(reply.text), refs
 
