@@ -136,31 +136,19 @@ def _choose_model(settings: Settings) -> Choice:
     return Choice("model", "extractive", "no ANTHROPIC_API_KEY and no OPENAI_API_KEY: no language model is used")
 
 
-@dataclass(frozen=True)
-class Parts:
-    """What a worker registers."""
-
-    activities: Sequence[Callable[..., object]]
-    models: Models
-
-
-async def compose(settings: Settings, closing: AsyncExitStack) -> Parts:
+async def compose(settings: Settings, closing: AsyncExitStack) -> Sequence[Callable[..., object]]:
     """Build the adapters that the settings choose, and the activities on top of them."""
     chosen = {choice.neighbour: choice.adapter for choice in choose(settings)}
     store = ArtefactStore(settings.artefacts or settings.state_dir / "artefacts")
     library = DocumentLibrary(store, settings.state_dir / "indexes", settings.document_roots)
     tools = _tools(settings, chosen, library, closing)
     crews = load_crews([_HERE / "crews", *([settings.crews] if settings.crews else [])], tools)
-    models = _models(settings, chosen["model"], closing)
-    turns = TurnActivities(crews, models, tools, library)
-    return Parts(
-        activities=[
-            SessionActivities(crews, models, tools, settings.ceilings).open_session,
-            turns.take_turn,
-            ToolActivities(crews, tools).use_tool,
-        ],
-        models=models,
-    )
+    models = Models(adapter=_adapter(settings, chosen["model"], closing), cards=_cards(settings, chosen["model"]))
+    return [
+        SessionActivities(crews, models, tools, settings.ceilings).open_session,
+        TurnActivities(crews, models, tools, library).take_turn,
+        ToolActivities(crews, tools).use_tool,
+    ]
 
 
 def _tools(
@@ -212,7 +200,7 @@ def _run_code(settings: Settings, chosen: str, closing: AsyncExitStack) -> Tool:
     return RunCode(E2BRunner(settings.e2b_api_key.get_secret_value()))
 
 
-def _models(settings: Settings, provider: str, closing: AsyncExitStack) -> Models:
+def _cards(settings: Settings, provider: str) -> dict[Tier, ModelCard]:
     names = {**_DEFAULT_MODELS[provider], **settings.models}
     missing = [tier.value for tier in Tier if tier not in names]
     if missing:
@@ -220,8 +208,7 @@ def _models(settings: Settings, provider: str, closing: AsyncExitStack) -> Model
             f"CHARGEHAND_MODELS: name a model for the tiers {', '.join(missing)}, "
             'for example CHARGEHAND_MODELS=\'{"small":"m","medium":"m","large":"m"}\'.'
         )
-    cards = {tier: _card(settings, provider, name) for tier, name in names.items()}
-    return Models(adapter=_adapter(settings, provider, closing), cards=cards)
+    return {tier: _card(settings, provider, name) for tier, name in names.items()}
 
 
 def _card(settings: Settings, provider: str, name: str) -> ModelCard:
@@ -234,8 +221,8 @@ def _card(settings: Settings, provider: str, name: str) -> ModelCard:
     if card is None:
         raise SettingsError(
             f"CHARGEHAND_PRICES: nobody knows what the model '{name}' costs, so no budget could hold. Set its dollars "
-            f"per million input and output tokens, for example CHARGEHAND_PRICES='{{\"{name}\": [0, 0]}}' for a model of "
-            "your own."
+            f"per million input and output tokens, for example CHARGEHAND_PRICES='{{\"{name}\": [0, 0]}}' for a model "
+            "of your own."
         )
     return card
 
@@ -267,6 +254,9 @@ def _adapter(settings: Settings, provider: str, closing: AsyncExitStack) -> Mode
 
             return ExtractiveModel()
     closing.push_async_callback(adapter.aclose)
+    # The SDK is loaded while the worker connects, rather than at the first call.
+    loading = asyncio.create_task(adapter.warm_up())
+    closing.callback(loading.cancel)
     return adapter
 
 
@@ -307,11 +297,11 @@ async def run(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     async with AsyncExitStack() as closing:
-        parts = await compose(settings, closing)
+        activities = await compose(settings, closing)
         client = await _connected(stop)
         if client is None:
             return
-        async with build_worker(client, settings, parts.activities):
+        async with build_worker(client, settings, activities):
             _logger.info("worker polls", extra={"task_queue": settings.task_queue})
             await stop.wait()
 

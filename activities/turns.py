@@ -61,7 +61,7 @@ class TurnActivities:
             raise invalid_input("TurnRequest", [f"crew: this worker has no crew '{request.crew}'"])
         library = await self._library.open(request.documents)
         agent = crew.agent(request.agent)
-        offered = () if agent is None or getattr(request.task, "must_answer", False) else agent.tools
+        offered = agent.tools if agent else ()
         info = activity.info()
         return ModelCall(
             model=self._models.card(request.tier).name,

@@ -72,10 +72,10 @@ async def write_report(session: Session) -> Report:
 async def _draft(
     session: Session, outcomes: Sequence[InputOutcome], sources: Sequence[Source], stop_reason: StopReason
 ) -> ReportDraft:
+    if len(outcomes) == 1 and outcomes[0].outcome.content:
+        return draft_from(outcomes[0].outcome, sources)
     if not any(given.outcome.kind in USABLE for given in outcomes):
         return draft_without_writer(outcomes, sources, "No subtask came to a usable outcome.")
-    if len(outcomes) == 1:
-        return draft_from(outcomes[0].outcome, sources)
     written = await _written(session, outcomes, sources, stop_reason)
     return written or draft_without_writer(outcomes, sources, "No model could write this report.")
 

@@ -56,6 +56,7 @@ class ModelCall(BaseModel):
     """The stable part of the prompt; the same for every turn of an agent, so that providers can cache it."""
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
+    """The agent's tools, always the same. A task that `must_answer` may use none of them now."""
     answer_type: type[BaseModel]
     """The model's final reply must be JSON of this shape."""
     max_output_tokens: int
