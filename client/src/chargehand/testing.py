@@ -1,0 +1,168 @@
+"""A stand-in for your own tests: the client's API without a server, with sessions that end as you say.
+
+chargehand = StandInChargehand(report_of("Three months."))
+await code_under_test(chargehand)
+assert chargehand.requests["session-1"].goal == "…"
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from chargehand.client import Chargehand, Session, SessionSummary
+from chargehand.contracts import Plan, PlanDecision, Report, SessionRequest, SessionState, Status, Timing, Trace
+from chargehand.errors import (
+    SessionCancelled,
+    SessionEnded,
+    SessionFailed,
+    SessionNotFound,
+    SessionTerminated,
+)
+from chargehand.wire import TASK_QUEUE
+
+_AT: Final = datetime(2025, 1, 1, tzinfo=UTC)
+_NO_TIME: Final = timedelta(0)
+
+
+@dataclass(frozen=True)
+class Script:
+    """How a session goes."""
+
+    result: Report | SessionEnded
+    """What waiting for it comes to: the report, or the error that is raised."""
+    status: Status | None = None
+    """Where it says that it stands; made up from `result` if absent."""
+    plan: Plan | None = None
+    """The plan that can be read, and decided on."""
+    trace: Trace | None = None
+    """Its steps; none if absent."""
+
+
+def report_of(answer: str, *, session: str = "session-1", goal: str = "") -> Report:
+    """Make a report that says this and has taken no time; change the rest by `model_copy(update=…)`."""
+    timing = Timing(
+        started_at=_AT,
+        ended_at=_AT,
+        wall=_NO_TIME,
+        subtasks_one_after_another=_NO_TIME,
+        critical_path=_NO_TIME,
+        speed_up=1.0,
+    )
+    return Report(session=session, goal=goal, answer=answer, stop_reason="completed", timing=timing)
+
+
+@dataclass
+class _Run:
+    script: Script
+    request: SessionRequest
+    decisions: list[PlanDecision] = field(default_factory=list[PlanDecision])
+    was_cancelled: bool = False
+
+
+class StandInSession(Session):
+    """One session that goes as its script says."""
+
+    def __init__(self, session_id: str, runs: dict[str, _Run]) -> None:  # it has no client to hand on
+        self.id = session_id
+        self._runs = runs
+
+    async def status(self) -> Status:
+        """Say where the session stands."""
+        run = self._run()
+        return run.script.status or Status(
+            session=self.id, goal=run.request.goal, state=_state(run), plan=run.script.plan
+        )
+
+    async def plan(self) -> Plan | None:
+        """Show the plan of the script."""
+        return self._run().script.plan
+
+    async def decide_plan(self, decision: PlanDecision) -> Plan:
+        """Note the decision, and give back the plan that it lets through."""
+        run = self._run()
+        if run.script.plan is None:
+            raise SessionFailed("No plan of this session waits for a decision.", None)
+        run.decisions.append(decision)
+        return decision.plan or run.script.plan
+
+    async def result(self) -> Report:
+        """Give the report of the script, or raise its error."""
+        run = self._run()
+        if run.was_cancelled:
+            raise SessionCancelled(f"Session '{self.id}' was cancelled.")
+        if isinstance(run.script.result, SessionEnded):
+            raise run.script.result
+        return run.script.result
+
+    async def cancel(self) -> None:
+        """Cancel the session: its result is `SessionCancelled` from now on."""
+        self._run().was_cancelled = True
+
+    async def trace(self) -> Trace:
+        """Give the trace of the script."""
+        return self._run().script.trace or Trace(session=self.id, exported_at=_AT)
+
+    def _run(self) -> _Run:
+        run = self._runs.get(self.id)
+        if run is None:
+            raise SessionNotFound(self.id)
+        return run
+
+
+class StandInChargehand(Chargehand):
+    """Sessions without a server."""
+
+    def __init__(self, *scripts: Script | Report | SessionEnded, task_queue: str = TASK_QUEUE) -> None:
+        """Say how sessions go, in the order in which they are started; the last is for all that follow."""
+        if not scripts:
+            raise ValueError(
+                "say how sessions end: StandInChargehand(report_of('…')) or StandInChargehand(SessionFailed(…))"
+            )
+        self.task_queue = task_queue
+        self._scripts = [script if isinstance(script, Script) else Script(script) for script in scripts]
+        self._runs: dict[str, _Run] = {}
+
+    @property
+    def requests(self) -> dict[str, SessionRequest]:
+        """What was asked for, by session id, the first first."""
+        return {session_id: run.request for session_id, run in self._runs.items()}
+
+    @property
+    def decisions(self) -> dict[str, list[PlanDecision]]:
+        """What was decided on plans, by session id."""
+        return {session_id: run.decisions for session_id, run in self._runs.items()}
+
+    @classmethod
+    async def connect(cls, address: str | None = None, *, task_queue: str = TASK_QUEUE) -> Chargehand:
+        """Refuse: there is no server to connect to."""
+        raise NotImplementedError("a stand-in is made, not connected: StandInChargehand(report_of('…'))")
+
+    async def start(self, request: SessionRequest, *, session_id: str | None = None) -> StandInSession:
+        """Start a session; with the id of one that exists, give that one back."""
+        number = len(self._runs)
+        session_id = session_id or f"session-{number + 1}"
+        if session_id not in self._runs:
+            self._runs[session_id] = _Run(self._scripts[min(number, len(self._scripts) - 1)], request)
+        return self.session(session_id)
+
+    def session(self, session_id: str) -> StandInSession:
+        """Give access to a session by its id, whether it exists or not."""
+        return StandInSession(session_id, self._runs)
+
+    async def list(self, limit: int = 20) -> AsyncIterator[SessionSummary]:
+        """List sessions, the newest first."""
+        for session_id, run in [*reversed(self._runs.items())][:limit]:
+            yield SessionSummary(id=session_id, state=_temporals_word(run), started_at=_AT, ended_at=_AT)
+
+
+def _state(run: _Run) -> SessionState:
+    if run.was_cancelled or isinstance(run.script.result, SessionCancelled):
+        return "cancelled"
+    return "finished" if isinstance(run.script.result, Report) else "failed"
+
+
+def _temporals_word(run: _Run) -> str:
+    if isinstance(run.script.result, SessionTerminated) and not run.was_cancelled:
+        return "terminated"
+    return {"cancelled": "canceled", "finished": "completed"}.get(_state(run), "failed")

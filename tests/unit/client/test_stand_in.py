@@ -1,0 +1,178 @@
+"""The stand-in behaves like the client that it stands for, without a server."""
+
+import inspect
+from typing import Any
+
+import pytest
+
+from chargehand import (
+    Chargehand,
+    ChargehandError,
+    Plan,
+    PlanDecision,
+    Report,
+    Session,
+    SessionCancelled,
+    SessionEnded,
+    SessionFailed,
+    SessionNotFound,
+    SessionRequest,
+    SessionTerminated,
+    Status,
+    Subtask,
+    Trace,
+)
+from chargehand.testing import Script, StandInChargehand, StandInSession, report_of
+from chargehand.wire import ErrorType
+
+REQUEST = SessionRequest(goal="When can we leave?")
+PLAN = Plan(subtasks=(Subtask(id="T1", agent="reader", instruction="Find the notice"),))
+FAILED = SessionFailed("The plan cannot be carried out.", ErrorType.INVALID_PLAN)
+
+
+def _public(kind: type) -> dict[str, Any]:
+    return {name: value for name, value in vars(kind).items() if inspect.isroutine(value) and not name.startswith("_")}
+
+
+@pytest.mark.parametrize(("stand_in", "real"), [(StandInChargehand, Chargehand), (StandInSession, Session)])
+def test_a_stand_in_has_the_same_methods(stand_in: type, real: type) -> None:
+    """Every public method of the real class is there, itself, takes the same and is awaited the same."""
+    same = _public(real)
+
+    assert set(same) <= set(_public(stand_in))
+    assert {name: list(_signature(real, name).parameters.values()) for name in same} == {
+        name: list(_signature(stand_in, name).parameters.values()) for name in same
+    }
+    assert {name: _kind(getattr(real, name)) for name in same} == {
+        name: _kind(getattr(stand_in, name)) for name in same
+    }
+
+
+def _signature(kind: type, name: str) -> inspect.Signature:
+    return inspect.signature(getattr(kind, name))
+
+
+def _kind(method: Any) -> tuple[bool, bool]:
+    return inspect.iscoroutinefunction(method), inspect.isasyncgenfunction(method)
+
+
+async def test_a_session_ends_in_its_report() -> None:
+    """The scripted report comes back, the request is kept for looking at, and the status says finished."""
+    report = report_of("Three months.")
+    chargehand = StandInChargehand(report)
+
+    session = await chargehand.start(REQUEST)
+
+    assert await session.result() == report
+    assert await session.status() == Status(session="session-1", goal=REQUEST.goal, state="finished")
+    assert (await session.plan(), (await session.trace()).steps) == (None, ())
+    assert chargehand.requests == {"session-1": REQUEST}
+
+
+@pytest.mark.parametrize(
+    ("ending", "state", "temporals_word"),
+    [
+        (FAILED, "failed", "failed"),
+        (SessionCancelled("Somebody cancelled it."), "cancelled", "canceled"),
+        (SessionTerminated("Somebody terminated it."), "failed", "terminated"),
+    ],
+)
+async def test_a_session_ends_in_its_error(ending: SessionEnded, state: str, temporals_word: str) -> None:
+    """The scripted error is raised, each time it is waited for."""
+    chargehand = StandInChargehand(ending)
+    session = await chargehand.start(REQUEST)
+
+    raised: list[ChargehandError] = []
+    for _ in range(2):
+        with pytest.raises(SessionEnded) as caught:
+            await session.result()
+        raised.append(caught.value)
+
+    assert raised == [ending, ending]
+    assert (await session.status()).state == state
+    assert [summary.state async for summary in chargehand.list()] == [temporals_word]
+
+
+async def test_sessions_go_by_their_scripts_in_turn() -> None:
+    """The first script is for the first session; the last one for all that follow."""
+    first, last = report_of("One."), report_of("Two.")
+    chargehand = StandInChargehand(first, last)
+
+    results = [await (await chargehand.start(REQUEST)).result() for _ in range(3)]
+
+    assert results == [first, last, last]
+    assert [summary.id async for summary in chargehand.list(limit=2)] == ["session-3", "session-2"]
+
+
+async def test_the_same_id_is_the_same_session() -> None:
+    """Starting with an id that exists starts nothing."""
+    chargehand = StandInChargehand(report_of("One."), report_of("Two."))
+
+    one = await chargehand.start(REQUEST, session_id="mine")
+    same = await chargehand.start(SessionRequest(goal="something else"), session_id="mine")
+
+    assert await same.result() == await one.result() == await chargehand.session("mine").result()
+    assert chargehand.requests == {"mine": REQUEST}
+
+
+async def test_everything_of_a_session_can_be_scripted() -> None:
+    """Status, plan and trace come back as given, and decisions on the plan are kept."""
+    status = Status(session="s", goal="g", state="awaiting_approval", plan=PLAN)
+    trace = Trace(session="s", exported_at=report_of("").timing.ended_at)
+    chargehand = StandInChargehand(Script(report_of("One."), status=status, plan=PLAN, trace=trace))
+    session = await chargehand.start(REQUEST)
+    edited = Plan(subtasks=(*PLAN.subtasks, Subtask(id="T2", agent="writer", instruction="Write a letter")))
+    decisions = [PlanDecision(decision="approve"), PlanDecision(decision="edit", plan=edited)]
+
+    carried_out = [await session.decide_plan(decision) for decision in decisions]
+
+    assert (await session.status(), await session.plan(), await session.trace()) == (status, PLAN, trace)
+    assert carried_out == [PLAN, edited]
+    assert chargehand.decisions == {"session-1": decisions}
+
+
+async def test_a_plan_that_is_not_there_cannot_be_decided_on() -> None:
+    """A decision that nobody waits for is refused, as the real session does."""
+    session = await StandInChargehand(report_of("One.")).start(REQUEST)
+
+    with pytest.raises(SessionFailed, match="No plan of this session waits for a decision"):
+        await session.decide_plan(PlanDecision(decision="approve"))
+
+
+async def test_a_cancelled_session_has_no_report() -> None:
+    """After cancelling, waiting raises, and the session says so."""
+    chargehand = StandInChargehand(report_of("One."))
+    session = await chargehand.start(REQUEST)
+
+    await session.cancel()
+
+    with pytest.raises(SessionCancelled, match="'session-1' was cancelled"):
+        await session.result()
+    assert (await session.status()).state == "cancelled"
+    assert [summary.state async for summary in chargehand.list()] == ["canceled"]
+
+
+async def test_a_session_that_was_never_started_is_not_found() -> None:
+    """An id can be asked for freely; using it tells that there is no such session."""
+    session = StandInChargehand(report_of("One.")).session("other")
+
+    for use in (session.status, session.plan, session.result, session.cancel, session.trace):
+        with pytest.raises(SessionNotFound, match="no session 'other'"):
+            await use()
+
+
+async def test_a_stand_in_needs_a_script_and_no_server() -> None:
+    """Neither an empty script nor a connection makes sense; both say what to do instead."""
+    with pytest.raises(ValueError, match="say how sessions end"):
+        StandInChargehand()
+    with pytest.raises(NotImplementedError, match="made, not connected"):
+        await StandInChargehand.connect()
+
+
+def test_a_made_up_report_is_a_report() -> None:
+    """It is complete and says what it was told to say."""
+    report = report_of("Three months.", session="s", goal="g")
+
+    assert report == Report(
+        session="s", goal="g", answer="Three months.", stop_reason="completed", timing=report.timing
+    )
