@@ -1,0 +1,138 @@
+"""Whatever Temporal says, callers hear it in the client's own words."""
+
+import pytest
+from temporalio.client import WorkflowFailureError, WorkflowQueryFailedError, WorkflowUpdateFailedError
+from temporalio.exceptions import (
+    ActivityError,
+    ApplicationError,
+    CancelledError,
+    RetryState,
+    ServerError,
+    TerminatedError,
+    TimeoutType,
+)
+from temporalio.exceptions import TimeoutError as WorkflowTimedOut
+from temporalio.service import RPCError, RPCStatusCode
+
+from chargehand import errors
+from chargehand.client import _translated, one_line  # pyright: ignore[reportPrivateUsage]  # the one place where errors turn
+from chargehand.errors import (
+    ChargehandError,
+    NotReachable,
+    SessionCancelled,
+    SessionEnded,
+    SessionFailed,
+    SessionNotFound,
+    SessionTerminated,
+)
+from chargehand.wire import ErrorType
+
+
+def _told(error: Exception) -> ChargehandError:
+    with pytest.raises(ChargehandError) as caught, _translated("session-1"):
+        raise error
+    assert caught.value.__cause__ is error
+    return caught.value
+
+
+def test_every_error_is_one_of_ours() -> None:
+    """`except ChargehandError` catches all, and `except SessionEnded` every end without a report."""
+    defined = {value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)}
+
+    ends = {SessionEnded, SessionFailed, SessionCancelled, SessionTerminated}
+    assert {error for error in defined if issubclass(error, ChargehandError)} == defined
+    assert {error for error in defined if issubclass(error, SessionEnded)} == ends
+
+
+@pytest.mark.parametrize("status", RPCStatusCode, ids=lambda status: status.name)
+def test_every_status_of_the_server_has_an_error(status: RPCStatusCode) -> None:
+    """No answer is NotReachable, no such session SessionNotFound, and every other refusal says the server's reason."""
+    told = _told(RPCError("reason", status, b""))
+
+    unanswered = {RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED}
+    if status in unanswered:
+        assert type(told) is NotReachable
+    elif status is RPCStatusCode.NOT_FOUND:
+        assert type(told) is SessionNotFound
+    else:
+        assert (type(told), str(told)) == (ChargehandError, "The Temporal server refused: reason")
+
+
+_ACTIVITY_ERROR = ActivityError(
+    "Activity task failed",
+    scheduled_event_id=1,
+    started_event_id=1,
+    identity="",
+    activity_type="",
+    activity_id="",
+    retry_state=RetryState.TIMEOUT,
+)
+
+
+@pytest.mark.parametrize(
+    ("cause", "kind", "message"),
+    [
+        (CancelledError("x"), SessionCancelled, "Session 'session-1' was cancelled."),
+        (TerminatedError("by hand"), SessionTerminated, "Session 'session-1' was terminated. by hand"),
+        (
+            WorkflowTimedOut("x", type=TimeoutType.START_TO_CLOSE, last_heartbeat_details=[]),
+            SessionTerminated,
+            "Session 'session-1' was ended by the server's own time limit.",
+        ),
+        (ServerError("broken"), SessionFailed, "broken"),
+        (_ACTIVITY_ERROR, SessionFailed, "Activity task failed"),
+        (ApplicationError("no"), SessionFailed, "no"),
+    ],
+)
+def test_every_end_without_a_report_has_an_error(cause: Exception, kind: type, message: str) -> None:
+    """Cancelled, terminated, timed out and failed sessions are told apart, each with its reason."""
+    told = _told(WorkflowFailureError(cause=cause))
+
+    assert (type(told), str(told)) == (kind, message)
+
+
+@pytest.mark.parametrize("error_type", ErrorType)
+def test_a_failure_keeps_its_type(error_type: ErrorType) -> None:
+    """A session that failed for a reason of ours says which, whether it ended or refused an update."""
+    cause = ApplicationError("why", type=error_type)
+
+    for error in (WorkflowFailureError(cause=cause), WorkflowUpdateFailedError(cause=cause)):
+        told = _told(error)
+
+        assert isinstance(told, SessionFailed)
+        assert (str(told), told.error_type) == ("why", error_type)
+
+
+def test_a_bug_has_no_type() -> None:
+    """A failure that is not of our vocabulary is told with its message and without a type."""
+    told = _told(WorkflowFailureError(cause=ApplicationError("'x'", type="KeyError")))
+
+    assert isinstance(told, SessionFailed)
+    assert (str(told), told.error_type) == ("'x'", None)
+
+
+def test_a_query_that_fails_says_of_which_session() -> None:
+    """A session whose worker cannot answer is named."""
+    told = _told(WorkflowQueryFailedError("no such query"))
+
+    assert str(told) == "Session 'session-1' cannot answer: no such query"
+
+
+def test_what_is_not_temporals_passes() -> None:
+    """A mistake in the caller's own code is not dressed up as one of the session's."""
+    with pytest.raises(KeyError), _translated("session-1"):
+        raise KeyError("own")
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "line"),
+    [
+        ("a  b\n\tc", 10, "a b c"),
+        ("abcdef", 6, "abcdef"),
+        ("abcdefg", 6, "abcde…"),
+        ("", 6, ""),
+    ],
+)
+def test_a_summary_is_one_line(text: str, most: int, line: str) -> None:
+    """A goal is shown on one line that is never longer than its place."""
+    assert one_line(text, most) == line
