@@ -81,6 +81,6 @@ class ModelReply(Contract):
 
 
 class Model(Protocol):
-    """A provider's models behind one call. Raises `temporalio.exceptions.ApplicationError` from `activities.models.failures`."""
+    """A provider's models behind one call; what can go wrong is raised as `activities.models.failures` has it."""
 
     async def complete(self, call: ModelCall) -> ModelReply: ...

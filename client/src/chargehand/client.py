@@ -1,7 +1,7 @@
 """The Python client: start sessions, watch them, fetch their reports."""
 
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Final
@@ -72,7 +72,9 @@ class Session:
     async def decide_plan(self, decision: PlanDecision) -> Plan:
         """Approve, edit or reject the plan of a session that waits for approval."""
         with _translated(self.id):
-            return await self._handle.execute_update(Supervisor.decide_plan, decision)
+            return await self._handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+                Supervisor.decide_plan, decision
+            )
 
     async def result(self) -> Report:
         """Wait for the report.
@@ -157,7 +159,7 @@ def one_line(text: str, most: int) -> str:
 
 
 @contextmanager
-def _translated(session_id: str) -> Iterator[None]:
+def _translated(session_id: str) -> Generator[None]:
     """Turn Temporal's errors into ours, at the one place where they leave the client."""
     try:
         yield

@@ -26,6 +26,6 @@ class Supervisor:
         raise NotImplementedError
 
     @workflow.update(name=UpdateName.DECIDE_PLAN)
-    async def decide_plan(self, decision: PlanDecision) -> Plan:
+    def decide_plan(self, decision: PlanDecision) -> Plan:
         """Approve, edit or reject a plan that waits for approval; returns the plan that is carried out."""
         raise NotImplementedError(decision)
