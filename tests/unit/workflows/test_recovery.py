@@ -1,0 +1,434 @@
+"""What happens after a bad end: the table, its limits, and what is handed on."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chargehand.contracts import (
+    Escalation,
+    Failure,
+    FailureReason,
+    Finding,
+    Outcome,
+    Partial,
+    Plan,
+    Source,
+    SpendLine,
+    Subtask,
+    Success,
+    Tier,
+    Usage,
+)
+from workflows.graph import ready
+from workflows.recovery import (
+    HOPELESS,
+    TABLE,
+    Accept,
+    Action,
+    AskHuman,
+    Attempts,
+    GiveUp,
+    JudgeBetween,
+    Means,
+    Refine,
+    Split,
+    UseFallback,
+    UseStronger,
+    accepted,
+    best_of,
+    has_answer,
+    next_action,
+    skipped,
+)
+from workflows.recovery_page import page
+
+ALL = Means(max_attempts=3, fallback="researcher", stronger=Tier.LARGE, may_nest=True, may_ask=True, can_pay=True)
+NONE = Means(max_attempts=3)
+NO_ANSWER = Failure(reason="no_answer")
+AMBIGUOUS = Escalation(reason="ambiguous_input", content="Which Harald?")
+OUT_OF_SCOPE = Escalation(reason="out_of_scope")
+UNSURE = Escalation(reason="confidence_too_low", content="Perhaps three months.", confidence=30)
+CLUELESS = Escalation(reason="confidence_too_low")
+TIMEOUT = Escalation(reason="timeout")
+TOO_BIG = Escalation(reason="too_big")
+
+
+def taken(outcome: Outcome, means: Means, attempts: Attempts | None = None) -> list[Action]:
+    """Take whatever the table says, each attempt ending like the one before, until there is nothing more to take."""
+    attempts = attempts or Attempts(agents=("reader",))
+    actions: list[Action] = []
+    while not actions or not isinstance(actions[-1], Accept | GiveUp):
+        action = next_action(outcome, attempts, means)
+        attempts = attempts.after(action)
+        attempts = attempts if isinstance(action, JudgeBetween) else attempts.again()
+        actions.append(action)
+    return actions
+
+
+BREAKER = "Its breaker is open after 3 bad ends, the last one"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "actions"),
+    [
+        (Success(), [Accept()]),
+        (Partial(gaps=("costs",)), [Accept()]),
+        (NO_ANSWER, [Refine(), UseFallback("researcher"), GiveUp(f"{BREAKER} no_answer.")]),
+        (AMBIGUOUS, [AskHuman(), Refine(), GiveUp(f"{BREAKER} ambiguous_input.")]),
+        (OUT_OF_SCOPE, [UseFallback("researcher"), GiveUp("Nothing is left to try after out_of_scope.")]),
+        (UNSURE, [UseStronger(Tier.LARGE), JudgeBetween(), Accept()]),
+        (CLUELESS, [UseStronger(Tier.LARGE), GiveUp("Nothing is left to try after confidence_too_low.")]),
+        (TIMEOUT, [Split(), GiveUp("Nothing is left to try after timeout.")]),
+        (TOO_BIG, [Split(), GiveUp("Nothing is left to try after too_big.")]),
+    ],
+    ids=lambda value: value.kind if isinstance(value, Success | Partial) else getattr(value, "reason", ""),
+)
+def test_everything_is_tried_in_its_turn(outcome: Outcome, actions: list[Action]) -> None:
+    """With all means at hand, each kind of bad end has its own order of things to try."""
+    assert taken(outcome, ALL) == actions
+
+
+@pytest.mark.parametrize(
+    ("outcome", "actions"),
+    [
+        (NO_ANSWER, [Refine(), GiveUp("Nothing is left to try after no_answer.")]),
+        (AMBIGUOUS, [Refine(), GiveUp("Nothing is left to try after ambiguous_input.")]),
+        (OUT_OF_SCOPE, [GiveUp("Nothing is left to try after out_of_scope.")]),
+        (UNSURE, [Accept()]),
+        (CLUELESS, [GiveUp("Nothing is left to try after confidence_too_low.")]),
+        (TOO_BIG, [GiveUp("Nothing is left to try after too_big.")]),
+    ],
+    ids=lambda value: getattr(value, "reason", ""),
+)
+def test_without_means_there_is_less_to_try(outcome: Outcome, actions: list[Action]) -> None:
+    """Nothing is tried for which there is no agent, no tier, no depth and no person."""
+    assert taken(outcome, NONE) == actions
+
+
+@pytest.mark.parametrize("reason", HOPELESS)
+def test_what_nothing_helps_is_given_up_at_once(reason: FailureReason) -> None:
+    """A failure that another attempt would only meet again costs no other attempt."""
+    assert taken(Failure(reason=reason), ALL) == [GiveUp(f"Another attempt would not help ({reason}).")]
+
+
+@pytest.mark.parametrize("reason", sorted(set(get_args(FailureReason)) - set(HOPELESS)))
+def test_any_other_failure_is_tried_again(reason: FailureReason) -> None:
+    """Whatever an agent or its tools did wrong may go better with other words or another agent."""
+    assert taken(Failure(reason=reason), ALL)[:2] == [Refine(), UseFallback("researcher")]
+
+
+def test_a_refinement_that_is_not_worth_while_is_no_attempt() -> None:
+    """When no other instruction would help, the fallback agent is next, and the attempt is still to be had."""
+    attempts = Attempts(agents=("reader",)).after(Refine())
+
+    assert taken(NO_ANSWER, ALL, attempts)[0] == UseFallback("researcher")
+    assert attempts.made == 1
+
+
+def test_nobody_is_asked_twice() -> None:
+    """A question that nobody answered is not asked again: the instruction is refined instead."""
+    attempts = Attempts(agents=("reader",)).after(AskHuman())
+
+    assert next_action(AMBIGUOUS, attempts, ALL) == Refine()
+
+
+def test_no_agent_falls_back_on_one_that_has_tried() -> None:
+    """Two agents that are each other's fallback do not hand a subtask to and fro."""
+    attempts = Attempts(agents=("reader", "researcher"))
+
+    assert next_action(OUT_OF_SCOPE, attempts, ALL) == GiveUp("Nothing is left to try after out_of_scope.")
+
+
+def test_a_session_below_has_had_its_own_tries() -> None:
+    """After a split the nested session has refined and fallen back already; its failure is final."""
+    attempts = Attempts(agents=("reader",)).after(Split()).again()
+
+    assert next_action(NO_ANSWER, attempts, ALL) == GiveUp("Nothing is left to try after no_answer.")
+
+
+def test_one_stronger_answer_is_accepted_without_a_judge() -> None:
+    """When the stronger tier is sure of its answer, there is nothing left to decide."""
+    attempts = Attempts(agents=("reader",)).after(UseStronger(Tier.LARGE)).again()
+
+    assert next_action(Success(content="Three."), attempts, ALL) == Accept()
+
+
+@pytest.mark.parametrize("max_attempts", [1, 3, 10])
+@pytest.mark.parametrize(
+    "outcome", [NO_ANSWER, AMBIGUOUS, OUT_OF_SCOPE, CLUELESS, TOO_BIG], ids=lambda outcome: outcome.reason
+)
+def test_the_breaker_opens_at_the_last_attempt(outcome: Failure | Escalation, max_attempts: int) -> None:
+    """After as many bad ends as are allowed nothing is tried again, and the reason says so."""
+    means = Means(max_attempts=max_attempts, fallback="researcher", stronger=Tier.LARGE, may_nest=True, may_ask=True)
+
+    action = next_action(outcome, Attempts(made=max_attempts, agents=("reader",)), means)
+
+    ends = "bad end" if max_attempts == 1 else "bad ends"
+    assert action == GiveUp(f"Its breaker is open after {max_attempts} {ends}, the last one {outcome.reason}.")
+
+
+def test_the_breaker_loses_no_answer() -> None:
+    """Answers that are there are judged and accepted even when nothing can be tried any more."""
+    attempts = Attempts(made=3, agents=("reader",), raised=1)
+
+    assert taken(UNSURE, ALL, attempts) == [JudgeBetween(), Accept()]
+    assert taken(UNSURE, ALL, Attempts(made=3)) == [Accept()]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "action"),
+    [
+        (Success(), Accept()),
+        (Partial(), Accept()),
+        (UNSURE, Accept()),
+        (NO_ANSWER, GiveUp("The limits do not pay for another attempt after no_answer.")),
+        (AMBIGUOUS, GiveUp("The limits do not pay for another attempt after ambiguous_input.")),
+        (TOO_BIG, GiveUp("The limits do not pay for another attempt after too_big.")),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_an_empty_purse_tries_nothing(outcome: Outcome, action: Action) -> None:
+    """When the limits do not pay, what there is is accepted, and all else given up; nobody is asked in vain."""
+    means = Means(
+        max_attempts=3, fallback="researcher", stronger=Tier.LARGE, may_nest=True, may_ask=True, can_pay=False
+    )
+
+    assert next_action(outcome, Attempts(raised=1), means) == action
+
+
+OUTCOMES: st.SearchStrategy[Outcome] = st.one_of(
+    st.builds(Success, content=st.sampled_from(["", "So."])),
+    st.builds(Partial, content=st.sampled_from(["", "So."])),
+    st.builds(Failure, reason=st.sampled_from(get_args(FailureReason))),
+    st.builds(
+        Escalation,
+        reason=st.sampled_from(get_args(Escalation.model_fields["reason"].annotation)),
+        content=st.sampled_from(["", "So."]),
+    ),
+)
+BAD_ENDS = OUTCOMES.filter(lambda outcome: outcome.kind not in {"success", "partial"})
+AGENTS = st.sampled_from(["reader", "researcher", "analyst"])
+ATTEMPTS = st.builds(
+    Attempts,
+    made=st.integers(1, 12),
+    agents=st.lists(AGENTS, max_size=3, unique=True).map(tuple),
+    refined=st.integers(0, 2),
+    raised=st.integers(0, 2),
+    split=st.booleans(),
+    asked=st.booleans(),
+    judged=st.booleans(),
+)
+MEANS = st.builds(
+    Means,
+    max_attempts=st.integers(1, 10),
+    fallback=st.none() | AGENTS,
+    stronger=st.none() | st.sampled_from(Tier),
+    may_nest=st.booleans(),
+    may_ask=st.booleans(),
+    can_pay=st.booleans(),
+)
+
+
+@settings(max_examples=500)
+@given(outcome=OUTCOMES, attempts=ATTEMPTS, means=MEANS)
+def test_no_action_goes_beyond_its_means(outcome: Outcome, attempts: Attempts, means: Means) -> None:
+    """From any state, what is done is allowed, payable, within the breaker, and not what was done before."""
+    action = next_action(outcome, attempts, means)
+
+    match action:
+        case Accept():
+            assert outcome.kind in {"success", "partial"} or has_answer(outcome)
+        case GiveUp():
+            assert outcome.kind in {"failure", "escalation"}
+            assert action.why
+        case JudgeBetween():
+            assert means.can_pay
+            assert attempts.raised
+            assert not attempts.judged
+        case _:
+            assert means.can_pay
+            assert attempts.made < means.max_attempts
+            assert attempts.after(action) != attempts
+            allowed: Mapping[type[Action], bool] = {
+                Refine: not attempts.refined,
+                UseFallback: action == UseFallback(str(means.fallback)) and means.fallback not in attempts.agents,
+                UseStronger: means.stronger is not None and not attempts.raised,
+                Split: means.may_nest and not attempts.split,
+                AskHuman: means.may_ask and not attempts.asked,
+            }
+            assert allowed[type(action)]
+
+
+@settings(max_examples=200)
+@given(data=st.data(), attempts=ATTEMPTS, max_attempts=st.integers(1, 10))
+def test_every_subtask_comes_to_an_end(data: st.DataObject, attempts: Attempts, max_attempts: int) -> None:
+    """I20: from any state, whatever attempts come to and means become, it ends within the attempts and two steps."""
+    outcome = data.draw(BAD_ENDS)
+    steps = 0
+    action: Action | None = None
+    while not isinstance(action, Accept | GiveUp):
+        drawn = data.draw(MEANS)
+        means = Means(max_attempts, drawn.fallback, drawn.stronger, drawn.may_nest, drawn.may_ask, drawn.can_pay)
+        action = next_action(outcome, attempts, means)
+        attempts = attempts.after(action)
+        steps += 1
+        may_come_to_nothing = isinstance(action, Refine | AskHuman)
+        if not isinstance(action, JudgeBetween) and not (may_come_to_nothing and data.draw(st.booleans())):
+            outcome = data.draw(BAD_ENDS)
+            attempts = attempts.again()
+
+        assert steps <= max_attempts + 2
+
+
+def test_the_table_has_a_row_for_every_end() -> None:
+    """I06: each way in which an outcome can say that it ended is answered, and no row is for anything else."""
+    reasons = get_args(Escalation.model_fields["reason"].annotation)
+    ends = [f"failure {reason}" for reason in get_args(FailureReason)]
+    ends += [f"escalation {reason}" for reason in reasons]
+
+    assert set(TABLE) == {"success", "partial", *ends}
+
+
+SPEND = (SpendLine(agent="reader", model="m", purpose="work", usage=Usage(turns=2, cost_usd=Decimal("0.01"))),)
+SOURCE = Source(ref="a.md#L1", quote="three months")
+FINDING = Finding(claim="Notice is 3 months.", sources=("a.md#L1",), confidence=30)
+
+
+def test_an_accepted_doubt_can_be_built_on() -> None:
+    """An answer of low confidence becomes partial: all of it is kept, the spend too, and the doubt is a gap."""
+    escalation = Escalation(
+        reason="confidence_too_low",
+        message="Two leases.",
+        content="Perhaps three months.",
+        findings=(FINDING,),
+        sources=(SOURCE,),
+        confidence=30,
+        gaps=("costs",),
+        spend=SPEND,
+    )
+
+    assert accepted(escalation) == Partial(
+        reason="confidence_too_low",
+        content="Perhaps three months.",
+        findings=(FINDING,),
+        sources=(SOURCE,),
+        confidence=30,
+        gaps=("costs", "The agent handed this back (confidence too low). Two leases."),
+        spend=SPEND,
+    )
+
+
+@pytest.mark.parametrize("outcome", [Success(content="So."), Partial(), NO_ANSWER, AMBIGUOUS, CLUELESS])
+def test_what_holds_no_doubtful_answer_is_accepted_as_it_is(outcome: Outcome) -> None:
+    """Good ends stay what they are, and nothing is made of a question back or of nothing."""
+    assert accepted(outcome) == outcome
+
+
+def test_a_lost_subtask_hands_on_the_surest_answer_that_it_had() -> None:
+    """I07: an earlier answer is not lost to a later failure; of equally sure ones the later counts."""
+    first = Escalation(reason="confidence_too_low", content="Two.", confidence=30)
+    second = Escalation(reason="too_big", content="Three.", confidence=30)
+
+    assert best_of([first, NO_ANSWER]) == accepted(first)
+    assert best_of([first, second, NO_ANSWER]) == accepted(second)
+    assert best_of([UNSURE, Partial(content="Four.", confidence=10)]) == Partial(content="Four.", confidence=10)
+
+
+def test_without_an_answer_the_last_end_is_handed_on() -> None:
+    """A question back and a failure hold no answer; the last word stands."""
+    assert best_of([NO_ANSWER, AMBIGUOUS]) == AMBIGUOUS
+    assert best_of([AMBIGUOUS, NO_ANSWER]) == NO_ANSWER
+
+
+def node(name: str, after: tuple[str, ...] = (), required: tuple[str, ...] = ()) -> Subtask:
+    return Subtask(id=name, agent="reader", instruction=f"Find out {name}", depends_on=after, required=required)
+
+
+@pytest.mark.parametrize(
+    ("required", "message"),
+    [
+        ((), None),
+        (("T2",), None),
+        (("T1", "T2"), "It needs T1, which came to nothing."),
+        (("T1", "T2", "T3"), "It needs T1, T3, which came to nothing."),
+    ],
+)
+def test_only_a_required_input_takes_its_dependents_with_it(required: tuple[str, ...], message: str | None) -> None:
+    """What the plan does not mark as required is a gap; what it does is a reason to skip, and is named."""
+    outcomes: Mapping[str, Outcome] = {"T1": NO_ANSWER, "T2": Partial(), "T3": TOO_BIG}
+
+    refusal = skipped(node("T4", after=("T1", "T2", "T3"), required=required), outcomes)
+
+    assert refusal == (None if message is None else Failure(reason="skipped", message=message))
+
+
+def ends(plan: Plan) -> dict[str, str]:
+    """Carry a plan out in which T1 is lost for good, and say how each subtask ended."""
+    outcomes: dict[str, Outcome] = {}
+    while waiting := ready(plan, outcomes, outcomes):
+        for subtask in waiting:
+            outcomes[subtask.id] = skipped(subtask, outcomes) or (NO_ANSWER if subtask.id == "T1" else Success())
+    return {name: getattr(outcome, "reason", outcome.kind) for name, outcome in outcomes.items()}
+
+
+@pytest.mark.parametrize(
+    ("third", "fifth", "expected"),
+    [
+        ((), (), {"T3": "success", "T5": "success"}),
+        (("T1",), (), {"T3": "skipped", "T5": "success"}),
+        (("T1",), ("T3",), {"T3": "skipped", "T5": "skipped"}),
+        (("T1",), ("T4",), {"T3": "skipped", "T5": "success"}),
+        ((), ("T3",), {"T3": "success", "T5": "success"}),
+    ],
+)
+def test_one_lost_subtask_takes_no_siblings_with_it(
+    third: tuple[str, ...], fifth: tuple[str, ...], expected: dict[str, str]
+) -> None:
+    """T1 lost for good: T2 and T4 are untouched, T3 and T5 run or are skipped as the plan requires."""
+    plan = Plan(
+        subtasks=(
+            node("T1"),
+            node("T2"),
+            node("T3", ("T1",), third),
+            node("T4", ("T2",)),
+            node("T5", ("T3", "T4"), fifth),
+        )
+    )
+
+    assert ends(plan) == {"T1": "no_answer", "T2": "success", "T4": "success"} | expected
+
+
+RECOVERY_PAGE = Path(__file__).parents[3] / "docs" / "recovery.md"
+
+
+def test_the_page_says_what_the_table_says() -> None:
+    """The page is what the table makes of it today."""
+    assert RECOVERY_PAGE.read_text(encoding="utf-8") == page(), (
+        "Run `.venv/bin/python -m workflows.recovery_page docs/recovery.md`, read what changed, and commit it."
+    )
+
+
+def test_the_page_has_every_row() -> None:
+    """Each way to end is in the page's table exactly once."""
+    rows = [line.split("|")[1].split() for line in page().splitlines() if line.startswith("| ")][1:]
+
+    told = [" ".join([row[0], reason.strip(",`")]).strip() for row in rows for reason in row[1:] or [""]]
+    assert sorted(told) == sorted(TABLE)
+
+
+def test_the_worked_example_tells_what_happens() -> None:
+    """The page's example goes as the issue has it: T4 does not wait for T1, and the report says what is missing."""
+    _, free, one, both = page().split("### ")
+
+    assert "2. T1 ends: failure. It is tried again with a better instruction. T2 ends: success. T4 starts." in free
+    assert "T3 (told that T1 came to nothing) starts." in free
+    assert "The report is written from T2, T3, T4 and T5. Its gaps name T1." in free
+    assert "T5 (told that T3 came to nothing) starts." in one
+    assert "The report is written from T2, T4 and T5. Its gaps name T1 and T3." in one
+    assert "T5 is skipped: it needs T3, which came to nothing." in both
+    assert "The report is written from T2 and T4. Its gaps name T1, T3 and T5." in both
