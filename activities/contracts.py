@@ -63,6 +63,8 @@ class SessionFacts(Contract):
 
     crew: CrewCard
     models: dict[Tier, ModelCard]
+    ceilings: Limits
+    """The most that the operator allows any session."""
 
 
 class OpenSessionRequest(Contract):

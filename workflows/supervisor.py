@@ -6,9 +6,12 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from chargehand.contracts import Plan, PlanDecision, Report, SessionRequest, Status
-    from chargehand.wire import ErrorType, QueryName, UpdateName, WorkflowType
+    from chargehand.contracts import Plan, PlanDecision, RaisedLimits, Report, SessionRequest, Status
+    from chargehand.wire import ErrorType, QueryName, SignalName, UpdateName, WorkflowType
+    from workflows.borrowing import Borrower
     from workflows.carrying_out import carry_out
+    from workflows.contracts import LeaseGrant, LeaseRequest
+    from workflows.lending import serve
     from workflows.plan_check import InvalidPlan
     from workflows.planning import checked, invalid_plan, make_plan
     from workflows.progress import Progress
@@ -24,12 +27,13 @@ class SupervisorWorkflow:
         self._progress = Progress(workflow.info().workflow_id)
         self._session: Session | None = None
         self._decision: PlanDecision | None = None
+        self._borrower = Borrower()
 
     @workflow.run
     async def run(self, request: SessionRequest) -> Report:
         """Plan, carry out, write the report."""
         try:
-            session = self._session = await open_session(request, self._progress)
+            session = self._session = await open_session(request, self._progress, self._borrower)
             plan = await session.before_the_deadline(make_plan(session))
             if plan is not None:
                 self._progress.planned(plan)
@@ -78,6 +82,51 @@ class SupervisorWorkflow:
             raise ValueError("No plan of this session waits for a decision.")
         if (decision.plan is not None) != (decision.decision == "edit"):
             raise ValueError("plan: is given with 'edit', and only then")
+
+    @workflow.update(name=UpdateName.FINISH_NOW, description="Write the report from what is there.")
+    def finish_now(self) -> Status:
+        """Stop what runs, and write the report from what is there."""
+        self._open.finish_now = True
+        return self._progress.status()
+
+    @finish_now.validator
+    def _can_finish(self) -> None:
+        self._refuse_if_over()
+
+    @workflow.update(name=UpdateName.RAISE_LIMITS, description="Allow the session more turns, money or time.")
+    def raise_limits(self, raised: RaisedLimits) -> Status:
+        """Take over higher limits; a session that waits for them goes on."""
+        self._open.raise_limits(raised)
+        return self._progress.status()
+
+    @raise_limits.validator
+    def _may_raise(self, raised: RaisedLimits) -> None:
+        self._refuse_if_over()
+        if workflow.info().parent is not None:
+            raise ValueError("The limits of a session below another are lent by that one; raise them at its root.")
+        problems = self._open.problems_with(raised)
+        if problems:
+            raise ValueError("; ".join(problems))
+
+    @workflow.signal(name=SignalName.ASK_LEASE, description="A subtask asks for more turns or money.")
+    async def ask_lease(self, request: LeaseRequest) -> None:
+        """Answer a child that asks for more."""
+        await serve(self._open, request)
+
+    @workflow.signal(name=SignalName.GRANT_LEASE, description="The answer of the session above.")
+    def grant_lease(self, grant: LeaseGrant) -> None:
+        """Take over the answer."""
+        self._borrower.take(grant)
+
+    @property
+    def _open(self) -> Session:
+        if self._session is None:
+            raise ApplicationError("The session is still being opened; try again.", type=ErrorType.INVALID_INPUT)
+        return self._session
+
+    def _refuse_if_over(self) -> None:
+        if self._open.is_over or self._progress.state in {"synthesising", "finished", "failed", "cancelled"}:
+            raise ValueError(f"The session cannot be changed any more: it is {self._progress.state}.")
 
     async def _decided(self) -> Plan | None:
         await workflow.wait_condition(lambda: self._decision is not None)
