@@ -5,7 +5,7 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-from activities.contracts import AgentAnswer, FindingDraft, InputOutcome, Round
+from activities.contracts import PASSAGE_GAP, AgentAnswer, FindingDraft, InputOutcome, Round
 from chargehand.contracts import Finding, Outcome, Partial, Report, Source, SpendLine
 from workflows.citations import replace_citations
 
@@ -21,9 +21,15 @@ _OUTCOME: Final = TypeAdapter[Outcome](Outcome)
 
 def sources_read(rounds: Iterable[Round], inputs: Iterable[InputOutcome]) -> dict[str, Source]:
     """Collect everything that a claim of this subtask may rest on, by `ref`."""
-    inherited = {source.ref: source for given in inputs for source in given.outcome.sources}
-    read = {source.ref: source for past in rounds for result in past.results for source in result.sources}
-    return inherited | read
+    read: dict[str, Source] = {}
+    inherited = (source for given in inputs for source in given.outcome.sources)
+    for source in (*inherited, *(source for past in rounds for result in past.results for source in result.sources)):
+        known = read.get(source.ref)
+        if known is None:
+            read[source.ref] = source
+        elif source.quote not in known.quote:
+            read[source.ref] = known.model_copy(update={"quote": PASSAGE_GAP.join((known.quote, source.quote))})
+    return read
 
 
 def ground(answer: AgentAnswer, read: Mapping[str, Source], spend: tuple[SpendLine, ...]) -> Outcome:

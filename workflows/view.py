@@ -14,7 +14,7 @@ _MARKS: Final = {
     "escalation": "↑",
     "skipped": "–",
 }
-_DRAWING: Final = re.compile(r"[\\`|<>\[\]]")
+_DRAWING: Final = re.compile(r"[\\`|<>\[\]$]")
 
 
 def details(status: Status) -> str:
@@ -32,8 +32,13 @@ def details(status: Status) -> str:
 
 
 def _line(record: SubtaskRecord) -> str:
-    state = f"{record.state}: {record.reason}" if record.reason else record.state
+    state = f"{record.state}: {_plain(record.reason, 80)}" if record.reason else record.state
     after = f", after {', '.join(record.depends_on)}" if record.depends_on else ""
     spent = f", {record.usage.turns} turns, {record.usage.cost_usd:.4f} dollars" if record.usage.turns else ""
-    instruction = " ".join(record.instruction.split())
-    return f"- {_MARKS[record.state]} **{record.id}** {record.agent}{after} · {state}{spent} · {instruction[:160]}"
+    instruction = _plain(record.instruction, 160)
+    return f"- {_MARKS[record.state]} **{record.id}** {record.agent}{after} · {state}{spent} · {instruction}"
+
+
+def _plain(text: str, most: int) -> str:
+    """Make a text fit into a line: short, and nothing in it draws a line, a link, a picture or a formula."""
+    return _DRAWING.sub(r"\\\g<0>", " ".join(text.split())[:most])

@@ -1,11 +1,12 @@
 """Tools that search and read a session's documents."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pydantic import JsonValue
 
-from activities.documents.library import DocumentLibrary, UnknownDocumentError
+from activities.contracts import PASSAGE_GAP
+from activities.documents.library import DocumentLibrary, Passage, UnknownDocumentError
 from activities.models.protocol import ToolSpec
 from activities.tools import ToolAnswer, ToolContext, failed
 from chargehand.contracts import Source
@@ -56,17 +57,23 @@ class SearchDocuments:
             found = await library.find(query, _MOST_PASSAGES, document or None)
         except UnknownDocumentError as error:
             return failed(f"`document`: {error}.")
+        places: dict[str, list[Passage]] = {}
+        for passage in found.passages:
+            places.setdefault(passage.ref, []).append(passage)
         output: dict[str, JsonValue] = {
-            "coverage": {passage.ref: round(passage.coverage, 2) for passage in found.passages},
+            "coverage": {ref: round(max(part.coverage for part in parts), 2) for ref, parts in places.items()},
             "documents_searched": 1 if document else searched,
         }
         if found.missing:
             output["words_found_nowhere"] = list(found.missing)
-        sources = (
-            Source(ref=passage.ref, title=passage.heading or passage.document, quote=passage.text)
-            for passage in found.passages
-        )
-        return ToolAnswer(output=output, sources=tuple({source.ref: source for source in sources}.values()))
+        return ToolAnswer(output=output, sources=tuple(_source(ref, parts) for ref, parts in places.items()))
+
+
+def _source(ref: str, parts: Sequence[Passage]) -> Source:
+    """Make one source of the passages of one place, such as a page; the best of them names it."""
+    return Source(
+        ref=ref, title=parts[0].heading or parts[0].document, quote=PASSAGE_GAP.join(part.text for part in parts)
+    )
 
 
 class ReadDocument:

@@ -112,6 +112,8 @@ def _counted_values(reading: Reading, position: int, *, is_distinct: bool) -> Co
     named = reading.field_at(position, lambda field: field.is_groupable or field.is_key)
     if named is None or named[0].likeness(word.stem) < 1.0:
         return None
+    if named[0].kind == "number" and not named[0].is_key and not is_distinct:
+        return None
     reading.use(named[1])
     if named[0].column.distinct == reading.view.rows and not is_distinct:
         return Counted("count(*)", f"number of {word.lower}", noun=word.lower)
@@ -135,6 +137,8 @@ def find_measures(reading: Reading, intent: Intent, counted: Counted) -> tuple[F
         for i in range(len(reading.words)):
             named = reading.field_at(i, lambda field: field.is_measure) if reading.is_free(i) else None
             if named and named[0].likeness(reading.words[i].stem) >= least:
+                if named[0].likeness(reading.words[i].stem) <= 0.5:
+                    reading.weak.add(i)
                 for twin in _twins(reading, named[0], named[1]):
                     found.setdefault(twin.sql, twin)
                 reading.use(named[1])

@@ -59,17 +59,42 @@ def _periods(reading: Reading) -> list[Condition]:
     periods = find_periods(reading.text)
     field = _named_date(reading)
     found: list[tuple[str, Period]] = []
+    years: list[Condition] = []
     for period in periods:
+        if year := _on_year(reading, period):
+            years.append(year)
+            continue
         sql = _on_date(field.sql, period) if field else _on_parts(reading, period)
         if sql:
             reading.use_span(period.start, period.end)
             found.append((sql, period))
     if not found:
-        return []
+        return years
     said = listed(period.text for _, period in found).replace(" and ", " or ")
     joined = " OR ".join(sql for sql, _ in found)
     preposition = "" if re.match(r"(?i)since|after|before|until|till|up|from|start|prior|through|by", said) else "in "
-    return [Condition(f"({joined})" if len(found) > 1 else joined, f"{preposition}{said}", is_period=True)]
+    dates = sum(field.kind == "date" for field in reading.view.fields)
+    name = f"{field.label} " if field and dates > 1 else ""
+    period = Condition(f"({joined})" if len(found) > 1 else joined, f"{name}{preposition}{said}", is_period=True)
+    return [period, *years]
+
+
+def _on_year(reading: Reading, period: Period) -> Condition | None:
+    """Read `built before 2010`, where a column of numbers holds years."""
+    first = next((i for i, word in enumerate(reading.words) if word.end > period.start), 0)
+    for field in reading.view.fields:
+        named = [i for i in range(max(0, first - 3), first) if reading.words[i].stem in field.tokens]
+        is_year = all(value.isdigit() and 1800 <= int(value) <= 2100 for value in field.column.examples)
+        if not named or field.kind != "number" or not field.column.examples or not is_year:
+            continue
+        parts = [f"{field.sql} >= {period.since.year}"] if period.since else []
+        parts += [f"{field.sql} < {period.before.year}"] if period.before else []
+        if parts:
+            reading.use(named)
+            reading.use_span(period.start, period.end)
+            said = period.text if period.text[:1].isalpha() else f"in {period.text}"
+            return Condition(" AND ".join(parts), f"{field.label} {said}", position=named[0])
+    return None
 
 
 def _named_date(reading: Reading) -> Field | None:

@@ -61,9 +61,7 @@ def put_in_words(query: Query, result: ToolResult) -> Computed:
         case "share":
             row = rows[0]
             share, part, whole = (written(row.get(figure.alias), figure) for figure in figures)
-            return Computed(
-                f"**{share}** is the share of {figures[0].label}: {part} of {whole}{_where(query, shares=True)}."
-            )
+            return Computed(f"**{share}** is the share of {figures[0].label}: {part} of {whole}{_where(query)}.")
         case "groups":
             return _groups(query, rows, over, result)
         case "rows":
@@ -113,9 +111,9 @@ def plain(value: JsonValue) -> str:
     return text.removesuffix(" 00:00:00")
 
 
-def _where(query: Query, *parts: str, shares: bool = False) -> str:
+def _where(query: Query, *parts: str) -> str:
     """Say in brackets what restricts the rows, and how many there were."""
-    said = [condition for condition in query.conditions if not (shares and condition in query.figures[0].label)]
+    said = [condition for condition in query.conditions if condition not in query.inside]
     inside = "; ".join([*said, *(part for part in parts if part)])
     return f" ({inside})" if inside else ""
 

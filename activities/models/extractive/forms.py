@@ -47,6 +47,8 @@ class Draft:
     limit: int = 0
     extra_where: list[str] = field(default_factory=list[str])
     names: tuple[str, ...] = ()
+    inside: tuple[str, ...] = ()
+    """Conditions that a figure holds itself, and that must not restrict the rows."""
 
 
 @dataclass(frozen=True)
@@ -183,21 +185,12 @@ def _average_count(dimensions: tuple[Dimension, ...], counted: Counted) -> Draft
 def _share(asked: Asked) -> Draft | None:
     measures, dimensions, counted = asked.measures, asked.dimensions, asked.counted
     amount = f"sum({measures[0].sql})" if measures else "count(*)"
-    base = f"total {measures[0].label}" if measures else (counted.label if counted.label else "number of rows")
+    base = f"total {measures[0].label}" if measures else (counted.label or "number of rows")
     unit = measures[0].unit if measures else ""
-    share = Figure("share_percent", f"share of {base}", "%")
-    if dimensions:
-        selects = [
-            f"100.0 * {amount} / nullif(sum({amount}) OVER (), 0) AS share_percent",
-            f"{amount} AS {quoted(alias_of(base))}",
-        ]
-        draft = Draft("groups", selects, list(dimensions), [share, Figure(alias_of(base), base, unit)])
-        draft.order_by = (
-            f"share_percent DESC NULLS LAST, {', '.join(quoted(dimension.alias) for dimension in dimensions)}"
-        )
-        draft.limit = _LISTED_GROUPS
-        return draft
-    parts = _numerator(asked.reading, [condition for condition in asked.conditions if not condition.is_period])
+    values = [condition for condition in asked.conditions if not condition.is_period]
+    parts = _numerator(asked.reading, values, needs_verb=bool(dimensions))
+    if dimensions and not parts:
+        return _distribution(dimensions, amount, Figure(alias_of(base), base, unit))
     if not parts:
         return None
     part = " AND ".join(condition.sql for condition in parts)
@@ -207,17 +200,38 @@ def _share(asked: Asked) -> Draft | None:
         f"{amount} AS whole",
     ]
     label = f"{base} where {listed(condition.said for condition in parts)}"
+    if dimensions:
+        label = f"share of {label}"
     figures = [Figure("share_percent", label, "%"), Figure("part", "part", unit), Figure("whole", "whole", unit)]
-    return Draft("share", selects, figures=figures)
+    draft = Draft("groups" if dimensions else "share", selects, list(dimensions), figures)
+    draft.inside = tuple(condition.sql for condition in parts)
+    if dimensions:
+        _order_groups(draft, asked.intent)
+    return draft
+
+
+def _distribution(dimensions: tuple[Dimension, ...], amount: str, base: Figure) -> Draft:
+    """Divide a whole among the groups."""
+    selects = [
+        f"100.0 * {amount} / nullif(sum({amount}) OVER (), 0) AS share_percent",
+        f"{amount} AS {quoted(base.alias)}",
+    ]
+    figures = [Figure("share_percent", f"share of {base.label}", "%"), base]
+    draft = Draft("groups", selects, list(dimensions), figures)
+    names = ", ".join(quoted(dimension.alias) for dimension in dimensions)
+    draft.order_by = f"share_percent DESC NULLS LAST, {names}"
+    draft.limit = _LISTED_GROUPS
+    return draft
 
 
 _VERBS: Final = word_set("is was are were come came comes goes went go has had does did do lasted took")
 
 
-def _numerator(reading: Reading, values: list[Condition]) -> list[Condition]:
+def _numerator(reading: Reading, values: list[Condition], *, needs_verb: bool) -> list[Condition]:
     """Tell the part from the whole: what stands behind the verb is the part, unless everything stands before it."""
     verb = next((i for i, word in enumerate(reading.lower) if word in _VERBS and i > 1), len(reading.words))
-    return [condition for condition in values if condition.position > verb] or values
+    behind = [condition for condition in values if condition.position > verb]
+    return behind if behind or needs_verb else values
 
 
 _BORN: Final = frozenset(
@@ -281,7 +295,7 @@ def _rows_of(reading: Reading, first: Sequence[Field]) -> Draft:
     """Show the columns that were asked for, and enough others to know a row by."""
     fields = list(dict.fromkeys([*first, *reading.view.fields]))[: max(7, len(first))]
     selects = [
-        (field.sql if field.sql == quoted(field.column.name) else f"{field.sql} AS {quoted(field.column.name)}")
+        field.raw if field.raw == quoted(field.column.name) else f"{field.raw} AS {quoted(field.column.name)}"
         for field in fields
     ]
     figures = [Figure(field.column.name, field.label, field.unit) for field in dict.fromkeys(first)]

@@ -13,6 +13,7 @@ class Lead(Enum):
 
     COMPUTE = "Compute from the table"
     QUOTE = "Find and quote what the documents say"
+    GATHER = "Quote what a text could be written from"
     SEARCH = "Search and quote what is found"
     SUMMARISE = "Quote the key sentences of"
     PROFILE = "Give the size, period and totals of the table"

@@ -67,6 +67,9 @@ _NUMBERS: Final = {
 _GROUPERS: Final = word_set("by per each every which what across whose")
 _SKIPPED: Final = word_set("the each every a an different our my all individual given is are was were had has have")
 _ADVERBS: Final = word_set("monthly quarterly yearly annual annually weekly daily")
+_TRENDS: Final = phrases(
+    "over time | over the year | over the years | over the months | trend | develop | developed | evolve | evolved"
+)
 _TIME_UNITS: Final = {
     word: unit
     for unit, words in {
@@ -189,7 +192,8 @@ def find_dimensions(reading: Reading, intent: Intent) -> tuple[Dimension, ...]:
             _take_field(reading, i, found, lambda field: bool({stem(name) for name in WHERE} & set(field.tokens)))
         elif word in _ADVERBS and reading.is_free(i):
             _take_time(reading, i, found)
-    if reading.find("over time", "trend") is not None:
+    trends = [at for phrase in _TRENDS if (at := reading.find(phrase)) is not None]
+    if trends and not any(dimension.is_time for dimension in found.values()):
         _add_time(reading, "month", found)
     if intent.order in {"highest", "lowest"} and not found:
         _take_named(reading, intent, found)

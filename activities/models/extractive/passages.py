@@ -167,7 +167,7 @@ def _windows(question: str, passage: Passage, weights: Mapping[str, float]) -> l
     headings = frozenset(stems(f"{passage.source.title} {passage.source.ref.split('#', 1)[0]}"))
     found: list[Window] = []
     for first in range(len(sentences)):
-        for last in range(first, min(first + 3, len(sentences))):
+        for last in range(first, min(first + (1 if is_rows else 3), len(sentences))):
             start, end = sentences[first][0], _with_list(quote, sentences, last)
             text = quote[start:end].strip()
             if len(text) < _SHORTEST or (len(text) > _LONGEST_WINDOW and last > first):

@@ -9,6 +9,8 @@ from activities.documents.catalog import Catalog, DocumentEntry
 from activities.models.extractive.instructions import Lead, instruction
 from activities.models.extractive.periods import find_periods
 from activities.models.extractive.questions import (
+    asks_for_a_story,
+    asks_to_write,
     is_about_rules,
     is_summary,
     named_documents,
@@ -105,6 +107,8 @@ def _steps_for(question: str, catalog: Catalog, before: Sequence[_Step], most: i
         return [_Step("search", instruction(Lead.SEARCH, question))]
     if is_summary(question, catalog):
         return _summaries(question, catalog, most)
+    if topic := asks_to_write(question):
+        return [_Step("search_documents", instruction(Lead.GATHER, topic))]
     leading = next((i for i in reversed(range(len(before))) if before[i].leads), None)
     after = leading if leading is not None and points_back(question) else None
     asked = pointed(question, "") if after is not None else question
@@ -149,7 +153,9 @@ def _data_query(question: str, catalog: Catalog, readable: Sequence[DocumentEntr
     if not query.has_operator:
         needed = 0.75 if texts else 0.5
     if texts and is_about_rules(question):
-        needed = max(needed, 0.95)
+        needed = max(needed, 0.95) if query.is_computed else 2.0
+    if asks_for_a_story(question):
+        needed = 2.0
     return query if query.explained >= needed else None
 
 

@@ -68,6 +68,17 @@ _RULE_WORDS: Final = re.compile(
 )
 
 
+_STORY: Final = re.compile(r"\bwhat happened\b|\bwhy\b|\bshould (?:we|i|you|they|one)\b|\brecommend", re.IGNORECASE)
+_WRITING: Final = re.compile(
+    r"(?:please\s+|can you\s+|could you\s+)*(?:draft|write|compose|prepare|create|make)\s+"
+    r"(?:(?:me|us|up)\s+)?(?:an?|the|some)\s+(?:\w+\s+){0,3}?"
+    r"(?:email|e-mail|mail|letter|memo|text|article|post|speech|press release|announcement|message|presentation|brief"
+    r"|briefing|report|statement|story|essay|paragraph|proposal)\b.{0,60}?"
+    r"\b(?:about|on|regarding|concerning|explaining|describing|that says|which says)\s+(?P<topic>.{3,})",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
 def split_questions(goal: str) -> tuple[str, ...]:
     """Cut a request into the questions that can be answered one by one, in the user's own words."""
     pieces: list[str] = []
@@ -114,7 +125,9 @@ def _parts(piece: str) -> list[str]:
             continue
         parts.append(before)
         rest, searched = after, 0
-    return [_LEAD.sub("", part) or part for part in (*parts, rest.strip(" ,"))]
+    cut = [_LEAD.sub("", part) or part for part in (*parts, rest.strip(" ,"))]
+    # "and what happened then?" says nothing alone: it is asked together with what stands before it.
+    return [part if any(word.is_content for word in read_words(part)) else piece for part in cut]
 
 
 def is_summary(question: str, catalog: Catalog) -> bool:
@@ -133,6 +146,17 @@ def is_summary(question: str, catalog: Catalog) -> bool:
 def is_about_rules(question: str) -> bool:
     """Whether a question asks what is written, rather than what is recorded."""
     return bool(_RULE_WORDS.search(question))
+
+
+def asks_for_a_story(question: str) -> bool:
+    """Whether no figure can answer: what happened, why, what to do."""
+    return bool(_STORY.search(question))
+
+
+def asks_to_write(question: str) -> str:
+    """Find what a text that is to be written is about; empty if none is to be written."""
+    match = _WRITING.match(question)
+    return match["topic"].strip() if match else ""
 
 
 def points_back(question: str) -> bool:

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from activities.contracts import AgentAnswer, FindingDraft, ToolCall, ToolResult, WorkTask
 from activities.documents.catalog import Catalog, DocumentEntry
 from activities.models.extractive.answers import no_answer
-from activities.models.extractive.instructions import Assignment
+from activities.models.extractive.instructions import Assignment, Lead
 from activities.models.extractive.passages import (
     ENOUGH_COVERAGE,
     SOME_COVERAGE,
@@ -59,7 +59,24 @@ def quote_passages(
         call = _for_tools(wanted, tools, made) if wanted else None
         if call is not None:
             return (call,)
-    return _answer(question, passages, [result for _, result in searches], catalog, task)
+    answer = _answer(question, passages, [result for _, result in searches], catalog, task)
+    return _as_material(answer) if assignment.lead is Lead.GATHER else answer
+
+
+def _as_material(answer: AgentAnswer) -> AgentAnswer:
+    """Say that quotations are all there is where a text was to be written."""
+    lacks = "No text was written: that takes a language model. These passages are what it would rest on."
+    if answer.status == "no_answer":
+        return answer
+    return answer.model_copy(
+        update={
+            "status": "partial",
+            "content": f"{lacks}\n\n{answer.content}",
+            "gaps": [lacks, *answer.gaps],
+            "message": lacks,
+            "confidence": min(answer.confidence, 50),
+        }
+    )
 
 
 _HOW: Final = re.compile(

@@ -10,15 +10,16 @@ from activities.models.extractive.wording import Word, read_words, word_set
 
 FILLERS: Final = word_set(
     """
-    work works working live lives living based located stay stays earn earns calculate calculated compute
-    computed table tables data row rows record records entry entries column columns figure figures value values
-    overall breakdown broken break compare compared comparison occur occurred recorded record report reported
-    show shown sort sorted rank ranked ranking order ordered give period time times carry carried sell sold cost
-    costs pay paid spend spent receive received make made take took run ran earn earned generate generated buy
-    bought lose lost last lasted use used need cause caused come came group grouped grouping result results
-    number numbers amount experience experienced suffer suffered across among respectively altogether together
-    whole entire sum exactly currently yet still ever total totals overview have has had respectively kind
-    accounted account due attributable happen during csv xlsx sheet spreadsheet dataset register
+    work works working live lives living based located stay stays earn earns raised filed submitted placed
+    logged single individual calculate calculated compute computed table tables data row rows record records
+    entry entries column columns figure figures value values overall breakdown broken break compare compared
+    comparison occur occurred recorded record report reported show shown sort sorted rank ranked ranking order
+    ordered give period time times carry carried sell sold cost costs pay paid spend spent receive received make
+    made take took run ran earn earned generate generated buy bought lose lost last lasted use used need cause
+    caused come came group grouped grouping result results number numbers amount experience experienced suffer
+    suffered across among respectively altogether together whole entire sum exactly currently yet still ever
+    total totals overview have has had respectively kind accounted account due attributable happen during csv
+    xlsx sheet spreadsheet dataset register
     """
 )
 """Words that neither help nor harm when nothing in the table answers to them."""
@@ -47,6 +48,8 @@ class Reading:
     used: set[int] = field(default_factory=set[int])
     values: set[int] = field(default_factory=set[int])
     """Words that stand for a known value."""
+    weak: set[int] = field(default_factory=set[int])
+    """Words that were taken for a column of like meaning: they speak neither for nor against the reading."""
     unplaced: list[str] = field(default_factory=list[str])
     """Times relative to today, which rules without a clock cannot place."""
 
@@ -121,6 +124,8 @@ class Reading:
     @property
     def explained(self) -> float:
         """Share of the words that were understood, 0 to 1."""
-        content = [i for i in self.content if self.words[i].is_content]
+        content = [i for i in self.content if self.words[i].is_content and i not in self.weak]
         missed = len(self.left_over)
-        return 1 - missed / len(content) if content else 0.0
+        if not content:
+            return 0.7 if self.weak else 0.0
+        return 1 - missed / len(content)

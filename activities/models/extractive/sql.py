@@ -50,10 +50,14 @@ class Query:
     """Share of the question's words that the query takes into account."""
     has_operator: bool
     """Whether the question asks for a computation, rather than only naming a column."""
+    is_computed: bool = False
+    """Whether a figure is asked for, rather than a list."""
     has_count: bool = False
     """Whether it was asked how many there are."""
     order: str = ""
     limit: int = 0
+    inside: tuple[str, ...] = ()
+    """Those of `conditions` that a share is about, and that do not restrict the rows."""
     names: tuple[str, ...] = ()
     """Result columns that the question asks for by `which`, in a list of rows."""
 
@@ -136,6 +140,9 @@ def _compile(question: str, view: View, *, look_for_text: bool) -> Query | None:
     wants_figure = bool(intent.aggregate or intent.order or intent.is_share)
     if not is_anchored and not (is_about_rows and (wants_figure or is_listing(question))):
         return None
+    is_unknown = intent.aggregate == "count" and not counted.noun and not measures
+    if is_unknown and not any(condition.position >= 0 for condition in conditions):
+        return None
     explained = reading.explained
     looked_for = leftover_conditions(reading) if look_for_text else ()
     left = tuple(i for i in reading.left_over if i not in {condition.position for condition in looked_for})
@@ -156,9 +163,11 @@ def _compile(question: str, view: View, *, look_for_text: bool) -> Query | None:
         ignored=(*reading.unplaced, *(reading.words[i].text for i in left)),
         explained=explained,
         has_operator=has_operator,
+        is_computed=wants_figure or bool(ratio),
         has_count=intent.aggregate in {"count", "distinct"} or bool(intent.order),
         order=intent.order,
         limit=intent.limit,
+        inside=tuple(condition.said for condition in conditions if condition.sql in draft.inside),
         names=draft.names,
     )
 
@@ -173,10 +182,7 @@ def _use_names(
 
 
 def _written(view: View, draft: Draft, conditions: Sequence[Condition]) -> str:
-    where = [*(condition.sql for condition in conditions), *draft.extra_where]
-    if draft.form == "share":
-        part = draft.selects[0]
-        where = [sql for sql in where if sql not in part]
+    where = [condition.sql for condition in conditions if condition.sql not in draft.inside] + draft.extra_where
     dimensions = [
         dimension.sql if dimension.sql == quoted(dimension.alias) else f"{dimension.sql} AS {quoted(dimension.alias)}"
         for dimension in draft.dimensions

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Mapping
+from itertools import combinations
 from typing import Final
 
 from activities.contracts import ContradictionDraft, InputOutcome, ReportDraft, SynthesisTask
 from activities.models.extractive.agents import NO_MODEL
 from activities.models.extractive.instructions import Lead, read_instruction
-from activities.models.extractive.wording import one_line, shortened
+from activities.models.extractive.wording import content_stems, one_line, shortened
+from chargehand.contracts import Finding
 
 _MEASURED: Final = re.compile(r"(?<![\w.])(\d[\d,]*(?:\.\d+)?)\s*(%|[A-Za-z]{3,})")
 _ASKS: Final = re.compile(
@@ -114,23 +116,32 @@ def _contradictions(given: InputOutcome, numbers: Mapping[str, int]) -> list[Con
     title = _title(given)
     if read_instruction(given.instruction).lead is not Lead.QUOTE or not _EXPECTS_NUMBER.search(title):
         return []
-    said: list[tuple[str, str, str]] = []
-    for finding in given.outcome.findings[:3]:
-        amounts = {(unit.lower(), amount) for amount, unit in _MEASURED.findall(finding.claim)}
-        units = {unit for unit, _ in amounts}
-        document = finding.sources[0].split("#", 1)[0] if finding.sources else ""
-        said += [(unit, amount, document) for unit, amount in amounts if len(units) == len(amounts)]
-    for unit, amount, document in said:
-        other = next(((a, d) for u, a, d in said if u == unit and a != amount and d != document), None)
-        if other:
-            positions = [
-                f"{finding.claim}{''.join(f' [S{numbers[ref]}]' for ref in finding.sources if ref in numbers)}"
-                for finding in given.outcome.findings[:3]
-                if finding.sources and finding.sources[0].split("#", 1)[0] in {document, other[1]}
-            ]
-            return [
-                ContradictionDraft(
-                    about=f"{title} ({amount} {unit} or {other[0]} {unit})", positions=positions, resolution=""
-                )
-            ]
+    said = [(finding, *amount) for finding in given.outcome.findings[:3] if (amount := _sole_amount(finding))]
+    for (first, amount, unit), (second, other, other_unit) in combinations(said, 2):
+        if unit == other_unit and amount != other and _say_the_same(first, second):
+            about = f"{title} ({amount} {unit} or {other} {unit})"
+            positions = [_with_citations(first, numbers), _with_citations(second, numbers)]
+            return [ContradictionDraft(about=about, positions=positions, resolution="")]
     return []
+
+
+def _sole_amount(finding: Finding) -> tuple[str, str] | None:
+    """The amount of a claim that gives only one."""
+    amounts = _MEASURED.findall(finding.claim)
+    return (amounts[0][0], amounts[0][1].lower()) if len(amounts) == 1 else None
+
+
+def _say_the_same(first: Finding, second: Finding) -> bool:
+    """Whether two claims of different documents have so many words in common that only their amounts differ."""
+    if first.sources[:1] and second.sources[:1] and _document(first) == _document(second):
+        return False
+    left, right = (frozenset(content_stems(_MEASURED.sub(" ", finding.claim))) for finding in (first, second))
+    return len(left & right) >= 0.5 * len(left | right)
+
+
+def _document(finding: Finding) -> str:
+    return finding.sources[0].split("#", 1)[0]
+
+
+def _with_citations(finding: Finding, numbers: Mapping[str, int]) -> str:
+    return finding.claim + "".join(f" [S{numbers[ref]}]" for ref in finding.sources if ref in numbers)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import permutations
 from typing import Final, Literal
@@ -122,12 +122,16 @@ class Field:
     kind: Kind
     sql: str
     """An expression that gives its value as its kind."""
+    raw: str
+    """An expression that gives its value as it stands in the table."""
     label: str
     """What people call it, without its unit."""
     unit: str
     tokens: tuple[str, ...]
     """Stems of the words of its name."""
     table_rows: int = 0
+    is_borrowed: bool = False
+    """Whether it belongs to the joined table, whose rows may each stand beside many rows of the first."""
 
     @property
     def counts_in(self) -> str:
@@ -148,7 +152,7 @@ class Field:
 
     @property
     def is_measure(self) -> bool:
-        return self.kind == "number" and not self.is_key
+        return self.kind == "number" and not self.is_key and not self.is_borrowed
 
     @property
     def is_rate(self) -> bool:
@@ -276,7 +280,7 @@ def _joined(left: Table, right: Table, left_key: str, right_key: str) -> View:
     on = f"{quoted(left.name)}.{quoted(left_key)} = {quoted(right.name)}.{quoted(right_key)}"
     known = {column.name.lower() for column in left.columns}
     extra = tuple(
-        field
+        replace(field, is_borrowed=True)
         for field in _fields(right, joined=True)
         if field.column.name.lower() not in known and field.column.name != right_key
     )
@@ -329,7 +333,7 @@ def _field(table: Table, column: Column, *, joined: bool) -> Field:
     label = " ".join(word.lower for word in (words[:-1] if unit else words)) or column.name
     telling = [word.stem for word in words if word.lower not in STOPWORDS] or [word.stem for word in words]
     tokens = tuple(dict.fromkeys(telling)) or (column.name.lower(),)
-    return Field(table.name, column, kind, _typed(name, column, kind), label, unit, tokens, table.rows)
+    return Field(table.name, column, kind, _typed(name, column, kind), name, label, unit, tokens, table.rows)
 
 
 def _kind(column: Column) -> Kind:

@@ -61,6 +61,15 @@ def manifest(files: list[tuple[str, str, int]]) -> bytes:
     return json.dumps({"format": "chargehand-manifest-1", "files": entries, "skipped": []}).encode()
 
 
+def one_page(*sections: tuple[str, str]) -> bytes:
+    """One page of headings with a paragraph each."""
+    styles = getSampleStyleSheet()
+    file = io.BytesIO()
+    parts = [(Paragraph(heading, styles["Heading1"]), Paragraph(text, styles["Normal"])) for heading, text in sections]
+    SimpleDocTemplate(file).build([piece for part in parts for piece in part])
+    return file.getvalue()
+
+
 def pdf() -> bytes:
     """Two pages: a title and a numbered section on the first, a deeper one on the second."""
     styles = getSampleStyleSheet()

@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
-from made_documents import HANDBOOK, folder, library, pdf
+from made_documents import HANDBOOK, folder, library, one_page, pdf
 from pydantic import JsonValue
 
+from activities.contracts import PASSAGE_GAP
 from activities.documents.tools import ReadDocument, SearchDocuments
 from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext
 from chargehand.contracts import Source
@@ -47,6 +48,24 @@ def answer_coverage(answer: ToolAnswer) -> float:
     [value] = coverage.values()
     assert isinstance(value, float)
     return value
+
+
+async def test_passages_of_one_page_are_one_source_with_all_their_words(tmp_path: Path) -> None:
+    """When several passages of a page are found, its source quotes each of them, the best first."""
+    page = one_page(
+        ("1 Wear", "Every impeller wears out after some time, whatever it looks like from outside."),
+        ("2 Repair", "An impeller with a broken vane must be renewed before the engine runs again."),
+    )
+    docs = tmp_path / "same"
+    opened = await library(tmp_path, docs).open((folder(docs, manual__pdf=page),))
+    passages = await opened.search("impeller")
+
+    answer = await _search(tmp_path, {"query": "impeller", "document": ""}, manual__pdf=page)
+
+    assert len(passages) == 2
+    assert [(source.ref, source.quote) for source in answer.sources] == [
+        ("manual.pdf#page=1", PASSAGE_GAP.join(passage.text for passage in passages))
+    ]
 
 
 async def test_nothing_found_is_an_answer(tmp_path: Path) -> None:

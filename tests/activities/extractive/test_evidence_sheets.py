@@ -73,25 +73,25 @@ async def test_a_session_in_which_nothing_was_found_says_so_first(desk: Desk) ->
     assert report.confidence == 0
 
 
-async def test_different_amounts_for_one_question_are_a_contradiction(desk: Desk) -> None:
-    """Two documents that give one question different amounts of a unit are both named, and neither is preferred."""
-    claims = {
-        "old.md#L1": "“Sailings stop at a mean wind of 30 knots.”",
-        "new.md#L1": "“Sailings stop at a mean wind of 26 knots.”",
-    }
+def quoting(claims: dict[str, str]) -> SynthesisTask:
+    """The task of a session in which one question was answered by these quotations."""
     outcome = Success(
         content="\n\n".join(f"> {claim}" for claim in claims.values()),
         findings=tuple(Finding(claim=claim, sources=(ref,), confidence=80) for ref, claim in claims.items()),
         sources=tuple(Source(ref=ref, quote=claim) for ref, claim in claims.items()),
         confidence=80,
     )
-    given = InputOutcome(
-        id="T1",
-        agent="reader",
-        instruction="Find and quote what the documents say: At what mean wind do sailings stop?",
-        outcome=outcome,
-    )
-    task = SynthesisTask(goal="", outcomes=(given,), sources=tuple(claims))
+    instruction = "Find and quote what the documents say: At what mean wind do sailings stop?"
+    given = InputOutcome(id="T1", agent="reader", instruction=instruction, outcome=outcome)
+    return SynthesisTask(goal="", outcomes=(given,), sources=tuple(claims))
+
+
+async def test_different_amounts_for_one_question_are_a_contradiction(desk: Desk) -> None:
+    """Two documents that differ in nothing but an amount are both named, and neither is preferred."""
+    task = quoting({
+        "old.md#L1": "“Sailings stop at a mean wind of 30 knots.”",
+        "new.md#L1": "“From April sailings stop at a mean wind of 26 knots.”",
+    })  # fmt: skip
 
     reply = await desk.complete(task, ReportDraft)
 
@@ -99,9 +99,21 @@ async def test_different_amounts_for_one_question_are_a_contradiction(desk: Desk
     assert found.about == "At what mean wind do sailings stop? (30 knots or 26 knots)"
     assert found.positions == [
         "“Sailings stop at a mean wind of 30 knots.” [S1]",
-        "“Sailings stop at a mean wind of 26 knots.” [S2]",
+        "“From April sailings stop at a mean wind of 26 knots.” [S2]",
     ]
     assert found.resolution == ""
+
+
+async def test_amounts_of_different_things_are_no_contradiction(desk: Desk) -> None:
+    """Claims that have little but a unit in common do not contradict each other."""
+    task = quoting({
+        "a.md#L1": "“Sailings stop at a mean wind of 30 knots.”",
+        "b.md#L1": "“The ferry does 12 knots when it is fully laden.”",
+    })  # fmt: skip
+
+    reply = await desk.complete(task, ReportDraft)
+
+    assert ReportDraft.model_validate_json(reply.text).contradictions == []
 
 
 async def test_the_same_call_is_always_answered_the_same_way(desk: Desk) -> None:

@@ -167,3 +167,24 @@ async def test_an_agent_without_tools_sets_out_what_it_was_given(desk: Desk) -> 
     assert "2,450 euros" in answer.content
     assert answer.findings[0].source_refs == ["lease-station.pdf#page=1"]
     assert answer.content.startswith("Without a language model no new text is written or judged")
+
+
+async def test_a_text_to_be_written_ends_in_the_passages_it_would_rest_on(desk: Desk) -> None:
+    """No letter is made up: what is asked to be written about is quoted, and the gap is named."""
+    answer = await desk.answer("Please draft a short email to the shops about rings and watches")
+
+    assert answer.status == "partial"
+    assert answer.gaps == [
+        "No text was written: that takes a language model. These passages are what it would rest on."
+    ]
+    assert "Rings and watches stay in the locker." in answer.content
+
+
+async def test_a_question_without_words_of_its_own_is_asked_with_what_stands_before_it(desk: Desk) -> None:
+    """`and what happened then?` is looked for together with the question that it follows."""
+    plan = await desk.plan("How many deliveries were damaged, and what happened then?")
+
+    assert [subtask.instruction.partition(": ")[2] for subtask in plan.subtasks] == [
+        "How many deliveries were damaged",
+        "How many deliveries were damaged, and what happened then?",
+    ]

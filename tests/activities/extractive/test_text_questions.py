@@ -133,6 +133,7 @@ async def test_a_question_about_a_text_is_answered_with_its_words(
         "What is the parking policy for visitors?",
         "What are the opening hours of the museum?",
         "How do I reset my password?",
+        "Which landlord descales the fever of a colleague, the flour of December and the watches of the quarter?",
     ],
 )
 async def test_what_no_document_says_is_said_to_be_in_none(question: str, desk: Desk) -> None:

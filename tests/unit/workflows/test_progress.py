@@ -1,5 +1,6 @@
 """What people see of a session: its records, its status, and the Markdown of the Web UI."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -118,7 +119,10 @@ def test_a_status_tells_the_purse() -> None:
 
 
 def test_details_draw_the_plan() -> None:
-    """The Web UI shows state, spend against limits, and a row a subtask."""
+    """The Web UI shows state, use of the limits, and a line a subtask."""
+    failed = WAITING_1.model_copy(
+        update={"state": "failure", "reason": "empty", "usage": Usage(turns=2, cost_usd=Decimal("0.01"))}
+    )
     status = Status(
         session="s",
         goal="g",
@@ -128,37 +132,40 @@ def test_details_draw_the_plan() -> None:
         spent_usd=Decimal("0.0123"),
         reserved_usd=Decimal("0.5"),
         budget_usd=Decimal(2),
-        subtasks=(WAITING_1.model_copy(update={"state": "failure", "reason": "empty"}), WAITING_2),
+        subtasks=(failed, WAITING_2),
     )
 
     assert details(status).splitlines() == [
-        "**carrying out** · 3 of 20 turns · $0.0123 of $2.00 spent, $0.5000 set aside",
+        "**carrying out**",
         "",
-        "| | id | agent | after | state | turns | $ | instruction |",
-        "|---|---|---|---|---|---|---|---|",
-        "| ✘ | T1 | reader |  | failure: empty | 0 | 0.0000 | Find the notice |",
-        "| · | T2 | writer | T1 | waiting | 0 | 0.0000 | Write the letter |",
+        "- turns: 3 of 20",
+        "- US dollars: 0.0123 of 2.00 spent, 0.5000 set aside",
+        "",
+        "**plan**",
+        "",
+        "- ✘ **T1** reader · failure: empty, 2 turns, 0.0100 dollars · Find the notice",
+        "- · **T2** writer, after T1 · waiting · Write the letter",
     ]
 
 
-@pytest.mark.parametrize("text", ["a | b\n\n# c", "![x](http://evil.example)", "<img src=x>", "`\\`|`", "w" * 5_000])
+@pytest.mark.parametrize(
+    "text",
+    ["a\n\n# b\n- c", "![x](http://evil.example)", "<img src=x>", "`\\`|`", "from $5 to $6", "[ref]: x", "w" * 5_000],
+)
 def test_no_text_draws_anything_of_its_own(text: str) -> None:
-    """Words of models and users stay in their cell: no row, picture, link or HTML comes of them."""
+    """Words of models and users stay in their line: no line, picture, link or formula comes of them."""
     record = WAITING_1.model_copy(update={"instruction": text, "reason": text})
 
     drawn = details(Status(session="s", goal="g", state="planning", subtasks=(record,))).splitlines()
 
-    row = drawn[4]
-    unescaped = row.replace("\\\\", "").replace("\\|", "").replace("\\[", "").replace("\\]", "")
-    unescaped = unescaped.replace("\\<", "").replace("\\>", "").replace("\\`", "")
-    assert len(drawn) == 5
-    assert unescaped.count("|") == 9
-    assert not set("[]<>`") & set(unescaped)
-    assert len(row) < 600
+    unescaped = re.sub(r"\\[\\`|<>\[\]$]", "", drawn[-1])
+    assert len(drawn) == 8
+    assert not set("[]<>`|$\\") & set(unescaped)
+    assert len(drawn[-1]) < 600
 
 
-def test_without_a_plan_there_is_no_table() -> None:
-    """Before there is a plan, one line says all there is."""
+def test_without_a_plan_there_is_no_list() -> None:
+    """Before there is a plan, what is known is the state and the limits."""
     assert details(Status(session="s", goal="g", state="planning")) == (
-        "**planning** · 0 of 0 turns · $0.0000 of $0.00 spent, $0.0000 set aside"
+        "**planning**\n\n- turns: 0 of 0\n- US dollars: 0.0000 of 0.00 spent, 0.0000 set aside"
     )
