@@ -9,7 +9,7 @@ from temporalio import workflow
 from chargehand.contracts import Failure, FailureReason, Outcome, Plan, Subtask
 from workflows.graph import ready
 from workflows.lending import lend
-from workflows.pursuing import pursue, usual_turn
+from workflows.pursuing import least_lease, pursue
 from workflows.reporting import USABLE
 from workflows.session import Session
 
@@ -45,7 +45,7 @@ def _start_what_is_ready(session: Session, plan: Plan, running: _Running) -> Non
             _end(session, subtask, Failure(reason="skipped", message=why))
         elif len(running) < session.request.limits.max_parallel:
             not_started = len(plan.subtasks) - len(session.outcomes) - len(running)
-            lent = lend(session, usual_turn(session, subtask), not_started)
+            lent = lend(session, least_lease(session, subtask), not_started)
             if lent is None:
                 break  # what has begun is finished first; it gives back what it does not need
             running[asyncio.create_task(pursue(session, subtask, lent))] = subtask
@@ -59,7 +59,7 @@ async def _wait_for_more(session: Session, plan: Plan) -> bool:
     if not unable:
         # A skipped subtask can have made others ready, or skippable, that came before it in the plan.
         return len(session.outcomes) < len(plan.subtasks)
-    needed = usual_turn(session, unable[0])
+    needed = least_lease(session, unable[0])
     await session.more(needed, hopeless=lambda: True)
     if session.is_over or session.purse.unspent.covers(needed):
         return True

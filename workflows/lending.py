@@ -14,25 +14,23 @@ from workflows.session import Session
 
 _LEAST_TURNS: Final = 2
 """A smaller share would let an agent look but not answer."""
-_USUAL_TURNS: Final = 4
-"""What a subtask is lent at first if there is enough; it asks when it needs more."""
+_USUAL: Final = 4
+"""How many times the least a subtask is lent at first, if there is enough; it asks when it needs more."""
 
 
-def lend(session: Session, worst_turn: Amount, not_started: int) -> Reservation | None:
-    """Set a share of what is left aside for a subtask; None if not even a turn can be paid.
+def lend(session: Session, least: Amount, not_started: int) -> Reservation | None:
+    """Set a share of what is left aside for a subtask; None if not even the least can be paid.
 
     Args:
-        worst_turn: the most that a usual turn of its agent costs.
+        least: the least that is of use: the worst case of one turn, or a whole session below.
         not_started: among how many subtasks the rest has to be shared, this one included.
     """
     left = session.purse.unspent
     fair_turns = max(_LEAST_TURNS, left.turns // not_started)
     fair_usd = (left.usd / not_started).quantize(Decimal("0.000001"), rounding=ROUND_DOWN)
-    usual = Amount(_USUAL_TURNS, worst_turn.usd * _USUAL_TURNS)
+    usual = Amount(least.turns * _USUAL, least.usd * _USUAL)
     share = usual.capped(Amount(min(fair_turns, left.turns), fair_usd))
-    if share.turns < 1 or share.usd < worst_turn.usd:
-        share = worst_turn  # less than a turn's worth helps nobody: this one gets a turn, or nothing
-    return session.purse.reserve(share)
+    return session.purse.reserve(share if share.covers(least) else least)
 
 
 async def serve(session: Session, request: LeaseRequest) -> None:

@@ -9,7 +9,7 @@ from temporalio import workflow
 
 from activities.contracts import AgentCard, InputOutcome, JudgeTask, RefineTask
 from chargehand.contracts import Delegation, Failure, Outcome, SessionRequest, Subtask, Tier
-from workflows.bounds import DECISION_OUTPUT_TOKENS, usual_turn_of
+from workflows.bounds import DECISION_OUTPUT_TOKENS, least_workable, usual_turn_of
 from workflows.contracts import SubtaskRequest
 from workflows.delegating import run_session_below, run_subtask
 from workflows.guard import child_workflow_id
@@ -37,13 +37,12 @@ _RETURN: Final = timedelta(seconds=5)
 """How much earlier than its own deadline a session gives the sessions below it theirs."""
 
 
-def usual_turn(session: Session, subtask: Subtask) -> Amount:
-    """Reckon the worst case of a usual turn of a subtask's agent; of a plan, for a session below."""
+def least_lease(session: Session, subtask: Subtask) -> Amount:
+    """Reckon the least that is of use to a subtask: a usual turn of its agent, or a whole session below."""
     agent = session.agent(subtask.agent)
-    tier, fixed = (
-        (agent.tier, agent.prompt_bytes) if agent else (session.facts.crew.tier, session.facts.crew.prompt_bytes)
-    )
-    return usual_turn_of(session.facts.models[tier], fixed)
+    if agent is None:
+        return least_workable(session.facts)
+    return usual_turn_of(session.facts.models[agent.tier], agent.prompt_bytes)
 
 
 async def pursue(session: Session, subtask: Subtask, lent: Reservation) -> Outcome:
@@ -79,7 +78,7 @@ async def pursue(session: Session, subtask: Subtask, lent: Reservation) -> Outco
                 return _with_all_spend(await _judged(session, tried), tried)
             case _:
                 break
-        reservation = lend(session, usual_turn(session, current), 1)
+        reservation = lend(session, least_lease(session, current), 1)
     return _with_all_spend(_best([outcome for _, outcome in tried]), tried)
 
 
@@ -98,7 +97,7 @@ def _with_all_spend(chosen: Outcome, tried: Sequence[tuple[Subtask, Outcome]]) -
 def _means(session: Session, subtask: Subtask, attempts: Attempts) -> Means:
     agent = session.agent(subtask.agent)
     fallback = agent.fallback if agent and agent.fallback not in attempts.agents else None
-    turn = usual_turn(session, subtask)
+    turn = least_lease(session, subtask)
     return Means(
         max_attempts=session.request.limits.max_attempts,
         fallback=fallback,

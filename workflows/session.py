@@ -43,6 +43,9 @@ _LONGEST_WRITING: Final = timedelta(seconds=60)
 _FATE_UNKNOWN: Final[frozenset[FailureReason]] = frozenset({"terminated", "internal"})
 """Ends after which a child cannot say what it spent."""
 
+_WAITING: Final[frozenset[SessionState]] = frozenset({"awaiting_approval", "paused"})
+"""States in which a session waits for a person."""
+
 _Result = TypeVar("_Result")
 
 
@@ -102,6 +105,9 @@ class Session:
     def enter(self, state: SessionState) -> None:
         """Pass to another state."""
         self.progress.state = state
+        if state in _WAITING:
+            # For people who list sessions; and a task without commands can be merged with the update that is waited for.
+            workflow.upsert_memo({"state": state})
         self.show()
 
     def show(self) -> None:

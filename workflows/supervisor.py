@@ -1,6 +1,7 @@
 """The workflow of a session: plan, delegate, synthesise. It never does an agent's work."""
 
 import asyncio
+from datetime import timedelta
 
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError, is_cancelled_exception
@@ -45,6 +46,7 @@ class SupervisorWorkflow:
                 await carry_out(session, plan)
             session.enter("synthesising")
             report = await write_report(session)
+            await workflow.wait_condition(workflow.all_handlers_finished)
             session.enter("finished")
         except (asyncio.CancelledError, Exception) as error:
             self._progress.state = "cancelled" if _is_cancellation(error) else "failed"
@@ -65,6 +67,7 @@ class SupervisorWorkflow:
     @workflow.update(name=UpdateName.DECIDE_PLAN, description="Approve, edit or reject the plan.")
     async def decide_plan(self, decision: PlanDecision) -> Plan:
         """Take a person's decision; an edited plan is checked like any plan."""
+        await _after_this_task()
         if decision.plan is not None and self._session is not None:
             try:
                 self._progress.planned(checked(self._session, decision.plan))
@@ -84,8 +87,9 @@ class SupervisorWorkflow:
             raise ValueError("plan: is given with 'edit', and only then")
 
     @workflow.update(name=UpdateName.FINISH_NOW, description="Write the report from what is there.")
-    def finish_now(self) -> Status:
+    async def finish_now(self) -> Status:
         """Stop what runs, and write the report from what is there."""
+        await _after_this_task()
         self._open.finish_now = True
         return self._progress.status()
 
@@ -94,8 +98,9 @@ class SupervisorWorkflow:
         self._refuse_if_over()
 
     @workflow.update(name=UpdateName.RAISE_LIMITS, description="Allow the session more turns, money or time.")
-    def raise_limits(self, raised: RaisedLimits) -> Status:
+    async def raise_limits(self, raised: RaisedLimits) -> Status:
         """Take over higher limits; a session that waits for them goes on."""
+        await _after_this_task()
         self._open.raise_limits(raised)
         return self._progress.status()
 
@@ -137,6 +142,15 @@ class SupervisorWorkflow:
                 non_retryable=True,
             )
         return self._progress.plan
+
+
+async def _after_this_task() -> None:
+    """Let an update change nothing before the next workflow task.
+
+    Without a cached workflow the SDK can deliver an update together with what an earlier, commandless task already
+    decided upon, and the update first; a replay then sees them one after the other (docs/decisions/0008).
+    """
+    await workflow.sleep(timedelta(milliseconds=1), summary="take an update over")
 
 
 def _is_cancellation(error: BaseException) -> bool:

@@ -184,6 +184,8 @@ def _translated(session_id: str) -> Generator[None]:
     except (WorkflowQueryFailedError, WorkflowQueryRejectedError) as error:
         raise ChargehandError(f"Session '{session_id}' cannot answer: {error}") from error
     except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND and "already completed" in error.message:
+            raise ChargehandError(f"Session '{session_id}' has ended; it cannot be changed any more.") from error
         if error.status is RPCStatusCode.NOT_FOUND:
             raise SessionNotFound(session_id) from error
         if error.status in _UNANSWERED:
