@@ -1,6 +1,6 @@
 """What workflows and activities exchange. Pure values; imported by both sides."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, JsonValue
 
@@ -70,6 +70,12 @@ class SessionFacts(Contract):
 class OpenSessionRequest(Contract):
     session: str
     request: SessionRequest
+
+
+# --- what was read ---------------------------------------------------------------------------------------------------
+
+PASSAGE_GAP: Final = "\n[…]\n"
+"""Stands between passages of one source that do not follow each other."""
 
 
 # --- a model turn ------------------------------------------------------------------------------------------------
@@ -164,10 +170,8 @@ class SynthesisTask(Contract):
     """`ref`s of all sources in citation order: the first is `[S1]`."""
     stopped_because: str = ""
     """Why the plan was not carried out to its end, if it was not."""
-
-
-Task = Annotated[PlanTask | WorkTask | SynthesisTask, Field(discriminator="kind")]
-"""What one turn is for; told apart by `kind`."""
+    problems: tuple[str, ...] = ()
+    """What a critic found wrong with the first version; the report is then written anew."""
 
 
 class SubtaskDraft(Contract):
@@ -227,6 +231,116 @@ class ReportDraft(Contract):
     confidence: int
 
 
+class RefineTask(Contract):
+    """Write a better instruction for a subtask that ended badly."""
+
+    kind: Literal["refine"] = "refine"
+    goal: str
+    """The session's goal, for context only."""
+    agent: str
+    instruction: str
+    """The instruction of the attempt that ended badly."""
+    problem: str
+    """How it ended badly, in words."""
+    outcome: Outcome
+    attempts: int
+    """Attempts that have ended, this one included."""
+
+
+class RefineDraft(Contract):
+    """A better instruction as the model writes it, not yet checked."""
+
+    worthwhile: bool
+    """Whether any other instruction could help."""
+    instruction: str
+    """The new instruction; empty if none could help."""
+    reason: str
+
+
+class ReviewTask(Contract):
+    """Judge whether the outcomes meet the goal, and what is missing."""
+
+    kind: Literal["review"] = "review"
+    goal: str
+    outcomes: tuple[InputOutcome, ...]
+    """Every subtask of the plan, whatever became of it."""
+    max_subtasks: int
+    """How many subtasks may be added."""
+    may_nest: bool
+    """Whether an added subtask may be a session of its own."""
+
+
+class ReviewDraft(Contract):
+    """A judgement on all outcomes together as the model writes it, not yet checked."""
+
+    enough: bool
+    missing: list[str]
+    contradictions: list[ContradictionDraft]
+    subtasks: list[SubtaskDraft]
+    """What to add to the plan. Ids are new; `depends_on` may name subtasks that have ended."""
+
+
+class JudgeTask(Contract):
+    """Decide which of several answers to one question is right."""
+
+    kind: Literal["judge"] = "judge"
+    question: str
+    candidates: tuple[InputOutcome, ...]
+    """Each with an `id` of its own."""
+
+
+class JudgeDraft(Contract):
+    """A decision between candidates as the model writes it, not yet checked."""
+
+    chosen: str
+    """Id of the candidate that is right; empty if the evidence does not decide."""
+    reason: str
+    confidence: int
+
+
+class CritiqueTask(Contract):
+    """Read a report before the user does."""
+
+    kind: Literal["critique"] = "critique"
+    goal: str
+    draft: ReportDraft
+    outcomes: tuple[InputOutcome, ...]
+    """What the report was written from."""
+    sources: tuple[str, ...] = ()
+    """`ref`s of all sources in citation order: the first is `[S1]`."""
+
+
+class CritiqueDraft(Contract):
+    """An opinion on a report as the model writes it, not yet checked."""
+
+    acceptable: bool
+    problems: list[str]
+    """Each complete in itself: the words in question, and what is wrong with them."""
+
+
+class CompressTask(Contract):
+    """Shorten the prose of an outcome; its findings and sources stay as they are, which code sees to."""
+
+    kind: Literal["compress"] = "compress"
+    instruction: str
+    """What the text answers."""
+    content: str
+    most_words: int
+
+
+class CompressDraft(Contract):
+    """A shortened text as the model writes it, not yet checked."""
+
+    content: str
+
+
+Task = Annotated[
+    PlanTask | WorkTask | SynthesisTask | RefineTask | ReviewTask | JudgeTask | CritiqueTask | CompressTask,
+    Field(discriminator="kind"),
+]
+"""What one turn is for; told apart by `kind`."""
+
+
 class TurnRequest(Contract):
     """One LLM call."""
 
@@ -254,6 +368,11 @@ class TurnResult(Contract):
     plan: PlanDraft | None = None
     work: AgentAnswer | None = None
     report: ReportDraft | None = None
+    refine: RefineDraft | None = None
+    review: ReviewDraft | None = None
+    judge: JudgeDraft | None = None
+    critique: CritiqueDraft | None = None
+    compress: CompressDraft | None = None
     tool_calls: tuple[ToolCall, ...] = ()
     provider_items: tuple[JsonValue, ...] = ()
     text: str = ""

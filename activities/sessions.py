@@ -8,7 +8,7 @@ from temporalio import activity
 from activities.contracts import AgentCard, CrewCard, OpenSessionRequest, SessionFacts
 from activities.crews import Agent, Crew
 from activities.models.registry import Models
-from activities.prompts import SCHEMA_BYTES, system_text
+from activities.prompts import SCHEMA_BYTES, SUPERVISOR_KINDS, system_text
 from activities.tools import Tool
 from chargehand.contracts import Limits, SessionRequest
 from chargehand.converter import invalid_input
@@ -49,7 +49,7 @@ class SessionActivities:
         ]
 
     def _card(self, crew: Crew, request: SessionRequest) -> CrewCard:
-        own = max(len(system_text(kind, crew, "").encode()) for kind in ("plan", "synthesise"))
+        own = max(len(system_text(kind, crew, "").encode()) for kind in SUPERVISOR_KINDS)
         return CrewCard(
             name=crew.name,
             tier=request.tiers.supervisor or crew.tier,

@@ -8,7 +8,18 @@ from pydantic_core import to_json
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts import AgentAnswer, PlanDraft, ReportDraft, TurnRequest, TurnResult
+from activities.contracts import (
+    AgentAnswer,
+    CompressDraft,
+    CritiqueDraft,
+    JudgeDraft,
+    PlanDraft,
+    RefineDraft,
+    ReportDraft,
+    ReviewDraft,
+    TurnRequest,
+    TurnResult,
+)
 from activities.crews import Crew
 from activities.documents.library import DocumentLibrary
 from activities.journal import Entry, Journal, journal
@@ -27,6 +38,17 @@ CALL_TIMEOUT_SECONDS: Final = 180.0
 _KEPT_TEXT_CHARACTERS: Final = 2_000
 _LONGEST_ANSWER_CHARACTERS: Final = 200_000
 """Far above what the output tokens of any turn can hold; what is longer is not parsed."""
+_FIELDS: Final[dict[type[BaseModel], str]] = {
+    PlanDraft: "plan",
+    AgentAnswer: "work",
+    ReportDraft: "report",
+    RefineDraft: "refine",
+    ReviewDraft: "review",
+    JudgeDraft: "judge",
+    CritiqueDraft: "critique",
+    CompressDraft: "compress",
+}
+"""Where a result holds its answer, by the answer's shape."""
 
 
 class TurnActivities:
@@ -151,15 +173,10 @@ def interpret(reply: ModelReply, answer_type: type[BaseModel]) -> TurnResult:
         answer = answer_type.model_validate_json(_without_fence(reply.text))
     except ValidationError as error:
         return _malformed(common, reply, "; ".join(describe_problems(error, answer_type)))
-    match answer:
-        case PlanDraft():
-            return common.model_copy(update={"plan": answer})
-        case AgentAnswer():
-            return common.model_copy(update={"work": answer})
-        case ReportDraft():
-            return common.model_copy(update={"report": answer})
-        case _:
-            raise TypeError(f"no task asks for a {answer_type.__name__}")
+    field = _FIELDS.get(answer_type)
+    if field is None:
+        raise TypeError(f"no task asks for a {answer_type.__name__}")
+    return common.model_copy(update={field: answer})
 
 
 def _malformed(common: TurnResult, reply: ModelReply, problem: str) -> TurnResult:

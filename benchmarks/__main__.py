@@ -7,7 +7,9 @@ import sys
 from collections.abc import Sequence
 
 from benchmarks import tables
+from benchmarks.growth import growth
 from benchmarks.main_job import main_job
+from benchmarks.overhead import overhead
 from benchmarks.tables import Row
 
 NAMES = ("main_job", "growth", "overhead")
@@ -19,8 +21,11 @@ async def _measure(name: str, *, wire: bool, jobs: int) -> tuple[str, Sequence[R
             reached = "over the wire, OpenAI's SDK" if wire else "in the worker's process"
             title = f"The main job: plan, 5 subtasks (turn, tool, turn), report; scripted model {reached}; {jobs} jobs"
             return title, await main_job(wire=wire, jobs=jobs), ()
+        case "growth":
+            rows, notes = await growth()
+            return "Growth with the number of subtasks and of turns", rows, notes
         case _:
-            raise NotImplementedError(name)
+            return "Around the work, in seconds", await overhead(), ()
 
 
 def main() -> None:

@@ -9,7 +9,17 @@ from typing import Final
 
 from pydantic import BaseModel, JsonValue
 
-from activities.contracts import AgentAnswer, FindingDraft, PlanDraft, ReportDraft, SubtaskDraft, ToolCall, WorkTask
+from activities.contracts import (
+    AgentAnswer,
+    FindingDraft,
+    PlanDraft,
+    PlanTask,
+    ReportDraft,
+    SubtaskDraft,
+    SynthesisTask,
+    ToolCall,
+    WorkTask,
+)
 from activities.models.protocol import ModelCall, ModelReply, ToolSpec
 from activities.tools import ToolAnswer, ToolContext
 from chargehand.contracts import Source, Usage
@@ -97,13 +107,17 @@ class ScriptedModel:
 
     async def complete(self, call: ModelCall) -> ModelReply:
         await asyncio.sleep(TURN.total_seconds())
-        task = call.task
-        shape = Shape.told_in(task.goal)
-        if not isinstance(task, WorkTask):
-            return _reply(plan(shape) if task.kind == "plan" else report(shape))
-        if call.tools and len(task.rounds) < shape.rounds:
-            return _tool_use(call.agent, len(task.rounds) + 1)
-        return _reply(answer(task.rounds[0].results[0].sources[0].ref))
+        match call.task:
+            case PlanTask(goal=goal):
+                return _reply(plan(Shape.told_in(goal)))
+            case SynthesisTask(goal=goal):
+                return _reply(report(Shape.told_in(goal)))
+            case WorkTask(goal=goal, rounds=rounds):
+                if call.tools and len(rounds) < Shape.told_in(goal).rounds:
+                    return _tool_use(call.agent, len(rounds) + 1)
+                return _reply(answer(rounds[0].results[0].sources[0].ref))
+            case other:
+                raise ValueError(f"the job that is measured has no {other.kind} task")
 
 
 def _reply(said: BaseModel) -> ModelReply:

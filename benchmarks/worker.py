@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import dataclasses
 import os
 import signal
 from collections.abc import Awaitable, Callable
@@ -12,7 +13,6 @@ from typing import Final
 
 from temporalio.client import Client
 from temporalio.worker import Worker
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from activities.contracts import ModelCard, PriceStep
 from activities.crews import load_crews
@@ -29,6 +29,7 @@ from benchmarks.bare import BareActivities, BareJob, BarePart
 from chargehand.contracts import Limits, Tier
 from chargehand.converter import data_converter
 from worker_main import Settings, build_worker
+from workflows.registered import workflow_runner
 
 CEILINGS: Final = Limits(max_turns=1_000, budget_usd=Decimal(10_000), max_parallel=100, max_rounds=50)
 """What the widest and the longest job need."""
@@ -72,9 +73,9 @@ async def _bare(address: str, settings: Settings, provider: str, closing: AsyncE
     options["task_queue"] = settings.task_queue
     options["workflows"] = [BareJob, BarePart]
     options["interceptors"] = []
-    options["workflow_runner"] = SandboxedWorkflowRunner(
-        restrictions=SandboxRestrictions.default.with_passthrough_modules("benchmarks")
-    )
+    runner = workflow_runner()
+    restrictions = runner.restrictions.with_passthrough_modules("benchmarks")
+    options["workflow_runner"] = dataclasses.replace(runner, restrictions=restrictions)
     return Worker(**options)
 
 

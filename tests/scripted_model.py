@@ -7,7 +7,20 @@ from decimal import Decimal
 
 from pydantic import BaseModel, JsonValue
 
-from activities.contracts import AgentAnswer, FindingDraft, PlanDraft, ReportDraft, SubtaskDraft, ToolCall
+from activities.contracts import (
+    AgentAnswer,
+    CompressDraft,
+    ContradictionDraft,
+    CritiqueDraft,
+    FindingDraft,
+    JudgeDraft,
+    PlanDraft,
+    RefineDraft,
+    ReportDraft,
+    ReviewDraft,
+    SubtaskDraft,
+    ToolCall,
+)
 from activities.models.protocol import ModelCall, ModelReply, ToolSpec
 from activities.tools import ToolAnswer, ToolContext
 from chargehand.contracts import Source, Usage
@@ -123,6 +136,41 @@ def answer(
 
 def report(text: str) -> ReportDraft:
     return ReportDraft(answer=text, gaps=[], contradictions=[], confidence=90)
+
+
+def refined(instruction: str = "") -> RefineDraft:
+    """Give a better instruction; none, and it is not worth while."""
+    return RefineDraft(worthwhile=bool(instruction), instruction=instruction, reason="because of the error")
+
+
+def reviewed(
+    *subtasks: SubtaskDraft, missing: Sequence[str] = (), contradictions: Sequence[ContradictionDraft] = ()
+) -> ReviewDraft:
+    """Find that something is missing, and add subtasks; nothing of that, and it is enough."""
+    return ReviewDraft(
+        enough=not subtasks and not missing,
+        missing=list(missing),
+        contradictions=list(contradictions),
+        subtasks=list(subtasks),
+    )
+
+
+def disagreement(about: str, *positions: str, resolution: str = "") -> ContradictionDraft:
+    return ContradictionDraft(about=about, positions=list(positions), resolution=resolution)
+
+
+def judged(chosen: str, reason: str = "its source is quoted", confidence: int = 80) -> JudgeDraft:
+    """Decide for a candidate; for none if its id is empty."""
+    return JudgeDraft(chosen=chosen, reason=reason, confidence=confidence)
+
+
+def criticised(*problems: str) -> CritiqueDraft:
+    """Find problems; none, and the report is acceptable."""
+    return CritiqueDraft(acceptable=not problems, problems=list(problems))
+
+
+def compressed(content: str) -> CompressDraft:
+    return CompressDraft(content=content)
 
 
 def found(ref: str, quote: str) -> ToolAnswer:

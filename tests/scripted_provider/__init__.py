@@ -1,6 +1,16 @@
 """A provider of language models that says what a script tells it, over the real wires on loopback."""
 
-from tests.scripted_provider.drafts import answer, plan, report, subtask
+from tests.scripted_provider.drafts import (
+    answer,
+    compressed,
+    criticised,
+    judged,
+    plan,
+    refined,
+    report,
+    reviewed,
+    subtask,
+)
 from tests.scripted_provider.exchange import (
     NO_USAGE,
     Exchange,
@@ -36,14 +46,19 @@ __all__ = [
     "answer",
     "calling",
     "canned_session",
+    "compressed",
+    "criticised",
     "dropping",
     "empty",
     "error",
     "hanging",
+    "judged",
     "plan",
     "raw",
+    "refined",
     "refusing",
     "report",
+    "reviewed",
     "saying",
     "subtask",
     "truncated",

@@ -2,7 +2,18 @@
 
 from collections.abc import Sequence
 
-from activities.contracts import AgentAnswer, FindingDraft, PlanDraft, ReportDraft, SubtaskDraft
+from activities.contracts import (
+    AgentAnswer,
+    CompressDraft,
+    CritiqueDraft,
+    FindingDraft,
+    JudgeDraft,
+    PlanDraft,
+    RefineDraft,
+    ReportDraft,
+    ReviewDraft,
+    SubtaskDraft,
+)
 from tests.scripted_provider.exchange import ScriptedReply, saying
 
 
@@ -52,3 +63,32 @@ def report(text: str = "So it is.", *, gaps: Sequence[str] = (), confidence: int
     """Answer with a report."""
     draft = ReportDraft(answer=text, gaps=list(gaps), contradictions=[], confidence=confidence)
     return saying(draft.model_dump_json())
+
+
+def refined(instruction: str = "") -> ScriptedReply:
+    """Answer with a better instruction; without one, that none could help."""
+    draft = RefineDraft(worthwhile=bool(instruction), instruction=instruction, reason="The error says so.")
+    return saying(draft.model_dump_json())
+
+
+def reviewed(*subtasks: SubtaskDraft, missing: Sequence[str] = ()) -> ScriptedReply:
+    """Answer that it is enough, or what to add and what is missing."""
+    draft = ReviewDraft(
+        enough=not subtasks and not missing, missing=list(missing), contradictions=[], subtasks=list(subtasks)
+    )
+    return saying(draft.model_dump_json())
+
+
+def judged(chosen: str = "", *, reason: str = "The evidence says so.", confidence: int = 80) -> ScriptedReply:
+    """Answer with the candidate that is right; without one, that the evidence does not decide."""
+    return saying(JudgeDraft(chosen=chosen, reason=reason, confidence=confidence).model_dump_json())
+
+
+def criticised(*problems: str) -> ScriptedReply:
+    """Answer with what is wrong with a report; without problems, that it is acceptable."""
+    return saying(CritiqueDraft(acceptable=not problems, problems=list(problems)).model_dump_json())
+
+
+def compressed(content: str = "In short: it is so.") -> ScriptedReply:
+    """Answer with a shorter text."""
+    return saying(CompressDraft(content=content).model_dump_json())

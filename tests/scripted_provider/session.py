@@ -4,7 +4,17 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tests.scripted_provider.drafts import answer, plan, report, subtask
+from tests.scripted_provider.drafts import (
+    answer,
+    compressed,
+    criticised,
+    judged,
+    plan,
+    refined,
+    report,
+    reviewed,
+    subtask,
+)
 from tests.scripted_provider.exchange import ScriptedReply, ScriptedRequest, ToolUse, calling
 
 
@@ -26,6 +36,8 @@ def canned_session(
                 reply = _plan(request, subtasks, agents)
             case "ReportDraft":
                 reply = report(f"All {subtasks} parts were looked into.")
+            case title if title in _DECISIONS:
+                reply = _DECISIONS[title]
             case _ if request.tools and request.rounds < rounds:
                 reply = calling(_tool_use(request))
             case _:
@@ -81,6 +93,16 @@ def _example(name: str, schema: dict[str, Any], request: ScriptedRequest) -> Any
     if "enum" in schema:
         return schema["enum"][0]
     return _EXAMPLES.get(schema.get("type", "string"), "ferry")
+
+
+_DECISIONS: dict[str, ScriptedReply] = {
+    "RefineDraft": refined(),
+    "ReviewDraft": reviewed(),
+    "JudgeDraft": judged(),
+    "CritiqueDraft": criticised(),
+    "CompressDraft": compressed(),
+}
+"""All went well: nothing to refine, nothing missing, nothing decided, nothing wrong."""
 
 
 def respond(request: ScriptedRequest) -> ScriptedReply:

@@ -5,8 +5,18 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from activities.contracts import PlanTask, SynthesisTask, WorkTask
+from activities.contracts import (
+    CompressTask,
+    CritiqueTask,
+    JudgeTask,
+    PlanTask,
+    RefineTask,
+    ReviewTask,
+    SynthesisTask,
+    WorkTask,
+)
 from activities.models.extractive.agents import work
+from activities.models.extractive.deciding import compress, critique, judge, refine, review
 from activities.models.extractive.planner import plan
 from activities.models.extractive.synthesis import synthesise
 from activities.models.protocol import ModelCall, ModelReply
@@ -37,4 +47,14 @@ def reply(call: ModelCall) -> ModelReply:
             answer = made
         case SynthesisTask():
             answer = synthesise(call.task)
+        case RefineTask():
+            answer = refine()
+        case ReviewTask():
+            answer = review()
+        case JudgeTask():
+            answer = judge(call.task)
+        case CritiqueTask():
+            answer = critique()
+        case CompressTask():
+            answer = compress(call.task)
     return ModelReply(stop="answer", text=answer.model_dump_json(), model=MODEL_NAME, provider=MODEL_NAME, usage=usage)

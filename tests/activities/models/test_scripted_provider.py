@@ -11,6 +11,7 @@ import httpx2
 import pytest
 
 from activities.contracts import AgentAnswer, PlanDraft, ReportDraft
+from activities.prompts import ANSWER_TYPES
 from tests.activities.models.calls import MODELS, WIRES, Wire, a_call, a_provider, an_adapter, round_of
 from tests.scripted_provider import (
     Exchange,
@@ -45,6 +46,15 @@ async def test_the_canned_session_goes_to_its_end(wire: Wire) -> None:
     assert AgentAnswer.model_validate_json(answered.text).status == "success"
     assert ReportDraft.model_validate_json(reported.text).answer
     assert server.charges == 4
+
+
+@pytest.mark.parametrize("kind", sorted(ANSWER_TYPES))
+async def test_the_canned_session_answers_whatever_is_asked(kind: str) -> None:
+    """Every kind of task gets an answer of its own shape."""
+    async with a_provider("responses", canned_session(rounds=0)) as (_, model):
+        reply = await model.complete(a_call("responses", tools=(), answer_type=ANSWER_TYPES[kind]))
+
+    assert ANSWER_TYPES[kind].model_validate_json(reply.text)
 
 
 @pytest.mark.parametrize("wire", WIRES)

@@ -8,8 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from activities.contracts import AgentAnswer, PlanDraft, ReportDraft, ToolCall, TurnResult
+from activities.contracts import (
+    AgentAnswer,
+    CompressDraft,
+    CritiqueDraft,
+    JudgeDraft,
+    PlanDraft,
+    RefineDraft,
+    ReportDraft,
+    ReviewDraft,
+    ToolCall,
+    TurnResult,
+)
 from activities.models.protocol import ModelReply
+from activities.prompts import ANSWER_TYPES
 from activities.turns import interpret
 from chargehand.contracts import Usage
 
@@ -17,6 +29,16 @@ USAGE = Usage(turns=1, input_tokens=10, output_tokens=5)
 PLAN = PlanDraft(subtasks=[], strategy="merge", final_instruction="")
 WORK = AgentAnswer(status="success", content="c", findings=[], confidence=1, gaps=[], message="")
 REPORT = ReportDraft(answer="a", gaps=[], contradictions=[], confidence=1)
+ANSWERS: dict[str, BaseModel] = {
+    "plan": PLAN,
+    "work": WORK,
+    "report": REPORT,
+    "refine": RefineDraft(worthwhile=True, instruction="i", reason="r"),
+    "review": ReviewDraft(enough=True, missing=[], contradictions=[], subtasks=[]),
+    "judge": JudgeDraft(chosen="T1", reason="r", confidence=1),
+    "critique": CritiqueDraft(acceptable=False, problems=["p"]),
+    "compress": CompressDraft(content="c"),
+}
 Stop = Literal["answer", "tools", "truncated", "refused", "empty"]
 
 
@@ -30,9 +52,9 @@ def _result(**changes: Any) -> TurnResult:
     return TurnResult.model_validate(facts | changes)
 
 
-@pytest.mark.parametrize(("answer", "field"), [(PLAN, "plan"), (WORK, "work"), (REPORT, "report")])
+@pytest.mark.parametrize(("field", "answer"), ANSWERS.items())
 @pytest.mark.parametrize("written", ["{}", "  {}\n", "```json\n{}\n```", "```\n{}\n```\n"])
-def test_an_answer_is_read_as_what_was_asked(answer: BaseModel, field: str, written: str) -> None:
+def test_an_answer_is_read_as_what_was_asked(field: str, answer: BaseModel, written: str) -> None:
     """JSON of the asked shape is the answer, in a Markdown fence or not."""
     text = written.replace("{}", answer.model_dump_json())
 
@@ -103,6 +125,11 @@ def test_every_reply_is_one_turn() -> None:
 
     assert (many.usage, many.usage_known) == (Usage(turns=1, input_tokens=1), True)
     assert (silent.usage, silent.usage_known) == (Usage(turns=1), False)
+
+
+def test_whatever_can_be_asked_can_be_read() -> None:
+    """The answer to every kind of task has its place in a result."""
+    assert {type(answer) for answer in ANSWERS.values()} == set(ANSWER_TYPES.values())
 
 
 def test_only_what_is_asked_for_is_read() -> None:

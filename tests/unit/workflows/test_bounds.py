@@ -11,12 +11,19 @@ from pydantic import JsonValue
 
 from activities.contracts import (
     AgentCard,
+    CompressTask,
+    ContradictionDraft,
     CrewCard,
+    CritiqueTask,
     InputOutcome,
+    JudgeTask,
     ModelCard,
     PlanTask,
     PriceStep,
+    RefineTask,
     RejectedPlan,
+    ReportDraft,
+    ReviewTask,
     Round,
     SessionFacts,
     SynthesisTask,
@@ -71,6 +78,17 @@ ROUNDS = st.lists(
     ),
     max_size=4,
 ).map(tuple)
+TEXTS = st.lists(TEXT, max_size=9)
+DRAFTS = st.builds(
+    ReportDraft,
+    answer=TEXT,
+    gaps=TEXTS,
+    contradictions=st.lists(
+        st.builds(ContradictionDraft, about=TEXT, positions=TEXTS, resolution=TEXT),
+        max_size=3,
+    ),
+    confidence=st.integers(0, 100),
+)
 TASKS: st.SearchStrategy[Task] = st.one_of(
     st.builds(
         PlanTask,
@@ -90,7 +108,21 @@ TASKS: st.SearchStrategy[Task] = st.one_of(
         outcomes=INPUTS,
         sources=st.lists(TEXT, max_size=20).map(tuple),
         stopped_because=TEXT,
+        problems=TEXTS.map(tuple),
     ),
+    st.builds(
+        RefineTask,
+        goal=TEXT,
+        agent=TEXT,
+        instruction=TEXT,
+        problem=TEXT,
+        outcome=OUTCOMES,
+        attempts=st.integers(1, 10),
+    ),
+    st.builds(ReviewTask, goal=TEXT, outcomes=INPUTS, max_subtasks=st.integers(0, 100), may_nest=st.booleans()),
+    st.builds(JudgeTask, question=TEXT, candidates=INPUTS),
+    st.builds(CritiqueTask, goal=TEXT, draft=DRAFTS, outcomes=INPUTS, sources=TEXTS.map(tuple)),
+    st.builds(CompressTask, instruction=TEXT, content=TEXT, most_words=st.integers(1, 2_000)),
 )
 CATALOGS = st.builds(
     Catalog,
@@ -190,6 +222,56 @@ SMALL_NUMBERS: list[JsonValue] = [1e-07, 1e22] * LONG
             ),
             id="many errors",
         ),
+        pytest.param(SynthesisTask(goal="g", outcomes=(), problems=("p",) * LONG), id="many problems"),
+        pytest.param(
+            CritiqueTask(
+                goal="g",
+                draft=ReportDraft(
+                    answer="a",
+                    gaps=["g"] * LONG,
+                    contradictions=[ContradictionDraft(about="a", positions=["p"] * 3, resolution="")] * LONG,
+                    confidence=1,
+                ),
+                outcomes=(),
+                sources=("a",) * LONG,
+            ),
+            id="many contradictions",
+        ),
+        pytest.param(
+            JudgeTask(
+                question="q",
+                candidates=(
+                    InputOutcome(
+                        id="T1",
+                        agent="a",
+                        instruction="i",
+                        outcome=Success(gaps=("b",) * LONG, sources=(Source(ref="r"),) * LONG),
+                    ),
+                )
+                * 2,
+            ),
+            id="many sources of candidates",
+        ),
+        pytest.param(
+            ReviewTask(
+                goal="g",
+                outcomes=(InputOutcome(id="", agent="", instruction="", outcome=Failure(reason="empty")),) * LONG,
+                max_subtasks=0,
+                may_nest=False,
+            ),
+            id="many lost subtasks",
+        ),
+        pytest.param(
+            RefineTask(
+                goal="g",
+                agent="a",
+                instruction="i",
+                problem="p",
+                outcome=Partial(gaps=("g",) * LONG),
+                attempts=1,
+            ),
+            id="many gaps of a bad end",
+        ),
     ],
 )
 def test_no_amount_of_small_parts_passes_the_bound(task: Task) -> None:
@@ -205,7 +287,7 @@ def test_a_huge_catalogue_passes_no_bound() -> None:
     assert _rendered(task, Catalog(documents=entries)) <= input_bound(task, FIXED)
 
 
-@pytest.mark.parametrize("kind", ["plan", "work", "synthesise"])
+@pytest.mark.parametrize("kind", sorted(ANSWER_TYPES))
 def test_the_shape_of_an_answer_fits_its_allowance(kind: str) -> None:
     """I01: the schema that goes with a prompt is no longer than what is set aside for it, even indented."""
     schema = json.dumps(ANSWER_TYPES[kind].model_json_schema(), indent=1)

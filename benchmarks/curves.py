@@ -1,0 +1,29 @@
+"""How a quantity grows with its cause, told from three measurements."""
+
+from collections.abc import Sequence
+from typing import Final
+
+_NEGLIGIBLE: Final = 1 / 3
+"""A square term below this share of the largest value does not make a curve quadratic; measurements are not exact."""
+
+
+def describe(points: Sequence[tuple[float, float]]) -> str:
+    """Say by what a quantity grows from the first of three points to the last, and along what kind of curve."""
+    (first_x, first_y), *_, (last_x, last_y) = points
+    factors = f"x{last_x / first_x:.0f} gives x{last_y / first_y:.1f}"
+    constant, linear, square = parabola(points)
+    share = square * last_x**2 / last_y
+    if abs(share) < _NEGLIGIBLE:
+        return f"{factors}; linear, about {linear + square * (first_x + last_x):,.0f} for each one more"
+    if share < 0:
+        return f"{factors}; less than linear"
+    return f"{factors}; quadratic: {constant:,.0f} + {linear:,.0f} n + {square:,.1f} n²"
+
+
+def parabola(points: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
+    """Find a, b, c of the curve a + b x + c x² through three points."""
+    (x1, y1), (x2, y2), (x3, y3) = points
+    first = (y2 - y1) / (x2 - x1)
+    square = ((y3 - y2) / (x3 - x2) - first) / (x3 - x1)
+    linear = first - square * (x1 + x2)
+    return y1 - linear * x1 - square * x1**2, linear, square

@@ -1,0 +1,65 @@
+"""How cost grows: with the number of subtasks side by side, and with the turns of each."""
+
+import os
+import statistics
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from benchmarks import processes
+from benchmarks.curves import describe
+from benchmarks.jobs import Measured, measure, own_runs, until_polled
+from benchmarks.scripted import Shape
+from benchmarks.tables import Row
+from chargehand.client import Chargehand
+
+_WIDTHS: Final = (5, 20, 100)
+_TURNS: Final = (2, 5, 10)
+_REPETITIONS: Final = 3
+
+
+async def growth() -> tuple[Sequence[Row], Sequence[str]]:
+    """Measure jobs of growing width, then of growing length, and say how each quantity grows."""
+    wider = [Shape(subtasks=width) for width in _WIDTHS]
+    longer = [Shape(rounds=turns - 1) for turns in _TURNS]
+    with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name:
+        folder = Path(name)
+        with processes.server(folder) as server, processes.worker("own", server.address, "own", folder) as worker:
+            chargehand = await Chargehand.connect(server.address, task_queue="own")
+            await until_polled(chargehand.client, worker)
+            run = own_runs(chargehand)
+            pids = {"client": os.getpid(), "worker": worker.process.pid, "server": server.process.pid}
+            await run(Shape())
+            rows = {
+                shape: _row(shape, [await measure(chargehand.client, run, shape, pids) for _ in range(_REPETITIONS)])
+                for shape in [*wider, *longer[1:]]  # the shortest job is the narrowest one
+            }
+    notes = [
+        *_notes("subtasks", _WIDTHS, [rows[shape] for shape in wider], ("history bytes, parent", "events, parent")),
+        *_notes("turns a subtask", _TURNS, [rows[shape] for shape in longer], ("history bytes, subtask",)),
+    ]
+    return list(rows.values()), notes
+
+
+def _row(shape: Shape, jobs: Sequence[Measured]) -> Row:
+    wall = statistics.median(job.wall.total_seconds() for job in jobs)
+    return {
+        "subtasks x turns": f"{shape.subtasks} x {shape.rounds + 1}",
+        "wall, ms": wall * 1_000,
+        "wall/ideal": wall / shape.ideal.total_seconds(),
+        "CPU client+worker, ms": statistics.median(job.cpu["client"] + job.cpu["worker"] for job in jobs) * 1_000,
+        "CPU server, ms": statistics.median(job.cpu["server"] for job in jobs) * 1_000,
+        "events, parent": max(job.parent.events for job in jobs),
+        "history bytes, parent": max(job.parent.bytes for job in jobs),
+        "events, subtask": max(job.child.events for job in jobs),
+        "history bytes, subtask": max(job.child.bytes for job in jobs),
+    }
+
+
+def _notes(cause: str, sizes: Sequence[int], rows: Sequence[Row], grows: Sequence[str]) -> list[str]:
+    notes: list[str] = []
+    for quantity in (*grows, "CPU client+worker, ms"):
+        points = [(size, float(row[quantity] or 0)) for size, row in zip(sizes, rows, strict=True)]
+        notes.append(f"{quantity}, by {cause}: {describe(points)}")
+    return notes
