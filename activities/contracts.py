@@ -7,6 +7,7 @@ from pydantic import Field, JsonValue
 from chargehand.contracts import (
     Contract,
     Dollars,
+    Limits,
     Outcome,
     SessionRequest,
     Source,

@@ -10,7 +10,7 @@ from chargehand.contracts import Failure, FailureReason, Outcome, Plan, Subtask
 from workflows.graph import ready
 from workflows.lending import lend
 from workflows.pursuing import least_lease, pursue
-from workflows.reporting import USABLE
+from workflows.recovery import skipped
 from workflows.session import Session
 
 _GRACE: Final = timedelta(seconds=5)
@@ -39,10 +39,9 @@ async def carry_out(session: Session, plan: Plan) -> None:
 
 def _start_what_is_ready(session: Session, plan: Plan, running: _Running) -> None:
     for subtask in ready(plan, {*session.outcomes, *(taken.id for taken in running.values())}, session.outcomes):
-        lost = [needed for needed in subtask.required if session.outcomes[needed].kind not in USABLE]
-        if lost:
-            why = f"It needs {', '.join(lost)}, which came to nothing."
-            _end(session, subtask, Failure(reason="skipped", message=why))
+        refusal = skipped(subtask, session.outcomes)
+        if refusal is not None:
+            _end(session, subtask, refusal)
         elif len(running) < session.request.limits.max_parallel:
             not_started = len(plan.subtasks) - len(session.outcomes) - len(running)
             lent = lend(session, least_lease(session, subtask), not_started)

@@ -1,14 +1,14 @@
 """Getting one subtask done: attempts, each with a lease of its own, until the recovery table is content or gives up."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
 from temporalio import workflow
 
 from activities.contracts import AgentCard, InputOutcome, JudgeTask, RefineTask
-from chargehand.contracts import Delegation, Failure, Outcome, SessionRequest, Subtask, Tier
+from chargehand.contracts import Delegation, Escalation, Failure, Outcome, SessionRequest, Subtask, Tier
 from workflows.bounds import DECISION_OUTPUT_TOKENS, least_workable, usual_turn_of
 from workflows.contracts import SubtaskRequest
 from workflows.delegating import run_session_below, run_subtask
@@ -18,6 +18,7 @@ from workflows.plan_check import SUPERVISOR
 from workflows.purse import Amount, Reservation
 from workflows.recovery import (
     Accept,
+    AskHuman,
     Attempts,
     GiveUp,
     JudgeBetween,
@@ -26,9 +27,12 @@ from workflows.recovery import (
     Split,
     UseFallback,
     UseStronger,
+    accepted,
+    best_of,
+    has_answer,
     next_action,
 )
-from workflows.reporting import USABLE, goal_below, input_for
+from workflows.reporting import goal_below, input_for
 from workflows.session import Session
 from workflows.spending import CannotPay, TurnLost
 
@@ -45,51 +49,80 @@ def least_lease(session: Session, subtask: Subtask) -> Amount:
     return usual_turn_of(session.facts.models[agent.tier], agent.prompt_bytes)
 
 
+@dataclass(frozen=True)
+class _Try:
+    """One way of getting the subtask done."""
+
+    subtask: Subtask
+    tier: Tier | None = None
+    """Tier instead of the agent's own."""
+
+
+_Tried = list[tuple[_Try, Outcome]]
+
+
 async def pursue(session: Session, subtask: Subtask, lent: Reservation) -> Outcome:
     """Work on a subtask until its outcome is accepted or given up."""
-    attempts = Attempts(made=0, agents=(), refined=0, raised=0, split=False, asked=False)
-    tried: list[tuple[Subtask, Outcome]] = []
-    current, tier = subtask, None
+    attempts = Attempts(made=0, agents=(subtask.agent,))
+    tried: _Tried = []
+    following = _Try(subtask)
     reservation: Reservation | None = lent
     while reservation is not None:
-        outcome = await _attempt(session, current, tier, reservation)
-        tried.append((current, outcome))
-        attempts = replace(attempts, made=attempts.made + 1, agents=(*attempts.agents, current.agent))
-        if session.is_over:
+        outcome = await _attempt(session, following, reservation)
+        tried.append((following, outcome))
+        step, attempts = await _decide(session, tried, attempts.again())
+        if not isinstance(step, _Try):
+            return _with_all_spend(step or best_of([outcome for _, outcome in tried]), tried)
+        following = step
+        reservation = lend(session, least_lease(session, following.subtask), 1)
+    return _with_all_spend(best_of([outcome for _, outcome in tried]), tried)
+
+
+async def _decide(session: Session, tried: _Tried, attempts: Attempts) -> tuple[_Try | Outcome | None, Attempts]:
+    """Follow the recovery table from the latest outcome to what is tried next, or to a decision; None gives up."""
+    latest, outcome = tried[-1]
+    while not session.is_over:
+        action = next_action(outcome, attempts, _means(session, latest.subtask, attempts))
+        attempts = attempts.after(action)
+        if isinstance(action, GiveUp | AskHuman):
             break
-        match next_action(outcome, attempts, _means(session, current, attempts)):
-            case Accept() | GiveUp():
-                break
-            case Refine():
-                refined = await _refined(session, current, outcome, attempts.made)
-                if refined is None:
-                    break
-                current = current.model_copy(update={"instruction": refined})
-                attempts = replace(attempts, refined=attempts.refined + 1)
-            case UseFallback(agent):
-                current, tier = current.model_copy(update={"agent": agent}), None
-            case UseStronger(stronger):
-                tier = stronger
-                attempts = replace(attempts, raised=attempts.raised + 1)
-            case Split():
-                current, tier = current.model_copy(update={"agent": SUPERVISOR}), None
-                attempts = replace(attempts, split=True)
-            case JudgeBetween():
-                return _with_all_spend(await _judged(session, tried), tried)
-            case _:
-                break
-        reservation = lend(session, least_lease(session, current), 1)
-    return _with_all_spend(_best([outcome for _, outcome in tried]), tried)
+        step = await _step(session, action, tried, attempts.made)
+        if step is not None:
+            return step, attempts
+    return None, attempts
 
 
-def _best(outcomes: Sequence[Outcome]) -> Outcome:
-    """Choose what to go on with: the latest usable outcome, or else the latest."""
-    usable = [outcome for outcome in outcomes if outcome.kind in USABLE]
-    with_content = [outcome for outcome in outcomes if outcome.content]
-    return (usable or with_content or list(outcomes))[-1]
+async def _step(
+    session: Session,
+    action: Accept | Refine | UseFallback | UseStronger | JudgeBetween | Split,
+    tried: _Tried,
+    made: int,
+) -> _Try | Outcome | None:
+    """Carry an action out; None if nothing came of it."""
+    latest, outcome = tried[-1]
+    step: _Try | Outcome | None
+    match action:
+        case Accept():
+            step = accepted(outcome)
+        case Refine():
+            refined = await _refined(session, latest.subtask, outcome, made)
+            step = replace(latest, subtask=_changed(latest.subtask, instruction=refined)) if refined else None
+        case UseFallback(agent):
+            step = _Try(_changed(latest.subtask, agent=agent))
+        case UseStronger(tier):
+            step = replace(latest, tier=tier)
+        case JudgeBetween():
+            step = await _judged(session, tried)
+        case Split():
+            step = _Try(_changed(latest.subtask, agent=SUPERVISOR))
+    return step
 
 
-def _with_all_spend(chosen: Outcome, tried: Sequence[tuple[Subtask, Outcome]]) -> Outcome:
+def _changed(subtask: Subtask, **values: str) -> Subtask:
+    return subtask.model_copy(update=values)
+
+
+def _with_all_spend(chosen: Outcome, tried: _Tried) -> Outcome:
     spend = tuple(line for _, outcome in tried for line in outcome.spend)
     return chosen.model_copy(update={"spend": spend})
 
@@ -97,19 +130,20 @@ def _with_all_spend(chosen: Outcome, tried: Sequence[tuple[Subtask, Outcome]]) -
 def _means(session: Session, subtask: Subtask, attempts: Attempts) -> Means:
     agent = session.agent(subtask.agent)
     fallback = agent.fallback if agent and agent.fallback not in attempts.agents else None
-    turn = least_lease(session, subtask)
+    # Deciding what to try can itself take a turn.
+    needed = least_lease(session, subtask) + Amount(1)
     return Means(
         max_attempts=session.request.limits.max_attempts,
         fallback=fallback,
         stronger=_ABOVE.get(agent.tier) if agent else None,
         may_nest=session.may_nest,
-        may_ask=False,
-        can_pay=session.purse.unspent.covers(turn + Amount(1)),
+        can_pay=session.purse.unspent.covers(needed),
     )
 
 
-async def _attempt(session: Session, subtask: Subtask, tier: Tier | None, lent: Reservation) -> Outcome:
+async def _attempt(session: Session, trying: _Try, lent: Reservation) -> Outcome:
     """Run one child workflow and settle its lease."""
+    subtask, tier = trying.subtask, trying.tier
     workflow_id = child_workflow_id(session.root, subtask.agent, subtask.instruction, tier.value if tier else "")
     session.progress.started(subtask.id, workflow_id, workflow.now())
     session.leases[workflow_id] = lent
@@ -166,7 +200,7 @@ def _session_below(session: Session, subtask: Subtask, lent: Amount, inputs: Seq
 
 async def _refined(session: Session, subtask: Subtask, outcome: Outcome, attempts: int) -> str | None:
     """Have the instruction rewritten with the error in hand; None if that is not worth while."""
-    problem = outcome.message if isinstance(outcome, Failure) else ""
+    problem = outcome.message if isinstance(outcome, Failure | Escalation) else ""
     task = RefineTask(
         goal=session.request.goal,
         agent=subtask.agent,
@@ -184,19 +218,18 @@ async def _refined(session: Session, subtask: Subtask, outcome: Outcome, attempt
     return draft.instruction.strip()[:4_000] if draft is not None and worthwhile else None
 
 
-async def _judged(session: Session, tried: Sequence[tuple[Subtask, Outcome]]) -> Outcome:
-    """Have a judge decide between the answers of several attempts; the latest if it cannot."""
+async def _judged(session: Session, tried: _Tried) -> Outcome:
+    """Have a judge decide between the answers of several attempts; the surest of them if it cannot."""
     candidates = tuple(
-        input_for(subtask.model_copy(update={"id": f"A{number}"}), outcome)
-        for number, (subtask, outcome) in enumerate(tried, start=1)
-        if outcome.content
+        input_for(_changed(trying.subtask, id=f"A{number}"), outcome)
+        for number, (trying, outcome) in enumerate(tried, start=1)
+        if has_answer(outcome)
     )
-    latest = _best([outcome for _, outcome in tried])
+    surest = best_of([outcome for _, outcome in tried])
+    task = JudgeTask(question=tried[0][0].subtask.instruction, candidates=candidates)
     try:
-        result = await session.turn(
-            JudgeTask(question=tried[0][0].instruction, candidates=candidates), DECISION_OUTPUT_TOKENS
-        )
+        result = await session.turn(task, DECISION_OUTPUT_TOKENS)
     except (CannotPay, TurnLost):
-        return latest
+        return surest
     chosen = result.judge.chosen if result.judge else ""
-    return next((given.outcome for given in candidates if given.id == chosen), latest)
+    return next((accepted(given.outcome) for given in candidates if given.id == chosen), surest)

@@ -106,7 +106,7 @@ class Session:
         """Pass to another state."""
         self.progress.state = state
         if state in _WAITING:
-            # For people who list sessions; and a task without commands can be merged with the update that is waited for.
+            # For people who list sessions. And a task without commands could be merged with the update waited for.
             workflow.upsert_memo({"state": state})
         self.show()
 

@@ -15,6 +15,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows import options
     from workflows.borrowing import Borrower
     from workflows.bounds import WORK_OUTPUT_TOKENS
+    from workflows.circles import going_round, repeated
     from workflows.contracts import LeaseGrant, SubtaskRequest, SubtaskResult
     from workflows.grounding import ground, read_so_far, sources_read
     from workflows.purse import Amount, Purse
@@ -99,7 +100,7 @@ class SubtaskWorkflow:
         bytes_later = request.agent.prompt_bytes + _NEXT_ROUND_BYTES
         now = spender.cost_of(request.model, task, request.agent.prompt_bytes, WORK_OUTPUT_TOKENS)
         then = spender.cost_of(request.model, task, bytes_later, WORK_OUTPUT_TOKENS)
-        must_answer = last or not await spender.can_pay(now + then)
+        must_answer = last or going_round(self._rounds) or not await spender.can_pay(now + then)
         return task.model_copy(update={"must_answer": must_answer})
 
     async def _use_tools(self, request: SubtaskRequest, result: TurnResult, number: int) -> None:
@@ -124,6 +125,9 @@ class SubtaskWorkflow:
     async def _use_tool(self, request: SubtaskRequest, call: ToolCall, step: str) -> ToolResult:
         if call.tool not in request.agent.tools:
             return _refused(call, f"You have no such tool. Yours are: {', '.join(request.agent.tools) or 'none'}.")
+        again = repeated(call, self._rounds)
+        if again is not None:
+            return again
         if call.malformed:
             return _refused(call, f"The arguments could not be read: {call.malformed}")
         self._tool_calls += 1

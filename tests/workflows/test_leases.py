@@ -37,7 +37,11 @@ async def test_a_child_that_needs_more_asks_its_parent(stage: OpenStage) -> None
             return reply(plan(subtask("T1")))
         assert isinstance(call.task, WorkTask)
         assert not call.task.must_answer
-        return use("search_documents") if len(call.task.rounds) < 8 else reply(answer("Found at last."))
+        return (
+            use("search_documents", about=len(call.task.rounds))
+            if len(call.task.rounds) < 8
+            else reply(answer("Found at last."))
+        )
 
     async with stage(respond) as opened:
         result = await (await opened.chargehand.start(GOAL)).result()
@@ -55,7 +59,11 @@ async def test_a_grandchild_is_lent_from_above_its_parent(stage: OpenStage) -> N
         if call.task.kind == "plan":
             return reply(plan(subtask("T1")))
         assert isinstance(call.task, WorkTask)
-        return use("search_documents") if len(call.task.rounds) < 9 else reply(answer("Found at last."))
+        return (
+            use("search_documents", about=len(call.task.rounds))
+            if len(call.task.rounds) < 9
+            else reply(answer("Found at last."))
+        )
 
     async with stage(respond) as opened:
         session = await opened.chargehand.start(limited(max_turns=30))
@@ -78,7 +86,7 @@ async def test_when_all_wait_for_more_one_goes_without_and_the_others_go_on(stag
         assert isinstance(call.task, WorkTask)
         if call.task.must_answer:
             return reply(answer("Had to stop.", status="partial", gaps=["the rest"]))
-        return use("search_documents", "read_document")
+        return use("search_documents", "read_document", about=len(call.task.rounds))
 
     async with stage(respond) as opened:
         result = await asyncio.wait_for((await opened.chargehand.start(limited(max_turns=17))).result(), 60)
@@ -157,7 +165,9 @@ async def test_limits_cannot_be_raised_by_nonsense(stage: OpenStage, raised: dic
         await until(lambda: _in_state(session, "carrying_out"))
         handle = opened.chargehand.client.get_workflow_handle(session.id)
         with pytest.raises(WorkflowUpdateFailedError) as failure:
-            await handle.execute_update(UpdateName.RAISE_LIMITS, raised)
+            await handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+                UpdateName.RAISE_LIMITS, raised
+            )
         go_on.set()
         result = await session.result()
 
