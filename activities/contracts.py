@@ -7,6 +7,7 @@ from pydantic import Field, JsonValue
 from chargehand.contracts import (
     Contract,
     Dollars,
+    Limits,
     Outcome,
     SessionRequest,
     Source,
@@ -63,6 +64,8 @@ class SessionFacts(Contract):
 
     crew: CrewCard
     models: dict[Tier, ModelCard]
+    ceilings: Limits
+    """The most that the operator allows any session."""
 
 
 class OpenSessionRequest(Contract):

@@ -38,6 +38,7 @@ class SessionActivities:
         return SessionFacts(
             crew=self._card(crew, request),
             models=dict(self._models.cards),
+            ceilings=self._ceilings,
         )
 
     def _ceiling_problems(self, limits: Limits) -> list[str]:

@@ -89,10 +89,10 @@ def reply(answer: BaseModel, cost: Decimal = COST) -> ModelReply:
     )
 
 
-def use(*tools: str, cost: Decimal = COST) -> ModelReply:
-    """Reply by asking for tools."""
+def use(*tools: str, about: object = "", cost: Decimal = COST) -> ModelReply:
+    """Reply by asking for tools; `about` makes one request differ from the next."""
     calls = tuple(
-        ToolCall(id=f"call-{number}", tool=tool, arguments={"query": f"{tool} {number}"})
+        ToolCall(id=f"call-{number}", tool=tool, arguments={"query": f"{tool} {number} {about}".strip()})
         for number, tool in enumerate(tools, start=1)
     )
     return ModelReply(stop="tools", tool_calls=calls, model="scripted-1", provider="scripted", usage=usage(cost))

@@ -10,6 +10,7 @@ from workflows.purse import Amount
 PLAN_OUTPUT_TOKENS: Final = 4_000
 WORK_OUTPUT_TOKENS: Final = 4_000
 REPORT_OUTPUT_TOKENS: Final = 6_000
+DECISION_OUTPUT_TOKENS: Final = 2_000
 SYNTHESIS_INPUT_BYTES: Final = 60_000
 """The most that the writer of a report is shown of the outcomes."""
 CATALOG_BYTES: Final = 12_000
@@ -45,19 +46,20 @@ def worst_case(model: ModelCard, input_tokens: int, output_tokens: int) -> Amoun
     return Amount(1, round_up_dollars(usd))
 
 
+def usual_turn_of(model: ModelCard, prompt_bytes: int) -> Amount:
+    """Reckon the worst case of an early turn of an agent, before there is a task to measure."""
+    return worst_case(
+        model,
+        prompt_bytes + CATALOG_BYTES + _MARGIN_BYTES + _USUAL_TASK_BYTES,
+        max(PLAN_OUTPUT_TOKENS, WORK_OUTPUT_TOKENS),
+    )
+
+
 def least_workable(facts: SessionFacts) -> Amount:
     """Reckon the smallest limits that pay for a plan, one turn of an agent, and the report."""
     own = facts.models[facts.crew.tier]
-    fixed = facts.crew.prompt_bytes + CATALOG_BYTES + _MARGIN_BYTES
-    plan = worst_case(own, fixed + _USUAL_TASK_BYTES, PLAN_OUTPUT_TOKENS)
+    plan = usual_turn_of(own, facts.crew.prompt_bytes)
     report = worst_case(own, facts.crew.prompt_bytes + SYNTHESIS_INPUT_BYTES, REPORT_OUTPUT_TOKENS)
-    turn = min(
-        worst_case(
-            facts.models[agent.tier],
-            agent.prompt_bytes + CATALOG_BYTES + _MARGIN_BYTES + _USUAL_TASK_BYTES,
-            WORK_OUTPUT_TOKENS,
-        ).usd
-        for agent in facts.crew.agents
-    )
+    turn = min(usual_turn_of(facts.models[agent.tier], agent.prompt_bytes).usd for agent in facts.crew.agents)
     cents = (plan.usd + report.usd + turn).quantize(Decimal("0.01"), rounding=ROUND_UP)
     return Amount(3, cents)

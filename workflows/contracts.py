@@ -21,6 +21,27 @@ class SubtaskRequest(Contract):
     max_rounds: int
 
 
+class LeaseRequest(Contract):
+    """A child asks the supervisor above for more."""
+
+    child: str
+    """The child's workflow id."""
+    number: int
+    """1 for the child's first request."""
+    turns: int
+    usd: Dollars
+    patient: bool
+    """Whether the child would rather wait for it than go on without."""
+
+
+class LeaseGrant(Contract):
+    """The answer to a request: all that was asked, or nothing."""
+
+    number: int
+    turns: int
+    usd: Dollars
+
+
 class SubtaskResult(Contract):
     """How a subtask ended."""
 

@@ -56,6 +56,9 @@ def fingerprint(agent: str, instruction: str) -> str:
     return hashlib.sha256(f"{agent}\n{normalise(instruction)}".encode()).hexdigest()[:16]
 
 
-def child_workflow_id(session: str, agent: str, instruction: str) -> str:
-    """Build the id of the child workflow that does a piece of work: `<session>/<agent>/<fingerprint>`."""
-    return f"{session}/{agent}/{fingerprint(agent, instruction)}"
+def child_workflow_id(session: str, agent: str, instruction: str, tier: str = "") -> str:
+    """Build the id of the child workflow that does a piece of work: `<session>/<agent>/<fingerprint>`.
+
+    The same work on a stronger tier than the agent's own is told apart by `-<tier>` behind it.
+    """
+    return f"{session}/{agent}/{fingerprint(agent, instruction)}{f'-{tier}' if tier else ''}"

@@ -10,7 +10,7 @@ from chargehand.wire import ErrorType
 from workflows.bounds import PLAN_OUTPUT_TOKENS
 from workflows.plan_check import InvalidPlan, check_plan
 from workflows.session import Session
-from workflows.spending import CannotPay
+from workflows.spending import CannotPay, TurnLost
 
 _ATTEMPTS: Final = 3
 """The first plan, and two more after its errors were named."""
@@ -68,6 +68,8 @@ async def _drafted(session: Session, rejected: list[RejectedPlan]) -> PlanDraft 
     )
     try:
         result = await session.turn(task, PLAN_OUTPUT_TOKENS)
+    except TurnLost as error:
+        raise ApplicationError(error.message, type=error.error_type, non_retryable=True) from error
     except CannotPay as error:
         raise ApplicationError(
             "The limits were used up before there was a plan; raise max_turns or budget_usd.",

@@ -29,6 +29,10 @@ class Amount:
         """Whether `other` can be paid from this."""
         return self.turns >= other.turns and self.usd >= other.usd
 
+    def beyond(self, other: "Amount") -> "Amount":
+        """What this has more than another, in turns and in dollars; nothing where it has less."""
+        return Amount(max(self.turns - other.turns, 0), max(self.usd - other.usd, Decimal(0)))
+
     def capped(self, most: "Amount") -> "Amount":
         """Take the lesser of the two in turns and in dollars."""
         return Amount(min(self.turns, most.turns), min(self.usd, most.usd))
@@ -77,6 +81,22 @@ class Purse:
         self._open[reservation.number] = reservation
         return reservation
 
+    def extend(self, reservation: Reservation, more: Amount) -> Reservation | None:
+        """Set more aside for the same; None, and nothing changes, if it does not fit.
+
+        Raises:
+            KeyError: this reservation was settled before.
+        """
+        if not self.unspent.covers(more):
+            return None
+        extended = Reservation(reservation.number, self._open[reservation.number].amount + more)
+        self._open[reservation.number] = extended
+        return extended
+
+    def grant(self, more: Amount) -> None:
+        """Add to what may be spent."""
+        self._granted += more
+
     def settle(self, reservation: Reservation, cost: Amount) -> None:
         """Book the true cost of what was reserved and free the rest.
 
@@ -85,5 +105,5 @@ class Purse:
         Raises:
             KeyError: this reservation was settled before.
         """
-        del self._open[reservation.number]
-        self._spent += cost.capped(reservation.amount)
+        held = self._open.pop(reservation.number)
+        self._spent += cost.capped(held.amount)

@@ -204,10 +204,10 @@ def _shortened(given: InputOutcome, most: int) -> InputOutcome:
     )
 
 
-def stop_reason_of(outcomes: Sequence[Outcome], *, deadline_passed: bool) -> StopReason:
-    """Name why the session stopped."""
-    if deadline_passed:
-        return "deadline"
+def stop_reason_of(outcomes: Sequence[Outcome], stopped: StopReason | None) -> StopReason:
+    """Name why the session stopped; `stopped` says what ended it before its plan was carried out."""
+    if stopped is not None:
+        return stopped
     reasons = {reason_of(outcome) for outcome in outcomes}
     if "out_of_budget" in reasons:
         return "out_of_budget"

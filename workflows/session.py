@@ -1,31 +1,50 @@
 """One session as its steps see it: the request, what the world says about it, the purse, what has come out so far."""
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Final, TypeVar
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
 
-from activities.contracts import InputOutcome, OpenSessionRequest, SessionFacts, Task, TurnResult
+from activities.contracts import AgentCard, InputOutcome, OpenSessionRequest, SessionFacts, Task, TurnResult
 from activities.sessions import SessionActivities
-from chargehand.contracts import Outcome, SessionRequest, SessionState, SpendLine
+from chargehand.contracts import (
+    Failure,
+    FailureReason,
+    Outcome,
+    RaisedLimits,
+    SessionRequest,
+    SessionState,
+    SpendLine,
+    StopReason,
+    Usage,
+)
 from chargehand.converter import invalid_input
 from chargehand.wire import ErrorType
 from workflows import options
+from workflows.borrowing import Borrower
 from workflows.bounds import REPORT_OUTPUT_TOKENS, SYNTHESIS_INPUT_BYTES, least_workable, worst_case
 from workflows.guard import fingerprint
 from workflows.plan_check import SUPERVISOR
 from workflows.progress import Progress
 from workflows.purse import Amount, Purse, Reservation
-from workflows.reporting import input_for
-from workflows.spending import Spender, TurnLost
+from workflows.reporting import input_for, usage_of
+from workflows.spending import Spender
 from workflows.view import details
 
 _LONGEST_WRITING: Final = timedelta(seconds=60)
 """The most of a session's time that is kept for writing the report; a fifth of it if that is less."""
+
+_FATE_UNKNOWN: Final[frozenset[FailureReason]] = frozenset({"terminated", "internal"})
+"""Ends after which a child cannot say what it spent."""
+
+_WAITING: Final[frozenset[SessionState]] = frozenset({"awaiting_approval", "paused"})
+"""States in which a session waits for a person."""
 
 _Result = TypeVar("_Result")
 
@@ -41,15 +60,26 @@ class Session:
     spender: Spender
     started_at: datetime
     deadline_at: datetime
-    clock: "asyncio.Task[None]"
-    """Ends when it is time to write the report."""
+    borrower: Borrower
+    """How it asks the session above for more, if there is one."""
     for_report: Reservation | None
     """What is set aside for the synthesis."""
     outcomes: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
     lost_spend: list[SpendLine] = field(default_factory=list[SpendLine])
     """What is charged for children that could not say what they spent."""
+    leases: dict[str, Reservation] = field(default_factory=dict[str, Reservation])
+    """What is lent to children that run, by their workflow id."""
+    waiting: list[str] = field(default_factory=list[str])
+    """Children that wait for more, in the order in which they asked."""
     most_at_once: int = 0
-    deadline_passed: bool = False
+    finish_now: bool = False
+    """Somebody wants the report from what is there."""
+    cut_short: bool = False
+    """It was time to write the report before the plan was carried out."""
+
+    def __post_init__(self) -> None:
+        self.clock: asyncio.Task[None] = asyncio.create_task(self._until_it_is_time_to_write())
+        """Ends when it is time to write the report."""
 
     @property
     def root(self) -> str:
@@ -75,6 +105,9 @@ class Session:
     def enter(self, state: SessionState) -> None:
         """Pass to another state."""
         self.progress.state = state
+        if state in _WAITING:
+            # For people who list sessions. And a task without commands could be merged with the update waited for.
+            workflow.upsert_memo({"state": state})
         self.show()
 
     def show(self) -> None:
@@ -92,26 +125,103 @@ class Session:
             self.purse.settle(self.for_report, Amount())
             self.for_report = None
 
+    @property
+    def writing_starts_at(self) -> datetime:
+        """When the report is begun, whatever is not finished then."""
+        time = max(self.deadline_at - self.started_at, timedelta(0))
+        return self.deadline_at - min(time / 5, _LONGEST_WRITING)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is time to write the report."""
+        return self.clock.done()
+
+    @property
+    def stopped(self) -> StopReason | None:
+        """What ended the work before the plan was carried out; None if nothing did."""
+        if not self.cut_short:
+            return None
+        return "finish_now" if self.finish_now else "deadline"
+
+    def agent(self, name: str) -> AgentCard | None:
+        """Find an agent of the crew; None for a session below."""
+        return next((agent for agent in self.facts.crew.agents if agent.name == name), None)
+
+    def settle(self, workflow_id: str, agent: str, outcome: Outcome) -> Outcome:
+        """Take a child's lease back, and see to it that its outcome says what it spent."""
+        lease = self.leases.pop(workflow_id)
+        if isinstance(outcome, Failure) and outcome.reason in _FATE_UNKNOWN and not outcome.spend:
+            outcome = outcome.model_copy(update={"spend": (_charged_in_full(agent, lease.amount),)})
+        used = usage_of(outcome.spend)
+        self.purse.settle(lease, Amount(used.turns, used.cost_usd))
+        return outcome
+
+    def charge_what_is_lost(self) -> None:
+        """Book the leases of children that did not answer, in full."""
+        for workflow_id, lease in self.leases.items():
+            line = _charged_in_full(workflow_id.split("/")[-2], lease.amount)
+            self.lost_spend.append(line)
+            self.purse.settle(lease, lease.amount)
+        self.leases.clear()
+
+    async def more(self, asked: Amount, hopeless: Callable[[], bool]) -> None:
+        """Wait until an amount is unspent, or there is no hope that it will be, or it is time to write the report."""
+
+        def enough() -> bool:
+            return self.purse.unspent.covers(asked)
+
+        if not enough() and self.request.delegation is not None:
+            missing = asked.beyond(self.purse.unspent)
+            self.purse.grant(await self.borrower.ask(missing, patient=True))
+        await workflow.wait_condition(lambda: enough() or self.is_over or hopeless())
+        if self.request.limits.on_limit == "pause" and not enough() and not self.is_over:
+            self.enter("paused")
+            await workflow.wait_condition(lambda: enough() or self.is_over)
+            self.enter("carrying_out")
+
+    def problems_with(self, raised: RaisedLimits) -> list[str]:
+        """Say why limits cannot be raised so."""
+        ceilings = self.facts.ceilings
+        now = {
+            "max_turns": self.purse.granted.turns,
+            "budget_usd": self.purse.granted.usd,
+            "deadline": self.deadline_at - self.started_at,
+        }
+        problems: list[str] = []
+        for name, present in now.items():
+            wanted, ceiling = getattr(raised, name), getattr(ceilings, name)
+            if wanted is not None and wanted <= present:
+                problems.append(f"{name}: {wanted} is not more than the present {present}")
+            elif wanted is not None and wanted > ceiling:
+                problems.append(f"{name}: {wanted} is above this installation's ceiling of {ceiling}")
+        return problems
+
+    def raise_limits(self, raised: RaisedLimits) -> None:
+        """Take over higher limits."""
+        more = Amount(raised.max_turns or 0, raised.budget_usd or Decimal(0)).beyond(self.purse.granted)
+        self.purse.grant(more)
+        if raised.deadline is not None:
+            self.deadline_at = max(self.deadline_at, self.started_at + raised.deadline)
+            self.progress.deadline_at = self.deadline_at
+        self.show()
+
     async def turn(self, task: Task, output_tokens: int, patience: timedelta = options.TURN_PATIENCE) -> TurnResult:
         """Take one of the supervisor's own turns.
 
         Raises:
             CannotPay: the purse does not cover it.
-            ApplicationError: the turn came to nothing for good.
+            TurnLost: it came to nothing for good.
         """
         crew = self.facts.crew
-        try:
-            return await self.spender.take(
-                task,
-                agent=SUPERVISOR,
-                tier=crew.tier,
-                model=self.facts.models[crew.tier],
-                prompt_bytes=crew.prompt_bytes,
-                output_tokens=output_tokens,
-                patience=patience,
-            )
-        except TurnLost as error:
-            raise ApplicationError(error.message, type=error.error_type, non_retryable=True) from error
+        return await self.spender.take(
+            task,
+            agent=SUPERVISOR,
+            tier=crew.tier,
+            model=self.facts.models[crew.tier],
+            prompt_bytes=crew.prompt_bytes,
+            output_tokens=output_tokens,
+            patience=patience,
+        )
 
     async def before_the_deadline(self, work: Coroutine[object, object, _Result]) -> _Result | None:
         """Wait for a step; None if it is time to write the report before it has ended."""
@@ -123,11 +233,21 @@ class Session:
                 task.cancel()
         if task.done():
             return task.result()
-        self.deadline_passed = True
+        self.cut_short = True
         return None
 
+    async def _until_it_is_time_to_write(self) -> None:
+        while not self.finish_now and (left := self.writing_starts_at - workflow.now()) > timedelta(0):
+            with suppress(TimeoutError):
+                await workflow.wait_condition(lambda: self.finish_now, timeout=left, timeout_summary="until the report")
 
-async def open_session(request: SessionRequest, progress: Progress) -> Session:
+
+def _charged_in_full(agent: str, lease: Amount) -> SpendLine:
+    usage = Usage(turns=lease.turns, cost_usd=lease.usd, possibly_billed_twice_usd=lease.usd)
+    return SpendLine(agent=agent, model="unknown", purpose="lost", usage=usage)
+
+
+async def open_session(request: SessionRequest, progress: Progress, borrower: Borrower) -> Session:
     """Read what the world says about a request, and refuse what cannot work.
 
     Raises:
@@ -143,7 +263,6 @@ async def open_session(request: SessionRequest, progress: Progress) -> Session:
     now = workflow.now()
     deadline_at = min(now + limits.deadline, lent.deadline_at) if lent else now + limits.deadline
     progress.purse, progress.started_at, progress.deadline_at = purse, now, deadline_at
-    time = max(deadline_at - now, timedelta(0))
     session = Session(
         request=request,
         facts=facts,
@@ -152,7 +271,7 @@ async def open_session(request: SessionRequest, progress: Progress) -> Session:
         spender=Spender(purse, session=workflow.info().workflow_id, crew=facts.crew.name, documents=request.documents),
         started_at=now,
         deadline_at=deadline_at,
-        clock=asyncio.create_task(workflow.sleep(time - min(time / 5, _LONGEST_WRITING), summary="until the report")),
+        borrower=borrower,
         for_report=_set_report_aside(purse, facts),
     )
     session.show()

@@ -12,6 +12,7 @@ from activities.turns import TurnActivities
 from chargehand.contracts import FailureReason, SpendLine, Tier, Usage
 from chargehand.wire import ErrorType
 from workflows import options
+from workflows.borrowing import Borrower
 from workflows.bounds import input_bound, worst_case
 from workflows.purse import Amount, Purse, Reservation
 
@@ -45,17 +46,27 @@ class TurnLost(Exception):  # noqa: N818  # as above
 class Spender:
     """One agent's, or the supervisor's, way to the models: every turn goes through its purse."""
 
-    def __init__(self, purse: Purse, *, session: str, crew: str, documents: Sequence[str]) -> None:
+    def __init__(
+        self, purse: Purse, *, session: str, crew: str, documents: Sequence[str], borrower: Borrower | None = None
+    ) -> None:
         self._purse = purse
         self._session = session
         self._crew = crew
         self._documents = tuple(documents)
         self._turns = 0
+        self._borrower = borrower
         self.spend: list[SpendLine] = []
 
     def cost_of(self, model: ModelCard, task: Task, prompt_bytes: int, output_tokens: int) -> Amount:
         """Reckon the worst case of a turn."""
         return worst_case(model, input_bound(task, prompt_bytes), output_tokens)
+
+    async def can_pay(self, amount: Amount, *, patient: bool = False) -> bool:
+        """Whether the purse covers an amount, after asking above for what is missing."""
+        missing = amount.beyond(self._purse.unspent)
+        if missing != Amount() and self._borrower is not None:
+            self._purse.grant(await self._borrower.ask(missing, patient=patient))
+        return self._purse.unspent.covers(amount)
 
     async def take(
         self,
@@ -88,7 +99,7 @@ class Spender:
             max_output_tokens=output_tokens,
         )
         for repetition in range(_MOST_REPETITIONS):
-            reservation = self._reserve(worst_case(model, request.max_input_tokens, output_tokens))
+            reservation = await self._reserve(worst_case(model, request.max_input_tokens, output_tokens))
             try:
                 result = await self._call(request, repetition, patience)
             except ActivityError as error:
@@ -102,7 +113,8 @@ class Spender:
             ErrorType.ATTEMPT_LOST,
         )
 
-    def _reserve(self, worst: Amount) -> Reservation:
+    async def _reserve(self, worst: Amount) -> Reservation:
+        await self.can_pay(worst, patient=True)
         reservation = self._purse.reserve(worst)
         if reservation is None:
             raise CannotPay("out_of_turns" if self._purse.unspent.turns < worst.turns else "out_of_budget")

@@ -11,10 +11,12 @@ with workflow.unsafe.imports_passed_through():
     from activities.contracts import Round, ToolCall, ToolRequest, ToolResult, TurnResult, WorkTask
     from activities.tool_calls import ToolActivities
     from chargehand.contracts import Failure, FailureReason, Outcome, SpendLine, Usage
-    from chargehand.wire import ErrorType, WorkflowType
+    from chargehand.wire import ErrorType, SignalName, WorkflowType
     from workflows import options
+    from workflows.borrowing import Borrower
     from workflows.bounds import WORK_OUTPUT_TOKENS
-    from workflows.contracts import SubtaskRequest, SubtaskResult
+    from workflows.circles import going_round, repeated
+    from workflows.contracts import LeaseGrant, SubtaskRequest, SubtaskResult
     from workflows.grounding import ground, read_so_far, sources_read
     from workflows.purse import Amount, Purse
     from workflows.spending import CannotPay, Spender, TurnLost
@@ -31,6 +33,7 @@ class SubtaskWorkflow:
     """Carries out one subtask and always ends in an outcome."""
 
     def __init__(self) -> None:
+        self._borrower = Borrower()
         self._rounds: list[Round] = []
         self._tool_calls = 0
 
@@ -38,20 +41,30 @@ class SubtaskWorkflow:
     async def run(self, request: SubtaskRequest) -> SubtaskResult:
         """Think, use tools, answer; hand back what there is when asked to stop."""
         _require_parent()
-        purse = Purse(Amount(request.turns, request.usd))
-        spender = Spender(purse, session=request.session, crew=request.crew, documents=request.documents)
+        spender = Spender(
+            Purse(Amount(request.turns, request.usd)),
+            session=request.session,
+            crew=request.crew,
+            documents=request.documents,
+            borrower=self._borrower,
+        )
         try:
-            outcome = await self._work(request, purse, spender)
+            outcome = await self._work(request, spender)
         except (asyncio.CancelledError, ActivityError) as error:
             if not is_cancelled_exception(error):
                 raise
             outcome = self._what_there_is("cancelled", "It was asked to stop.")
         return SubtaskResult(outcome=outcome.model_copy(update={"spend": self._spend(request, spender)}))
 
-    async def _work(self, request: SubtaskRequest, purse: Purse, spender: Spender) -> Outcome:
+    @workflow.signal(name=SignalName.GRANT_LEASE, description="The supervisor's answer to a request for more.")
+    def grant_lease(self, grant: LeaseGrant) -> None:
+        """Take over the answer."""
+        self._borrower.take(grant)
+
+    async def _work(self, request: SubtaskRequest, spender: Spender) -> Outcome:
         corrections = 0
         for number in range(1, request.max_rounds + 1):
-            task = self._task(request, purse, spender, last=number == request.max_rounds)
+            task = await self._task(request, spender, last=number == request.max_rounds)
             try:
                 result = await spender.take(
                     task,
@@ -77,7 +90,7 @@ class SubtaskWorkflow:
             self._rounds.append(Round(correction=_complaint(result)))
         return self._what_there_is("out_of_rounds", "It did not come to an answer in its rounds.")
 
-    def _task(self, request: SubtaskRequest, purse: Purse, spender: Spender, *, last: bool) -> WorkTask:
+    async def _task(self, request: SubtaskRequest, spender: Spender, *, last: bool) -> WorkTask:
         task = WorkTask(
             goal=request.goal,
             instruction=request.subtask.instruction,
@@ -87,7 +100,7 @@ class SubtaskWorkflow:
         bytes_later = request.agent.prompt_bytes + _NEXT_ROUND_BYTES
         now = spender.cost_of(request.model, task, request.agent.prompt_bytes, WORK_OUTPUT_TOKENS)
         then = spender.cost_of(request.model, task, bytes_later, WORK_OUTPUT_TOKENS)
-        must_answer = last or not purse.unspent.covers(now + then)
+        must_answer = last or going_round(self._rounds) or not await spender.can_pay(now + then)
         return task.model_copy(update={"must_answer": must_answer})
 
     async def _use_tools(self, request: SubtaskRequest, result: TurnResult, number: int) -> None:
@@ -112,6 +125,9 @@ class SubtaskWorkflow:
     async def _use_tool(self, request: SubtaskRequest, call: ToolCall, step: str) -> ToolResult:
         if call.tool not in request.agent.tools:
             return _refused(call, f"You have no such tool. Yours are: {', '.join(request.agent.tools) or 'none'}.")
+        again = repeated(call, self._rounds)
+        if again is not None:
+            return again
         if call.malformed:
             return _refused(call, f"The arguments could not be read: {call.malformed}")
         self._tool_calls += 1

@@ -1,14 +1,18 @@
 """The workflow of a session: plan, delegate, synthesise. It never does an agent's work."""
 
 import asyncio
+from datetime import timedelta
 
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from chargehand.contracts import Plan, PlanDecision, Report, SessionRequest, Status
-    from chargehand.wire import ErrorType, QueryName, UpdateName, WorkflowType
+    from chargehand.contracts import Plan, PlanDecision, RaisedLimits, Report, SessionRequest, Status
+    from chargehand.wire import ErrorType, QueryName, SignalName, UpdateName, WorkflowType
+    from workflows.borrowing import Borrower
     from workflows.carrying_out import carry_out
+    from workflows.contracts import LeaseGrant, LeaseRequest
+    from workflows.lending import serve
     from workflows.plan_check import InvalidPlan
     from workflows.planning import checked, invalid_plan, make_plan
     from workflows.progress import Progress
@@ -24,12 +28,13 @@ class SupervisorWorkflow:
         self._progress = Progress(workflow.info().workflow_id)
         self._session: Session | None = None
         self._decision: PlanDecision | None = None
+        self._borrower = Borrower()
 
     @workflow.run
     async def run(self, request: SessionRequest) -> Report:
         """Plan, carry out, write the report."""
         try:
-            session = self._session = await open_session(request, self._progress)
+            session = self._session = await open_session(request, self._progress, self._borrower)
             plan = await session.before_the_deadline(make_plan(session))
             if plan is not None:
                 self._progress.planned(plan)
@@ -41,6 +46,7 @@ class SupervisorWorkflow:
                 await carry_out(session, plan)
             session.enter("synthesising")
             report = await write_report(session)
+            await workflow.wait_condition(workflow.all_handlers_finished)
             session.enter("finished")
         except (asyncio.CancelledError, Exception) as error:
             self._progress.state = "cancelled" if _is_cancellation(error) else "failed"
@@ -61,6 +67,7 @@ class SupervisorWorkflow:
     @workflow.update(name=UpdateName.DECIDE_PLAN, description="Approve, edit or reject the plan.")
     async def decide_plan(self, decision: PlanDecision) -> Plan:
         """Take a person's decision; an edited plan is checked like any plan."""
+        await _after_this_task()
         if decision.plan is not None and self._session is not None:
             try:
                 self._progress.planned(checked(self._session, decision.plan))
@@ -79,6 +86,53 @@ class SupervisorWorkflow:
         if (decision.plan is not None) != (decision.decision == "edit"):
             raise ValueError("plan: is given with 'edit', and only then")
 
+    @workflow.update(name=UpdateName.FINISH_NOW, description="Write the report from what is there.")
+    async def finish_now(self) -> Status:
+        """Stop what runs, and write the report from what is there."""
+        await _after_this_task()
+        self._open.finish_now = True
+        return self._progress.status()
+
+    @finish_now.validator
+    def _can_finish(self) -> None:
+        self._refuse_if_over()
+
+    @workflow.update(name=UpdateName.RAISE_LIMITS, description="Allow the session more turns, money or time.")
+    async def raise_limits(self, raised: RaisedLimits) -> Status:
+        """Take over higher limits; a session that waits for them goes on."""
+        await _after_this_task()
+        self._open.raise_limits(raised)
+        return self._progress.status()
+
+    @raise_limits.validator
+    def _may_raise(self, raised: RaisedLimits) -> None:
+        self._refuse_if_over()
+        if workflow.info().parent is not None:
+            raise ValueError("The limits of a session below another are lent by that one; raise them at its root.")
+        problems = self._open.problems_with(raised)
+        if problems:
+            raise ValueError("; ".join(problems))
+
+    @workflow.signal(name=SignalName.ASK_LEASE, description="A subtask asks for more turns or money.")
+    async def ask_lease(self, request: LeaseRequest) -> None:
+        """Answer a child that asks for more."""
+        await serve(self._open, request)
+
+    @workflow.signal(name=SignalName.GRANT_LEASE, description="The answer of the session above.")
+    def grant_lease(self, grant: LeaseGrant) -> None:
+        """Take over the answer."""
+        self._borrower.take(grant)
+
+    @property
+    def _open(self) -> Session:
+        if self._session is None:
+            raise ApplicationError("The session is still being opened; try again.", type=ErrorType.INVALID_INPUT)
+        return self._session
+
+    def _refuse_if_over(self) -> None:
+        if self._open.is_over or self._progress.state in {"synthesising", "finished", "failed", "cancelled"}:
+            raise ValueError(f"The session cannot be changed any more: it is {self._progress.state}.")
+
     async def _decided(self) -> Plan | None:
         await workflow.wait_condition(lambda: self._decision is not None)
         if self._decision is not None and self._decision.decision == "reject":
@@ -88,6 +142,15 @@ class SupervisorWorkflow:
                 non_retryable=True,
             )
         return self._progress.plan
+
+
+async def _after_this_task() -> None:
+    """Let an update change nothing before the next workflow task.
+
+    Without a cached workflow the SDK can deliver an update together with what an earlier, commandless task already
+    decided upon, and the update first; a replay then sees them one after the other (docs/decisions/0008).
+    """
+    await workflow.sleep(timedelta(milliseconds=1), summary="take an update over")
 
 
 def _is_cancellation(error: BaseException) -> bool:

@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from temporalio import workflow
-from temporalio.exceptions import ApplicationError
 
 from activities.contracts import InputOutcome, ReportDraft, SynthesisTask
 from chargehand.contracts import LimitUse, Report, Source, StopReason
@@ -28,7 +27,7 @@ from workflows.reporting import (
     usage_of,
 )
 from workflows.session import Session
-from workflows.spending import CannotPay
+from workflows.spending import CannotPay, TurnLost
 
 _LEAST_WRITING: Final = timedelta(seconds=1)
 """What the writer gets even when the deadline is here."""
@@ -40,7 +39,7 @@ async def write_report(session: Session) -> Report:
     plan = session.progress.plan
     outcomes = session.inputs(subtask.id for subtask in plan.subtasks) if plan else ()
     sources = numbered_sources(outcomes)
-    stop_reason = stop_reason_of(list(session.outcomes.values()), deadline_passed=session.deadline_passed)
+    stop_reason = stop_reason_of(list(session.outcomes.values()), stopped=session.stopped)
     draft = await _draft(session, outcomes, sources, stop_reason)
     answer, cited = only_cited(checked_citations(draft.answer, sources), sources)
     spend = merged_spend(
@@ -96,7 +95,7 @@ async def _written(
     left = max(session.deadline_at - workflow.now(), _LEAST_WRITING)
     try:
         result = await session.turn(task, REPORT_OUTPUT_TOKENS, patience=left)
-    except (CannotPay, ApplicationError):
+    except (CannotPay, TurnLost):
         return None
     return result.report
 

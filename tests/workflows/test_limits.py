@@ -28,7 +28,7 @@ def never_content(call: ModelCall) -> ModelReply:
     assert isinstance(call.task, WorkTask)
     if call.task.must_answer:
         return reply(answer("Had to stop here.", status="partial", gaps=["the rest"]))
-    return use("search_documents")
+    return use("search_documents", about=len(call.task.rounds))
 
 
 @pytest.mark.parametrize("max_turns", [7, 8, 12, 20])
@@ -160,7 +160,7 @@ async def test_a_session_that_would_go_in_a_circle_is_refused(stage: OpenStage) 
 
     assert result.stop_reason == "nothing_succeeded"
     assert "it would go in a circle" in result.gaps[0]
-    assert [call.task.kind for call in opened.model.calls] == ["plan"] * 4
+    assert [call.task.kind for call in opened.model.calls] == ["plan"] * 4 + ["refine"]
 
 
 async def test_a_reply_without_usage_is_charged_at_its_worst_case(stage: OpenStage) -> None:

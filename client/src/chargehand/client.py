@@ -22,7 +22,7 @@ from temporalio.exceptions import ApplicationError, CancelledError, TerminatedEr
 from temporalio.exceptions import TimeoutError as WorkflowTimedOut
 from temporalio.service import RPCError, RPCStatusCode
 
-from chargehand.contracts import Plan, PlanDecision, Report, SessionRequest, Status, Trace
+from chargehand.contracts import Plan, PlanDecision, RaisedLimits, Report, SessionRequest, Status, Trace
 from chargehand.converter import data_converter
 from chargehand.errors import (
     ChargehandError,
@@ -74,6 +74,20 @@ class Session:
         with _translated(self.id):
             return await self._handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
                 Supervisor.decide_plan, decision
+            )
+
+    async def raise_limits(self, raised: RaisedLimits) -> Status:
+        """Allow the session more turns, money or time; one that waits for them goes on."""
+        with _translated(self.id):
+            return await self._handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+                Supervisor.raise_limits, raised
+            )
+
+    async def finish_now(self) -> Status:
+        """Have the report written from what is there."""
+        with _translated(self.id):
+            return await self._handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+                Supervisor.finish_now
             )
 
     async def result(self) -> Report:
@@ -170,6 +184,8 @@ def _translated(session_id: str) -> Generator[None]:
     except (WorkflowQueryFailedError, WorkflowQueryRejectedError) as error:
         raise ChargehandError(f"Session '{session_id}' cannot answer: {error}") from error
     except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND and "already completed" in error.message:
+            raise ChargehandError(f"Session '{session_id}' has ended; it cannot be changed any more.") from error
         if error.status is RPCStatusCode.NOT_FOUND:
             raise SessionNotFound(session_id) from error
         if error.status in _UNANSWERED:

@@ -2,7 +2,7 @@
 
 from temporalio import workflow
 
-from chargehand.contracts import Plan, PlanDecision, Report, SessionRequest, Status
+from chargehand.contracts import Plan, PlanDecision, RaisedLimits, Report, SessionRequest, Status
 from chargehand.wire import QueryName, UpdateName, WorkflowType
 
 
@@ -29,3 +29,13 @@ class Supervisor:
     def decide_plan(self, decision: PlanDecision) -> Plan:
         """Approve, edit or reject a plan that waits for approval; returns the plan that is carried out."""
         raise NotImplementedError(decision)
+
+    @workflow.update(name=UpdateName.RAISE_LIMITS)
+    def raise_limits(self, raised: RaisedLimits) -> Status:
+        """Allow the session more turns, money or time; one that waits for them goes on."""
+        raise NotImplementedError(raised)
+
+    @workflow.update(name=UpdateName.FINISH_NOW)
+    def finish_now(self) -> Status:
+        """Stop what runs, and write the report from what is there."""
+        raise NotImplementedError

@@ -37,6 +37,15 @@ class UpdateName(StrEnum):
     """Updates of a session."""
 
     DECIDE_PLAN = "decide_plan"
+    RAISE_LIMITS = "raise_limits"
+    FINISH_NOW = "finish_now"
+
+
+class SignalName(StrEnum):
+    """Signals between a supervisor and what runs below it."""
+
+    ASK_LEASE = "ask_lease"
+    GRANT_LEASE = "grant_lease"
 
 
 class ErrorType(StrEnum):

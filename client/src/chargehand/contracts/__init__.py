@@ -26,7 +26,7 @@ from chargehand.contracts.report import (
     SubtaskState,
     Timing,
 )
-from chargehand.contracts.request import Delegation, Limits, SessionRequest, Tier, Tiers
+from chargehand.contracts.request import Delegation, Limits, RaisedLimits, SessionRequest, Tier, Tiers
 from chargehand.contracts.trace import Step, Trace
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "Partial",
     "Plan",
     "PlanDecision",
+    "RaisedLimits",
     "Report",
     "SessionRequest",
     "SessionState",

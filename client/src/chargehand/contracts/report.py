@@ -122,6 +122,7 @@ SessionState = Literal[
     "planning",
     "awaiting_approval",
     "carrying_out",
+    "paused",
     "synthesising",
     "finished",
     "failed",

@@ -126,3 +126,16 @@ class SessionRequest(TypedByPeople):
     """Model tiers that differ from the crew's own."""
     delegation: Delegation | None = None
     """Set by a supervisor that delegates; refused from anyone else."""
+
+
+class RaisedLimits(TypedByPeople):
+    """Higher limits for a session that runs; what is not named stays as it is."""
+
+    max_turns: Annotated[Count, Field(le=1_000)] | None = None
+    """LLM calls in the whole session, those already made included."""
+    budget_usd: Annotated[Dollars, Field(gt=0, le=10_000), BeforeValidator(_unquoted_number)] | None = None
+    """US dollars in the whole session, those already spent included."""
+    deadline: Annotated[timedelta, Field(gt=timedelta(0), le=timedelta(days=7)), BeforeValidator(_duration)] | None = (
+        None
+    )
+    """Time from the start of the session, not from now."""

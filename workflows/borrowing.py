@@ -1,0 +1,40 @@
+"""The lower side of a lease: a child asks the supervisor above for more, and waits for its word."""
+
+from temporalio import workflow
+from temporalio.exceptions import FailureError, is_cancelled_exception
+
+from chargehand.wire import SignalName
+from workflows.contracts import LeaseGrant, LeaseRequest
+from workflows.purse import Amount
+
+
+class Borrower:
+    """Asks above. Every request is answered, if only with nothing."""
+
+    def __init__(self) -> None:
+        self._asked = 0
+        self._granted: dict[int, Amount] = {}
+
+    def take(self, grant: LeaseGrant) -> None:
+        """Take over the answer to a request."""
+        self._granted[grant.number] = Amount(grant.turns, grant.usd)
+
+    async def ask(self, missing: Amount, *, patient: bool) -> Amount:
+        """Ask for an amount; returns it, or nothing."""
+        info = workflow.info()
+        if info.parent is None:
+            return Amount()
+        self._asked += 1
+        number = self._asked
+        request = LeaseRequest(
+            child=info.workflow_id, number=number, turns=missing.turns, usd=missing.usd, patient=patient
+        )
+        try:
+            # By id alone: after a reset of the supervisor, its newest run is the one that lends.
+            await workflow.get_external_workflow_handle(info.parent.workflow_id).signal(SignalName.ASK_LEASE, request)
+        except FailureError as error:
+            if is_cancelled_exception(error):
+                raise
+            return Amount()
+        await workflow.wait_condition(lambda: number in self._granted)
+        return self._granted[number]

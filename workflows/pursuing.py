@@ -1,0 +1,235 @@
+"""Getting one subtask done: attempts, each with a lease of its own, until the recovery table is content or gives up."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final
+
+from temporalio import workflow
+
+from activities.contracts import AgentCard, InputOutcome, JudgeTask, RefineTask
+from chargehand.contracts import Delegation, Escalation, Failure, Outcome, SessionRequest, Subtask, Tier
+from workflows.bounds import DECISION_OUTPUT_TOKENS, least_workable, usual_turn_of
+from workflows.contracts import SubtaskRequest
+from workflows.delegating import run_session_below, run_subtask
+from workflows.guard import child_workflow_id
+from workflows.lending import lend
+from workflows.plan_check import SUPERVISOR
+from workflows.purse import Amount, Reservation
+from workflows.recovery import (
+    Accept,
+    AskHuman,
+    Attempts,
+    GiveUp,
+    JudgeBetween,
+    Means,
+    Refine,
+    Split,
+    UseFallback,
+    UseStronger,
+    accepted,
+    best_of,
+    has_answer,
+    next_action,
+)
+from workflows.reporting import goal_below, input_for
+from workflows.session import Session
+from workflows.spending import CannotPay, TurnLost
+
+_ABOVE: Final = {Tier.SMALL: Tier.MEDIUM, Tier.MEDIUM: Tier.LARGE}
+_RETURN: Final = timedelta(seconds=5)
+"""How much earlier than its own deadline a session gives the sessions below it theirs."""
+
+
+def least_lease(session: Session, subtask: Subtask) -> Amount:
+    """Reckon the least that is of use to a subtask: a usual turn of its agent, or a whole session below."""
+    agent = session.agent(subtask.agent)
+    if agent is None:
+        return least_workable(session.facts)
+    return usual_turn_of(session.facts.models[agent.tier], agent.prompt_bytes)
+
+
+@dataclass(frozen=True)
+class _Try:
+    """One way of getting the subtask done."""
+
+    subtask: Subtask
+    tier: Tier | None = None
+    """Tier instead of the agent's own."""
+
+
+_Tried = list[tuple[_Try, Outcome]]
+
+
+async def pursue(session: Session, subtask: Subtask, lent: Reservation) -> Outcome:
+    """Work on a subtask until its outcome is accepted or given up."""
+    attempts = Attempts(made=0, agents=(subtask.agent,))
+    tried: _Tried = []
+    following = _Try(subtask)
+    reservation: Reservation | None = lent
+    while reservation is not None:
+        outcome = await _attempt(session, following, reservation)
+        tried.append((following, outcome))
+        step, attempts = await _decide(session, tried, attempts.again())
+        if not isinstance(step, _Try):
+            return _with_all_spend(step or best_of([outcome for _, outcome in tried]), tried)
+        following = step
+        reservation = lend(session, least_lease(session, following.subtask), 1)
+    return _with_all_spend(best_of([outcome for _, outcome in tried]), tried)
+
+
+async def _decide(session: Session, tried: _Tried, attempts: Attempts) -> tuple[_Try | Outcome | None, Attempts]:
+    """Follow the recovery table from the latest outcome to what is tried next, or to a decision; None gives up."""
+    latest, outcome = tried[-1]
+    while not session.is_over:
+        action = next_action(outcome, attempts, _means(session, latest.subtask, attempts))
+        attempts = attempts.after(action)
+        if isinstance(action, GiveUp | AskHuman):
+            break
+        step = await _step(session, action, tried, attempts.made)
+        if step is not None:
+            return step, attempts
+    return None, attempts
+
+
+async def _step(
+    session: Session,
+    action: Accept | Refine | UseFallback | UseStronger | JudgeBetween | Split,
+    tried: _Tried,
+    made: int,
+) -> _Try | Outcome | None:
+    """Carry an action out; None if nothing came of it."""
+    latest, outcome = tried[-1]
+    step: _Try | Outcome | None
+    match action:
+        case Accept():
+            step = accepted(outcome)
+        case Refine():
+            refined = await _refined(session, latest.subtask, outcome, made)
+            step = replace(latest, subtask=_changed(latest.subtask, instruction=refined)) if refined else None
+        case UseFallback(agent):
+            step = _Try(_changed(latest.subtask, agent=agent))
+        case UseStronger(tier):
+            step = replace(latest, tier=tier)
+        case JudgeBetween():
+            step = await _judged(session, tried)
+        case Split():
+            step = _Try(_changed(latest.subtask, agent=SUPERVISOR))
+    return step
+
+
+def _changed(subtask: Subtask, **values: str) -> Subtask:
+    return subtask.model_copy(update=values)
+
+
+def _with_all_spend(chosen: Outcome, tried: _Tried) -> Outcome:
+    spend = tuple(line for _, outcome in tried for line in outcome.spend)
+    return chosen.model_copy(update={"spend": spend})
+
+
+def _means(session: Session, subtask: Subtask, attempts: Attempts) -> Means:
+    agent = session.agent(subtask.agent)
+    fallback = agent.fallback if agent and agent.fallback not in attempts.agents else None
+    # Deciding what to try can itself take a turn.
+    needed = least_lease(session, subtask) + Amount(1)
+    return Means(
+        max_attempts=session.request.limits.max_attempts,
+        fallback=fallback,
+        stronger=_ABOVE.get(agent.tier) if agent else None,
+        may_nest=session.may_nest,
+        can_pay=session.purse.unspent.covers(needed),
+    )
+
+
+async def _attempt(session: Session, trying: _Try, lent: Reservation) -> Outcome:
+    """Run one child workflow and settle its lease."""
+    subtask, tier = trying.subtask, trying.tier
+    workflow_id = child_workflow_id(session.root, subtask.agent, subtask.instruction, tier.value if tier else "")
+    session.progress.started(subtask.id, workflow_id, workflow.now())
+    session.leases[workflow_id] = lent
+    session.show()
+    inputs = session.inputs(subtask.depends_on)
+    agent = session.agent(subtask.agent)
+    if agent is None:
+        outcome = await run_session_below(
+            _session_below(session, subtask, lent.amount, inputs), workflow_id, subtask.id
+        )
+    else:
+        agent = agent.model_copy(update={"tier": tier or agent.tier})
+        outcome = await run_subtask(_subtask_request(session, subtask, agent, lent.amount, inputs), workflow_id)
+    return session.settle(workflow_id, subtask.agent, outcome)
+
+
+def _subtask_request(
+    session: Session, subtask: Subtask, agent: AgentCard, lent: Amount, inputs: Sequence[InputOutcome]
+) -> SubtaskRequest:
+    return SubtaskRequest(
+        session=session.root,
+        goal=session.request.goal,
+        crew=session.facts.crew.name,
+        subtask=subtask,
+        agent=agent,
+        model=session.facts.models[agent.tier],
+        documents=session.request.documents,
+        inputs=tuple(inputs),
+        turns=lent.turns,
+        usd=lent.usd,
+        max_rounds=session.request.limits.max_rounds,
+    )
+
+
+def _session_below(session: Session, subtask: Subtask, lent: Amount, inputs: Sequence[InputOutcome]) -> SessionRequest:
+    limits = session.request.limits.model_copy(
+        update={"max_turns": lent.turns, "budget_usd": lent.usd, "on_limit": "finish"}
+    )
+    delegation = Delegation(
+        session=session.root,
+        depth=session.depth + 1,
+        ancestors=session.ancestors,
+        deadline_at=session.writing_starts_at - _RETURN,
+    )
+    return session.request.model_copy(
+        update={
+            "goal": goal_below(subtask, inputs),
+            "approval": "none",
+            "limits": limits,
+            "delegation": delegation,
+        }
+    )
+
+
+async def _refined(session: Session, subtask: Subtask, outcome: Outcome, attempts: int) -> str | None:
+    """Have the instruction rewritten with the error in hand; None if that is not worth while."""
+    problem = outcome.message if isinstance(outcome, Failure | Escalation) else ""
+    task = RefineTask(
+        goal=session.request.goal,
+        agent=subtask.agent,
+        instruction=subtask.instruction,
+        problem=problem or outcome.kind,
+        outcome=outcome.model_copy(update={"spend": ()}),
+        attempts=attempts,
+    )
+    try:
+        result = await session.turn(task, DECISION_OUTPUT_TOKENS)
+    except (CannotPay, TurnLost):
+        return None
+    draft = result.refine
+    worthwhile = draft is not None and draft.worthwhile and draft.instruction.strip() != subtask.instruction
+    return draft.instruction.strip()[:4_000] if draft is not None and worthwhile else None
+
+
+async def _judged(session: Session, tried: _Tried) -> Outcome:
+    """Have a judge decide between the answers of several attempts; the surest of them if it cannot."""
+    candidates = tuple(
+        input_for(_changed(trying.subtask, id=f"A{number}"), outcome)
+        for number, (trying, outcome) in enumerate(tried, start=1)
+        if has_answer(outcome)
+    )
+    surest = best_of([outcome for _, outcome in tried])
+    task = JudgeTask(question=tried[0][0].subtask.instruction, candidates=candidates)
+    try:
+        result = await session.turn(task, DECISION_OUTPUT_TOKENS)
+    except (CannotPay, TurnLost):
+        return surest
+    chosen = result.judge.chosen if result.judge else ""
+    return next((accepted(given.outcome) for given in candidates if given.id == chosen), surest)
