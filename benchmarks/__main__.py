@@ -19,8 +19,8 @@ async def _measure(name: str, *, wire: bool, jobs: int) -> tuple[str, Sequence[R
     match name:
         case "main_job":
             reached = "over the wire, OpenAI's SDK" if wire else "in the worker's process"
-            title = f"The main job: plan, 5 subtasks (turn, tool, turn), report; scripted model {reached}; {jobs} jobs"
-            return title, await main_job(wire=wire, jobs=jobs), ()
+            rows, notes = await main_job(wire=wire, jobs=jobs)
+            return f"The main job: plan, 5 subtasks (turn, tool, turn), report; scripted model {reached}", rows, notes
         case "growth":
             rows, notes = await growth()
             return "Growth with the number of subtasks and of turns", rows, notes

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-_NEGLIGIBLE: Final = 1 / 3
-"""A square term below this share of the largest value does not make a curve quadratic; measurements are not exact."""
+_NEGLIGIBLE: Final = 1 / 2
+"""A square term below this share of the largest value does not make a curve quadratic: measurements are not exact."""
 
 
 def describe(points: Sequence[tuple[float, float]]) -> str:

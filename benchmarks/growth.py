@@ -30,7 +30,7 @@ async def growth() -> tuple[Sequence[Row], Sequence[str]]:
             await until_polled(chargehand.client, worker)
             run = own_runs(chargehand)
             pids = {"client": os.getpid(), "worker": worker.process.pid, "server": server.process.pid}
-            await run(Shape())
+            await measure(chargehand.client, run, Shape(), {})
             rows = {
                 shape: _row(shape, [await measure(chargehand.client, run, shape, pids) for _ in range(_REPETITIONS)])
                 for shape in [*wider, *longer[1:]]  # the shortest job is the narrowest one

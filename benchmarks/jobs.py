@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Final
 from uuid import uuid4
 
 from temporalio.api.enums.v1 import TaskQueueType
@@ -19,7 +20,9 @@ from benchmarks.worker import CEILINGS
 from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
 
-_SETTLING_SECONDS = 0.05
+_LONGEST_JOB_SECONDS: Final = 60
+"""A job that takes longer hangs; nothing here waits for ever."""
+_SETTLING_SECONDS: Final = 0.05
 """What a job leaves behind, such as the worker's last answers, still belongs to it."""
 
 
@@ -51,7 +54,8 @@ async def measure(client: Client, run: Run, shape: Shape, pids: Mapping[str, int
     """Carry out one job and read off what it took."""
     before = {name: cpu_seconds(pid) for name, pid in pids.items()}
     started_at = time.perf_counter()
-    parent, children = await run(shape)
+    async with asyncio.timeout(_LONGEST_JOB_SECONDS):
+        parent, children = await run(shape)
     wall = timedelta(seconds=time.perf_counter() - started_at)
     await asyncio.sleep(_SETTLING_SECONDS)
     cpu = {name: cpu_seconds(pid) - before[name] for name, pid in pids.items()}

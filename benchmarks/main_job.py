@@ -3,6 +3,7 @@
 import os
 import statistics
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +18,12 @@ from benchmarks.tables import Row
 from chargehand.client import Chargehand
 
 _WARM_UP: Final = 3
-_OWN_PER_BARE: Final = 2
-"""Two sessions for each bare job, taking turns, so that whatever else the machine does falls on both."""
+_OWN_PER_BARE: Final = 3
+"""Three sessions for each bare job, taking turns, so that whatever else the machine does falls on both."""
+
+
+_MOST_SECONDS: Final = 45
+"""On a busy machine fewer jobs are measured."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ class Side:
         return max(getattr(size, unit) for size in sizes)
 
 
-async def main_job(*, wire: bool, jobs: int) -> Sequence[Row]:
+async def main_job(*, wire: bool, jobs: int) -> tuple[Sequence[Row], Sequence[str]]:
     """Run sessions and bare jobs by turns on one server, each with a worker process of its own."""
     with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name:
         folder = Path(name)
@@ -55,7 +60,9 @@ async def main_job(*, wire: bool, jobs: int) -> Sequence[Row]:
                 return await _by_turns(server.address, server.process.pid, provider, folder, jobs)
 
 
-async def _by_turns(address: str, server_pid: int, provider: str, folder: Path, jobs: int) -> Sequence[Row]:
+async def _by_turns(
+    address: str, server_pid: int, provider: str, folder: Path, jobs: int
+) -> tuple[Sequence[Row], Sequence[str]]:
     with (
         processes.worker("own", address, "own", folder, provider) as own_worker,
         processes.worker("bare", address, "bare", folder, provider) as bare_worker,
@@ -67,21 +74,25 @@ async def _by_turns(address: str, server_pid: int, provider: str, folder: Path, 
         own, bare = own_runs(chargehand), bare_runs(client, "bare")
         shape = Shape()
         for _ in range(_WARM_UP):
-            await own(shape)
-            await bare(shape)
+            await measure(client, own, shape, {})
+            await measure(client, bare, shape, {})
         own_pid, bare_pid = own_worker.process.pid, bare_worker.process.pid
         common = {"client": os.getpid(), "server": server_pid}
         sessions: list[Measured] = []
         others: list[Measured] = []
+        give_up_at = time.monotonic() + _MOST_SECONDS
         for number in range(jobs):
+            if time.monotonic() > give_up_at:
+                break
             sessions.append(await measure(client, own, shape, common | {"worker": own_pid}))
             if number % _OWN_PER_BARE == 0:
                 others.append(await measure(client, bare, shape, common | {"worker": bare_pid}))
-        return _rows(
+        rows = _rows(
             shape,
             Side(sessions, processes.peak_rss_bytes(own_pid)),
             Side(others, processes.peak_rss_bytes(bare_pid)),
         )
+        return rows, [f"{len(sessions)} sessions and {len(others)} bare jobs, one after another, by turns"]
 
 
 def _rows(shape: Shape, own: Side, bare: Side) -> Sequence[Row]:

@@ -58,9 +58,17 @@ async def _worker_start(client: Client, address: str, folder: Path, number: int)
 
 def _command(command: Sequence[str]) -> float:
     started_at = time.perf_counter()
-    subprocess.run(
-        command, check=True, timeout=60, capture_output=True, env=processes.environment(), cwd=processes.ROOT
+    ended = subprocess.run(
+        command,
+        check=False,
+        timeout=60,
+        capture_output=True,
+        text=True,
+        env=processes.environment(),
+        cwd=processes.ROOT,
     )
+    if ended.returncode != 0:
+        raise RuntimeError(f"{command[1]} ended with {ended.returncode}: {ended.stderr[-2_000:]}")
     return time.perf_counter() - started_at
 
 
