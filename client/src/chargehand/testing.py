@@ -11,7 +11,17 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from chargehand.client import Chargehand, Session, SessionSummary
-from chargehand.contracts import Plan, PlanDecision, Report, SessionRequest, SessionState, Status, Timing, Trace
+from chargehand.contracts import (
+    Plan,
+    PlanDecision,
+    RaisedLimits,
+    Report,
+    SessionRequest,
+    SessionState,
+    Status,
+    Timing,
+    Trace,
+)
 from chargehand.errors import (
     SessionCancelled,
     SessionEnded,
@@ -85,6 +95,14 @@ class StandInSession(Session):
             raise SessionFailed("No plan of this session waits for a decision.", None)
         run.decisions.append(decision)
         return decision.plan or run.script.plan
+
+    async def raise_limits(self, raised: RaisedLimits) -> Status:  # noqa: ARG002  # a script knows no limits
+        """Say where the session stands; a script knows no limits."""
+        return await self.status()
+
+    async def finish_now(self) -> Status:
+        """Say where the session stands; its report is there already."""
+        return await self.status()
 
     async def result(self) -> Report:
         """Give the report of the script, or raise its error."""

@@ -30,7 +30,6 @@ class QueryName(StrEnum):
 
     STATUS = "status"
     PLAN = "plan"
-    REPORT = "report"
 
 
 class UpdateName(StrEnum):

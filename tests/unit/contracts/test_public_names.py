@@ -79,8 +79,9 @@ def test_wire_names_stay() -> None:
     assert {kind.__name__: [member.value for member in kind] for kind in _enumerations()} == {
         "WorkflowType": ["Supervisor", "Subtask"],
         "ActivityType": ["open_session", "take_turn", "use_tool"],
-        "QueryName": ["status", "plan", "report"],
-        "UpdateName": ["decide_plan"],
+        "QueryName": ["status", "plan"],
+        "UpdateName": ["decide_plan", "raise_limits", "finish_now"],
+        "SignalName": ["ask_lease", "grant_lease"],
         "ErrorType": [
             "InvalidInput",
             "InvalidPlan",
@@ -100,7 +101,7 @@ def test_wire_names_stay() -> None:
 
 
 def _enumerations() -> list[Any]:
-    return [wire.WorkflowType, wire.ActivityType, wire.QueryName, wire.UpdateName, wire.ErrorType]
+    return [wire.WorkflowType, wire.ActivityType, wire.QueryName, wire.UpdateName, wire.SignalName, wire.ErrorType]
 
 
 def _definition(kind: type) -> dict[str, object]:
@@ -111,7 +112,6 @@ def _definition(kind: type) -> dict[str, object]:
         "run": _types(getattr(found, "run_fn")),  # noqa: B009  # its type says too little
         "queries": {name: _types(query.fn) for name, query in found.queries.items()},
         "updates": {name: _types(update.fn) for name, update in found.updates.items()},
-        "signals": sorted(str(name) for name in found.signals),
     }
 
 
@@ -124,5 +124,5 @@ def _types(function: Any) -> dict[str, object]:
 
 
 def test_the_interface_is_what_is_registered() -> None:
-    """Callers see the same names and types that the worker registers: workflow, queries, updates, signals."""
+    """Callers see the same names and types that the worker registers: workflow, queries, updates."""
     assert _definition(Supervisor) == _definition(SupervisorWorkflow)

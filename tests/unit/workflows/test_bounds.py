@@ -36,7 +36,7 @@ from activities.documents.catalog import Catalog, Column, DocumentEntry, Table
 from activities.models.protocol import ModelCall
 from activities.prompts import ANSWER_TYPES, SCHEMA_BYTES, messages
 from activities.turns import prompt_bytes
-from chargehand.contracts import Escalation, Failure, Finding, Outcome, Partial, Source, Success, Tier
+from chargehand.contracts import Escalation, Failure, Finding, Limits, Outcome, Partial, Source, Success, Tier
 from workflows.bounds import input_bound, least_workable, worst_case
 from workflows.purse import Amount
 
@@ -371,7 +371,7 @@ def test_the_smallest_limits_pay_for_a_plan_a_turn_and_a_report() -> None:
     )
     crew = CrewCard(name="c", tier=Tier.LARGE, agents=agents, prompt_bytes=2_000)
 
-    least = least_workable(SessionFacts(crew=crew, models=models))
+    least = least_workable(SessionFacts(crew=crew, models=models, ceilings=Limits()))
 
     # plan 20,000 in and 4,000 out, report 62,000 in and 6,000 out, both dear; a turn 20,000 in and 4,000 out, cheap
     usd = (Decimal(200_000 + 400_000) + Decimal(620_000 + 600_000) + Decimal(20_000 + 4_000)) / 1_000_000

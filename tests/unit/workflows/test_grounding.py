@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from activities.contracts import AgentAnswer, FindingDraft, InputOutcome, Round, ToolResult
+from activities.contracts import PASSAGE_GAP, AgentAnswer, FindingDraft, InputOutcome, Round, ToolResult
 from chargehand.contracts import (
     Escalation,
     Failure,
@@ -138,14 +138,15 @@ def test_an_outcome_is_capped() -> None:
 
 
 def test_claims_may_rest_on_what_was_read_here_or_handed_down() -> None:
-    """Sources of the inputs count like those of the agent's own tools; of the same ref, the own reading wins."""
+    """Sources of the inputs count like those of the agent's own tools; of the same ref, all readings count."""
     again = HANDBOOK.model_copy(update={"quote": "Read again."})
     inputs = [InputOutcome(id="T1", agent="a", instruction="i", outcome=Success(sources=(HANDBOOK, COSTS)))]
     rounds = [Round(results=(ToolResult(call_id="1", tool="read_document", sources=(again,)),)), Round(correction="x")]
 
     found = sources_read(rounds, inputs)
 
-    assert found == {HANDBOOK.ref: again, COSTS.ref: COSTS}
+    both = HANDBOOK.model_copy(update={"quote": f"{HANDBOOK.quote}{PASSAGE_GAP}Read again."})
+    assert found == {HANDBOOK.ref: both, COSTS.ref: COSTS}
 
 
 def test_what_was_read_is_handed_back() -> None:

@@ -308,6 +308,7 @@ def test_what_fits_is_not_shortened() -> None:
     ],
 )
 def test_why_a_session_stopped(outcomes: list[Outcome], reason: str) -> None:
-    """A limit that was reached is named before anything else that happened, and the deadline before all."""
-    assert stop_reason_of(outcomes, deadline_passed=False) == reason
-    assert stop_reason_of(outcomes, deadline_passed=True) == "deadline"
+    """A limit that was reached is named before anything else that happened, and what cut it short before all."""
+    assert stop_reason_of(outcomes, None) == reason
+    assert stop_reason_of(outcomes, "deadline") == "deadline"
+    assert stop_reason_of(outcomes, "finish_now") == "finish_now"
