@@ -127,7 +127,7 @@ async def shortened(desk: Desk, content: str, most_words: int) -> str:
 
 PAPER = """# Notice
 
-Notice is three months, e.g. from 3. Oktober on. Dr. Smith wants it in
+Notice is three months, e.g. from 13. Oktober on. Dr. Smith wants it in
 writing. [lease.pdf#page=2] The landlord may waive it (see p. 4). Exceptions:
 
 - A flood. The house must be closed.
@@ -161,6 +161,8 @@ NOTE = "\n\n*(Shortened to its first sentences.)*"
         (47, "is to blame."),  # 7 more
         (53, "is to blame."),  # 6 of the table's head, without a row of it
         (58, "| May | 900 |"),
+        (63, "| May | 900 |"),  # no part of a block of code
+        (64, "SELECT 2;\n```"),
     ],
 )
 async def test_a_text_ends_where_a_sentence_ends(desk: Desk, most_words: int, end: str) -> None:
@@ -178,6 +180,7 @@ async def test_what_fits_is_left_alone(desk: Desk) -> None:
 async def test_a_sentence_that_is_too_long_is_not_cut(desk: Desk) -> None:
     """When not even the first sentence fits, nothing of it is said."""
     assert await shortened(desk, "One sentence of quite a few words. Another.", 7) == ""
+    assert await shortened(desk, PAPER, 15) == ""
 
 
 PROSE = st.sampled_from(["So it is. ", "It is so! [a.md#L1] ", "夏です。", "e.g. this: ", ".", "“A.” ", " ", "\n\n"])
@@ -196,7 +199,7 @@ async def test_shortening_keeps_the_beginning_within_the_limit(desk: Desk, conte
 async def test_no_text_takes_long(desk: Desk) -> None:
     """Texts made to be awkward are cut in seconds."""
     awkward = [part * 40_000 for part in ("a. ", "[x ", "A. [", "| ", ": ", ".\n", "-\n", "x \t", "``` ", "#\n")]
-    awkward.append(f"x\n{' ' * 100_000}x")
+    awkward.append(f"{'x ' * 30}\n{' ' * 50_000}x")
 
     began = time.monotonic()
     for text in awkward:

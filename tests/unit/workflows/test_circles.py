@@ -89,10 +89,10 @@ def test_another_tool_is_another_call() -> None:
 
 def test_after_an_error_a_change_of_case_is_worth_a_try() -> None:
     """A call that failed may be mended in any letter; unchanged it would only fail again."""
-    failed = [asked(query("lease.pdf"), ok=False)]
+    failed = [asked(call({"name": "lease.pdf", "page": 2}), ok=False)]
 
-    assert repeated(query("Lease.pdf"), failed) is None
-    assert repeated(query("lease.pdf"), failed) is not None
+    assert repeated(call({"name": "Lease.pdf", "page": 2}), failed) is None
+    assert repeated(call({"page": 2, "name": "lease.pdf"}), failed) is not None
 
 
 def test_what_was_left_for_later_may_be_asked_again() -> None:
