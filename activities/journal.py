@@ -32,13 +32,20 @@ class Journal:
     def __init__(self, handle: AsyncActivityHandle, entry: Entry) -> None:
         self._handle = handle
         self.entry = entry
+        self._has_beaten = False
 
     async def record(self, entry: Entry) -> None:
         """Write an entry; on return it is stored on the server."""
         self.entry = entry
         await self._handle.heartbeat(entry)
-        # The SDK repeats the last of its own heartbeats when an attempt fails; it must not bring back an older entry.
-        activity.heartbeat(entry)
+        if self._has_beaten:
+            # The SDK repeats the last of its own heartbeats when an attempt fails: no older entry must come back.
+            activity.heartbeat(entry)
+
+    def beat(self) -> None:
+        """Say that the attempt is alive, and repeat what is recorded."""
+        self._has_beaten = True
+        activity.heartbeat(self.entry)
 
 
 @asynccontextmanager
@@ -58,7 +65,7 @@ async def journal() -> AsyncGenerator[Journal]:
 async def _beat(opened: Journal) -> None:
     while True:
         await asyncio.sleep(_BEAT_SECONDS)
-        activity.heartbeat(opened.entry)
+        opened.beat()
 
 
 @asynccontextmanager

@@ -19,6 +19,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.contracts import LeaseGrant, SubtaskRequest, SubtaskResult
     from workflows.grounding import ground, read_so_far, sources_read
     from workflows.purse import Amount, Purse
+    from workflows.reporting import merged_spend
     from workflows.spending import CannotPay, Spender, TurnLost
 
 MOST_CALLS: Final = 8
@@ -26,6 +27,10 @@ MOST_CALLS: Final = 8
 _MOST_CORRECTIONS: Final = 1
 _NEXT_ROUND_BYTES: Final = 10_000
 """By how much a conversation is taken to grow in a round, when it is asked whether another one can be paid."""
+
+
+_LONGEST_CONVERSATION: Final = 600_000
+"""Bytes of a conversation after which the agent must answer: with a last round it still fits into one payload."""
 
 
 @workflow.defn(name=WorkflowType.SUBTASK)
@@ -100,7 +105,8 @@ class SubtaskWorkflow:
         bytes_later = request.agent.prompt_bytes + _NEXT_ROUND_BYTES
         now = spender.cost_of(request.model, task, request.agent.prompt_bytes, WORK_OUTPUT_TOKENS)
         then = spender.cost_of(request.model, task, bytes_later, WORK_OUTPUT_TOKENS)
-        must_answer = last or going_round(self._rounds) or not await spender.can_pay(now + then)
+        too_long = len(task.model_dump_json()) > _LONGEST_CONVERSATION
+        must_answer = last or too_long or going_round(self._rounds) or not await spender.can_pay(now + then)
         return task.model_copy(update={"must_answer": must_answer})
 
     async def _use_tools(self, request: SubtaskRequest, result: TurnResult, number: int) -> None:
@@ -163,9 +169,9 @@ class SubtaskWorkflow:
 
     def _spend(self, request: SubtaskRequest, spender: Spender) -> tuple[SpendLine, ...]:
         if not self._tool_calls:
-            return tuple(spender.spend)
+            return merged_spend(spender.spend)
         tools = SpendLine(agent=request.agent.name, model="", purpose="tools", usage=Usage(tool_calls=self._tool_calls))
-        return (*spender.spend, tools)
+        return merged_spend([*spender.spend, tools])
 
 
 def _require_parent() -> None:

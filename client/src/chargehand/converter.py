@@ -118,14 +118,17 @@ def _as_model(type_hint: type | None) -> type[BaseModel] | None:
     return type_hint if isinstance(type_hint, type) and issubclass(type_hint, BaseModel) else None
 
 
+_PLAIN: Final = _JsonConverter()
+"""Has no state, and is slow to make: the SDK makes a payload converter for every activity and workflow."""
+
+
 class PayloadConverter(CompositePayloadConverter):
     """Temporal's own converters with pydantic's JSON, refusing what it cannot read by a typed error."""
 
     def __init__(self) -> None:
-        plain = _JsonConverter()
         super().__init__(
             *(
-                plain if isinstance(converter, JSONPlainPayloadConverter) else converter
+                _PLAIN if isinstance(converter, JSONPlainPayloadConverter) else converter
                 for converter in DefaultPayloadConverter.default_encoding_payload_converters
             )
         )
