@@ -300,6 +300,28 @@ def test_a_rejected_plan_fails_the_session(served: Path, documents: Path, charge
     assert "The plan was rejected. too dear" in result.said
 
 
+def test_limits_are_raised_and_the_report_is_called_for(served: Path, documents: Path, chargehand: Commands) -> None:
+    """A session that runs takes over higher limits, refuses lower ones, and ends with what it has when told to."""
+    where = ("--state-dir", served)
+    chargehand("start", *where, "--docs", documents, "--approve-plan", "--id", "raised", "How are boilers tested?")
+    until(lambda: "awaiting_approval" in chargehand("status", *where, "--json", "raised").out, "the plan")
+
+    raised = chargehand("raise", *where, "raised", "--turns", "25", "--budget", "3", "--deadline", "20m")
+    lowered = chargehand("raise", *where, "raised", "--turns", "20")
+    finished = chargehand("finish", *where, "raised")
+    result = chargehand("result", *where, "raised", "--json")
+    too_late = chargehand("finish", *where, "raised")
+
+    assert raised.code == 0, raised.said
+    assert "Session raised may now take 25 turns and $3.00, until " in raised.said
+    assert lowered.code == 1
+    assert "max_turns: 20 is not more than the present 25" in lowered.said
+    assert finished.code == 0, finished.said
+    assert (result.code, Report.model_validate_json(result.out).stop_reason) == (3, "finish_now")
+    assert too_late.code == 1
+    assert "Session 'raised' has ended; it cannot be changed any more." in too_late.said
+
+
 def test_the_same_id_is_the_same_session(served: Path, documents: Path, chargehand: Commands) -> None:
     """A run that is repeated with its id puts the first one's report out again instead of doing the work twice."""
     request = ("run", "--state-dir", served, "--docs", documents, "--id", "once", "--json", "How are boilers tested?")
@@ -337,11 +359,22 @@ def test_wrong_usage_starts_nothing(
     assert not state.exists()
 
 
+def test_raising_nothing_starts_nothing(state: Path, chargehand: Commands) -> None:
+    """`raise` without a limit ends with exit code 2 and says which there are, before any server is started."""
+    ran = chargehand("raise", "--state-dir", state, "any")
+
+    assert (ran.code, ran.out) == (2, "")
+    assert "--turns, --budget or --deadline" in ran.said
+    assert not state.exists()
+
+
 def test_a_session_that_is_not_there_is_said_so(served: Path, chargehand: Commands) -> None:
     """An unknown id is bad input, with the way to find the right one."""
-    found = [chargehand(verb, "--state-dir", served, "nobody") for verb in ("status", "result", "trace", "cancel")]
+    verbs = (("status",), ("result",), ("trace",), ("cancel",), ("finish",), ("raise", "--turns", "30"))
 
-    assert [each.code for each in found] == [2, 2, 2, 2]
+    found = [chargehand(*verb, "--state-dir", served, "nobody") for verb in verbs]
+
+    assert [each.code for each in found] == [2] * len(verbs)
     assert all("There is no session 'nobody' here." in each.said for each in found)
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from chargehand.cli.asking import build_request
+from chargehand.cli.asking import build_raised, build_request
 from chargehand.cli.typed import BadRequest, Typed
-from chargehand.contracts import Limits, SessionRequest
+from chargehand.contracts import Limits, RaisedLimits, SessionRequest
 
 _URI = "artefact:" + "0" * 64 + "/notes/"
 
@@ -122,3 +122,29 @@ def test_a_file_that_is_no_request_is_named(tmp_path: Path, content: str, proble
         build_request(Typed(input=str(file)), ())
 
     assert problem in str(refusal.value)
+
+
+def test_only_what_is_typed_is_raised() -> None:
+    """Higher limits are typed as those of a request are; what is not typed stays as it is."""
+    everything = build_raised(Typed(turns=30, budget=0.3, deadline="20m"))
+    turns = build_raised(Typed(turns=30))
+
+    assert everything == RaisedLimits(max_turns=30, budget_usd=Decimal("0.3"), deadline=timedelta(minutes=20))
+    assert turns == RaisedLimits(max_turns=30)
+
+
+@pytest.mark.parametrize(
+    ("typed", "problem"),
+    [
+        (Typed(turns=0), "max_turns: "),
+        (Typed(budget=-1), "budget_usd: "),
+        (Typed(budget=float("nan")), "budget_usd: "),
+        (Typed(deadline="soon"), "deadline: "),
+    ],
+)
+def test_limits_that_no_session_may_have_are_named(typed: Typed, problem: str) -> None:
+    """Each problem names its limit, before any session is asked."""
+    with pytest.raises(BadRequest) as refusal:
+        build_raised(typed)
+
+    assert str(refusal.value).startswith(f"The limits cannot be raised so: {problem}")

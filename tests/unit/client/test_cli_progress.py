@@ -3,11 +3,13 @@
 from datetime import datetime
 from decimal import Decimal
 from io import StringIO
+from typing import get_args
 
 from rich.console import Console
 
+from chargehand.cli.following import asked_of
 from chargehand.cli.progress import Lines, session_tree
-from chargehand.contracts import Status, SubtaskRecord
+from chargehand.contracts import SessionState, Status, SubtaskRecord
 from tests.unit.client.reports import at
 
 _WAITING = SubtaskRecord(id="T1", agent="reader", instruction="Read the rules.")
@@ -77,4 +79,25 @@ def test_hostile_text_cannot_leave_its_branch() -> None:
 
     assert drawn(status(hostile)) == (
         "s carrying out · 4.0 s · 1 of 20 turns · $0.00 of $2.00\n└── · T1 a␛[1mb waiting  ␛[2J[red]all clear[/red]␇\n"
+    )
+
+
+def test_a_session_that_waits_for_a_person_says_what_to_type() -> None:
+    """A plan to approve and limits to raise come with their commands; no other state asks for anything."""
+    asked = {state: asked_of("s1", state) for state in get_args(SessionState) if asked_of("s1", state)}
+
+    assert set(asked) == {"awaiting_approval", "paused"}
+    assert "`chargehand plan s1`" in asked["awaiting_approval"]
+    assert "`chargehand raise s1 --turns N --budget USD`" in asked["paused"]
+    assert "`chargehand finish s1`" in asked["paused"]
+
+
+def test_a_paused_session_is_shown_as_such() -> None:
+    """The tree says that it is paused, how much of each limit is used, and what to type."""
+    paused = status(_DONE, state="paused", turns=20)
+
+    assert drawn(paused, remark="waits for you: raise") == (
+        "s paused · 4.0 s · 20 of 20 turns · $0.00 of $2.00\n"
+        "├── ✔ T1 reader success, 2.0 s  Read the rules.\n"
+        "└── waits for you: raise\n"
     )

@@ -1,4 +1,4 @@
-"""Turn what was typed on the command line into a request."""
+"""Turn what was typed on the command line into a request, or into higher limits."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from pydantic import ValidationError
 
 from chargehand.cli.typed import BadRequest, Typed
-from chargehand.contracts import SessionRequest
+from chargehand.contracts import RaisedLimits, SessionRequest
 from chargehand.converter import describe_problems
 
 _SECONDS: Final[Mapping[str, int]] = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
@@ -26,11 +26,8 @@ def build_request(typed: Typed, documents: tuple[str, ...]) -> SessionRequest:
     """
     fields = _read(typed.input) if typed.input else {}
     fields |= _given({"goal": typed.goal, "crew": typed.crew, "approval": "plan" if typed.approve_plan else None})
-    limits = _given(
+    limits = _raisable(typed) | _given(
         {
-            "budget_usd": None if typed.budget is None else Decimal(str(typed.budget)),
-            "max_turns": typed.turns,
-            "deadline": None if typed.deadline is None else _length(typed.deadline),
             "max_parallel": typed.parallel,
             "max_depth": typed.depth,
             "max_attempts": typed.attempts,
@@ -49,6 +46,30 @@ def build_request(typed: Typed, documents: tuple[str, ...]) -> SessionRequest:
         raise BadRequest(
             f"The request cannot be used: {'; '.join(describe_problems(error, SessionRequest))}"
         ) from error
+
+
+def build_raised(typed: Typed) -> RaisedLimits:
+    """Check what was typed as higher limits.
+
+    Raises:
+        BadRequest: it does not fit.
+    """
+    try:
+        return RaisedLimits.model_validate(_raisable(typed))
+    except ValidationError as error:
+        raise BadRequest(
+            f"The limits cannot be raised so: {'; '.join(describe_problems(error, RaisedLimits))}"
+        ) from error
+
+
+def _raisable(typed: Typed) -> dict[str, Any]:
+    return _given(
+        {
+            "budget_usd": None if typed.budget is None else Decimal(str(typed.budget)),
+            "max_turns": typed.turns,
+            "deadline": None if typed.deadline is None else _length(typed.deadline),
+        }
+    )
 
 
 def _given(fields: Mapping[str, object]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Final, NoReturn
 
 from chargehand.cli.connection import Connection
 from chargehand.cli.progress import Progress
-from chargehand.contracts import Report, Status
+from chargehand.contracts import Report, SessionState, Status
 from chargehand.errors import ChargehandError, NotReachable, SessionEnded, SessionNotFound
 from chargehand.render.escaping import one_safe_line
 
@@ -52,6 +52,20 @@ async def cancel(connection: Connection, session_id: str) -> bool:
     return True
 
 
+def asked_of(session_id: str, state: SessionState) -> str:
+    """Say what a session in this state waits for a person to do; nothing if it does not."""
+    match state:
+        case "awaiting_approval":
+            return f"waits for you: `chargehand plan {session_id}` shows the plan, with --approve it is carried out"
+        case "paused":
+            return (
+                f"waits for you: a limit is reached; `chargehand raise {session_id} --turns N --budget USD` lets it "
+                f"go on, `chargehand finish {session_id}` ends it with a report"
+            )
+        case _:
+            return ""
+
+
 async def _result(connection: Connection, session_id: str) -> Report:
     """Wait for the report through every absence of the server; `_watch` says when it is enough."""
     while True:
@@ -68,7 +82,7 @@ async def _watch(connection: Connection, session_id: str, progress: Progress) ->
             async with asyncio.timeout(_REMARK_AFTER_SECONDS):
                 status = await connection.session(session_id).status()
             progress.update(status)
-            progress.remark(_asked_of(session_id) if status.state == "awaiting_approval" else "")
+            progress.remark(asked_of(session_id, status.state))
             answered_at = time.monotonic()
         except SessionNotFound:
             raise
@@ -92,10 +106,6 @@ async def _mind(connection: Connection) -> NoReturn:
 def _final_status(report: Report) -> Status:
     """Say how it all ended, so that nothing is left shown as running."""
     return Status(session=report.session, goal=report.goal, state="finished", subtasks=report.subtasks)
-
-
-def _asked_of(session_id: str) -> str:
-    return f"waits for you: `chargehand plan {session_id}` shows the plan, with --approve it is carried out"
 
 
 def _remark(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""`status`, `result`, `plan`, `trace`, `list` and `cancel`: look at sessions, and decide about them."""
+"""What commands that name a session do but run and watch it: show where it stands, and decide about it."""
 
 import asyncio
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from chargehand.cli.connection import Connection
 from chargehand.cli.exits import Exit
 from chargehand.cli.running import Output, put_report
 from chargehand.cli.terminal import output_console, put, say
-from chargehand.cli.typed import BadRequest
+from chargehand.cli.typed import BadRequest, Typed
 from chargehand.errors import SessionNotFound
 from chargehand.render.escaping import one_safe_line, safe_text
 
@@ -109,6 +109,27 @@ async def trace(connection: Connection, session_id: str, page: Path | None) -> E
     drawn = report_page(await session.result(), steps)
     await asyncio.to_thread(page.write_text, drawn, encoding="utf-8")
     say(f"Report as a page: {page}")
+    return Exit.DONE
+
+
+async def finish(connection: Connection, session_id: str) -> Exit:
+    """Ask a session to write its report from what is there."""
+    await connection.open()
+    await connection.session(session_id).finish_now()
+    say(f"Session {session_id} writes its report from what is there; see it with `chargehand result {session_id}`.")
+    return Exit.DONE
+
+
+async def raise_limits(connection: Connection, session_id: str, typed: Typed) -> Exit:
+    """Allow a session more turns, money or time."""
+    from chargehand.cli.asking import build_raised  # noqa: PLC0415  # slow to load
+    from chargehand.render.text import dollars  # noqa: PLC0415  # as above
+
+    raised = build_raised(typed)
+    await connection.open()
+    now = await connection.session(session_id).raise_limits(raised)
+    until = f", until {now.deadline_at.astimezone():%Y-%m-%d %H:%M:%S}" if now.deadline_at else ""
+    say(f"Session {session_id} may now take {now.max_turns} turns and {dollars(float(now.budget_usd))}{until}.")
     return Exit.DONE
 
 

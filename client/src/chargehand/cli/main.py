@@ -82,6 +82,11 @@ Parallel = Annotated[int | None, typer.Option(help="Subtasks at the same time.",
 Depth = Annotated[int | None, typer.Option(help="Delegations deep.", show_default="5")]
 Attempts = Annotated[int | None, typer.Option(help="Tries at a subtask.", show_default="3")]
 Rounds = Annotated[int | None, typer.Option(help="Rounds of an agent.", show_default="10")]
+MoreTurns = Annotated[int | None, typer.Option("--turns", help="Model calls in all, those made included.")]
+MoreBudget = Annotated[float | None, typer.Option("--budget", help="US dollars in all, those spent included.")]
+MoreTime = Annotated[
+    str | None, typer.Option("--deadline", help="Time from the session's start: 90s, 10m, 2h or ISO 8601.")
+]
 
 
 @app.command()
@@ -218,6 +223,44 @@ def cancel(
     _connected(
         Wishes(address, application, state_dir, None, task_queue),
         lambda connection: looking.cancel(connection, session),
+    )
+
+
+@app.command()
+def finish(
+    session: SessionId,
+    *,
+    address: Address = None,
+    application: Application = None,
+    state_dir: State = None,
+    task_queue: Queue = None,
+) -> None:
+    """Have a session stop what runs and write its report from what is there."""
+    _connected(
+        Wishes(address, application, state_dir, None, task_queue),
+        lambda connection: looking.finish(connection, session),
+    )
+
+
+@app.command("raise")
+def raise_(
+    session: SessionId,
+    *,
+    turns: MoreTurns = None,
+    budget: MoreBudget = None,
+    deadline: MoreTime = None,
+    address: Address = None,
+    application: Application = None,
+    state_dir: State = None,
+    task_queue: Queue = None,
+) -> None:
+    """Raise the limits of a session that runs; one that waits for them goes on."""
+    if turns is None and budget is None and deadline is None:
+        raise typer.BadParameter("Say what to raise, and how far: --turns, --budget or --deadline.")
+    typed = Typed(turns=turns, budget=budget, deadline=deadline)
+    _connected(
+        Wishes(address, application, state_dir, None, task_queue),
+        lambda connection: looking.raise_limits(connection, session, typed),
     )
 
 
