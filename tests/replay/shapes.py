@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from activities.contracts import SubtaskDraft, WorkTask
+from activities.contracts import JudgeTask, PlanTask, RefineTask, SubtaskDraft, WorkTask
 from activities.models.protocol import ModelCall, ModelReply
 from chargehand.client import Session
-from chargehand.contracts import Limits, Plan, PlanDecision, SessionRequest, Subtask
+from chargehand.contracts import Limits, Plan, PlanDecision, RaisedLimits, SessionRequest, Subtask
 from chargehand.errors import SessionEnded
-from tests.scripted_model import Held, Respond, answer, plan, reply, report, subtask, use
+from tests.scripted_model import Held, Respond, answer, judged, plan, refined, reply, report, subtask, use
 from tests.waiting import until
 
 GOAL: Final = "What do the documents say about the topics?"
@@ -59,6 +59,31 @@ def _repairing(call: ModelCall) -> ModelReply:
     return reply(answer("Known."))
 
 
+def _insatiable(call: ModelCall) -> ModelReply:
+    """Ask for more and more, and only then answer."""
+    if not isinstance(call.task, WorkTask):
+        return reply(plan(subtask("T1")))
+    rounds = len(call.task.rounds)
+    return use("search_documents", about=rounds) if rounds < 7 else reply(answer("Known at last."))
+
+
+def _recovering(call: ModelCall) -> ModelReply:
+    """Fail at first, be refined, fail again, and leave it to the fallback agent; be unsure, and then sure."""
+    match call.task:
+        case WorkTask():
+            if call.agent == "analyst":
+                return reply(answer("Perhaps.", status="confidence_too_low"))
+            return reply(answer("Known.") if call.agent == "researcher" else answer("", status="no_answer"))
+        case RefineTask():
+            return reply(refined("Look in the second chapter of the handbook, and nowhere else."))
+        case JudgeTask():
+            return reply(judged("A2"))
+        case PlanTask():
+            return reply(plan(subtask("T1"), subtask("T2", agent="analyst")))
+        case _:
+            return reply(report("What is known."))
+
+
 async def _cancel(session: Session) -> None:
     await until(lambda: _in_state(session, "carrying_out"))
     await session.cancel()
@@ -73,6 +98,16 @@ async def _edit(session: Session) -> None:
 async def _reject(session: Session) -> None:
     await until(lambda: _in_state(session, "awaiting_approval"))
     await session.decide_plan(PlanDecision(decision="reject", reason="Not now."))
+
+
+async def _raise(session: Session) -> None:
+    await until(lambda: _in_state(session, "paused"))
+    await session.raise_limits(RaisedLimits(max_turns=12))
+
+
+async def _finish(session: Session) -> None:
+    await until(lambda: _in_state(session, "carrying_out"))
+    await session.finish_now()
 
 
 async def _in_state(session: Session, state: str) -> bool:
@@ -117,5 +152,11 @@ def shapes() -> dict[str, Shape]:
         "cancelled": Shape(_model(subtask("T1"), subtask("T2"), held="topic T2"), meanwhile=_cancel),
         "repaired": Shape(_repairing),
         "approved-after-edit": Shape(_model(subtask("T1"), subtask("T2")), approval, _edit),
+        "leases": Shape(_insatiable),
+        "recovered": Shape(_recovering),
+        "paused-and-raised": Shape(
+            _model(*five[:3]), SessionRequest(goal=GOAL, limits=Limits(max_turns=5, on_limit="pause")), _raise
+        ),
+        "finished-early": Shape(_model(subtask("T1"), subtask("T2"), held="topic T2"), meanwhile=_finish),
         "rejected": Shape(_model(subtask("T1"), subtask("T2")), approval, _reject),
     }
