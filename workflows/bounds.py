@@ -21,6 +21,8 @@ _ITEM_BYTES: Final = 6
 """By how much a line of a prompt may be longer than the same item in a JSON list."""
 _END_OF_DATA: Final = "</data>"
 """Takes one byte more in a prompt, where it is defused."""
+_REPORT_TASK_BYTES: Final = 20_000
+"""The most that is set aside for what the writer is told beside the outcomes: the goal, and the list of sources."""
 _USUAL_TASK_BYTES: Final = 4_000
 """What a first task says beyond its fixed parts, when the smallest workable limits are named."""
 
@@ -55,11 +57,17 @@ def usual_turn_of(model: ModelCard, prompt_bytes: int) -> Amount:
     )
 
 
+def worst_report(model: ModelCard, prompt_bytes: int) -> Amount:
+    """Reckon the worst case of the turn that writes the report."""
+    shown = SYNTHESIS_INPUT_BYTES + _REPORT_TASK_BYTES + CATALOG_BYTES + _MARGIN_BYTES
+    return worst_case(model, prompt_bytes + shown, REPORT_OUTPUT_TOKENS)
+
+
 def least_workable(facts: SessionFacts) -> Amount:
     """Reckon the smallest limits that pay for a plan, one turn of an agent, and the report."""
     own = facts.models[facts.crew.tier]
     plan = usual_turn_of(own, facts.crew.prompt_bytes)
-    report = worst_case(own, facts.crew.prompt_bytes + SYNTHESIS_INPUT_BYTES, REPORT_OUTPUT_TOKENS)
+    report = worst_report(own, facts.crew.prompt_bytes)
     turn = min(usual_turn_of(facts.models[agent.tier], agent.prompt_bytes).usd for agent in facts.crew.agents)
     cents = (plan.usd + report.usd + turn).quantize(Decimal("0.01"), rounding=ROUND_UP)
     return Amount(3, cents)

@@ -28,7 +28,7 @@ from chargehand.converter import invalid_input
 from chargehand.wire import ErrorType
 from workflows import options
 from workflows.borrowing import Borrower
-from workflows.bounds import REPORT_OUTPUT_TOKENS, SYNTHESIS_INPUT_BYTES, least_workable, worst_case
+from workflows.bounds import least_workable, worst_report
 from workflows.guard import fingerprint
 from workflows.plan_check import SUPERVISOR
 from workflows.progress import Progress
@@ -40,6 +40,7 @@ from workflows.view import details
 _LONGEST_WRITING: Final = timedelta(seconds=60)
 """The most of a session's time that is kept for writing the report; a fifth of it if that is less."""
 
+_LONGEST_ID: Final = 800
 _FATE_UNKNOWN: Final[frozenset[FailureReason]] = frozenset({"terminated", "internal"})
 """Ends after which a child cannot say what it spent."""
 
@@ -256,6 +257,10 @@ async def open_session(request: SessionRequest, progress: Progress, borrower: Bo
     lent = request.delegation
     if lent is not None and workflow.info().parent is None:
         raise invalid_input("SessionRequest", ["delegation: is set by a supervisor only; leave it out"])
+    if len(workflow.info().workflow_id) > _LONGEST_ID:
+        raise invalid_input(
+            "id", [f"workflow id: is longer than {_LONGEST_ID} characters; its subtasks' ids begin with it"]
+        )
     progress.goal = request.goal
     facts = await _read_facts(request)
     limits = request.limits
@@ -282,9 +287,7 @@ def _set_report_aside(purse: Purse, facts: SessionFacts) -> Reservation:
     least = least_workable(facts)
     reservation = None
     if purse.granted.covers(least):
-        model = facts.models[facts.crew.tier]
-        worst = worst_case(model, facts.crew.prompt_bytes + SYNTHESIS_INPUT_BYTES, REPORT_OUTPUT_TOKENS)
-        reservation = purse.reserve(worst)
+        reservation = purse.reserve(worst_report(facts.models[facts.crew.tier], facts.crew.prompt_bytes))
     if reservation is None:
         raise ApplicationError(
             "The limits cannot pay for a plan, one turn of an agent and the report. The smallest that work here are "

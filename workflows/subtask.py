@@ -106,7 +106,7 @@ class SubtaskWorkflow:
         now = spender.cost_of(request.model, task, request.agent.prompt_bytes, WORK_OUTPUT_TOKENS)
         then = spender.cost_of(request.model, task, bytes_later, WORK_OUTPUT_TOKENS)
         too_long = len(task.model_dump_json()) > _LONGEST_CONVERSATION
-        must_answer = last or too_long or going_round(self._rounds) or not await spender.can_pay(now + then)
+        must_answer = last or too_long or going_round(self._rounds, MOST_CALLS) or not await spender.can_pay(now + then)
         return task.model_copy(update={"must_answer": must_answer})
 
     async def _use_tools(self, request: SubtaskRequest, result: TurnResult, number: int) -> None:
@@ -131,7 +131,7 @@ class SubtaskWorkflow:
     async def _use_tool(self, request: SubtaskRequest, call: ToolCall, step: str) -> ToolResult:
         if call.tool not in request.agent.tools:
             return _refused(call, f"You have no such tool. Yours are: {', '.join(request.agent.tools) or 'none'}.")
-        again = repeated(call, self._rounds)
+        again = repeated(call, self._rounds, MOST_CALLS)
         if again is not None:
             return again
         if call.malformed:
