@@ -5,8 +5,6 @@ from typing import Final
 
 from temporalio.common import RetryPolicy
 
-from chargehand.wire import ErrorType
-
 HEARTBEAT_TIMEOUT: Final = timedelta(seconds=5)
 """After this long without a sign of life a worker is taken for lost; heartbeats come every second."""
 
@@ -23,7 +21,7 @@ TURN_RETRIES: Final = RetryPolicy(
     backoff_coefficient=2.0,
     maximum_interval=timedelta(seconds=60),
     maximum_attempts=0,
-    non_retryable_error_types=["PayloadsTooLarge", ErrorType.PAYLOAD_TOO_LARGE],
+    non_retryable_error_types=["PayloadsTooLarge"],
 )
 
 TOOL_TIMEOUT: Final = timedelta(minutes=2)
@@ -33,7 +31,7 @@ TOOL_RETRIES: Final = RetryPolicy(
     backoff_coefficient=2.0,
     maximum_interval=timedelta(seconds=30),
     maximum_attempts=4,
-    non_retryable_error_types=["PayloadsTooLarge", ErrorType.PAYLOAD_TOO_LARGE],
+    non_retryable_error_types=["PayloadsTooLarge"],
 )
 
 # A child is never run again as a whole: its own activities are what is retried.

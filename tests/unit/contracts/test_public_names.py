@@ -88,14 +88,12 @@ def test_wire_names_stay() -> None:
             "PlanRejected",
             "NotStandalone",
             "LimitTooSmall",
-            "UnpricedModel",
             "ReserveTooSmall",
             "ProviderUnavailable",
             "ProviderRefused",
             "RateLimited",
             "AttemptLost",
             "ToolUnavailable",
-            "PayloadTooLarge",
         ],
     }
 
