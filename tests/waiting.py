@@ -1,9 +1,11 @@
-"""Awaiting a condition with a deadline: the one place where tests pause."""
+"""Awaiting a condition with a deadline."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+_LOOK_SECONDS: Final = 0.02
 _PAUSE_SECONDS: Final = 0.05
 """Between two looks: a query of a workflow without a cache replays it whole."""
 
@@ -13,3 +15,11 @@ async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 15) -
     async with asyncio.timeout(seconds):
         while not await condition():  # noqa: ASYNC110  # what is awaited happens in another process
             await asyncio.sleep(_PAUSE_SECONDS)
+
+
+def hold_until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    """Wait without an event loop until a condition of other processes holds; fail after `seconds`."""
+    give_up_at = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < give_up_at, f"{what} did not happen within {seconds} s"
+        time.sleep(_LOOK_SECONDS)

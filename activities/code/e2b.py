@@ -93,7 +93,7 @@ class E2BRunner:
             await asyncio.shield(self._end(sandbox))
 
     async def _make(self, name: str) -> "AsyncSandbox":
-        from e2b_code_interpreter import AsyncSandbox  # noqa: PLC0415  # imported already, in a thread
+        from e2b_code_interpreter import AsyncSandbox  # imported already, in a thread
 
         try:
             return await AsyncSandbox.create(
@@ -164,26 +164,26 @@ class _Printed:
 
 
 def _import_sdk() -> None:
-    import e2b_code_interpreter  # noqa: F401, PLC0415  # pyright: ignore[reportUnusedImport]  # takes 1.4 s, so not on the event loop
+    import e2b_code_interpreter  # noqa: F401  # pyright: ignore[reportUnusedImport]  # takes 1.4 s, so not on the event loop
 
 
 def _faults() -> tuple[type[Exception], ...]:
     """All that the SDK raises for faults of the service; some of its exceptions have no base class in common."""
-    from e2b import AuthenticationException, SandboxException, ServiceBusyException  # noqa: PLC0415
-    from httpx import HTTPError  # noqa: PLC0415
+    from e2b import AuthenticationException, SandboxException, ServiceBusyException
+    from httpx import HTTPError
 
     return (SandboxException, AuthenticationException, ServiceBusyException, HTTPError, OSError, json.JSONDecodeError)
 
 
 def _ran_too_long(fault: Exception) -> bool:
-    from httpx import ReadTimeout  # noqa: PLC0415
+    from httpx import ReadTimeout
 
     # The SDK uses one class for this and for sandboxes that are gone.
     return isinstance(fault.__context__, ReadTimeout)
 
 
 def _translated(fault: Exception) -> ApplicationError:
-    from e2b import AuthenticationException, RateLimitException, SandboxException, TimeoutException  # noqa: PLC0415
+    from e2b import AuthenticationException, RateLimitException, SandboxException, TimeoutException
 
     if isinstance(fault, RateLimitException):
         return ApplicationError("E2B limits the rate of sandboxes", type=ErrorType.RATE_LIMITED)

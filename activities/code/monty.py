@@ -96,7 +96,7 @@ class _Work:
                 os.kill(self._child, signal.SIGKILL)
 
     def run(self) -> CodeResult:
-        from pydantic_monty import MontyError  # noqa: PLC0415  # 40 ms, needed only by an agent that computes
+        from pydantic_monty import MontyError  # 40 ms, needed only by an agent that computes
 
         value, error = "", ""
         try:
@@ -130,7 +130,7 @@ class _Work:
             self.stop()
 
     def _explained(self, fault: "MontyError") -> str:
-        from pydantic_monty import MontyCrashedError, MontyRuntimeError, MontySyntaxError  # noqa: PLC0415
+        from pydantic_monty import MontyCrashedError, MontyRuntimeError, MontySyntaxError
 
         seconds = f"{self._limits.seconds:g} seconds"
         if self._stopped:
@@ -152,7 +152,7 @@ class _Work:
 
 
 def _pool(limits: MontyLimits) -> "Monty":
-    from pydantic_monty import Monty  # noqa: PLC0415
+    from pydantic_monty import Monty
 
     return Monty(
         min_processes=1,
@@ -181,7 +181,7 @@ def _checkout(pool: "Monty", limits: MontyLimits) -> "MontySession":
 
 def _shown(session: "MontySession", value: object) -> str:
     """Write a value as text inside the sandbox: its size and its `repr` are not to be trusted outside."""
-    from pydantic_monty import MontyError  # noqa: PLC0415
+    from pydantic_monty import MontyError
 
     try:
         text: object = session.feed_run(f"f'{{value!r}}'[:{_VALUE_CHARACTERS}]", inputs={"value": value})

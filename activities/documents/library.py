@@ -256,7 +256,7 @@ def _key(listing: Listing) -> str:
 @cache
 def _duckdb_version() -> str:
     """Part of the key, since a file of DuckDB can be read by later versions only."""
-    from importlib import metadata  # noqa: PLC0415 - half of this module's import time
+    from importlib import metadata
 
     return metadata.version("duckdb")
 

@@ -38,21 +38,21 @@ def _parse(kind: str, path: Path, csv_directory: Path, prefix: str) -> Parsed:
         return failed_parse(problem)
     match kind:
         case "pdf":
-            from activities.documents.pdf import parse_pdf  # noqa: PLC0415 - one start pays for one format
+            from activities.documents.pdf import parse_pdf
 
             return parse_pdf(path)
         case "docx":
-            from activities.documents.word import parse_docx  # noqa: PLC0415
+            from activities.documents.word import parse_docx
 
             return parse_docx(path)
         case "html":
-            from activities.documents.html_text import parse_html  # noqa: PLC0415
-            from activities.documents.text import decode  # noqa: PLC0415
+            from activities.documents.html_text import parse_html
+            from activities.documents.text import decode
 
             text = decode(path.read_bytes())
             return parse_html(text) if text is not None else failed_parse("It is not text.")
         case _:
-            from activities.documents.workbook import parse_workbook  # noqa: PLC0415
+            from activities.documents.workbook import parse_workbook
 
             return parse_workbook(path, csv_directory, prefix)
 

@@ -27,7 +27,7 @@ class Line(NamedTuple):
 
 def parse_pdf(path: Path) -> Parsed:
     """Read the text layer of every page."""
-    import pypdfium2  # noqa: PLC0415 - the workbook's parser starts without it
+    import pypdfium2
 
     try:
         document = pypdfium2.PdfDocument(path)

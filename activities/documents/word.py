@@ -10,9 +10,9 @@ _PART_PARAGRAPHS = 100
 
 def parse_docx(path: Path) -> Parsed:
     """Number every paragraph that has text and every table row, from 1."""
-    import docx  # noqa: PLC0415 - the other parsers start without it
-    from docx.opc.exceptions import PackageNotFoundError  # noqa: PLC0415
-    from docx.table import Table  # noqa: PLC0415
+    import docx
+    from docx.opc.exceptions import PackageNotFoundError
+    from docx.table import Table
 
     try:
         document = docx.Document(str(path))
@@ -51,7 +51,7 @@ def parse_docx(path: Path) -> Parsed:
 
 
 def _rows(table: object) -> Iterator[str]:
-    from docx.table import Table  # noqa: PLC0415
+    from docx.table import Table
 
     assert isinstance(table, Table)
     for row in table.rows:

@@ -18,7 +18,7 @@ Cell = int | float | str | bool | datetime.time | datetime.date | datetime.datet
 
 def parse_workbook(path: Path, csv_directory: Path, prefix: str) -> Parsed:
     """Read every sheet; `prefix` begins the names of the CSV files that are written."""
-    import python_calamine  # noqa: PLC0415 - the other parsers start without it
+    import python_calamine
 
     try:
         workbook = python_calamine.CalamineWorkbook.from_path(path)  # pyright: ignore[reportUnknownMemberType] - its stub says PathLike of nothing

@@ -50,20 +50,20 @@ class LazyClient(Generic[ClientType]):
 
 def make_anthropic(api_key: str, base_url: str, http_client: "httpx2.AsyncClient | None") -> "anthropic.AsyncAnthropic":
     """Make Anthropic's client; it never retries, for Temporal does."""
-    import anthropic  # noqa: PLC0415  # two seconds that a worker without this key does not spend
+    import anthropic  # two seconds that a worker without this key does not spend
 
     return anthropic.AsyncAnthropic(api_key=api_key, base_url=base_url, max_retries=0, http_client=http_client)
 
 
 def make_openai(api_key: str, base_url: str, http_client: "httpx2.AsyncClient | None") -> "openai.AsyncOpenAI":
     """Make OpenAI's client; it never retries, for Temporal does."""
-    import openai  # noqa: PLC0415  # as above
+    import openai  # as above
 
     return openai.AsyncOpenAI(api_key=api_key, base_url=base_url, max_retries=0, http_client=http_client)
 
 
 def make_timeout(seconds: float) -> "httpx2.Timeout":
     """Say how long the network may be silent."""
-    import httpx2  # noqa: PLC0415  # the SDKs bring it in
+    import httpx2  # the SDKs bring it in
 
     return httpx2.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))

@@ -38,7 +38,7 @@ class Tokens:
 
 def load() -> None:
     """Read the price list now, which takes half a second, rather than at the first question."""
-    from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415  # a worker without keys does not pay for it
+    from genai_prices.data_snapshot import get_snapshot  # a worker without keys does not pay for it
 
     get_snapshot()
 
@@ -104,7 +104,7 @@ def usage_of(
 
 
 def _find(provider: str, model: str) -> "ModelInfo | None":
-    from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415  # as above
+    from genai_prices.data_snapshot import get_snapshot  # as above
 
     # By its exact name: the list's own search takes any `openai-like` server for OpenAI.
     known = next((one for one in get_snapshot().providers if one.id == provider), None)

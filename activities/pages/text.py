@@ -21,8 +21,8 @@ def page_text(fetched: Fetched) -> Page:
 
 
 def _from_html(fetched: Fetched) -> Page:
-    from trafilatura import bare_extraction, html2txt  # noqa: PLC0415  # takes 0.6 s, paid by the first page only
-    from trafilatura.settings import Document  # noqa: PLC0415
+    from trafilatura import bare_extraction, html2txt  # takes 0.6 s, paid by the first page only
+    from trafilatura.settings import Document
 
     # Without a charset from the server, trafilatura finds the one that the page itself declares.
     html = _decoded(fetched) if fetched.charset else fetched.body

@@ -73,7 +73,7 @@ def _answer(url: str, page: Page) -> ToolAnswer:
 
 
 def _make_fetcher(allowed_hosts: frozenset[str], limits: FetchLimits) -> "Fetcher":
-    from activities.pages.fetch import Fetcher  # noqa: PLC0415  # the HTTP client takes 0.2 s to import
-    from activities.pages.network import GuardedBackend  # noqa: PLC0415
+    from activities.pages.fetch import Fetcher  # the HTTP client takes 0.2 s to import
+    from activities.pages.network import GuardedBackend
 
     return Fetcher(GuardedBackend(allowed_hosts), limits)

@@ -99,8 +99,8 @@ class TavilySearch:
             return self._client
 
     def _connect(self) -> _Client:
-        from httpx import AsyncClient  # noqa: PLC0415  # with tavily 0.7 s, and needed only with a key
-        from tavily import AsyncTavilyClient  # noqa: PLC0415
+        from httpx import AsyncClient  # with tavily 0.7 s, and needed only with a key
+        from tavily import AsyncTavilyClient
 
         if self._http_client is None:
             self._http_client = AsyncClient()
@@ -118,8 +118,8 @@ async def _remember(response: "Response") -> None:
 
 def _translated(error: Exception, seen: _Seen) -> ApplicationError | None:
     """Say what an error of the SDK means; None if it is a fault of ours. The SDK's errors have no base class."""
-    from httpx import TransportError  # noqa: PLC0415  # imported already, by the client
-    from tavily.errors import TimeoutError as TavilyTimeoutError  # noqa: PLC0415  # shadows the builtin
+    from httpx import TransportError  # imported already, by the client
+    from tavily.errors import TimeoutError as TavilyTimeoutError  # shadows the builtin
 
     if seen.status is not None and seen.status != HTTPStatus.OK:
         return _by_status(seen.status, seen.retry_after)

@@ -10,8 +10,7 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from chargehand.cli.main import carry_out
 from chargehand.contracts import Plan, Report, Trace
 from chargehand.embedded import EmbeddedServer, StateDirectory
 from chargehand.embedded.state import is_held
+from tests.waiting import hold_until
 
 _APPLICATION = Path(__file__).resolve().parents[2]
 _NO_SERVER = ("TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE")
@@ -60,13 +60,6 @@ def chargehand(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
     for name, value in _OURS.items():
         monkeypatch.setenv(name, value)
     return Commands(monkeypatch, capsys)
-
-
-def until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
-    give_up_at = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < give_up_at, f"{what} did not happen within {seconds} s"
-        time.sleep(0.02)
 
 
 @contextmanager
@@ -121,7 +114,7 @@ def state(tmp_path: Path) -> Iterator[Path]:
     yield directory.path
     if (note := directory.read_note()) and is_held(directory.keeper_lock):
         os.kill(note.keeper_pid, signal.SIGTERM)
-        until(lambda: not is_held(directory.keeper_lock), "the end of the keeper")
+        hold_until(lambda: not is_held(directory.keeper_lock), "the end of the keeper")
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +203,7 @@ def test_a_session_outlives_its_server_and_its_worker(state: Path, documents: Pa
         for pid in (note.keeper_pid, note.server_pid, note.worker_pid):
             with suppress(ProcessLookupError):
                 os.kill(pid or 0, signal.SIGKILL)
-        until(lambda: (now := StateDirectory(state).read_note()) is not None and now != note, "the new server")
+        hold_until(lambda: (now := StateDirectory(state).read_note()) is not None and now != note, "the new server")
         approval = chargehand("plan", *where, "one", "--approve")
         answer, watched = watch.communicate(timeout=100)
 
@@ -265,7 +258,7 @@ def test_a_session_is_looked_at_from_elsewhere(served: Path, documents: Path, ch
     where = ("--state-dir", served)
     begin = ("start", *where, "--docs", documents, "--approve-plan")
     assert chargehand(*begin, "--id", "first", "How are boilers tested?").code == 0
-    until(lambda: "awaiting_approval" in chargehand("status", *where, "--json", "first").out, "the plan")
+    hold_until(lambda: "awaiting_approval" in chargehand("status", *where, "--json", "first").out, "the plan")
 
     status = chargehand("status", *where, "first")
     plan = chargehand("plan", *where, "first")
@@ -290,7 +283,7 @@ def test_a_rejected_plan_fails_the_session(served: Path, documents: Path, charge
     where = ("--state-dir", served)
     begin = ("start", *where, "--docs", documents, "--approve-plan")
     chargehand(*begin, "--id", "refused", "How are boilers tested?")
-    until(lambda: "awaiting_approval" in chargehand("status", *where, "--json", "refused").out, "the plan")
+    hold_until(lambda: "awaiting_approval" in chargehand("status", *where, "--json", "refused").out, "the plan")
 
     rejected = chargehand("plan", *where, "refused", "--reject", "too dear")
     result = chargehand("result", *where, "refused")
@@ -304,7 +297,7 @@ def test_limits_are_raised_and_the_report_is_called_for(served: Path, documents:
     """A session that runs takes over higher limits, refuses lower ones, and ends with what it has when told to."""
     where = ("--state-dir", served)
     chargehand("start", *where, "--docs", documents, "--approve-plan", "--id", "raised", "How are boilers tested?")
-    until(lambda: "awaiting_approval" in chargehand("status", *where, "--json", "raised").out, "the plan")
+    hold_until(lambda: "awaiting_approval" in chargehand("status", *where, "--json", "raised").out, "the plan")
 
     raised = chargehand("raise", *where, "raised", "--turns", "25", "--budget", "3", "--deadline", "20m")
     lowered = chargehand("raise", *where, "raised", "--turns", "20")

@@ -6,8 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from chargehand.embedded import (
     WorkerCommand,
 )
 from chargehand.embedded.state import is_held
+from tests.waiting import hold_until
 
 _WORKER = """
 import os, pathlib, signal, sys, time
@@ -44,13 +44,6 @@ server.join()
 print(server.wait().server_pid, flush=True)
 sys.stdin.read()
 """
-
-
-def until(condition: Callable[[], bool], what: str, seconds: float = 30) -> None:
-    give_up_at = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < give_up_at, f"{what} did not happen within {seconds} s"
-        time.sleep(0.01)
 
 
 def is_alive(pid: int) -> bool:
@@ -81,7 +74,7 @@ def state(tmp_path: Path) -> Iterator[Path]:
     yield directory.path
     if (note := directory.read_note()) and is_held(directory.keeper_lock):
         os.kill(note.keeper_pid, signal.SIGTERM)
-        until(lambda: all_gone(note), "the end of the keeper")
+        hold_until(lambda: all_gone(note), "the end of the keeper")
 
 
 def worker_command(directory: Path, *, end_seconds: float = 0) -> WorkerCommand:
@@ -105,7 +98,7 @@ def serves(address: str) -> bool:
 def test_the_only_user_starts_everything_and_leaves_nothing(state: Path, tmp_path: Path) -> None:
     """One user: a server that serves, a worker that is told its address, and afterwards no process and no note."""
     server, note = start(state, worker_command(tmp_path))
-    until((tmp_path / "addresses").exists, "the start of the worker")
+    hold_until((tmp_path / "addresses").exists, "the start of the worker")
     served = serves(note.address)
     alive = [is_alive(pid) for pid in processes(note)]
 
@@ -164,7 +157,7 @@ def test_a_killed_user_has_left(state: Path) -> None:
         assert note
         user.kill()
 
-    until(lambda: all_gone(note), "the end of the server")
+    hold_until(lambda: all_gone(note), "the end of the server")
     assert not (state / "server.json").exists()
 
 
@@ -176,7 +169,7 @@ async def test_a_killed_keeper_leaves_nothing_and_the_next_one_goes_on(state: Pa
     await client.start_workflow("Anything", id="unfinished", task_queue="nobody")
 
     os.kill(note.keeper_pid, signal.SIGKILL)
-    until(lambda: all_gone(note), "the end of server and worker")
+    hold_until(lambda: all_gone(note), "the end of server and worker")
     again = server.wait()
 
     client = await Client.connect(again.address)
@@ -193,7 +186,7 @@ def test_a_killed_server_is_started_again_at_its_address(state: Path) -> None:
     server, note = start(state)
 
     os.kill(note.server_pid, signal.SIGKILL)
-    until(lambda: (now := server.note()) is not None and now.server_pid != note.server_pid, "the new server")
+    hold_until(lambda: (now := server.note()) is not None and now.server_pid != note.server_pid, "the new server")
     again = server.wait()
     served = serves(again.address)
     server.leave()
@@ -204,12 +197,12 @@ def test_a_killed_server_is_started_again_at_its_address(state: Path) -> None:
 def test_a_killed_worker_is_started_again_and_counted(state: Path, tmp_path: Path) -> None:
     """A worker that ends unasked is replaced, and the note says how often that has happened."""
     server, note = start(state, worker_command(tmp_path))
-    until((tmp_path / "addresses").exists, "the start of the worker")
+    hold_until((tmp_path / "addresses").exists, "the start of the worker")
     assert note.worker_pid
 
     os.kill(note.worker_pid, signal.SIGKILL)
-    until(lambda: (tmp_path / "addresses").read_text().count("\n") == 2, "the second start of the worker")
-    until(lambda: (now := server.note()) is not None and now.worker_pid not in (note.worker_pid, None), "its note")
+    hold_until(lambda: (tmp_path / "addresses").read_text().count("\n") == 2, "the second start of the worker")
+    hold_until(lambda: (now := server.note()) is not None and now.worker_pid not in (note.worker_pid, None), "its note")
     again = server.wait()
     server.leave()
 
@@ -220,10 +213,10 @@ def test_a_killed_worker_is_started_again_and_counted(state: Path, tmp_path: Pat
 def test_a_user_that_comes_while_the_server_ends_gets_a_new_one(state: Path, tmp_path: Path) -> None:
     """Whoever joins during the shutdown waits for its end and starts anew, on the same database."""
     first, note = start(state, worker_command(tmp_path, end_seconds=1))
-    until((tmp_path / "addresses").exists, "the start of the worker")
+    hold_until((tmp_path / "addresses").exists, "the start of the worker")
     leaving = threading.Thread(target=first.leave)
     leaving.start()
-    until(lambda: not (state / "server.json").exists(), "the beginning of the shutdown")
+    hold_until(lambda: not (state / "server.json").exists(), "the beginning of the shutdown")
 
     second, again = start(state)
     leaving.join()
@@ -301,7 +294,7 @@ def test_the_keeper_can_be_asked_to_stop(state: Path) -> None:
     server, note = start(state)
 
     os.kill(note.keeper_pid, signal.SIGTERM)
-    until(lambda: not is_held(state / "keeper.lock"), "the end of the keeper")
+    hold_until(lambda: not is_held(state / "keeper.lock"), "the end of the keeper")
 
     assert server.note() is None
     assert all_gone(note)

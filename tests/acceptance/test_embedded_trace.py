@@ -22,6 +22,7 @@ from chargehand.contracts import Step, Trace, Usage
 from chargehand.converter import data_converter
 from chargehand.embedded import EmbeddedServer
 from chargehand.tracing import read_trace
+from tests.waiting import until
 
 _ONCE = RetryPolicy(maximum_attempts=1)
 _QUICKLY = RetryPolicy(initial_interval=timedelta(milliseconds=1), maximum_attempts=3)
@@ -160,13 +161,16 @@ async def test_a_session_is_traced_while_it_runs(client: Client, activities: Sta
         step = steps.get("two#wait")
         return step if step and step.started_at else None
 
-    async with asyncio.timeout(30):
-        while (step := await waits()) is None:  # noqa: ASYNC110  # the condition is the server's
-            await asyncio.sleep(0.01)
+    async def is_waiting() -> bool:
+        return await waits() is not None
+
+    await until(is_waiting, seconds=30)
+    step = await waits()
     activities.release.set()
     with pytest.raises(Exception, match="Workflow execution failed"):
         await handle.result()
 
+    assert step is not None
     assert (step.state, step.attempts, step.worker, step.ended_at) == ("running", 1, "the-worker", None)
 
 

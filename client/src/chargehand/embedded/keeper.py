@@ -41,6 +41,7 @@ class Keeper:
         self._state = StateDirectory(Path(order.state))
         self._happened: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._server: ServerProcess | None = None
+        self._note_lock = FileLock(self._state.note_lock)
         self._server_lock = FileLock(self._state.server_lock)
         self._server_deaths: list[float] = []
         self._worker: subprocess.Popen[bytes] | None = None
@@ -75,6 +76,8 @@ class Keeper:
     def _start_server(self) -> None:
         before = self._note or self._state.read_note()
         self._state.remove_note()
+        if not _taken_soon(self._note_lock):
+            raise ServerFailed(f"another keeper is at work in {self._state.path}")
         self._server = start_server(
             Path(self._order.temporal),
             self._state.database,

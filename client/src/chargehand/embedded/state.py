@@ -55,6 +55,11 @@ class StateDirectory:
         return self.path / "keeper.lock"
 
     @property
+    def note_lock(self) -> Path:
+        """Held by the keeper once a note that an earlier one left is gone: only then is a note to be believed."""
+        return self.path / "note.lock"
+
+    @property
     def server_lock(self) -> Path:
         """Held by the server process itself: no second one opens the database, even if the keeper is dead."""
         return self.path / "server.lock"

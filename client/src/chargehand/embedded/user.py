@@ -103,8 +103,8 @@ class EmbeddedServer:
 
     def note(self) -> ServerNote | None:
         """Say where the server is; None while it is not up."""
-        note = self.state.read_note()
-        return note if note and is_held(self.state.keeper_lock) else None
+        # In this order: a note that was read before could be one that the keeper has found and removed since.
+        return self.state.read_note() if is_held(self.state.note_lock) else None
 
     def leave(self, timeout_seconds: float = 45) -> Departure:
         """Stop being a user; the last one waits until everything has ended."""
