@@ -68,7 +68,12 @@ class Settings(BaseSettings):
     prices: dict[str, tuple[Decimal, Decimal]] = {}
     """Dollars per million input and output tokens by model name, as a JSON object; 0 for local models."""
     ceilings: Limits = Limits(
-        max_turns=200, budget_usd=Decimal(50), max_parallel=20, max_rounds=20, deadline=timedelta(hours=6)
+        max_turns=200,
+        budget_usd=Decimal(50),
+        max_parallel=20,
+        max_rounds=20,
+        deadline=timedelta(hours=6),
+        subtask_deadline=timedelta(hours=1),
     )
     """The most that a request may ask for, as a JSON object."""
     max_activities: int = Field(default=100, ge=1, le=1_000)

@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, JsonValue
 
 from chargehand.contracts import (
+    Artefact,
     Contract,
     Dollars,
     Limits,
@@ -59,6 +60,14 @@ class CrewCard(Contract):
     """UTF-8 bytes of the supervisor's own fixed prompts, the longest of them."""
 
 
+EDITION: Final = 2
+"""The rules that sessions are opened under now. A session keeps the edition it was opened under, so that a worker of a
+newer release goes on with it, and replays it, by the rules that it began with.
+
+1: as of 0.1.0. 2: review, critic, questions to people, a deadline for each subtask, repeated calls of unknown fate.
+"""
+
+
 class SessionFacts(Contract):
     """What the world says about a request, read once at its start."""
 
@@ -66,6 +75,8 @@ class SessionFacts(Contract):
     models: dict[Tier, ModelCard]
     ceilings: Limits
     """The most that the operator allows any session."""
+    edition: int = 1
+    """Which edition of the workflows' rules the session runs by, from its first step to its last: see `EDITION`."""
 
 
 class OpenSessionRequest(Contract):
@@ -102,6 +113,8 @@ class ToolResult(Contract):
     """The tool's answer without the texts of `sources`; `error` in it says what went wrong if `ok` is false."""
     sources: tuple[Source, ...] = ()
     """What was read, with its words in `quote`."""
+    artefacts: tuple[Artefact, ...] = ()
+    """Files that the tool made; the model is told their names, the user gets them with the report."""
 
 
 class Round(Contract):
@@ -357,6 +370,8 @@ class TurnRequest(Contract):
     max_input_tokens: int
     """The call is refused before it is paid if its input could be longer."""
     max_output_tokens: int
+    provider_failures: int = 0
+    """Attempts at this turn that the provider failed and that were handed back to be charged."""
 
 
 TurnStop = Literal["answer", "tools", "truncated", "refused", "empty", "malformed"]

@@ -40,6 +40,7 @@ class ToolActivities:
             ok=answer.ok,
             output=answer.output,
             sources=answer.sources,
+            artefacts=answer.artefacts,
         )
 
     def _refusal(self, request: ToolRequest) -> ToolAnswer | None:

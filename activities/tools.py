@@ -6,7 +6,7 @@ from typing import Protocol
 from pydantic import JsonValue
 
 from activities.models.protocol import ToolSpec
-from chargehand.contracts import Contract, Source
+from chargehand.contracts import Artefact, Contract, Source
 
 OUTPUT_CAP_CHARACTERS = 8_000
 """The most text that one tool call hands to a model, output and quotes together."""
@@ -29,6 +29,7 @@ class ToolAnswer(Contract):
     ok: bool = True
     output: dict[str, JsonValue] = {}
     sources: tuple[Source, ...] = ()
+    artefacts: tuple[Artefact, ...] = ()
 
 
 class Tool(Protocol):

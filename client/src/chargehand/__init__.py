@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from chargehand.client import Chargehand, Session, SessionSummary
     from chargehand.contracts import (
+        Answer,
+        Artefact,
         Contradiction,
         Escalation,
         Failure,
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
         Partial,
         Plan,
         PlanDecision,
+        Question,
+        RaisedLimits,
         Report,
         SessionRequest,
         Source,
@@ -49,6 +53,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TASK_QUEUE",
+    "Answer",
+    "Artefact",
     "Chargehand",
     "ChargehandError",
     "Contradiction",
@@ -63,6 +69,8 @@ __all__ = [
     "Partial",
     "Plan",
     "PlanDecision",
+    "Question",
+    "RaisedLimits",
     "Report",
     "Session",
     "SessionCancelled",

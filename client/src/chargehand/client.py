@@ -22,7 +22,7 @@ from temporalio.exceptions import ApplicationError, CancelledError, TerminatedEr
 from temporalio.exceptions import TimeoutError as WorkflowTimedOut
 from temporalio.service import RPCError, RPCStatusCode
 
-from chargehand.contracts import Plan, PlanDecision, RaisedLimits, Report, SessionRequest, Status, Trace
+from chargehand.contracts import Answer, Plan, PlanDecision, RaisedLimits, Report, SessionRequest, Status, Trace
 from chargehand.converter import data_converter
 from chargehand.errors import (
     ChargehandError,
@@ -81,6 +81,13 @@ class Session:
         with _translated(self.id):
             return await self._handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
                 Supervisor.raise_limits, raised
+            )
+
+    async def answer(self, answer: Answer) -> Status:
+        """Answer the question of a subtask; `status().questions` lists what is open."""
+        with _translated(self.id):
+            return await self._handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+                Supervisor.answer, answer
             )
 
     async def finish_now(self) -> Status:

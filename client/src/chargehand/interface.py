@@ -2,7 +2,7 @@
 
 from temporalio import workflow
 
-from chargehand.contracts import Plan, PlanDecision, RaisedLimits, Report, SessionRequest, Status
+from chargehand.contracts import Answer, Plan, PlanDecision, RaisedLimits, Report, SessionRequest, Status
 from chargehand.wire import QueryName, UpdateName, WorkflowType
 
 
@@ -34,6 +34,11 @@ class Supervisor:
     def raise_limits(self, raised: RaisedLimits) -> Status:
         """Allow the session more turns, money or time; one that waits for them goes on."""
         raise NotImplementedError(raised)
+
+    @workflow.update(name=UpdateName.ANSWER)
+    def answer(self, answer: Answer) -> Status:
+        """Answer the question of a subtask, which goes on with it."""
+        raise NotImplementedError(answer)
 
     @workflow.update(name=UpdateName.FINISH_NOW)
     def finish_now(self) -> Status:

@@ -38,6 +38,7 @@ class UpdateName(StrEnum):
     DECIDE_PLAN = "decide_plan"
     RAISE_LIMITS = "raise_limits"
     FINISH_NOW = "finish_now"
+    ANSWER = "answer"
 
 
 class SignalName(StrEnum):
@@ -60,4 +61,5 @@ class ErrorType(StrEnum):
     PROVIDER_REFUSED = "ProviderRefused"
     RATE_LIMITED = "RateLimited"
     ATTEMPT_LOST = "AttemptLost"
+    FATE_UNKNOWN = "FateUnknown"
     TOOL_UNAVAILABLE = "ToolUnavailable"

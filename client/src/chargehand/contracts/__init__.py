@@ -2,6 +2,7 @@
 
 from chargehand.contracts.base import Contract, Dollars, TypedByPeople, round_up_dollars, without_control_characters
 from chargehand.contracts.outcome import (
+    Artefact,
     Confidence,
     Escalation,
     Failure,
@@ -14,10 +15,11 @@ from chargehand.contracts.outcome import (
     Success,
     Usage,
 )
-from chargehand.contracts.plan import Plan, PlanDecision, Strategy, Subtask
+from chargehand.contracts.plan import Answer, Plan, PlanDecision, Strategy, Subtask
 from chargehand.contracts.report import (
     Contradiction,
     LimitUse,
+    Question,
     Report,
     SessionState,
     Status,
@@ -30,6 +32,8 @@ from chargehand.contracts.request import Delegation, Limits, RaisedLimits, Sessi
 from chargehand.contracts.trace import Step, Trace
 
 __all__ = [
+    "Answer",
+    "Artefact",
     "Confidence",
     "Contract",
     "Contradiction",
@@ -45,6 +49,7 @@ __all__ = [
     "Partial",
     "Plan",
     "PlanDecision",
+    "Question",
     "RaisedLimits",
     "Report",
     "SessionRequest",

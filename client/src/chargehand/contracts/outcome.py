@@ -35,6 +35,21 @@ class Finding(Contract):
     """How sure the agent is of this claim: 0 (a guess) to 100 (certain)."""
 
 
+class Artefact(Contract):
+    """A file that a tool made, such as a chart; kept in the artefact store."""
+
+    uri: str
+    """Where it is kept: `artefact:<sha256>/<name>`."""
+    name: str
+    """File name."""
+    media_type: str
+    """Such as `image/png`."""
+    bytes: int
+    """Its size."""
+    title: str = ""
+    """What it shows, for people."""
+
+
 class Usage(Contract):
     """What model calls cost. Adding two of them adds every field."""
 
@@ -81,6 +96,8 @@ class _Ended(Contract):
     """How sure the agent is of the whole: 0 (a guess) to 100 (certain)."""
     gaps: tuple[str, ...] = ()
     """What was asked for and could not be found or done."""
+    artefacts: tuple[Artefact, ...] = ()
+    """Files that the subtask's tools made."""
     spend: tuple[SpendLine, ...] = ()
     """What the subtask cost, by agent, model and purpose."""
 

@@ -40,6 +40,15 @@ class Plan(TypedByPeople):
     """How the report should be written: shape, length, audience."""
 
 
+class Answer(TypedByPeople):
+    """A person's answer to a question of a subtask."""
+
+    subtask: SubtaskId
+    """Id of the subtask that asked."""
+    text: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4_000), NoControlCharacters]
+    """What is to be done, or which reading is meant (1 to 4,000 characters)."""
+
+
 class PlanDecision(TypedByPeople):
     """A person's answer to a plan that waits for approval."""
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from chargehand.contracts.base import Contract, Dollars
-from chargehand.contracts.outcome import Confidence, FailureReason, Source, SpendLine, Usage
+from chargehand.contracts.outcome import Artefact, Confidence, FailureReason, Source, SpendLine, Usage
 from chargehand.contracts.plan import Plan
 
 StopReason = Literal["completed", "deadline", "out_of_turns", "out_of_budget", "finish_now", "nothing_succeeded"]
@@ -23,6 +23,8 @@ class Contradiction(Contract):
     """What each side says, with its source."""
     resolution: str = ""
     """Which one the report follows and why; empty if it is left open."""
+    confidence: Confidence = 0
+    """How sure a judge is of the resolution: 0 (none was asked, or it could not decide) to 100 (certain)."""
 
 
 SubtaskState = Literal["waiting", "running", "success", "partial", "failure", "escalation", "skipped"]
@@ -54,7 +56,22 @@ class SubtaskRecord(Contract):
     confidence: Confidence = 0
     """The outcome's confidence: 0 (a guess) to 100 (certain)."""
     usage: Usage = Usage()
-    """What it cost."""
+    """What it cost, all attempts together."""
+    wasted: Usage = Usage()
+    """Part of `usage` for attempts whose outcome was not used."""
+
+
+class Question(Contract):
+    """What a subtask wants a person to decide."""
+
+    subtask: str
+    """The subtask's id in the plan; the answer names it."""
+    agent: str
+    """Agent that asks."""
+    text: str
+    """What is to be decided."""
+    open_until: datetime
+    """When the work goes on without an answer."""
 
 
 class Timing(Contract):
@@ -110,18 +127,25 @@ class Report(Contract):
     """What the whole session cost, everything below it included."""
     spend: tuple[SpendLine, ...] = ()
     """Usage by agent, model and purpose; sums to `usage`."""
+    reserved_usd: Dollars = Decimal(0)
+    """US dollars still set aside when the report was written: 0 unless something is wrong."""
+    wasted: Usage = Usage()
+    """Part of `usage` that came to nothing: attempts that were not used, rejected plans, calls that were lost."""
     limits: tuple[LimitUse, ...] = ()
     """How much of each limit was used."""
     timing: Timing
     """How long it took, and what working side by side gained."""
     subtasks: tuple[SubtaskRecord, ...] = ()
     """How each subtask of the plan ended, in the plan's order."""
+    artefacts: tuple[Artefact, ...] = ()
+    """Files that the agents' tools made, such as charts."""
 
 
 SessionState = Literal[
     "planning",
     "awaiting_approval",
     "carrying_out",
+    "awaiting_answer",
     "paused",
     "synthesising",
     "finished",
@@ -143,6 +167,8 @@ class Status(Contract):
     """The plan that is carried out; absent until there is one."""
     subtasks: tuple[SubtaskRecord, ...] = ()
     """Where each subtask of the plan stands, in the plan's order."""
+    questions: tuple[Question, ...] = ()
+    """What waits for a person's answer."""
     turns: int = 0
     """LLM calls made so far, those of sessions below included once they have ended."""
     max_turns: int = 0

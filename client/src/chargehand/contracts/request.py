@@ -79,6 +79,22 @@ class Limits(TypedByPeople):
     ] = timedelta(minutes=10)
     """Time from the start until the report is written from what is there: seconds, or ISO 8601 such as `PT10M`
     (at most 7 days)."""
+    subtask_deadline: Annotated[
+        timedelta,
+        Field(gt=timedelta(0), le=timedelta(days=1)),
+        BeforeValidator(_duration),
+        WithJsonSchema(
+            {
+                "anyOf": [
+                    {"type": "string", "format": "duration"},
+                    {"type": "number", "exclusiveMinimum": 0, "maximum": 86_400},
+                ]
+            },
+            mode="validation",
+        ),
+    ] = timedelta(minutes=5)
+    """Time for one attempt of an agent at a subtask, after which it hands back what it has: seconds, or ISO 8601
+    (at most a day). A nested session has until the session's own deadline instead."""
     on_limit: Literal["finish", "pause"] = "finish"
     """What to do when a limit is reached: write the report from what is there, or wait for higher limits."""
 
@@ -118,6 +134,26 @@ class SessionRequest(TypedByPeople):
     """Ceilings of this session."""
     approval: Literal["none", "plan"] = "none"
     """`plan` holds the session after planning until a person approves, edits or rejects the plan."""
+    review: Literal["auto", "always", "never"] = "auto"
+    """Whether a judge looks at the outcomes, and may add subtasks, and a critic reads the report before it is handed
+    over. `auto` does so when something is missing, doubtful or contradictory."""
+    questions: Literal["none", "allowed"] = "none"
+    """`allowed` lets a subtask that is ambiguous ask a person, who answers by the Update `answer`."""
+    answer_within: Annotated[
+        timedelta,
+        Field(gt=timedelta(0), le=timedelta(days=7)),
+        BeforeValidator(_duration),
+        WithJsonSchema(
+            {
+                "anyOf": [
+                    {"type": "string", "format": "duration"},
+                    {"type": "number", "exclusiveMinimum": 0, "maximum": 604_800},
+                ]
+            },
+            mode="validation",
+        ),
+    ] = timedelta(minutes=5)
+    """How long a question waits for its answer before the work goes on without: seconds, or ISO 8601."""
     tenant: Name = "default"
     """On whose behalf the session runs; sessions of one tenant share a fair part of the workers."""
     priority: Annotated[int, Field(strict=True, ge=1, le=5)] = 3
