@@ -20,7 +20,7 @@ def test_every_dependency_has_its_licence_and_reason() -> None:
         *application["project"]["dependencies"],
         *application["dependency-groups"]["dev"],
         *client["project"]["dependencies"],
-        *client["project"]["optional-dependencies"]["cli"],
+        *(asked for extra in client["project"]["optional-dependencies"].values() for asked in extra),
     ]
 
     page = (DECISIONS / "0005-dependencies.md").read_text(encoding="utf-8")
