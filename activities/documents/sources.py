@@ -11,6 +11,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from activities.documents.artefacts import ArtefactError, ArtefactStore
+from activities.documents.beneath import Beneath, locate, open_beneath, walk_beneath
 
 MANIFEST_FORMAT: Final = "chargehand-manifest-1"
 MOST_FILES: Final = 2_000
@@ -28,7 +29,7 @@ class Found:
     bytes: int
     identity: str
     """Changes when the content may have changed."""
-    path: Path | None = None
+    place: Beneath | None = None
     """Where it lies, for a file below an allowed folder."""
     digest: str = ""
     """What it is, for an artefact."""
@@ -73,10 +74,10 @@ class DocumentSources:
 
         Raises `ArtefactError` or `OSError`.
         """
-        if file.path is None:
+        if file.place is None:
             return self._artefacts.open(file.digest)
-        # Between the listing and now the file may have been swapped for a link or a pipe.
-        descriptor = os.open(file.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        # Between the listing and now it may have been swapped for a link or a pipe, or a folder above it for a link.
+        descriptor = open_beneath(file.place)
         with os.fdopen(descriptor, "rb") as source:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise OSError("not a regular file")
@@ -131,50 +132,38 @@ class DocumentSources:
         if location.startswith("//"):
             location = location.removeprefix("//").removeprefix("localhost")
         location = unquote(location)
-        try:
-            path = Path(location).resolve(strict=True)
-            allowed = Path(location).is_absolute() and self._is_allowed(path)
-        except (OSError, ValueError, RuntimeError):
-            # What does not exist and what is not allowed look alike, so that nobody can probe for files.
-            allowed = False
-            path = Path()
-        if not allowed:
+        # What does not exist and what is not allowed look alike, so that nobody can probe for files.
+        place = locate(location, self._allowed_roots)
+        if place is None:
             yield _lost(PurePosixPath(location).name or "document", _ELSEWHERE), ""
-        elif path.is_dir():
-            for file in _walk(path, listing):
-                yield _local(file, file.relative_to(path).as_posix()), path.name
-        else:
-            yield _local(path, path.name), ""
+            return
+        try:
+            descriptor = open_beneath(place)
+            try:
+                status = os.fstat(descriptor)
+            finally:
+                os.close(descriptor)
+            if stat.S_ISDIR(status.st_mode):
+                yield from self._folder_files(place, listing)
+            else:
+                yield _local(place, place.path.name, status), ""
+        except OSError:
+            yield _lost(place.path.name, "It cannot be read: it is gone, or the worker has no permission."), ""
 
-    def _is_allowed(self, path: Path) -> bool:
-        return any(path.is_relative_to(root.resolve()) for root in self._allowed_roots)
-
-
-def _walk(folder: Path, listing: Listing) -> Iterator[Path]:
-    """Regular files below a folder in a fixed order, hidden ones left out and no link followed."""
-    for directory, children, names in os.walk(folder):
-        children[:] = sorted(
-            child for child in children if not child.startswith(".") and child not in _SKIPPED_DIRECTORIES
-        )
-        for name in sorted(names):
-            path = Path(directory) / name
-            if name.startswith("."):
-                continue
-            if path.is_symlink() or not path.is_file():
-                listing.skipped.append(f"{path.relative_to(folder).as_posix()}: not a regular file")
-                continue
-            yield path
+    def _folder_files(self, folder: Beneath, listing: Listing) -> Iterator[tuple[Found, str]]:
+        for entry in walk_beneath(folder, _SKIPPED_DIRECTORIES):
+            name = "/".join(entry.parts)
+            if entry.is_regular:
+                yield _local(folder.below(*entry.parts), name, entry.status), folder.path.name
+            else:
+                listing.skipped.append(f"{name}: not a regular file")
 
 
-def _local(path: Path, name: str) -> Found:
-    try:
-        status = path.lstat()
-    except OSError:
-        return _lost(name, "It cannot be read: it is gone, or the worker has no permission.")
+def _local(place: Beneath, name: str, status: os.stat_result) -> Found:
     if not stat.S_ISREG(status.st_mode):
         return _lost(name, "It is not a regular file.")
-    identity = f"{path}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
-    return Found(name, status.st_size, identity, path=path)
+    identity = f"{place.path}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
+    return Found(name, status.st_size, identity, place=place)
 
 
 def _lost(name: str, problem: str) -> Found:

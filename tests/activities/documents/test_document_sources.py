@@ -127,7 +127,7 @@ def test_nothing_outside_the_allowed_folders_is_reached(tmp_path: Path, path: st
 
     listing = sources.list(["file:" + path.format(inside=inside, outside=outside)])
 
-    assert [(file.path, bool(file.problem)) for file in listing.files] == [(None, True)]
+    assert [(file.place, bool(file.problem)) for file in listing.files] == [(None, True)]
 
 
 def test_a_file_swapped_for_a_link_is_not_followed(tmp_path: Path) -> None:
