@@ -60,7 +60,7 @@ class Settings(BaseSettings):
     document_roots: tuple[Path, ...] = ()
     """Folders of this host that requests may name as `file:` documents, as a JSON list."""
     page_hosts: frozenset[str] = frozenset()
-    """Internal hosts, `name:port`, that agents may read pages from, as a JSON list."""
+    """Internal hosts, `name:port` or `name` for ports 80 and 443, that agents may read pages from, as a JSON list."""
     provider: Provider | None = None
     """Which models to use; by default as the keys in the environment say."""
     models: dict[Tier, str] = {}
@@ -164,9 +164,11 @@ def _tools(
     from activities.pages.tool import ReadPage
     from activities.search.tool import Search
 
+    read_page = ReadPage(settings.page_hosts)
+    closing.push_async_callback(read_page.close)
     tools: list[Tool] = [
         Search(_search_backend(settings, chosen["search"], library, closing)),
-        ReadPage(settings.page_hosts),
+        read_page,
         SearchDocuments(library),
         ReadDocument(library),
         QueryData(library),

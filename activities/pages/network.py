@@ -37,7 +37,7 @@ class GuardedBackend(AsyncNetworkBackend):
         resolve: Resolve = resolve_by_system,
         dial: AsyncNetworkBackend | None = None,
     ) -> None:
-        self._allowed_hosts = allowed_hosts
+        self._allowed_hosts = frozenset(host.strip().lower() for host in allowed_hosts)
         self._resolve = resolve
         self._dial = dial or AnyIOBackend()
 
@@ -49,7 +49,7 @@ class GuardedBackend(AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[SocketOption] | None = None,
     ) -> AsyncNetworkStream:
-        allowed = f"{host}:{port}" in self._allowed_hosts
+        allowed = self._is_allowed(host, port)
         if port not in PORTS and not allowed:
             raise AddressRefusedError(f"port {port} is not one that web pages are served from (80 and 443)")
         try:
@@ -74,6 +74,10 @@ class GuardedBackend(AsyncNetworkBackend):
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+    def _is_allowed(self, host: str, port: int) -> bool:
+        name = f"[{host}]" if ":" in host else host.lower()
+        return f"{name}:{port}" in self._allowed_hosts or (port in PORTS and name in self._allowed_hosts)
 
     async def _connect_to_first(
         self,

@@ -42,4 +42,6 @@ class Page(Contract):
     date: str = ""
     """ISO 8601, as far as it is known."""
     text: str
-    """Markdown, or the text as it is if the page is not HTML."""
+    """Markdown, or the text as it is if the page is not HTML; the beginning of it if it is very long."""
+    characters: int
+    """The length of the whole text."""

@@ -1,44 +1,89 @@
-"""Turn the body of a page into text. Pure computation, done in a thread."""
+"""Turn the body of a page into text: plain text in a thread, HTML in a limited child process."""
 
+import asyncio
+import base64
 import codecs
+from datetime import timedelta
 from typing import Final
 
+from activities.documents.child_process import ChildError, ChildProcess, ChildTimeoutError
 from activities.pages.page import Fetched, Page, PageUnreadableError
 
 _HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 # Names of real character sets only: Python's registry also holds codecs that take quadratic time.
 _CHARSETS: Final = ("utf-8", "utf-16", "utf-32", "ascii", "iso", "cp", "koi8", "gb", "big5", "euc", "shift", "mac")
+_PROCESS: Final = "activities.pages.text_process"
+_CHILDREN: Final = 2
+_PAGES_A_CHILD: Final = 50
+"""A parser that leaks, or was damaged, is not kept for ever."""
+_PARSING: Final = timedelta(seconds=15)
 
 
-def page_text(fetched: Fetched) -> Page:
-    """Extract the main text, as Markdown, and what the page says about itself; raises `PageUnreadableError`."""
-    page = _from_html(fetched) if fetched.media_type in _HTML else Page(text=_decoded(fetched).strip())
-    if not page.text:
-        raise PageUnreadableError(
-            f"{fetched.url} holds no text that can be read; it may need a browser that runs its scripts"
-        )
-    return page
+class PageTexts:
+    """Reads bodies of pages. A hostile one costs its own child process, and never the worker; close it after use."""
+
+    def __init__(self, parsing: timedelta = _PARSING) -> None:
+        self._seconds = parsing.total_seconds()
+        self._places = asyncio.Semaphore(_CHILDREN)
+        self._idle: list[tuple[ChildProcess, int]] = []
+        """Children that wait for a page, and how many pages each has read."""
+
+    async def read(self, fetched: Fetched) -> Page:
+        """Extract the main text, as Markdown, and what the page says about itself; raises `PageUnreadableError`."""
+        if fetched.media_type in _HTML:
+            async with self._places:
+                page = await self._from_html(fetched)
+        else:
+            page = await asyncio.to_thread(_from_text, fetched)
+        if not page.text:
+            raise PageUnreadableError(
+                f"{fetched.url} holds no text that can be read; it may need a browser that runs its scripts"
+            )
+        return page
+
+    async def close(self) -> None:
+        """End the children."""
+        while self._idle:
+            await _end(self._idle.pop()[0])
+
+    async def _from_html(self, fetched: Fetched) -> Page:
+        body = await asyncio.to_thread(base64.b64encode, fetched.body)
+        question = {
+            "url": fetched.url,
+            "charset": _charset(fetched.charset) if fetched.charset else "",
+            "body": body.decode("ascii"),
+            "processor_seconds": max(1, round(self._seconds)),
+        }
+        child, pages = self._idle.pop() if self._idle else (await ChildProcess(_PROCESS).__aenter__(), 0)
+        pages += 1
+        try:
+            answer = await child.ask(question, self._seconds)
+        except ChildTimeoutError as error:
+            raise PageUnreadableError(f"{fetched.url} takes longer than {self._seconds:g} seconds to parse") from error
+        except ChildError as error:
+            raise PageUnreadableError(f"{fetched.url} needs more memory or time than a page may to parse") from error
+        except BaseException:
+            await _end(child)
+            raise
+        if pages < _PAGES_A_CHILD:
+            self._idle.append((child, pages))
+        else:
+            await _end(child)
+        if problem := answer.get("problem"):
+            raise PageUnreadableError(f"{fetched.url} {problem}")
+        if answer["refresh"] and not answer["text"]:
+            raise PageUnreadableError(f"{fetched.url} holds no text but sends browsers on to {answer['refresh']}")
+        return Page.model_validate({name: answer[name] for name in Page.model_fields})
 
 
-def _from_html(fetched: Fetched) -> Page:
-    from trafilatura import bare_extraction, html2txt  # takes 0.6 s, paid by the first page only
-    from trafilatura.settings import Document
-
-    # Without a charset from the server, trafilatura finds the one that the page itself declares.
-    html = _decoded(fetched) if fetched.charset else fetched.body
-    document = bare_extraction(html, url=fetched.url, with_metadata=True, include_formatting=True)
-    if not isinstance(document, Document):
-        return Page(text=html2txt(html).strip())
-    return Page(
-        title=document.title or "",
-        author=document.author or "",
-        date=document.date or "",
-        text="\n\n".join(part.strip() for part in (document.text, document.comments) if part),
-    )
+async def _end(child: ChildProcess) -> None:
+    await child.__aexit__(None, None, None)
 
 
-def _decoded(fetched: Fetched) -> str:
-    return fetched.body.decode(_charset(fetched.charset), errors="replace").removeprefix("\ufeff")
+def _from_text(fetched: Fetched) -> Page:
+    charset = _charset(fetched.charset)
+    text = fetched.body.decode(charset, errors="replace").removeprefix("\ufeff").strip()
+    return Page(text=text, characters=len(text))
 
 
 def _charset(name: str) -> str:

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from activities.models.protocol import ToolSpec
 from activities.pages.page import FetchLimits, Page, PageUnreadableError
-from activities.pages.text import page_text
+from activities.pages.text import PageTexts
 from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext, failed
 from chargehand.contracts import Source
 
@@ -20,7 +20,10 @@ _DEFAULT_LIMITS: Final = FetchLimits()
 
 
 class ReadPage:
-    """Reads public pages; `allowed_hosts` are `host:port` of internal servers that the operator opens to agents."""
+    """Reads public pages; `allowed_hosts` are internal servers that the operator opens to agents.
+
+    Each is `name:port`, or `name` alone for ports 80 and 443. Close it after use.
+    """
 
     spec = ToolSpec(
         name="read_page",
@@ -40,6 +43,7 @@ class ReadPage:
         self._allowed_hosts = allowed_hosts
         self._limits = limits
         self._fetcher: Fetcher | None = None
+        self._texts = PageTexts()
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:  # noqa: ARG002  # pages are the same for everybody
         url = arguments.get("url")
@@ -49,11 +53,14 @@ class ReadPage:
             if self._fetcher is None:
                 self._fetcher = await asyncio.to_thread(_make_fetcher, self._allowed_hosts, self._limits)
             fetched = await self._fetcher.fetch(url.strip())
-            page = await asyncio.to_thread(page_text, fetched)
+            page = await self._texts.read(fetched)
         except PageUnreadableError as unreadable:
             return failed(f"{unreadable}. Try another page.")
-
         return _answer(fetched.url, page)
+
+    async def close(self) -> None:
+        """End the processes that parse pages."""
+        await self._texts.close()
 
 
 def _answer(url: str, page: Page) -> ToolAnswer:
@@ -61,12 +68,12 @@ def _answer(url: str, page: Page) -> ToolAnswer:
     output: dict[str, JsonValue] = {
         "url": url,
         **{name: value[:_FIELD_CHARACTERS] for name, value in stated.items() if value},
-        "characters": len(page.text),
+        "characters": page.characters,
     }
     # The URL is handed over three times: in the output, and as the source's name and address.
     room = OUTPUT_CAP_CHARACTERS - 3 * len(url) - 4 * _FIELD_CHARACTERS - 100
     text = page.text[: max(room, 0)]
-    if len(text) < len(page.text):
+    if len(text) < page.characters:
         output["cut"] = f"Only the first {len(text)} characters are given."
     source = Source(ref=url, title=page.title[:_FIELD_CHARACTERS], url=url, quote=text)
     return ToolAnswer(output=output, sources=(source,))

@@ -1,9 +1,19 @@
-"""Text out of bodies."""
+"""Text out of bodies. HTML is read by the real child process."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from activities.pages.page import Fetched, Page, PageUnreadableError
-from activities.pages.text import page_text
+from activities.pages.text import PageTexts
 
 ARTICLE = """<!doctype html><html><head><title>Tides explained</title>
 <meta name="author" content="Ann Lee"><meta property="article:published_time" content="2024-03-04">
@@ -16,13 +26,51 @@ ARTICLE = """<!doctype html><html><head><title>Tides explained</title>
 </article><footer>All rights reserved. Cookies. Imprint.</footer></body></html>"""
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def texts() -> AsyncIterator[PageTexts]:
+    reading = PageTexts()
+    yield reading
+    await reading.close()
+
+
+def child_ids() -> set[int]:
+    """Find the processes that parse pages and were started by this one."""
+    found: set[int] = set()
+    for status in Path("/proc").glob("[0-9]*/status"):
+        with suppress(OSError):
+            command = status.with_name("cmdline").read_bytes()
+            if f"PPid:\t{os.getpid()}\n" in status.read_text() and b"activities.pages.text_process" in command:
+                found.add(int(status.parent.name))
+    return found
+
+
+class LongestLag:
+    """The longest time for which the event loop was busy with something else."""
+
+    seconds = 0.0
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncGenerator[None]:
+        async def watch() -> None:
+            before = time.monotonic()
+            while True:
+                await asyncio.sleep(0.005)  # nothing is waited for; how late it comes back is what is measured
+                now = time.monotonic()
+                self.seconds = max(self.seconds, now - before)
+                before = now
+
+        watching = asyncio.create_task(watch())
+        yield
+        watching.cancel()
+
+
 def fetched(body: bytes, media_type: str = "text/html", charset: str = "") -> Fetched:
     return Fetched(url="https://www.example/tides", media_type=media_type, charset=charset, body=body)
 
 
-def test_an_article_becomes_markdown() -> None:
+async def test_an_article_becomes_markdown(texts: PageTexts) -> None:
     """Headings, paragraphs and tables stay; navigation and footer go; author and date are found."""
-    page = page_text(fetched(ARTICLE.encode()))
+    page = await texts.read(fetched(ARTICLE.encode()))
 
     assert (page.title, page.author, page.date) == ("Tides explained", "Ann Lee", "2024-03-04")
     assert "# Tides explained" in page.text
@@ -33,46 +81,125 @@ def test_an_article_becomes_markdown() -> None:
     assert "Imprint" not in page.text
 
 
-def test_a_page_in_another_charset_is_read() -> None:
+async def test_a_page_in_another_charset_is_read(texts: PageTexts) -> None:
     """The server's word on the charset counts, and without it the page's own."""
     html = ARTICLE.replace("Ann Lee", "Zoë Müller")
     declared = html.replace("<head>", '<head><meta charset="iso-8859-1">')
 
-    by_server = page_text(fetched(html.encode("latin-1"), charset="iso-8859-1"))
-    by_page = page_text(fetched(declared.encode("latin-1")))
+    by_server = await texts.read(fetched(html.encode("latin-1"), charset="iso-8859-1"))
+    by_page = await texts.read(fetched(declared.encode("latin-1")))
 
     assert (by_server.author, by_page.author) == ("Zoë Müller", "Zoë Müller")
 
 
 @pytest.mark.parametrize("charset", ["", "utf-8", "nonsense", "hex", "punycode", "idna", "zip", "rot13"])
-def test_plain_text_is_left_as_it_is(charset: str) -> None:
+async def test_plain_text_is_left_as_it_is(texts: PageTexts, charset: str) -> None:
     """Whatever the charset is said to be, text is decoded as text."""
-    page = page_text(fetched(b"\xef\xbb\xbf  # Not a heading\nline\n", "text/plain", charset))
+    page = await texts.read(fetched(b"\xef\xbb\xbf  # Not a heading\nline\n", "text/plain", charset))
 
-    assert page == Page(text="# Not a heading\nline")
+    assert page == Page(text="# Not a heading\nline", characters=20)
 
 
-def test_bytes_that_are_no_text_do_not_hurt() -> None:
+async def test_bytes_that_are_no_text_do_not_hurt(texts: PageTexts) -> None:
     """What cannot be decoded is marked in the text."""
-    assert page_text(fetched(b"a\xffb", "text/plain", "utf-8")) == Page(text="a\ufffdb")
+    assert await texts.read(fetched(b"a\xffb", "text/plain", "utf-8")) == Page(text="a\ufffdb", characters=3)
 
 
 @pytest.mark.parametrize(
     "body",
     [b"", b"   ", b"<html><body><script>render()</script></body></html>", b"<html></html>", b"\x00\x01\x02"],
 )
-def test_a_page_without_text_is_said_to_be(body: bytes) -> None:
+async def test_a_page_without_text_is_said_to_be(texts: PageTexts, body: bytes) -> None:
     """An agent is not handed silence."""
     with pytest.raises(PageUnreadableError, match="no text that can be read"):
-        page_text(fetched(body))
+        await texts.read(fetched(body))
 
 
-def test_a_short_page_is_read_all_the_same() -> None:
+async def test_a_short_page_is_read_all_the_same(texts: PageTexts) -> None:
     """What is too short for an article is still text."""
-    assert "Closed on Monday." in page_text(fetched(b"<html><body><p>Closed on Monday.</p></body></html>")).text
+    page = await texts.read(fetched(b"<html><body><p>Closed on Monday.</p></body></html>"))
+
+    assert "Closed on Monday." in page.text
 
 
-def test_a_page_nested_without_end_does_not_hurt() -> None:
+async def test_a_page_nested_without_end_does_not_hurt(texts: PageTexts) -> None:
     """Depth is no way to bring the worker down."""
     with pytest.raises(PageUnreadableError):
-        page_text(fetched(b"<div>" * 20_000))
+        await texts.read(fetched(b"<div>" * 900_000))
+
+
+@pytest.mark.parametrize("quote", ['"', "'", ""])
+async def test_a_page_does_not_send_the_reader_on_by_itself(texts: PageTexts, quote: str) -> None:
+    """A refresh is not followed; the agent is told where to, and a call of its own is checked like any other."""
+    html = f"<html><head><META HTTP-EQUIV={quote}Refresh{quote} CONTENT='0;URL=/next'></head></html>"
+
+    with pytest.raises(PageUnreadableError, match=r"no text but sends browsers on to https://www\.example/next$"):
+        await texts.read(fetched(html.encode()))
+
+
+async def test_a_long_page_is_cut_before_it_is_handed_over(texts: PageTexts) -> None:
+    """What the child hands back is bounded, and how long the page was is known."""
+    page = await texts.read(fetched(b"<html><body><p>" + b"tide " * 100_000 + b"</p></body></html>"))
+
+    assert (len(page.text), page.characters) == (100_000, 499_999)
+
+
+async def test_half_characters_do_not_get_through(texts: PageTexts) -> None:
+    """What no payload can carry is replaced."""
+    page = await texts.read(
+        fetched(b"<html><body><p>Closed on &#xD83D; Monday and &#x110000; on Sunday.</p></body></html>")
+    )
+
+    assert page.text.encode()
+    assert "Monday" in page.text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"<p " + b" ".join(b"a%d=1" % number for number in range(300_000)) + b">text</p>", b"<a>x</a> " * 500_000],
+    ids=["attributes", "links"],
+)
+async def test_a_page_that_takes_for_ever_is_given_up(body: bytes) -> None:
+    """The child is killed, the worker was never blocked, and the next page is read."""
+    reading = PageTexts(timedelta(seconds=1))
+    lag = LongestLag()
+
+    async with lag.watched():
+        with pytest.raises(PageUnreadableError, match="takes longer than 1 seconds to parse"):
+            await reading.read(fetched(body))
+    after = await reading.read(fetched(ARTICLE.encode()))
+    await reading.close()
+
+    assert after.title == "Tides explained"
+    assert lag.seconds < 0.5
+
+
+async def test_a_child_that_dies_costs_one_page() -> None:
+    """Whatever kills the parser, its page is an answer in words and the next page is read by a new child."""
+    others = child_ids()
+    reading = PageTexts()
+    await reading.read(fetched(ARTICLE.encode()))
+    victim = child_ids() - others
+
+    for process in victim:
+        os.kill(process, signal.SIGKILL)
+    with pytest.raises(PageUnreadableError, match="needs more memory or time"):
+        await reading.read(fetched(ARTICLE.encode()))
+    after = await reading.read(fetched(ARTICLE.encode()))
+    await reading.close()
+
+    assert len(victim) == 1
+    assert after.title == "Tides explained"
+
+
+async def test_pages_side_by_side_are_read_by_two_children_that_end() -> None:
+    """A crowd of pages is read with bounded memory, and closing leaves no process behind."""
+    others = child_ids()
+    reading = PageTexts()
+
+    pages = await asyncio.gather(*(reading.read(fetched(ARTICLE.encode())) for _ in range(20)))
+    running = child_ids() - others
+    await reading.close()
+
+    assert {page.title for page in pages} == {"Tides explained"}
+    assert (len(running), child_ids() - others) == (2, set())

@@ -1,6 +1,6 @@
 """The tool `read_page`, over a real server on loopback."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 import pytest
 from page_server import PageServer, answer, serve_pages
@@ -14,6 +14,19 @@ from chargehand.contracts import Source
 CONTEXT = ToolContext(session="s", agent="researcher", idempotency_key="k")
 
 
+NOT_OPEN: frozenset[str] = frozenset()
+
+
+async def read(
+    arguments: Mapping[str, JsonValue], allowed: frozenset[str] = NOT_OPEN, limits: FetchLimits | None = None
+) -> ToolAnswer:
+    tool = ReadPage(allowed, limits or FetchLimits())
+    try:
+        return await tool.use(arguments, CONTEXT)
+    finally:
+        await tool.close()
+
+
 @pytest.fixture
 async def server() -> AsyncIterator[PageServer]:
     async with serve_pages() as serving:
@@ -25,7 +38,7 @@ async def test_a_page_is_a_source(server: PageServer) -> None:
     server.pages["/tides.txt"] = answer(b"The tide comes in twice a day.")
     url = f"http://{server.host}/tides.txt"
 
-    answered = await ReadPage(frozenset({server.host})).use({"url": f" {url}#top "}, CONTEXT)
+    answered = await read({"url": f" {url}#top "}, frozenset({server.host}))
 
     assert answered == ToolAnswer(
         output={"url": url, "characters": 30},
@@ -43,7 +56,7 @@ async def test_a_page_states_what_it_is(server: PageServer) -> None:
         content_type="text/html; charset=utf-8",
     )
 
-    answered = await ReadPage(frozenset({server.host})).use({"url": f"http://{server.host}/"}, CONTEXT)
+    answered = await read({"url": f"http://{server.host}/"}, frozenset({server.host}))
 
     assert answered.output == {
         "url": f"http://{server.host}/",
@@ -60,7 +73,7 @@ async def test_an_answer_stays_under_the_cap(server: PageServer, path: str) -> N
     """A long page is cut and said to be cut; a model is handed no more than the cap of a tool call."""
     server.pages[path] = answer(b"word " * 100_000)
 
-    answered = await ReadPage(frozenset({server.host})).use({"url": f"http://{server.host}{path}"}, CONTEXT)
+    answered = await read({"url": f"http://{server.host}{path}"}, frozenset({server.host}))
 
     assert len(answered.model_dump_json()) <= OUTPUT_CAP_CHARACTERS
     assert answered.output["characters"] == 499_999  # without the last blank
@@ -75,9 +88,12 @@ async def test_a_page_that_cannot_be_read_is_an_answer(server: PageServer, path:
     """The agent is told in words and can go elsewhere; nothing is raised."""
     server.pages["/paper"] = answer(b"%PDF", content_type="application/pdf")
     server.pages["/big"] = answer(b"x" * 2_000)
-    tool = ReadPage(frozenset({server.host}), FetchLimits(wire_bytes=1_000, decoded_bytes=1_000))
 
-    answered = await tool.use({"url": f"http://{server.host}{path}"}, CONTEXT)
+    answered = await read(
+        {"url": f"http://{server.host}{path}"},
+        frozenset({server.host}),
+        FetchLimits(wire_bytes=1_000, decoded_bytes=1_000),
+    )
 
     assert not answered.ok
     assert says in str(answered.output["error"])
@@ -88,7 +104,7 @@ async def test_a_local_server_is_not_read_unless_it_is_allowed(server: PageServe
     """Loopback is closed to agents by default; the server is never asked."""
     server.pages["/"] = answer(b"secret")
 
-    answered = await ReadPage().use({"url": f"http://{server.host}/"}, CONTEXT)
+    answered = await read({"url": f"http://{server.host}/"})
 
     assert not answered.ok
     assert "may not be read" in str(answered.output["error"])
@@ -100,7 +116,7 @@ async def test_a_server_that_is_not_there_is_an_answer() -> None:
     async with serve_pages() as server:
         host = server.host
 
-    answered = await ReadPage(frozenset({host})).use({"url": f"http://{host}/"}, CONTEXT)
+    answered = await read({"url": f"http://{host}/"}, frozenset({host}))
 
     assert not answered.ok
     assert "could not be reached" in str(answered.output["error"])
@@ -109,7 +125,7 @@ async def test_a_server_that_is_not_there_is_an_answer() -> None:
 @pytest.mark.parametrize("arguments", [{}, {"url": ""}, {"url": " "}, {"url": 7}, {"url": ["http://a.example"]}])
 async def test_a_call_without_a_url_is_answered_in_words(arguments: dict[str, JsonValue]) -> None:
     """A call that makes no sense costs nothing."""
-    answered = await ReadPage().use(arguments, CONTEXT)
+    answered = await read(arguments)
 
     assert answered == ToolAnswer(
         ok=False, output={"error": "read_page needs `url`: the full address of one page, as text."}
