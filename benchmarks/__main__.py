@@ -7,12 +7,13 @@ import sys
 from collections.abc import Sequence
 
 from benchmarks import tables
+from benchmarks.extractive import extractive
 from benchmarks.growth import growth
 from benchmarks.main_job import main_job
 from benchmarks.overhead import overhead
 from benchmarks.tables import Row
 
-NAMES = ("main_job", "growth", "overhead")
+NAMES = ("main_job", "growth", "overhead", "extractive")
 
 
 async def _measure(name: str, *, wire: bool, jobs: int) -> tuple[str, Sequence[Row], Sequence[str]]:
@@ -24,6 +25,8 @@ async def _measure(name: str, *, wire: bool, jobs: int) -> tuple[str, Sequence[R
         case "growth":
             rows, notes = await growth()
             return "Growth with the number of subtasks and of turns", rows, notes
+        case "extractive":
+            return "Answers without a model: labelled questions over real documents", *await extractive()
         case _:
             return "Around the work, in seconds", await overhead(), ()
 
