@@ -18,7 +18,7 @@ def test_every_dependency_has_its_licence_and_reason() -> None:
     application, client = project_file("pyproject.toml"), project_file("client/pyproject.toml")
     asked = [
         *application["project"]["dependencies"],
-        *application["dependency-groups"]["dev"],
+        *(asked for group in application["dependency-groups"].values() for asked in group if isinstance(asked, str)),
         *client["project"]["dependencies"],
         *(asked for extra in client["project"]["optional-dependencies"].values() for asked in extra),
     ]
