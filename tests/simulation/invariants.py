@@ -1,0 +1,330 @@
+"""What must hold in every session, whatever happens: the invariants that a simulation can see, by number.
+
+`books_of` is the only thing here that looks into a workflow; all else is judged from outside.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Final, cast
+
+from temporalio.api.failure.v1 import Failure as WireFailure
+from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob as Job
+
+from activities.contracts import TurnRequest
+from chargehand.contracts import Limits, Report, SessionRequest, SubtaskRecord
+from chargehand.wire import ActivityType, ErrorType, WorkflowType
+from tests.simulation.executions import Execution, Task
+from tests.simulation.jobs import PAYLOADS
+from tests.simulation.world import CEILINGS, Watcher, World
+from workflows.contracts import SubtaskRequest, SubtaskResult
+from workflows.purse import Amount, Purse
+from workflows.session import Session
+from workflows.spending import Spender
+
+_SECOND: Final = 1_000_000_000
+_REPORT_KINDS: Final = frozenset({"synthesise", "critique", "compress"})
+_USABLE: Final = frozenset({"success", "partial"})
+_ENDS: Final = frozenset({"success", "partial", "failure", "escalation", "skipped"})
+_TYPED_FAILURES: Final = frozenset(
+    {
+        ErrorType.INVALID_INPUT,
+        ErrorType.INVALID_PLAN,
+        ErrorType.PLAN_REJECTED,
+        ErrorType.LIMIT_TOO_SMALL,
+        ErrorType.PROVIDER_REFUSED,
+        ErrorType.PROVIDER_UNAVAILABLE,
+        ErrorType.ATTEMPT_LOST,
+        ErrorType.FATE_UNKNOWN,
+        "Timeout",
+    }
+)
+
+
+@dataclass
+class Books:
+    """What one workflow has set down."""
+
+    purse: Purse
+    session: Session | None
+    """Of a supervisor."""
+
+
+def books_of(execution: Execution) -> Books | None:
+    """Find a workflow's purse; None as long as it has none."""
+    instance = cast("object", execution.instance)
+    if execution.workflow_type == WorkflowType.SUPERVISOR:
+        session: Session | None = getattr(instance, "_object")._session  # noqa: B009  # the SDK's own name
+        return Books(session.purse, session) if session else None
+    coroutine = getattr(instance, "_primary_task").get_coro()  # noqa: B009  # as above
+    while coroutine is not None:
+        frame = getattr(coroutine, "cr_frame", None)
+        for value in frame.f_locals.values() if frame else ():
+            if isinstance(value, Spender):
+                return Books(value._purse, None)
+        coroutine = getattr(coroutine, "cr_await", None)
+    return None
+
+
+@dataclass
+class Invariants(Watcher):
+    """Watches a world."""
+
+    limits: Limits
+    """The highest that were asked for."""
+    cancelled_at: dict[str, int] = field(default_factory=dict[str, int])
+    """When executions were told to stop, by workflow id."""
+    over_at: dict[str, int] = field(default_factory=dict[str, int])
+    """When it was time for sessions to write their report."""
+    terminated: set[str] = field(default_factory=set[str])
+    """Executions that somebody terminated by hand."""
+    downtime: int = 0
+    """Nanoseconds for which there was no worker."""
+    _books: dict[str, Books] = field(default_factory=dict[str, Books])
+    _spent: Amount = field(default_factory=Amount)
+    _turns_seen: int = 0
+
+    def __call__(self, world: World, execution: Execution, task: Task, given: Sequence[Job]) -> None:
+        if execution.is_open:
+            self.look_into(execution)
+        new, self._turns_seen = world.turns_asked[self._turns_seen :], len(world.turns_asked)
+        self.i01_never_more_than_allowed(world)
+        self.i02_ledger_covers_the_provider(world)
+        self.i03_turns(world)
+        self.i04_depth(world, execution)
+        self.i08_no_new_request_after_the_stop(world, execution, [turn for _, turn, _ in new], given)
+        self.i10_every_error_is_met_as_it_must_be(world)
+        self.i21_nothing_lowers_what_is_spent(world)
+
+    def look_into(self, execution: Execution) -> None:
+        """Find the books of an execution, anew after a crash."""
+        found = books_of(execution)
+        if found is not None:
+            self._books[execution.workflow_id] = found
+
+    def crashed(self, world: World) -> None:
+        """Take over what the workflows look like after a crash; their books are the same as before."""
+        before = {id_: (books.purse.spent, books.purse.reserved, books.purse.granted) for id_, books in self._books.items()}
+        for execution in world.server.executions.values():
+            if execution.is_open and execution.history and not execution.is_held_back:
+                self.look_into(execution)
+                books = self._books.get(execution.workflow_id)
+                if books is not None and execution.workflow_id in before:
+                    now = (books.purse.spent, books.purse.reserved, books.purse.granted)
+                    assert now == before[execution.workflow_id], f"I21: a crash changed the books of {execution.workflow_id}"
+
+    # --- at every step -----------------------------------------------------------------------------------------------
+
+    def i01_never_more_than_allowed(self, world: World) -> None:
+        """I01: at every point of every interleaving spent + reserved is at most min(requested, ceiling), in exact
+        decimals, over the whole tree; a reservation precedes every paid request."""
+        allowed = Amount(min(self.limits.max_turns, CEILINGS.max_turns), min(self.limits.budget_usd, CEILINGS.budget_usd))
+        for workflow_id, books in self._books.items():
+            execution = world.server.executions[workflow_id]
+            if not execution.is_open:
+                continue
+            purse = books.purse
+            assert purse.spent + purse.reserved + purse.unspent == purse.granted, f"I01: {workflow_id} does not balance"
+            under_way = [call.worst for call in world.calls if call.workflow == workflow_id and call.is_under_way]
+            reserved = purse.reserved
+            if books.session is not None:
+                for lease in books.session.leases.values():
+                    reserved = reserved - lease.amount
+            assert reserved.covers(Amount(len(under_way), sum(under_way, Decimal(0)))), (
+                f"I01: {workflow_id} has calls under way for which nothing is reserved"
+            )
+            parent = execution.parent
+            above = self._books.get(parent.workflow_id) if parent and parent.is_open else None
+            if above is not None and above.session is not None:
+                lease = above.session.leases.get(workflow_id)
+                assert lease is None or lease.amount.covers(purse.granted), f"I01: {workflow_id} was lent less than it has"
+        root = self._books.get(world.root.workflow_id)
+        if root is not None:
+            assert allowed.covers(root.purse.spent + root.purse.reserved), "I01: more is spent and reserved than allowed"
+        assert world.at_risk <= allowed.usd, f"I01: the provider may charge {world.at_risk} of {allowed.usd}"
+
+    def i02_ledger_covers_the_provider(self, world: World) -> None:
+        """I02: the ledger is at no time below what the provider charged."""
+        root = self._books.get(world.root.workflow_id)
+        if root is not None and world.root.is_open:
+            ledger = root.purse.spent.usd + root.purse.reserved.usd
+            assert ledger >= world.charged, f"I02: the ledger holds {ledger}, the provider charged {world.charged}"
+
+    def i03_turns(self, world: World) -> None:
+        """I03: logical turns of the whole tree are at most max_turns; repetitions after a lost call are no turns."""
+        turns = {(call.workflow, call.step.split(".again-")[0]) for call in world.calls}
+        assert len(turns) <= self.limits.max_turns, f"I03: {len(turns)} turns of {self.limits.max_turns}"
+
+    def i04_depth(self, world: World, execution: Execution) -> None:
+        """I04: no node is deeper than max_depth, and depth is carried by us."""
+        depth = _depth(execution)
+        assert depth <= world.scenario.request.limits.max_depth, f"I04: {execution.workflow_id} is {depth} deep"
+        if execution.workflow_type == WorkflowType.SUPERVISOR and depth and len(execution.history) == 1:
+            lent = _argument(execution, SessionRequest).delegation
+            assert lent is not None and lent.depth == depth, f"I04: {execution.workflow_id} does not know how deep it is"
+
+    def i08_no_new_request_after_the_stop(
+        self, world: World, execution: Execution, new: Sequence[TurnRequest], given: Sequence[Job]
+    ) -> None:
+        """I08: once a cancel, the deadline or finish_now is recorded, no new paid request is scheduled but the
+        report's own."""
+        now, who = world.server.now, execution.workflow_id
+        if any(job.HasField("cancel_workflow") for job in given):
+            self.cancelled_at.setdefault(who, now)
+        kinds = [turn.task.kind for turn in new]
+        if who in self.cancelled_at:
+            assert not kinds, f"I08: {who} was cancelled and asks for {kinds}"
+        if who in self.over_at:
+            assert set(kinds) <= _REPORT_KINDS, f"I08: {who} is over and asks for {kinds}"
+        root = world.root.workflow_id
+        stop = min((at for at in (self.cancelled_at.get(root), self.over_at.get(root)) if at is not None), default=None)
+        if stop is not None and who != root and kinds:
+            late = now - stop - self.downtime
+            assert late < 2 * _SECOND, f"I08: {who} asks for {kinds} {late / _SECOND} s after the session was stopped"
+        books = self._books.get(who)
+        if books is not None and books.session is not None and execution.is_open and books.session.is_over:
+            self.over_at.setdefault(who, now)
+
+    def i10_every_error_is_met_as_it_must_be(self, world: World) -> None:
+        """I10: a call that failed for good is not made again, and every paid activity says how it is retried."""
+        for execution, turn, asked in world.turns_asked[-3:]:
+            assert "PayloadsTooLarge" in asked.retry_policy.non_retryable_error_types, "I10: oversize replies are re-paid"
+            assert asked.HasField("schedule_to_close_timeout"), "I10: a turn has no time limit over all its attempts"
+            assert asked.HasField("heartbeat_timeout"), "I10: a lost worker would not be noticed"
+            final = [
+                call
+                for call in world.calls
+                if (call.workflow, call.step.split(".again-")[0]) == (execution.workflow_id, turn.step) and call.is_final
+            ]
+            assert len(final) <= 1, f"I10: {turn.step} of {execution.workflow_id} was asked again after it had ended"
+
+    def i21_nothing_lowers_what_is_spent(self, world: World) -> None:
+        """I21: no crash, retry or raise of limits lowers what is spent, in turns or dollars."""
+        root = self._books.get(world.root.workflow_id)
+        if root is not None and world.root.is_open:
+            spent = root.purse.spent
+            assert spent.covers(self._spent), f"I21: {self._spent} was spent, and now it is {spent}"
+            self._spent = spent
+
+    # --- at the end --------------------------------------------------------------------------------------------------
+
+    def at_the_end(self, world: World) -> None:
+        """Judge a session that is over."""
+        self.i20_it_ends(world)
+        self.i05_nothing_is_done_twice(world)
+        self.i06_every_end_is_typed(world)
+        self.i09_nothing_outlives_the_root(world)
+        report = report_of(world)
+        if report is not None:
+            self.i02_books_equal_the_providers(world, report)
+            self.i03_report_counts_every_turn(world, report)
+            self.i07_one_report_in_time_names_all(world, report)
+        elif world.root.status == "failed":
+            assert world.root.failure is not None
+            kind = _type_of(world.root.failure)
+            assert kind in _TYPED_FAILURES, f"I15: the session failed with {kind!r}: {world.root.failure.message}"
+        else:
+            ended = world.root.workflow_id in {*self.cancelled_at, *self.terminated}
+            assert ended, f"I07: nobody cancelled the session, and it ended as {world.root.status}"
+
+    def i02_books_equal_the_providers(self, world: World, report: Report) -> None:
+        """I02: at the end the ledger is at least what the provider charged, and equal but for calls in doubt."""
+        cost, doubtful = report.usage.cost_usd, report.usage.possibly_billed_twice_usd
+        charged = world.charged
+        assert cost >= charged, f"I02: the report says {cost}, the provider charged {charged}"
+        unknown = sum((call.worst for call in world.calls if call.is_estimated), Decimal(0))
+        assert cost - doubtful - unknown <= charged, f"I02: {cost} less {doubtful} in doubt is more than {charged}"
+        if all(call.is_certain for call in world.calls) and not self.terminated and not doubtful:
+            assert cost == charged, f"I02: the report says {cost}, the provider charged {charged}, and nothing is in doubt"
+        assert sum((line.usage.cost_usd for line in report.spend), Decimal(0)) == cost, "I02: the lines do not add up"
+
+    def i03_report_counts_every_turn(self, world: World, report: Report) -> None:
+        """I03: the report counts every turn that was made, and no more than were allowed."""
+        turns = {(call.workflow, call.step.split(".again-")[0]) for call in world.calls}
+        assert len(turns) <= report.usage.turns <= self.limits.max_turns, (
+            f"I03: {len(turns)} turns were made, {report.usage.turns} reported, {self.limits.max_turns} allowed"
+        )
+
+    def i05_nothing_is_done_twice(self, world: World) -> None:
+        """I05: each (agent, normalised task) starts at most once in the tree; on another tier, once more."""
+        started = Counter(world.server.starts)
+        assert not [id_ for id_, times in started.items() if times > 1], f"I05: {started} were started again"
+        asked = Counter(
+            (request.agent.name, request.agent.tier, " ".join(re.findall(r"\w+", request.subtask.instruction.casefold())))
+            for execution in world.server.executions.values()
+            if execution.workflow_type == WorkflowType.SUBTASK
+            for request in [_argument(execution, SubtaskRequest)]
+        )
+        assert not [task for task, times in asked.items() if times > 1], f"I05: the same was asked twice: {asked}"
+
+    def i06_every_end_is_typed(self, world: World) -> None:
+        """I06: every started subtask ends in exactly one typed result; there are as many as were started."""
+        for execution in world.server.executions.values():
+            if execution.workflow_type == WorkflowType.SUBTASK and execution.workflow_id not in self.terminated:
+                assert execution.status == "completed", f"I06: {execution.workflow_id} ended as {execution.status}"
+                assert execution.result is not None
+                result: SubtaskResult = PAYLOADS.from_payload(execution.result, SubtaskResult)
+                assert result.outcome.kind in _ENDS
+        report = report_of(world)
+        for record in report.subtasks if report else ():
+            assert not record.attempts or record.state in _ENDS, f"I06: {record.id} was started and is {record.state}"
+
+    def i07_one_report_in_time_names_all(self, world: World, report: Report) -> None:
+        """I07: exactly one report, by the deadline and five seconds; it contains everything that was finished before
+        the stop and names what is missing."""
+        assert world.root.closed_at is not None
+        late = world.root.closed_at - world.root.started_at - self.downtime
+        latest = (self.limits.deadline.total_seconds() + 5 + 1) * _SECOND
+        assert late <= latest, f"I07: the report came {late / _SECOND} s after the start"
+        stop = self.over_at.get(world.root.workflow_id, world.root.closed_at)
+        gaps = " ".join(report.gaps)
+        for record in report.subtasks:
+            finished = _finished_before(world, record, stop - _SECOND)
+            if finished:
+                assert record.state in _USABLE, f"I07: {record.id} was done, and the report says {record.state}"
+            if record.state not in _USABLE:
+                assert record.id in gaps, f"I07: {record.id} is {record.state}, and no gap names it: {report.gaps}"
+
+    def i09_nothing_outlives_the_root(self, world: World) -> None:
+        """I09: no descendant runs ten seconds after its root closed; a cancelled root closes as soon."""
+        closed = world.root.closed_at or 0
+        for execution in world.server.executions.values():
+            assert not execution.is_open, f"I09: {execution.workflow_id} runs for ever"
+            late = (execution.closed_at or 0) - closed - self.downtime
+            assert late <= 10 * _SECOND, f"I09: {execution.workflow_id} closed {late / _SECOND} s after the root"
+        asked = self.cancelled_at.get(world.root.workflow_id)
+        if asked is not None:
+            assert closed - asked - self.downtime <= 10 * _SECOND, "I09: a cancelled session went on"
+
+    def i20_it_ends(self, world: World) -> None:
+        """I20: when the models answer and a worker is there, the session closes after a bounded number of events."""
+        assert not world.root.is_open, f"I20: nothing is under way, and the session is {world.root.status}"
+
+
+def report_of(world: World) -> Report | None:
+    """Read the report, if there is one."""
+    return PAYLOADS.from_payload(world.root.result, Report) if world.root.result is not None else None
+
+
+def _finished_before(world: World, record: SubtaskRecord, moment: int) -> bool:
+    child = world.server.executions.get(record.workflow_id or "")
+    if child is None or child.status != "completed" or child.result is None or (child.closed_at or 0) >= moment:
+        return False
+    if child.workflow_type != WorkflowType.SUBTASK:
+        return False
+    result: SubtaskResult = PAYLOADS.from_payload(child.result, SubtaskResult)
+    return result.outcome.kind in _USABLE
+
+
+def _depth(execution: Execution) -> int:
+    return 1 + _depth(execution.parent) if execution.parent else 0
+
+
+def _argument(execution: Execution, kind: type):
+    return PAYLOADS.from_payloads(list(execution.arguments), [kind])[0]
+
+
+def _type_of(failure: WireFailure) -> str:
+    return failure.application_failure_info.type

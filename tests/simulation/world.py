@@ -1,0 +1,293 @@
+"""The world around a simulated session: models, tools and their provider, who keeps books of its own."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import ROUND_UP, Decimal
+from functools import cache
+from pathlib import Path
+from typing import Final, Literal
+from zlib import crc32
+
+from temporalio.api.common.v1 import Payload
+from temporalio.api.failure.v1 import Failure
+from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob as Job
+from temporalio.bridge.proto.workflow_commands import ScheduleActivity
+from temporalio.exceptions import ApplicationError
+
+from activities.contracts import (
+    ModelCard,
+    OpenSessionRequest,
+    PriceStep,
+    SessionFacts,
+    ToolRequest,
+    ToolResult,
+    TurnRequest,
+)
+from activities.crews import Crew, load_crews
+from activities.models.registry import Models
+from activities.prompts import ANSWER_TYPES
+from activities.sessions import SessionActivities
+from activities.turns import interpret
+from chargehand.contracts import Limits, SessionRequest, Source, Tier
+from chargehand.wire import ActivityType, ErrorType, WorkflowType
+from tests.scripted_model import ScriptedModel, ScriptedTool, found
+from tests.simulation.executions import Execution, Task
+from tests.simulation.jobs import PAYLOADS, application_failure
+from tests.simulation.script import Script, choice
+from tests.simulation.server import Answer, Server
+
+ROOT: Final = "session"
+CEILINGS: Final = Limits(max_turns=60, budget_usd=Decimal(5), deadline=timedelta(hours=1))
+
+Fate = Literal[
+    "answers",
+    "usage unknown",
+    "attempt lost",
+    "fate unknown",
+    "reserve too small",
+    "provider unavailable",
+    "provider refused",
+    "hangs",
+]
+"""What becomes of a model call."""
+
+ToolFate = Literal["answers", "fails", "hangs"]
+
+_PRICES: Final = (PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(5)),)
+_CARD: Final = ModelCard(provider="scripted", name="scripted-1", prices=_PRICES)
+_TOOLS: Final = {
+    name: ScriptedTool(name, found(f"{name}.md#L1", f"what {name} read"))
+    for name in ("search", "read_page", "search_documents", "read_document", "query_data", "run_code")
+}
+_CREWS: Final = Path(__file__).resolve().parents[2] / "crews"
+_MOST_LOST_IN_A_ROW: Final = 4
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """All that is drawn for a session."""
+
+    request: SessionRequest = SessionRequest(goal="What do the documents say about the topics?")
+    script: Script = Script()
+    fates: tuple[Fate, ...] = ("answers",)
+    tool_fates: tuple[ToolFate, ...] = ("answers",)
+    costs: tuple[int, ...] = (50,)
+    """What calls cost, in per cent of the worst case."""
+    latencies: tuple[int, ...] = (0,)
+    """How long messages take, in milliseconds."""
+    durations: tuple[int, ...] = (0,)
+    """How long activities take, in milliseconds."""
+    seed: int = 0
+
+
+@dataclass
+class Call:
+    """A model call as its provider sees it."""
+
+    workflow: str
+    step: str
+    kind: str
+    worst: Decimal
+    charged: Decimal
+    is_certain: bool
+    """Whether the workflow will learn what it cost."""
+    at: int
+    is_final: bool = True
+    """Whether what came of it settles the turn for good."""
+    is_estimated: bool = False
+    """Whether the provider does not say what it cost."""
+    is_under_way: bool = True
+
+
+@dataclass
+class World:
+    """A server, its neighbours, and everything that was seen."""
+
+    scenario: Scenario
+    calls: list[Call] = field(default_factory=list[Call])
+    turns_asked: list[tuple[Execution, TurnRequest, ScheduleActivity]] = field(
+        default_factory=list[tuple[Execution, TurnRequest, ScheduleActivity]]
+    )
+    watchers: list["Watcher"] = field(default_factory=list["Watcher"])
+
+    def __post_init__(self) -> None:
+        self.server = Server(self)
+
+    def open(self) -> Execution:
+        """Start the session."""
+        return self.server.start(ROOT, WorkflowType.SUPERVISOR, PAYLOADS.to_payload(self.scenario.request))
+
+    @property
+    def root(self) -> Execution:
+        return self.server.executions[ROOT]
+
+    @property
+    def charged(self) -> Decimal:
+        """What the provider has charged so far."""
+        return sum((call.charged for call in self.calls), Decimal(0))
+
+    @property
+    def at_risk(self) -> Decimal:
+        """What the provider may come to charge at most."""
+        return sum((call.worst if call.is_under_way else call.charged for call in self.calls), Decimal(0))
+
+    # --- what the server asks ----------------------------------------------------------------------------------------
+
+    def latency(self, label: str) -> timedelta:
+        return timedelta(milliseconds=choice(self.scenario.latencies, f"{self.scenario.seed} {label}"))
+
+    def tie(self, label: str) -> int:
+        return crc32(f"{self.scenario.seed} tie {label}".encode()) if self.scenario.seed else 0
+
+    def answer(self, execution: Execution, asked: ScheduleActivity) -> Answer:
+        label = f"{self.scenario.seed} {_relative(execution.workflow_id)} {asked.activity_id}"
+        after = timedelta(milliseconds=choice(self.scenario.durations, f"duration {label}"))
+        match asked.activity_type:
+            case ActivityType.OPEN_SESSION:
+                return _open(_read(asked, OpenSessionRequest), after)
+            case ActivityType.TAKE_TURN:
+                return self._turn(execution, asked, _read(asked, TurnRequest), label, after)
+            case ActivityType.USE_TOOL:
+                return self._tool(_read(asked, ToolRequest), label, after)
+            case other:
+                raise AssertionError(f"the world knows no activity {other}")
+
+    def resolved(self, execution: Execution, asked: ScheduleActivity) -> None:
+        for call in self.calls:
+            if call.workflow == execution.workflow_id and call.step == asked.activity_id:
+                call.is_under_way = False
+
+    def abandoned(self, execution: Execution, asked: ScheduleActivity) -> None:
+        for call in self.calls:
+            if call.workflow == execution.workflow_id and call.step == asked.activity_id:
+                call.is_under_way = call.is_certain = False
+
+    def after_task(self, execution: Execution, task: Task, given: Sequence[Job]) -> None:
+        for watcher in self.watchers:
+            watcher(self, execution, task, given)
+
+    # --- what activities answer --------------------------------------------------------------------------------------
+
+    def _turn(
+        self, execution: Execution, asked: ScheduleActivity, request: TurnRequest, label: str, after: timedelta
+    ) -> Answer:
+        self.turns_asked.append((execution, request, asked))
+        repetition = sum(earlier is execution and turn.step == request.step for earlier, turn, _ in self.turns_asked)
+        fate = choice(self.scenario.fates, f"fate {label}")
+        if repetition > _MOST_LOST_IN_A_ROW and fate not in {"hangs", "provider refused"}:
+            fate = "answers"
+        if fate == "reserve too small" and repetition > 1:
+            fate = "answers"
+        if fate == "reserve too small":
+            longest = request.max_input_tokens + 1_000
+            return _failed(after, "The prompt is longer.", ErrorType.RESERVE_TOO_SMALL, longest)
+        worst = _worst(request)
+        part = Decimal(choice(self.scenario.costs, f"cost {label}")) / 100
+        charged = (worst * part).quantize(Decimal("0.000000001"), rounding=ROUND_UP)
+        call = Call(
+            workflow=execution.workflow_id,
+            step=asked.activity_id,
+            kind=request.task.kind,
+            worst=worst,
+            charged=Decimal(0) if fate in {"provider unavailable", "provider refused"} else min(charged, worst),
+            is_certain=fate in {"answers", "provider unavailable", "provider refused"},
+            at=self.server.now,
+            is_final=fate in {"answers", "usage unknown", "provider refused", "provider unavailable"},
+            is_estimated=fate == "usage unknown",
+        )
+        self.calls.append(call)
+        match fate:
+            case "attempt lost":
+                return _failed(after, "A worker was lost.", ErrorType.ATTEMPT_LOST)
+            case "fate unknown":
+                failures = request.provider_failures + 1
+                return _failed(after, "The provider did not answer.", ErrorType.FATE_UNKNOWN, failures, 0.5)
+            case "provider unavailable":
+                return _failed(after, "The provider is overloaded.", ErrorType.PROVIDER_UNAVAILABLE)
+            case "provider refused":
+                return _failed(after, "The key is wrong.", ErrorType.PROVIDER_REFUSED)
+            case "hangs":
+                return Answer(after, hangs=True)
+            case _:
+                crew = _crew()
+                agent = crew.agent(request.agent)
+                reply = self.scenario.script.reply(
+                    _relative(execution.workflow_id),
+                    request.step,
+                    request.task,
+                    agent.tools if agent else (),
+                    call.charged,
+                )
+                if fate == "usage unknown":
+                    reply = reply.model_copy(update={"usage": None})
+                return Answer(after, PAYLOADS.to_payload(interpret(reply, ANSWER_TYPES[request.task.kind])))
+
+    def _tool(self, request: ToolRequest, label: str, after: timedelta) -> Answer:
+        fate = choice(self.scenario.tool_fates, f"fate {label}")
+        if fate == "hangs":
+            return Answer(after, hangs=True)
+        if fate == "fails":
+            return _failed(after, "The search service is down.", ErrorType.TOOL_UNAVAILABLE)
+        source = Source(ref=f"{request.call.tool}.md#L1", title="A title", quote=f"what {request.call.tool} read")
+        result = ToolResult(
+            call_id=request.call.id, tool=request.call.tool, output={"found": 1}, sources=(source,)
+        )
+        return Answer(after, PAYLOADS.to_payload(result))
+
+
+class Watcher:
+    """Looks at everything, and raises when something must not be."""
+
+    def __call__(self, world: World, execution: Execution, task: Task, given: Sequence[Job]) -> None:
+        raise NotImplementedError
+
+
+def _relative(workflow_id: str) -> str:
+    return workflow_id.removeprefix(ROOT)
+
+
+def _read(asked: ScheduleActivity, kind: type):
+    return PAYLOADS.from_payloads(list(asked.arguments), [kind])[0]
+
+
+def _failed(after: timedelta, message: str, kind: ErrorType, *details: object) -> Answer:
+    return Answer(after, cause=application_failure(ApplicationError(message, *details, type=kind, non_retryable=True)))
+
+
+def _worst(request: TurnRequest) -> Decimal:
+    """Price a call at the most its provider would charge for what it was allowed."""
+    million = Decimal(1_000_000)
+    (price,) = _PRICES
+    dollars = (
+        request.max_input_tokens * price.input_usd_per_million
+        + request.max_output_tokens * price.output_usd_per_million
+    ) / million
+    return dollars.quantize(Decimal("0.000000001"), rounding=ROUND_UP)
+
+
+@cache
+def _crew() -> Crew:
+    return load_crews([_CREWS], _TOOLS)["research"]
+
+
+def _open(opening: OpenSessionRequest, after: timedelta) -> Answer:
+    facts = _facts(opening.request.model_copy(update={"goal": "Any goal.", "delegation": None}).model_dump_json())
+    return Answer(after, facts) if isinstance(facts, Payload) else Answer(after, cause=facts)
+
+
+@cache
+def _facts(request: str) -> Payload | Failure:
+    """Have the real activity look up what the world says; by all of the request that it depends on."""
+    cards = dict.fromkeys(Tier, _CARD)
+    models = Models(adapter=ScriptedModel(lambda _: NotImplemented), cards=cards)
+    activity = SessionActivities({"research": _crew()}, models, _TOOLS, CEILINGS).open_session
+    opening = activity(OpenSessionRequest(session=ROOT, request=SessionRequest.model_validate_json(request)))
+    try:
+        opening.send(None)
+    except StopIteration as ended:
+        facts: SessionFacts = ended.value
+        return PAYLOADS.to_payload(facts)
+    except ApplicationError as error:
+        return application_failure(error)
+    raise AssertionError("opening a session waits for nothing")
