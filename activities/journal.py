@@ -42,6 +42,15 @@ class Journal:
             # The SDK repeats the last of its own heartbeats when an attempt fails: no older entry must come back.
             activity.heartbeat(entry)
 
+    async def confirm(self) -> None:
+        """Return if the server still counts on this attempt.
+
+        Raises:
+            AsyncActivityCancelledError: it was cancelled.
+            RPCError: it was given up; another may be under way.
+        """
+        await self._handle.heartbeat(self.entry)
+
     def beat(self) -> None:
         """Say that the attempt is alive, and repeat what is recorded."""
         self._has_beaten = True

@@ -8,6 +8,7 @@ from pydantic_core import to_json
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.attempts import Freshness, answer_failure, refuse_if_an_attempt_was_lost, refuse_if_stale
 from activities.contracts import (
     AgentAnswer,
     CompressDraft,
@@ -22,7 +23,7 @@ from activities.contracts import (
 )
 from activities.crews import Crew
 from activities.documents.library import DocumentLibrary
-from activities.journal import Entry, Journal, journal
+from activities.journal import Journal, journal
 from activities.models.protocol import ModelCall, ModelReply
 from activities.models.registry import Models
 from activities.prompts import ANSWER_TYPES, SCHEMA_BYTES, messages, system_text
@@ -32,8 +33,6 @@ from chargehand.contracts import Usage
 from chargehand.converter import describe_problems, invalid_input
 from chargehand.wire import ActivityType, ErrorType
 
-PROVIDER_ATTEMPTS: Final = 3
-"""How often a provider may answer with an error before a turn is given up."""
 CALL_TIMEOUT_SECONDS: Final = 180.0
 _KEPT_TEXT_CHARACTERS: Final = 2_000
 _LONGEST_ANSWER_CHARACTERS: Final = 200_000
@@ -61,6 +60,7 @@ class TurnActivities:
         self._models = models
         self._tools = tools
         self._library = library
+        self._freshness = Freshness()
 
     @activity.defn(name=ActivityType.TAKE_TURN)
     async def take_turn(self, request: TurnRequest) -> TurnResult:
@@ -69,10 +69,10 @@ class TurnActivities:
         async with journal() as record:
             if record.entry.result is not None:
                 return record.entry.result
-            _refuse_if_an_attempt_was_lost(record.entry)
+            refuse_if_an_attempt_was_lost(record.entry, request.provider_failures)
             call = await self._prepare(request)
             _refuse_above_reserve(call, request)
-            reply = await self._complete(call, record)
+            reply = await self._complete(call, record, request.provider_failures)
             result = interpret(reply, call.answer_type)
             await record.record(record.entry.model_copy(update={"result": result}))
             return result
@@ -100,32 +100,13 @@ class TurnActivities:
             idempotency_key=f"{info.workflow_id}:{info.workflow_run_id}:{request.step}",
         )
 
-    async def _complete(self, call: ModelCall, record: Journal) -> ModelReply:
+    async def _complete(self, call: ModelCall, record: Journal, earlier_failures: int) -> ModelReply:
+        await refuse_if_stale(self._freshness, record)
         try:
             return await self._models.adapter.complete(call)
         except ApplicationError as error:
-            failures = record.entry.provider_failures + 1
-            if error.non_retryable:
-                raise
-            if failures >= PROVIDER_ATTEMPTS:
-                raise ApplicationError(
-                    f"The model provider failed {failures} times: {error.message}",
-                    type=ErrorType.PROVIDER_UNAVAILABLE,
-                    non_retryable=True,
-                ) from error
-            await record.record(Entry(provider_failures=failures))
-            raise
-
-
-def _refuse_if_an_attempt_was_lost(entry: Entry) -> None:
-    """Hand the decision to pay again back to the workflow, whose purse must first book the attempt that was lost."""
-    lost = activity.info().attempt - 1 - entry.provider_failures
-    if lost > 0:
-        raise ApplicationError(
-            "A worker was lost while it made this call; whether the provider charged for it is not known.",
-            type=ErrorType.ATTEMPT_LOST,
-            non_retryable=True,
-        )
+            leaving = await answer_failure(error, record, earlier_failures)
+            raise leaving from (None if leaving is error else error)
 
 
 def _refuse_above_reserve(call: ModelCall, request: TurnRequest) -> None:

@@ -1,0 +1,157 @@
+"""One turn on a real server, over a real wire: a workflow that calls `take_turn` and nothing else."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from pydantic import JsonValue
+from temporalio import workflow
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+from activities.contracts import ModelCard, PriceStep, TurnRequest, TurnResult, WorkTask
+from activities.crews import load_crews
+from activities.documents.artefacts import ArtefactStore
+from activities.documents.library import DocumentLibrary
+from activities.models.protocol import Model
+from activities.models.registry import Models
+from activities.tools import Tool
+from activities.turns import TurnActivities
+from chargehand.contracts import Contract, Tier
+from chargehand.wire import ErrorType, WorkflowType
+from tests.scripted_model import ScriptedTool, found
+from workflows import options
+
+QUICK = RetryPolicy(
+    initial_interval=options.TURN_RETRIES.initial_interval / 20,
+    backoff_coefficient=options.TURN_RETRIES.backoff_coefficient,
+    maximum_attempts=0,
+)
+"""The real retries, twenty times as fast."""
+_CREWS = Path(__file__).resolve().parents[3] / "crews"
+_TOOLS = ("search", "read_page", "search_documents", "read_document", "query_data", "run_code")
+
+
+class Asked(Contract):
+    """What the workflow is to call, and how."""
+
+    turn: TurnRequest
+    heartbeat: timedelta = options.HEARTBEAT_TIMEOUT
+    queue: str | None = None
+    """Where `take_turn` is served; None for the workflow's own task queue."""
+    repetitions: int = 1
+    """How many times it is called at most; again after an attempt that was lost, as sessions do."""
+
+
+@workflow.defn(name=WorkflowType.SUPERVISOR)
+class OneTurn:
+    """Calls `take_turn` as sessions do."""
+
+    @workflow.run
+    async def run(self, asked: Asked) -> TurnResult:
+        for left in reversed(range(asked.repetitions)):
+            try:
+                return await workflow.execute_activity_method(
+                    TurnActivities.take_turn,
+                    asked.turn,
+                    task_queue=asked.queue,
+                    start_to_close_timeout=timedelta(seconds=30),
+                    heartbeat_timeout=asked.heartbeat,
+                    retry_policy=QUICK,
+                )
+            except ActivityError as error:
+                lost = isinstance(error.cause, ApplicationError) and error.cause.type == ErrorType.ATTEMPT_LOST
+                if not (left and lost):
+                    raise
+        raise AssertionError("unreachable")
+
+
+@dataclass
+class Desk:
+    """A worker that takes turns, and the way to ask it."""
+
+    client: Client
+    task_queue: str
+
+    async def start(self, asked: Asked) -> WorkflowHandle[OneTurn, TurnResult]:
+        """Start a turn."""
+        return await self.client.start_workflow(
+            OneTurn.run, asked, id=f"turn-{uuid4().hex[:8]}", task_queue=self.task_queue
+        )
+
+    async def take(self, asked: Asked) -> TurnResult:
+        """Take a turn."""
+        return await (await self.start(asked)).result()
+
+    async def fail(self, asked: Asked) -> ApplicationError:
+        """Take a turn that fails; give what the workflow is told."""
+        return await failure_of(await self.start(asked))
+
+
+async def failure_of(turn: WorkflowHandle[OneTurn, TurnResult]) -> ApplicationError:
+    """Wait for a turn that fails; give what the workflow is told."""
+    with pytest.raises(WorkflowFailureError) as caught:
+        await turn.result()
+    activity_error = caught.value.cause
+    assert isinstance(activity_error, ActivityError)
+    assert isinstance(activity_error.cause, ApplicationError)
+    return activity_error.cause
+
+
+def a_turn(provider_failures: int = 0, **more: JsonValue) -> Asked:
+    """Ask for a turn of an agent without tools."""
+    turn: dict[str, object] = {
+        "session": "a-session",
+        "step": "turn-1",
+        "crew": "research",
+        "agent": "writer",
+        "tier": Tier.SMALL,
+        "task": WorkTask(goal="Plan a trip", instruction="When does the ferry leave?"),
+        "max_input_tokens": 100_000,
+        "max_output_tokens": 500,
+        "provider_failures": provider_failures,
+    }
+    return Asked(turn=TurnRequest.model_validate(turn | more))
+
+
+def turn_activities(folder: Path, model: Model, name: str) -> TurnActivities:
+    """Make the activities that take turns by a model of this name."""
+    tools: dict[str, Tool] = {tool: ScriptedTool(tool, found(f"{tool}.md#L1", "read")) for tool in _TOOLS}
+    price = PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(5))
+    cards = {tier: ModelCard(provider="scripted", name=name, prices=(price,)) for tier in Tier}
+    library = DocumentLibrary(ArtefactStore(folder / "artefacts"), folder / "indexes")
+    return TurnActivities(load_crews([_CREWS], tools), Models(adapter=model, cards=cards), tools, library)
+
+
+@asynccontextmanager
+async def open_desk(client: Client, folder: Path, model: Model, name: str) -> AsyncGenerator[Desk]:
+    """Run a worker that takes turns by a model."""
+    async with _worker(client, f"desk-{uuid4().hex[:8]}", turn_activities(folder, model, name)) as worker:
+        yield Desk(client, worker.task_queue)
+
+
+@asynccontextmanager
+async def open_front(client: Client) -> AsyncGenerator[Desk]:
+    """Run a worker that asks for turns and takes none."""
+    async with _worker(client, f"front-{uuid4().hex[:8]}", None) as worker:
+        yield Desk(client, worker.task_queue)
+
+
+def _worker(client: Client, task_queue: str, turns: TurnActivities | None) -> Worker:
+    return Worker(
+        client,
+        task_queue=task_queue,
+        workflows=[OneTurn],
+        activities=[turns.take_turn] if turns else [],
+        workflow_runner=UnsandboxedWorkflowRunner(),
+        build_id="desk",
+        max_heartbeat_throttle_interval=timedelta(seconds=1),
+        default_heartbeat_throttle_interval=timedelta(seconds=1),
+    )

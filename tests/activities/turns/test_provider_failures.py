@@ -1,0 +1,191 @@
+"""A provider's failure ends where it belongs: retried by the activity, or handed back to be booked first."""
+
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+
+from chargehand.wire import ErrorType
+from tests.activities.models.calls import MODELS, WIRES, Wire, a_provider
+from tests.activities.turns.one_turn import QUICK, a_turn, open_desk
+from tests.scripted_provider import ScriptedReply, answer, dropping, error, hanging, raw
+from workflows import options
+
+every_wire = pytest.mark.parametrize("wire", WIRES)
+
+UNKNOWN_FATES = {
+    "dropped": (dropping(), 1.0),
+    "not JSON": (raw(b"<html>504 from a proxy</html>", {"content-type": "text/html"}), 1.0),
+    "gateway timeout": (error(504, {"retry-after": "7"}), 7.0),
+}
+
+
+@every_wire
+@pytest.mark.parametrize("case", UNKNOWN_FATES)
+async def test_what_may_have_been_charged_is_booked_before_more_is_paid(
+    client: Client, tmp_path: Path, wire: Wire, case: str
+) -> None:
+    """A call of unknown fate is one request; the workflow is told how many failures there were and how long to wait."""
+    reply, wait = UNKNOWN_FATES[case]
+    async with (
+        a_provider(wire, lambda _: reply) as (server, model),
+        open_desk(client, tmp_path, model, MODELS[wire]) as desk,
+    ):
+        failure = await desk.fail(a_turn())
+
+    assert (failure.type, failure.non_retryable) == (ErrorType.FATE_UNKNOWN, True)
+    assert tuple(failure.details) == (1, wait)
+    assert len(server.requests) == 1
+
+
+@every_wire
+async def test_failures_of_earlier_activities_count(client: Client, tmp_path: Path, wire: Wire) -> None:
+    """The third failure of a turn is the third, whoever handed the first two back; the wait doubles each time."""
+    async with (
+        a_provider(wire, lambda _: dropping()) as (_, model),
+        open_desk(client, tmp_path, model, MODELS[wire]) as desk,
+    ):
+        failures = [await desk.fail(a_turn(provider_failures=earlier)) for earlier in (1, 2)]
+
+    assert [tuple(failure.details) for failure in failures] == [(2, 2.0), (3, 4.0)]
+
+
+@every_wire
+async def test_known_and_unknown_failures_are_counted_together(client: Client, tmp_path: Path, wire: Wire) -> None:
+    """An error that costs nothing is retried by the activity, and counts when a later attempt is handed back."""
+    replies = iter([error(503), dropping()])
+    async with (
+        a_provider(wire, lambda _: next(replies)) as (server, model),
+        open_desk(client, tmp_path, model, MODELS[wire]) as desk,
+    ):
+        failure = await desk.fail(a_turn())
+
+    assert (failure.type, tuple(failure.details)) == (ErrorType.FATE_UNKNOWN, (2, 2.0))
+    assert len(server.requests) == 2
+
+
+async def test_a_failure_that_is_final_leaves_nothing_to_try(client: Client, tmp_path: Path) -> None:
+    """A provider that says not to ask again, of a call that it may charge, has had all its attempts."""
+    async with (
+        a_provider("anthropic", lambda _: error(504, {"x-should-retry": "false"})) as (server, model),
+        open_desk(client, tmp_path, model, MODELS["anthropic"]) as desk,
+    ):
+        failure = await desk.fail(a_turn())
+
+    assert (failure.type, failure.details[0]) == (ErrorType.FATE_UNKNOWN, 3)
+    assert len(server.requests) == 1
+
+
+@every_wire
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 529])
+async def test_an_error_that_passes_is_three_requests(client: Client, tmp_path: Path, wire: Wire, status: int) -> None:
+    """Exactly three requests, further apart each time, then the turn is given up: there is one layer of retries."""
+    async with (
+        a_provider(wire, lambda _: error(status)) as (server, model),
+        open_desk(client, tmp_path, model, MODELS[wire]) as desk,
+    ):
+        failure = await desk.fail(a_turn())
+        arrivals = [request.arrived_at for request in server.requests]
+
+    assert (failure.type, failure.non_retryable) == (ErrorType.PROVIDER_UNAVAILABLE, True)
+    assert failure.message.startswith("The model provider failed 3 times: ")
+    first = QUICK.initial_interval.total_seconds()
+    gaps = [later - earlier for earlier, later in pairwise(arrivals)]
+    assert len(gaps) == 2
+    assert gaps[0] >= first
+    assert gaps[1] >= 2 * first
+
+
+def test_the_real_gaps_are_a_second_and_two() -> None:
+    """What the tests above hurry is a back-off of 1, 2, 4 seconds, with no limit but the activity's own count."""
+    policy = options.TURN_RETRIES
+
+    assert (policy.initial_interval, policy.backoff_coefficient) == (timedelta(seconds=1), 2.0)
+    assert policy.maximum_attempts == 0
+
+
+@every_wire
+async def test_an_error_that_passed_is_forgotten(client: Client, tmp_path: Path, wire: Wire) -> None:
+    """Two errors and then an answer are an answer."""
+    replies = iter([error(500), error(529), answer("At eight.")])
+    async with (
+        a_provider(wire, lambda _: next(replies)) as (server, model),
+        open_desk(client, tmp_path, model, MODELS[wire]) as desk,
+    ):
+        result = await desk.take(a_turn())
+
+    assert result.work is not None
+    assert (result.work.content, len(server.requests)) == ("At eight.", 3)
+
+
+@every_wire
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
+async def test_a_refusal_is_one_request(client: Client, tmp_path: Path, wire: Wire, status: int) -> None:
+    """What the provider does not accept is not sent again."""
+    async with (
+        a_provider(wire, lambda _: error(status)) as (server, model),
+        open_desk(client, tmp_path, model, MODELS[wire]) as desk,
+    ):
+        failure = await desk.fail(a_turn())
+
+    assert (failure.type, len(server.requests)) == (ErrorType.PROVIDER_REFUSED, 1)
+
+
+async def test_the_wait_that_a_provider_asks_for_is_kept(client: Client, tmp_path: Path) -> None:
+    """No request arrives before `retry-after` has passed."""
+    replies = iter([error(429, {"retry-after": "0.7"}), answer()])
+    async with (
+        a_provider("anthropic", lambda _: next(replies)) as (server, model),
+        open_desk(client, tmp_path, model, MODELS["anthropic"]) as desk,
+    ):
+        await desk.take(a_turn())
+        first, second = (request.arrived_at for request in server.requests)
+
+    assert second - first >= 0.7
+
+
+async def test_every_step_is_three_requests_for_every_provider(client: Client, tmp_path: Path) -> None:
+    """Failing turns cost steps x 3 requests exactly, whichever SDK makes them."""
+    asked: dict[Wire, int] = {}
+    for wire in WIRES:
+        async with (
+            a_provider(wire, lambda _: error(500)) as (server, model),
+            open_desk(client, tmp_path, model, MODELS[wire]) as desk,
+        ):
+            for _ in range(2):
+                await desk.fail(a_turn())
+            asked[wire] = len(server.requests)
+
+    assert asked == {"anthropic": 6, "responses": 6, "chat": 6}
+
+
+async def test_a_provider_that_hangs_is_handed_back(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that takes too long is given up while the activity lives, and is of unknown fate."""
+    monkeypatch.setattr("activities.turns.CALL_TIMEOUT_SECONDS", 0.3)
+    async with (
+        a_provider("anthropic", lambda _: hanging()) as (server, model),
+        open_desk(client, tmp_path, model, MODELS["anthropic"]) as desk,
+    ):
+        failure = await desk.fail(a_turn())
+        await server.until(lambda: server.exchanges[0].hung_up)
+
+    assert (failure.type, tuple(failure.details)) == (ErrorType.FATE_UNKNOWN, (1, 1.0))
+
+
+async def test_an_unreachable_provider_costs_nothing(client: Client, tmp_path: Path) -> None:
+    """A connection that is refused is retried by the activity: nothing can have been charged."""
+    replies: list[ScriptedReply] = []
+    async with (
+        a_provider("responses", lambda _: replies[0]) as (server, model),
+        open_desk(client, tmp_path, model, MODELS["responses"]) as desk,
+    ):
+        await server.stop()
+        failure = await desk.fail(a_turn())
+        await server.start()
+
+    assert failure.type == ErrorType.PROVIDER_UNAVAILABLE
+    assert failure.message.startswith("The model provider failed 3 times: openai did not answer")
