@@ -1,6 +1,7 @@
 """The boundary to a search engine: what is asked and what it answers, whoever it is."""
 
 from typing import Protocol
+from urllib.parse import urlsplit
 
 from chargehand.contracts import Contract
 
@@ -14,7 +15,21 @@ class SearchHit(Contract):
     url: str
     """Names the place: a web address, or the `ref` of a passage in the session's documents."""
     published: str | None = None
-    """When it was published, as the engine says it; None if it does not."""
+    """When it was published, in ISO 8601, as exactly as the engine says it; None if it does not."""
+
+    @property
+    def web_address(self) -> str | None:
+        """The `url`, if it is one of the web."""
+        return self.url if self.url.startswith(("https://", "http://")) else None
+
+    @property
+    def host(self) -> str | None:
+        """Who says it, so that claims can be counted by independent hosts; None for the session's own documents."""
+        try:
+            host = urlsplit(self.web_address or "").hostname
+        except ValueError:
+            return None
+        return host.removeprefix("www.").rstrip(".") if host else None
 
 
 class SearchResults(Contract):
@@ -24,7 +39,9 @@ class SearchResults(Contract):
     """The query as it was really asked."""
     results: tuple[SearchHit, ...]
     confidence: int
-    """0 (nothing found) to 100: how well the results answer the query, by the engine's own scores."""
+    """0 (nothing found) to 100: how well the results answer the query, by the engine's own scores if it has any."""
+    note: str = ""
+    """What the agent should know about the search itself, such as engines that did not answer."""
 
 
 class SearchBackend(Protocol):

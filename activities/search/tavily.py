@@ -3,22 +3,21 @@
 import asyncio
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
+from datetime import timedelta
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from temporalio.exceptions import ApplicationError
 
+from activities.search.faults import fault_of_status, passing_fault
 from activities.search.protocol import SearchHit, SearchResults
-from chargehand.wire import ErrorType
+from activities.search.published import iso_date
 
 if TYPE_CHECKING:
     from httpx import AsyncClient, Response
 
 _TIMEOUT: Final = timedelta(seconds=30)
-_LONGEST_WAIT: Final = timedelta(hours=1)
 _MOST_RESULTS: Final = 20
 """Tavily's own maximum."""
 _QUERY_CHARACTERS: Final = 400
@@ -122,42 +121,14 @@ def _translated(error: Exception, seen: _Seen) -> ApplicationError | None:
     from tavily.errors import TimeoutError as TavilyTimeoutError  # shadows the builtin
 
     if seen.status is not None and seen.status != HTTPStatus.OK:
-        return _by_status(seen.status, seen.retry_after)
+        return fault_of_status("Tavily", seen.status, seen.retry_after, _REFUSED)
     if isinstance(error, TavilyTimeoutError):
-        return _unavailable(f"Tavily did not answer within {_TIMEOUT.total_seconds():g} seconds")
+        return passing_fault(f"Tavily did not answer within {_TIMEOUT.total_seconds():g} seconds")
     if isinstance(error, TransportError):
-        return _unavailable(f"Tavily could not be reached: {type(error).__name__}")
+        return passing_fault(f"Tavily could not be reached: {type(error).__name__}")
     if isinstance(error, ValueError | AttributeError) and seen.status is not None:
-        return _unavailable("Tavily's answer is not a JSON object")  # the SDK takes it for one
+        return passing_fault("Tavily's answer is not a JSON object")  # the SDK takes it for one
     return None
-
-
-def _by_status(status: int, retry_after: str) -> ApplicationError:
-    wait = _wait(retry_after)
-    if status == HTTPStatus.TOO_MANY_REQUESTS:
-        return ApplicationError(
-            "Tavily limits the rate of searches", type=ErrorType.RATE_LIMITED, next_retry_delay=wait
-        )
-    if status >= 500 or status == HTTPStatus.REQUEST_TIMEOUT:
-        return ApplicationError(f"Tavily answered {status}", type=ErrorType.TOOL_UNAVAILABLE, next_retry_delay=wait)
-    message = _REFUSED.get(status, f"Tavily refused the search with status {status}")
-    return ApplicationError(message, type=ErrorType.TOOL_UNAVAILABLE, non_retryable=True)
-
-
-def _unavailable(message: str) -> ApplicationError:
-    return ApplicationError(message, type=ErrorType.TOOL_UNAVAILABLE)
-
-
-def _wait(retry_after: str) -> timedelta | None:
-    """Read a `Retry-After` header: seconds, or a date."""
-    try:
-        wait = timedelta(seconds=float(retry_after))
-    except (ValueError, OverflowError):
-        try:
-            wait = parsedate_to_datetime(retry_after).astimezone(UTC) - datetime.now(UTC)
-        except ValueError:
-            return None
-    return max(timedelta(0), min(wait, _LONGEST_WAIT))
 
 
 class _Hit(BaseModel):
@@ -180,12 +151,14 @@ def _results(query: str, limit: int, found: object) -> SearchResults:
     try:
         hits = _Answer.model_validate(found).results[:limit]
     except ValidationError as error:
-        raise _unavailable("Tavily's answer does not have the shape that its documentation says") from error
+        raise passing_fault("Tavily's answer does not have the shape that its documentation says") from error
     best = max((hit.score for hit in hits), default=0.0)
     return SearchResults(
         query=query,
         results=tuple(
-            SearchHit(title=hit.title or "", snippet=hit.content or "", url=hit.url, published=hit.published_date)
+            SearchHit(
+                title=hit.title or "", snippet=hit.content or "", url=hit.url, published=iso_date(hit.published_date)
+            )
             for hit in hits
         ),
         confidence=round(100 * max(0.0, min(best, 1.0))),

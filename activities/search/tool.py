@@ -13,10 +13,11 @@ from chargehand.contracts import Source
 _RESULTS: Final = 8
 _TITLE_CHARACTERS: Final = 200
 _SNIPPET_CHARACTERS: Final = 2_000
+_NOTE_CHARACTERS: Final = 500
 
 
 class Search:
-    """Searches by one engine, and names it."""
+    """Searches by one engine, and names it: in what the agent reads, and in the title of each source from the web."""
 
     spec = ToolSpec(
         name="search",
@@ -46,17 +47,18 @@ class Search:
 def _answer(backend: str, found: SearchResults) -> ToolAnswer:
     listed: list[JsonValue] = []
     sources: list[Source] = []
-    room = OUTPUT_CAP_CHARACTERS - len(backend) - len(found.query) - 200
+    note = found.note[:_NOTE_CHARACTERS]
+    room = OUTPUT_CAP_CHARACTERS - len(backend) - len(found.query) - 2 * len(note) - 200
     for hit in _told_apart(found.results):
         title = hit.title[:_TITLE_CHARACTERS]
         # A hit is handed over twice: in the list, and as a source.
-        room -= 2 * len(title) + 3 * len(hit.url) + len(hit.published or "") + 80
+        room -= 2 * len(title) + 4 * len(hit.url) + len(hit.published or "") + len(backend) + 120
         if room <= 0:
             break
         snippet = hit.snippet[: min(room, _SNIPPET_CHARACTERS)]
         room -= len(snippet)
-        listed.append({"title": title, "url": hit.url, "published": hit.published})
-        sources.append(Source(ref=hit.url, title=title, url=_address(hit), quote=snippet))
+        listed.append({"title": title, "url": hit.url, "host": hit.host, "published": hit.published})
+        sources.append(Source(ref=hit.url, title=_credited(title, backend, hit), url=hit.web_address, quote=snippet))
     output: dict[str, JsonValue] = {
         "query": found.query,
         "backend": backend,
@@ -64,7 +66,9 @@ def _answer(backend: str, found: SearchResults) -> ToolAnswer:
         "results": listed,
     }
     if not listed:
-        output["note"] = "Nothing was found. Try other or fewer words."
+        note = f"Nothing was found. Try other or fewer words. {note}".rstrip()
+    if note:
+        output["note"] = note
     return ToolAnswer(output=output, sources=tuple(sources))
 
 
@@ -76,5 +80,6 @@ def _told_apart(hits: tuple[SearchHit, ...]) -> tuple[SearchHit, ...]:
     return tuple(best.values())
 
 
-def _address(hit: SearchHit) -> str | None:
-    return hit.url if hit.url.startswith(("https://", "http://")) else None
+def _credited(title: str, backend: str, hit: SearchHit) -> str:
+    # A document of the session is known whoever found it.
+    return f"{title or hit.host} (found by {backend})" if hit.web_address else title
