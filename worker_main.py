@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Literal
 
@@ -43,6 +44,7 @@ _HERE: Final = Path(__file__).resolve().parent
 _logger = logging.getLogger("chargehand.worker")
 
 Provider = Literal["anthropic", "openai", "openai_compatible", "extractive"]
+SearchEngine = Literal["tavily", "searxng", "ddgs", "local"]
 
 
 class Settings(BaseSettings):
@@ -61,6 +63,10 @@ class Settings(BaseSettings):
     """Folders of this host that requests may name as `file:` documents, as a JSON list."""
     page_hosts: frozenset[str] = frozenset()
     """Internal hosts, `name:port` or `name` for ports 80 and 443, that agents may read pages from, as a JSON list."""
+    search: SearchEngine | None = None
+    """Which search engine to use; by default as the keys and addresses in the environment say, and never `ddgs`."""
+    searxng_url: str | None = None
+    """The address of a SearXNG instance that answers in JSON; it may be an internal one."""
     provider: Provider | None = None
     """Which models to use; by default as the keys in the environment say."""
     models: dict[Tier, str] = {}
@@ -117,9 +123,7 @@ def choose(settings: Settings) -> tuple[Choice, ...]:
     """Decide what stands behind each neighbour: keys in the environment choose the production side by themselves."""
     return (
         _choose_model(settings),
-        Choice("search", "tavily", "TAVILY_API_KEY is set")
-        if settings.tavily_api_key
-        else Choice("search", "local", "no TAVILY_API_KEY: the user's documents are searched instead of the web"),
+        _choose_search(settings),
         Choice("code", "e2b", "E2B_API_KEY is set")
         if settings.e2b_api_key
         else Choice("code", "monty", "no E2B_API_KEY: a subset of Python runs in an embedded sandbox"),
@@ -139,6 +143,17 @@ def _choose_model(settings: Settings) -> Choice:
     if settings.openai_api_key:
         return Choice("model", "openai", "OPENAI_API_KEY is set")
     return Choice("model", "extractive", "no ANTHROPIC_API_KEY and no OPENAI_API_KEY: no language model is used")
+
+
+def _choose_search(settings: Settings) -> Choice:
+    if settings.search:
+        return Choice("search", settings.search, "CHARGEHAND_SEARCH says so")
+    if settings.tavily_api_key:
+        return Choice("search", "tavily", "TAVILY_API_KEY is set")
+    if settings.searxng_url:
+        return Choice("search", "searxng", "CHARGEHAND_SEARXNG_URL is set")
+    why = "no TAVILY_API_KEY and no CHARGEHAND_SEARXNG_URL: the user's documents are searched instead of the web"
+    return Choice("search", "local", why)
 
 
 async def compose(settings: Settings, closing: AsyncExitStack) -> Sequence[Callable[..., object]]:
@@ -180,15 +195,33 @@ def _tools(
 def _search_backend(
     settings: Settings, chosen: str, library: DocumentLibrary, closing: AsyncExitStack
 ) -> SearchBackend:
-    if chosen == "local" or settings.tavily_api_key is None:
-        from activities.search.local import LocalSearch
+    match chosen:
+        case "tavily":
+            from activities.search.tavily import TavilySearch
 
-        return LocalSearch(library)
-    from activities.search.tavily import TavilySearch
+            key = _required(settings.tavily_api_key, "TAVILY_API_KEY", "CHARGEHAND_SEARCH")
+            backend = TavilySearch(key, base_url=settings.tavily_base_url or "https://api.tavily.com")
+        case "searxng":
+            from activities.search.searxng import SearxngSearch
 
-    backend = TavilySearch(
-        settings.tavily_api_key.get_secret_value(), base_url=settings.tavily_base_url or "https://api.tavily.com"
-    )
+            if not settings.searxng_url:
+                raise SettingsError("CHARGEHAND_SEARXNG_URL is not set, but CHARGEHAND_SEARCH asks for it.")
+            try:
+                backend = SearxngSearch(settings.searxng_url)
+            except ValueError as error:
+                raise SettingsError(f"CHARGEHAND_SEARXNG_URL: {error}.") from error
+        case "ddgs":
+            from activities.search.ddgs import DdgsSearch
+
+            if find_spec("ddgs") is None:
+                raise SettingsError(
+                    "CHARGEHAND_SEARCH asks for ddgs, which is not installed; install it with `uv sync --group ddgs`."
+                )
+            return DdgsSearch()
+        case _:
+            from activities.search.local import LocalSearch
+
+            return LocalSearch(library)
     closing.push_async_callback(backend.close)
     return backend
 
@@ -267,9 +300,9 @@ def _adapter(settings: Settings, provider: str, closing: AsyncExitStack) -> Mode
     return adapter
 
 
-def _required(key: SecretStr | None, name: str) -> str:
-    if key is None:
-        raise SettingsError(f"{name} is not set, but CHARGEHAND_PROVIDER asks for it.")
+def _required(key: SecretStr | None, name: str, asking: str = "CHARGEHAND_PROVIDER") -> str:
+    if key is None or not key.get_secret_value().strip():
+        raise SettingsError(f"{name} is not set, but {asking} asks for it.")
     return key.get_secret_value()
 
 
