@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 import shutil
 import threading
-from contextlib import AsyncExitStack
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, aclosing
+from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -12,17 +14,18 @@ from activities.data.load import TableLoader, TableSource
 from activities.documents.artefacts import ArtefactError
 from activities.documents.catalog import Catalog, DocumentEntry, Table
 from activities.documents.index import IndexWriter
-from activities.documents.parsed import Parsed, failed_parse
+from activities.documents.parsed import Part
 from activities.documents.parsing import (
+    Answer,
     DocumentKind,
     Job,
     NotADocumentError,
     kind_of,
-    needs_child,
     parse_in_child,
-    parse_plain,
     size_problem,
 )
+from activities.documents.passages import Span
+from activities.documents.results import Result, failed_result, read_result
 from activities.documents.sources import DocumentSources, Found, Listing
 from activities.documents.tables import sql_name
 
@@ -31,8 +34,6 @@ TABLES_FILE: Final = "tables.duckdb"
 TABLES_DIRECTORY: Final = "tables"
 CATALOG_FILE: Final = "catalog.json"
 
-_MOST_HEADINGS: Final = 40
-_OPENING_CHARACTERS: Final = 200
 _MOST_TABLES: Final = 200
 
 
@@ -46,8 +47,9 @@ class LibraryBuild:
         self._skipped = list(listing.skipped)
         self._stopped = threading.Event()
         self._kinds: dict[int, DocumentKind] = {}
+        self._jobs: list[Job] = []
         self._entries: dict[int, DocumentEntry] = {}
-        self._tabular: dict[int, Parsed] = {}
+        self._tabular: dict[int, Result] = {}
 
     async def run(self) -> Catalog:
         """Build everything; the catalog is written last."""
@@ -78,7 +80,7 @@ class LibraryBuild:
                 self._skipped.append(f"{file.name}: {error}")
                 continue
             if problem := file.problem or size_problem(kind, file.bytes):
-                self._note(number, kind, failed_parse(problem))
+                self._note(number, kind, failed_result(problem))
             else:
                 kinds.append((number, kind))
         return kinds
@@ -86,72 +88,63 @@ class LibraryBuild:
     async def _index(self) -> None:
         writer = await asyncio.to_thread(IndexWriter, self._directory / INDEX_FILE)
         # Threads cannot be cancelled: each is told to stop, and waited for since it writes into the directory.
-        plain = asyncio.ensure_future(asyncio.to_thread(self._take_plain, writer))
+        taking: asyncio.Future[None] = asyncio.ensure_future(asyncio.to_thread(self._fetch_all))
         try:
-            jobs = await asyncio.to_thread(self._jobs)
-            parsed = await parse_in_child(jobs, self._directory / TABLES_DIRECTORY)
-            await asyncio.shield(plain)
-            plain = asyncio.ensure_future(asyncio.to_thread(self._take_parsed, parsed, writer))
-            await asyncio.shield(plain)
+            await asyncio.shield(taking)
+            async with aclosing(parse_in_child(self._jobs, self._directory / TABLES_DIRECTORY)) as results:
+                # While some documents go into the index, the child parses the next.
+                async for answers in results:
+                    await asyncio.shield(taking)
+                    taking = asyncio.ensure_future(asyncio.to_thread(self._take_all, answers, writer))
+            await asyncio.shield(taking)
         except BaseException:
             self._stopped.set()
             with contextlib.suppress(Exception):
-                await asyncio.shield(plain)
+                await asyncio.shield(taking)
             writer.abandon()
             raise
         await asyncio.to_thread(writer.close)
 
-    def _take_plain(self, writer: IndexWriter) -> None:
-        for number, kind in self._kinds.items():
-            if self._stopped.is_set():
-                return
-            if needs_child(kind):
-                continue
-            file = self._files[number]
-            path = self._fetch(number)
-            if path is None:
-                continue
-            try:
-                parsed = parse_plain(kind, file.name, path, self._csv_path(number))
-            except NotADocumentError as error:
-                self._skipped.append(f"{file.name}: {error}")
-                continue
-            self._take(number, parsed, writer)
+    def _take_all(self, answers: list[Answer], writer: IndexWriter) -> None:
+        for job, answer in answers:
+            if not self._stopped.is_set():
+                self._take(job, answer, writer)
 
-    def _take_parsed(self, parsed: dict[int, Parsed], writer: IndexWriter) -> None:
-        for number in sorted(parsed):
-            if self._stopped.is_set():
-                return
-            self._take(number, parsed[number], writer)
+    def _take(self, job: Job, answer: Path | str, writer: IndexWriter) -> None:
+        result = failed_result(answer) if isinstance(answer, str) else read_result(answer)
+        if result.foreign:
+            self._skipped.append(f"{job.name}: {result.foreign}")
+            return
+        if not result.problem:
+            writer.add(job.number, job.name, result.unit, self._until_stopped(result.rows()))
+        if result.path is not None:
+            result.path.unlink()
+        self._note(job.number, job.kind, result)
+        if result.sheets:
+            self._tabular[job.number] = result
 
-    def _take(self, number: int, parsed: Parsed, writer: IndexWriter) -> None:
-        if not parsed.problem:
-            writer.add(number, self._files[number].name, parsed)
-        self._note(number, self._kinds[number], parsed)
-        if parsed.sheets:
-            parsed.blocks.clear()
-            parsed.parts.clear()
-            self._tabular[number] = parsed
+    def _until_stopped(self, rows: Iterator[Part | Span]) -> Iterator[Part | Span]:
+        return takewhile(lambda _: not self._stopped.is_set(), rows)
 
-    def _note(self, number: int, kind: DocumentKind, parsed: Parsed) -> None:
+    def _note(self, number: int, kind: DocumentKind, result: Result) -> None:
         file = self._files[number]
-        opening = next((block.text for block in parsed.blocks if block.kind == "text"), "")
         self._entries[number] = DocumentEntry(
             name=file.name,
             kind=kind,
             bytes=file.bytes,
-            units=parsed.units,
-            headings=tuple(dict.fromkeys(parsed.headings))[:_MOST_HEADINGS],
-            opening=" ".join(opening.split())[:_OPENING_CHARACTERS],
-            problem=parsed.problem,
+            units=result.units,
+            headings=result.headings,
+            opening=result.opening,
+            problem=result.problem,
         )
 
-    def _jobs(self) -> list[Job]:
-        jobs: list[Job] = []
+    def _fetch_all(self) -> None:
         for number, kind in self._kinds.items():
-            if needs_child(kind) and (path := self._fetch(number)) is not None:
-                jobs.append(Job(kind, path, number))
-        return jobs
+            if self._stopped.is_set():
+                return
+            if (path := self._fetch(number)) is not None:
+                file = self._files[number]
+                self._jobs.append(Job(kind, file.name, path, file.bytes, number))
 
     def _fetch(self, number: int) -> Path | None:
         file = self._files[number]
@@ -161,11 +154,8 @@ class LibraryBuild:
             problem = f"It was not found: {error}."
         except OSError:
             problem = "It cannot be read: it is gone, it is not a regular file, or the worker has no permission."
-        self._note(number, self._kinds[number], failed_parse(problem))
+        self._note(number, self._kinds[number], failed_result(problem))
         return None
-
-    def _csv_path(self, number: int) -> Path:
-        return self._directory / TABLES_DIRECTORY / f"{number}-0.csv"
 
     async def _load_tables(self, loader: TableLoader) -> list[Table]:
         tables: list[Table] = []
@@ -188,9 +178,9 @@ class LibraryBuild:
         await loader.finish()
         return tables
 
-    def _table_sources(self, file: Found, parsed: Parsed, taken: set[str]) -> list[TableSource]:
+    def _table_sources(self, file: Found, result: Result, taken: set[str]) -> list[TableSource]:
         stem = PurePosixPath(file.name).stem
-        several = len(parsed.sheets) > 1
+        several = len(result.sheets) > 1
         return [
             TableSource(
                 table=sql_name(f"{stem} {sheet.name}" if several else stem, taken, "data"),
@@ -200,7 +190,7 @@ class LibraryBuild:
                 delimiter=sheet.delimiter,
                 header=sheet.header,
             )
-            for sheet in parsed.sheets
+            for sheet in result.sheets
         ]
 
     def _count_rows(self, number: int, tables: list[Table]) -> None:

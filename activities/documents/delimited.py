@@ -5,21 +5,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from activities.documents.parsed import Block, Parsed, Sheet, failed_parse
-from activities.documents.text import decode, line_parts
+from activities.documents.parsed import Block, Parsed, Sheet, failed_parse, no_document
+from activities.documents.text import NOT_TEXT, decode, line_parts
 
 _MOST_INDEXED_LINES: Final = 5_000
 _MOST_READABLE_LINES: Final = 20_000
+_MOST_READABLE_CHARACTERS: Final = 20_000_000
 _LONGEST_LINE: Final = 1_000_000
 _SAMPLE_BYTES: Final = 65_536
 
 
-def parse_delimited(path: Path, csv_path: Path) -> Parsed | None:
-    """Copy a table as UTF-8 to `csv_path` and index its first lines; None if the file is not text."""
+def parse_delimited(path: Path, csv_path: Path) -> Parsed:
+    """Copy a table as UTF-8 to `csv_path` and index its first lines."""
     with path.open("rb") as file:
         sample = file.read(_SAMPLE_BYTES)
     if decode(sample) is None:
-        return None
+        return no_document(NOT_TEXT)
     encodings = ["utf-16"] if sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else ["utf-8-sig", "cp1252"]
     for encoding in encodings:
         try:
@@ -28,7 +29,7 @@ def parse_delimited(path: Path, csv_path: Path) -> Parsed | None:
             continue
         except _LineTooLongError:
             return failed_parse("It has a line of more than a million characters: it is no table that can be read.")
-    return None
+    return no_document(NOT_TEXT)
 
 
 class _LineTooLongError(Exception):
@@ -46,11 +47,12 @@ def _lines(path: Path, encoding: str) -> Iterator[str]:
 
 def _parse(lines: Iterator[str], csv_path: Path) -> Parsed:
     first_lines: list[str] = []
-    count = 0
+    count = length = 0
     with csv_path.open("w", encoding="utf-8", newline="\n") as copy:
         for number, line in enumerate(lines, 1):
             copy.write(line + "\n")
-            if number <= _MOST_READABLE_LINES:
+            length += len(line) + 1
+            if number <= _MOST_READABLE_LINES and length <= _MOST_READABLE_CHARACTERS:
                 first_lines.append(line)
             if line.strip():
                 count = number
@@ -62,14 +64,15 @@ def _parse(lines: Iterator[str], csv_path: Path) -> Parsed:
     has_header = all(titles) and len(set(titles)) == len(titles) and not any(map(_is_number, titles))
     heading = ", ".join(titles)[:300] if has_header else ""
     indexed = first_lines[:_MOST_INDEXED_LINES]
-    return Parsed(
+    parsed = Parsed(
         unit="line",
         units=count - has_header,
         blocks=[Block(line, at, at, heading, "table") for at, line in enumerate(indexed, 1) if line.strip()],
         parts=line_parts(first_lines),
         headings=[heading] if heading else [],
-        sheets=[Sheet("", str(csv_path), delimiter, has_header)],
     )
+    parsed.sheets.append(Sheet("", str(csv_path), delimiter, has_header))
+    return parsed
 
 
 def _is_number(text: str) -> bool:

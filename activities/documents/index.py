@@ -1,15 +1,17 @@
 """The full-text index of one set of documents: an SQLite file that is written once and then only read."""
 
 import sqlite3
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import closing, contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple, cast
 
-from activities.documents.parsed import Parsed, Part, Unit
-from activities.documents.passages import cut
+from activities.documents.parsed import Part, Unit
+from activities.documents.passages import Span
 from activities.documents.words import spaced
 
+_BATCH: Final = 500
 _SCHEMA: Final = """
     CREATE TABLE documents (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, unit TEXT NOT NULL);
     CREATE TABLE passages (
@@ -50,14 +52,22 @@ class IndexWriter:
         self._connection.executescript("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF;" + _SCHEMA + "BEGIN;")
         self._passages = 0
 
-    def add(self, number: int, name: str, parsed: Parsed) -> None:
+    def add(self, number: int, name: str, unit: Unit, rows: Iterable[Part | Span]) -> None:
         """Add one document; its passages are found from now on."""
-        self._connection.execute("INSERT INTO documents VALUES (?, ?, ?)", (number, name, parsed.unit))
+        self._connection.execute("INSERT INTO documents VALUES (?, ?, ?)", (number, name, unit))
+        remaining = iter(rows)
+        while batch := list(islice(remaining, _BATCH)):
+            self._add_parts(number, [row for row in batch if isinstance(row, Part)])
+            self._add_spans(number, name, [row for row in batch if isinstance(row, Span)])
+
+    def _add_parts(self, number: int, parts: list[Part]) -> None:
         self._connection.executemany(
             "INSERT INTO parts VALUES (?, ?, ?, ?, ?)",
-            ((number, part.place, part.first, part.last, part.text) for part in parsed.parts),
+            ((number, part.place, part.first, part.last, part.text) for part in parts),
         )
-        spans = list(enumerate(cut(parsed.blocks, parsed.unit), self._passages + 1))
+
+    def _add_spans(self, number: int, name: str, batch: list[Span]) -> None:
+        spans = list(enumerate(batch, self._passages + 1))
         self._connection.executemany(
             "INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             ((at, number, span.first, span.last, span.place, span.heading, span.kind, span.text) for at, span in spans),

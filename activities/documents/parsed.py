@@ -1,7 +1,6 @@
-"""What a parser makes of one document. Imports only the standard library: parsers run in child processes too."""
+"""What a parser makes of one document. Imports almost nothing: parsers run in child processes, which start often."""
 
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 BlockKind = Literal["text", "code", "table"]
 Unit = Literal["page", "line", "paragraph", "row"]
@@ -40,37 +39,39 @@ class Sheet(NamedTuple):
     header: bool = True
 
 
-@dataclass
 class Parsed:
     """A document in reading order."""
 
-    unit: Unit
-    units: int
-    blocks: list[Block] = field(default_factory=list["Block"])
-    parts: list[Part] = field(default_factory=list["Part"])
-    headings: list[str] = field(default_factory=list[str])
-    sheets: list[Sheet] = field(default_factory=list["Sheet"])
-    problem: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        return dict(vars(self))
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> "Parsed":
-        return cls(
-            unit=value["unit"],
-            units=value["units"],
-            blocks=[Block(*block) for block in value["blocks"]],
-            parts=[Part(*part) for part in value["parts"]],
-            headings=value["headings"],
-            sheets=[Sheet(*sheet) for sheet in value["sheets"]],
-            problem=value["problem"],
-        )
+    def __init__(
+        self,
+        unit: Unit,
+        units: int,
+        blocks: list[Block] | None = None,
+        parts: list[Part] | None = None,
+        headings: list[str] | None = None,
+        *,
+        problem: str = "",
+        foreign: str = "",
+    ) -> None:
+        self.unit: Unit = unit
+        self.units = units
+        self.blocks = blocks or []
+        self.parts = parts or []
+        self.headings = headings or []
+        self.sheets: list[Sheet] = []
+        self.problem = problem
+        self.foreign = foreign
+        """Why it is no document at all."""
 
 
 def failed_parse(problem: str) -> Parsed:
     """A document that could not be read, and why."""
     return Parsed(unit="line", units=0, problem=problem)
+
+
+def no_document(reason: str) -> Parsed:
+    """A file that is of no format that is read here."""
+    return Parsed(unit="line", units=0, foreign=reason)
 
 
 class HeadingPath:

@@ -1,19 +1,19 @@
 """Parse one untrusted document after the other in a limited child process.
 
-Started by `activities.documents.parsing`. Each question names a file and where to leave what was found; the answer
+Started by `activities.documents.parsing`. Each question names files and where to leave what was found; the answer
 says only that it is there, so that a huge document never passes through the pipe.
 """
 
-import json
-import zipfile
 from pathlib import Path
 from typing import Any, Final
 
 from activities.documents import child_limits
-from activities.documents.parsed import Parsed, failed_parse
+from activities.documents.parsed import Parsed, failed_parse, no_document
+from activities.documents.results import write_result
 
-_MEMORY_BYTES: Final = 1 << 30
+_MEMORY_BYTES: Final = 512 << 20
 _FILE_BYTES: Final = 512 << 20
+_ARCHIVES: Final = frozenset({"docx", "xlsx", "ods"})
 _MOST_MEMBERS: Final = 10_000
 _MOST_UNPACKED_BYTES: Final = 400 << 20
 _MOST_UNPACKED_RATIO: Final = 200
@@ -21,20 +21,23 @@ _RATIO_MATTERS_ABOVE_BYTES: Final = 20 << 20
 
 
 def parse(question: dict[str, Any]) -> dict[str, Any]:
-    """Parse one file and write what was found beside the index."""
+    """Parse each file and write what was found where the question says."""
     child_limits.allow_processor_seconds(question["processor_seconds"])
-    try:
-        parsed = _parse(question["kind"], Path(question["path"]), Path(question["csv_directory"]), question["prefix"])
-    except MemoryError:
-        parsed = failed_parse("It needs more memory than a document may use: split it.")
-    except Exception as error:  # noqa: BLE001 - whatever a parser makes of a broken file, the next file is read
-        parsed = failed_parse(f"It could not be read ({type(error).__name__}): the file is broken.")
-    Path(question["result"]).write_text(json.dumps(parsed.to_json()), encoding="utf-8")
+    for file in question["files"]:
+        result = Path(file["result"])
+        try:
+            write_result(result, _parse(file["kind"], Path(file["path"]), Path(file["tables"])))
+        except MemoryError:
+            write_result(result, failed_parse("It needs more memory than a document may use: split it."))
+        except Exception as error:  # noqa: BLE001 - whatever a parser makes of a broken file, the next file is read
+            problem = f"It could not be read ({type(error).__name__}): the file is broken."
+            write_result(result, failed_parse(problem))
     return {}
 
 
-def _parse(kind: str, path: Path, csv_directory: Path, prefix: str) -> Parsed:
-    if zipfile.is_zipfile(path) and (problem := _zip_problem(path)):
+def _parse(kind: str, path: Path, tables: Path) -> Parsed:
+    """Parse by kind; `tables` begins the names of the CSV files that are written."""
+    if kind in _ARCHIVES and (problem := _zip_problem(path)):
         return failed_parse(problem)
     match kind:
         case "pdf":
@@ -45,20 +48,43 @@ def _parse(kind: str, path: Path, csv_directory: Path, prefix: str) -> Parsed:
             from activities.documents.word import parse_docx
 
             return parse_docx(path)
-        case "html":
-            from activities.documents.html_text import parse_html
-            from activities.documents.text import decode
-
-            text = decode(path.read_bytes())
-            return parse_html(text) if text is not None else failed_parse("It is not text.")
-        case _:
+        case "xlsx" | "ods":
             from activities.documents.workbook import parse_workbook
 
-            return parse_workbook(path, csv_directory, prefix)
+            return parse_workbook(path, tables)
+        case "csv":
+            from activities.documents.delimited import parse_delimited
+
+            return parse_delimited(path, tables.with_name(f"{tables.name}-0.csv"))
+        case _:
+            return _parse_text(kind, path)
+
+
+def _parse_text(kind: str, path: Path) -> Parsed:
+    from activities.documents.text import NOT_TEXT, decode, parse_text
+
+    text = decode(path.read_bytes())
+    match kind:
+        case _ if text is None:
+            return no_document(NOT_TEXT)
+        case "html":
+            from activities.documents.html_text import parse_html
+
+            return parse_html(text)
+        case "md":
+            return parse_text(text, "markdown")
+        case "code":
+            return parse_text(text, "code")
+        case _:
+            return parse_text(text, "prose")
 
 
 def _zip_problem(path: Path) -> str:
     """Why an archive is not opened, or nothing: measured by its directory, before anything is unpacked."""
+    import zipfile
+
+    if not zipfile.is_zipfile(path):
+        return ""  # as its parser will say
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
     unpacked = sum(member.file_size for member in members)

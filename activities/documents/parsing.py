@@ -1,19 +1,18 @@
-"""Turn files into blocks of text: plain formats in this process, all others in a limited child."""
+"""Turn files into passages, in a limited child process: no byte of a stranger's file is parsed in the worker."""
 
-import json
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from activities.documents.child_process import ChildError, ChildProcess, ChildTimeoutError
-from activities.documents.delimited import parse_delimited
-from activities.documents.parsed import Parsed, failed_parse
-from activities.documents.text import TextStyle, decode, parse_text
 
 DocumentKind = Literal["pdf", "docx", "xlsx", "ods", "csv", "md", "html", "txt"]
 
-_SECONDS_A_FILE: Final = 20
+_LEAST_SECONDS: Final = 8
+_MOST_SECONDS: Final = 30
+_SECONDS_A_MEGABYTE: Final = 2
 _KINDS: Final[dict[str, DocumentKind]] = {
     ".pdf": "pdf",
     ".docx": "docx",
@@ -42,7 +41,8 @@ _NOT_DOCUMENTS: Final = {
     ".rtf": "rich text: save it as DOCX or PDF",
     ".epub": "an e-book: save it as HTML or PDF",
 }
-_CHILD_KINDS: Final = frozenset({"pdf", "docx", "xlsx", "ods", "html"})
+_MOST_IN_A_GROUP: Final = 50
+_GROUP_BYTES: Final = 500_000
 _LARGEST_BYTES: Final[dict[DocumentKind, int]] = {
     "csv": 200 << 20,
     "pdf": 100 << 20,
@@ -62,9 +62,21 @@ class Job:
     """One file to be parsed by a child."""
 
     kind: DocumentKind
+    name: str
     path: Path
+    bytes: int
     number: int
     """Of the document in its session; names the files that are written for it."""
+
+    @property
+    def style(self) -> str:
+        """How it is parsed: its kind, or `code` for a text that its name says to be a program."""
+        is_code = self.kind == "txt" and PurePosixPath(self.name).suffix.lower() not in _PROSE_SUFFIXES
+        return "code" if is_code else self.kind
+
+
+Answer: TypeAlias = tuple[Job, Path | str]
+"""The file of a `Result`, or the problem of a document that broke its parser."""
 
 
 def kind_of(name: str) -> DocumentKind:
@@ -75,11 +87,6 @@ def kind_of(name: str) -> DocumentKind:
     return _KINDS.get(suffix, "txt")
 
 
-def needs_child(kind: DocumentKind) -> bool:
-    """Whether this kind is parsed by libraries that a crafted file can make run wild."""
-    return kind in _CHILD_KINDS
-
-
 def size_problem(kind: DocumentKind, size: int) -> str:
     """Why a file of this size is not read, or nothing."""
     largest = _LARGEST_BYTES.get(kind, _LARGEST_OTHER_BYTES)
@@ -88,52 +95,58 @@ def size_problem(kind: DocumentKind, size: int) -> str:
     return ""
 
 
-def parse_plain(kind: DocumentKind, name: str, path: Path, csv_path: Path) -> Parsed:
-    """Parse a text in this process; a table in text is also written as UTF-8 to `csv_path`.
+async def parse_in_child(jobs: Iterable[Job], directory: Path) -> AsyncGenerator[list[Answer]]:
+    """Parse files in a limited child process, and in a new one after each that broke it.
 
-    Raises `NotADocumentError` for a file that is not text.
+    Small files are handed over by the dozen; if one of them breaks the child, each is tried alone.
     """
-    text = None
-    if kind == "csv":
-        if (parsed := parse_delimited(path, csv_path)) is not None:
-            return parsed
-    else:
-        text = decode(path.read_bytes())
-    if text is None:
-        raise NotADocumentError("not a text, and of no format that is read here")
-    suffix = PurePosixPath(name).suffix.lower()
-    style: TextStyle = "markdown" if kind == "md" else "prose" if suffix in _PROSE_SUFFIXES else "code"
-    return parse_text(text, style)
-
-
-async def parse_in_child(jobs: Sequence[Job], directory: Path) -> dict[int, Parsed]:
-    """Parse files one after the other in a limited child process, and in a new one after each that broke it.
-
-    The answer is by `Job.number`. A file that cannot be parsed is answered with its problem.
-    """
-    parsed: dict[int, Parsed] = {}
-    remaining = list(jobs)
-    while remaining:
+    waiting = _grouped(jobs)
+    while waiting:
         async with ChildProcess("activities.documents.parser_process") as child:
-            while remaining:
-                job = remaining.pop(0)
-                result = directory / f"{job.number}.json"
-                question = {
-                    "kind": job.kind,
-                    "path": str(job.path),
-                    "csv_directory": str(directory),
-                    "prefix": str(job.number),
-                    "result": str(result),
-                    "processor_seconds": _SECONDS_A_FILE,
-                }
+            while waiting:
+                group = waiting.popleft()
+                seconds = max(_processor_seconds(job.bytes) for job in group)
+                question = {"files": [_question(job, directory) for job in group], "processor_seconds": seconds}
                 try:
-                    await child.ask(question, _SECONDS_A_FILE)
-                except ChildTimeoutError:
-                    parsed[job.number] = failed_parse(f"It takes longer than {_SECONDS_A_FILE} s to read: split it.")
+                    # Twice as long by the clock, since others may be at the processor; the child waits for nothing else.
+                    await child.ask(question, 2 * seconds + 2)
+                except ChildError as error:
+                    if len(group) > 1:
+                        waiting.extendleft([job] for job in reversed(group))
+                    elif isinstance(error, ChildTimeoutError):
+                        yield [(group[0], f"It takes longer than {2 * seconds + 2} s to read: split it.")]
+                    else:
+                        yield [(group[0], "It needs more memory or time than a document may: split it.")]
                     break
-                except ChildError:
-                    parsed[job.number] = failed_parse("It needs more memory or time than a document may: split it.")
-                    break
-                parsed[job.number] = Parsed.from_json(json.loads(result.read_bytes()))
-                result.unlink()
-    return parsed
+                yield [(job, _result_path(job, directory)) for job in group]
+
+
+def _grouped(jobs: Iterable[Job]) -> deque[list[Job]]:
+    """Neighbours in groups: as many as are read in the time of one question that is worth asking."""
+    groups: deque[list[Job]] = deque()
+    room = 0
+    for job in jobs:
+        if not groups or len(groups[-1]) == _MOST_IN_A_GROUP or job.bytes > room:
+            groups.append([])
+            room = _GROUP_BYTES
+        groups[-1].append(job)
+        room -= job.bytes
+    return groups
+
+
+def _question(job: Job, directory: Path) -> dict[str, str]:
+    return {
+        "kind": job.style,
+        "path": str(job.path),
+        "tables": str(directory / str(job.number)),
+        "result": str(_result_path(job, directory)),
+    }
+
+
+def _result_path(job: Job, directory: Path) -> Path:
+    return directory / f"{job.number}.jsonl"
+
+
+def _processor_seconds(size: int) -> int:
+    """What a file may take: little, since a small file that takes long was made to; more if it is really large."""
+    return min(_MOST_SECONDS, _LEAST_SECONDS + _SECONDS_A_MEGABYTE * (size >> 20))

@@ -9,6 +9,7 @@ from activities.documents.parsed import Block, BlockKind, HeadingPath, Parsed, P
 
 TextStyle = Literal["markdown", "prose", "code"]
 
+NOT_TEXT: Final = "not a text, and of no format that is read here"
 _PART_LINES: Final = 200
 _FENCE: Final = re.compile(r"^\s{0,3}(`{3,}|~{3,})")
 _ATX_HEADING: Final = re.compile(r"^\s{0,3}(#{1,6})\s+(.*?)\s*#*\s*$")

@@ -16,8 +16,8 @@ _HEADER_WITHIN_ROWS: Final = 20
 Cell = int | float | str | bool | datetime.time | datetime.date | datetime.datetime | datetime.timedelta
 
 
-def parse_workbook(path: Path, csv_directory: Path, prefix: str) -> Parsed:
-    """Read every sheet; `prefix` begins the names of the CSV files that are written."""
+def parse_workbook(path: Path, tables: Path) -> Parsed:
+    """Read every sheet; `tables` begins the names of the CSV files that are written."""
     import python_calamine
 
     try:
@@ -35,7 +35,7 @@ def parse_workbook(path: Path, csv_directory: Path, prefix: str) -> Parsed:
         if sheet.start is None:
             continue
         rows = [[_text(cell) for cell in row] for row in sheet.to_python(skip_empty_area=True)]
-        _add_sheet(parsed, name, rows, sheet.start[0] + 1, csv_directory / f"{prefix}-{index}.csv")
+        _add_sheet(parsed, name, rows, sheet.start[0] + 1, tables.with_name(f"{tables.name}-{index}.csv"))
     if not parsed.units:
         return failed_parse("All its sheets are empty.")
     return parsed

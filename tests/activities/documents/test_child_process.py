@@ -6,14 +6,21 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from activities.documents.child_process import ChildDiedError, ChildProcess, ChildTimeoutError
 
-_QUESTION = {"kind": "txt", "path": "/dev/null", "csv_directory": "/", "prefix": "", "processor_seconds": 5}
 _PARSER = "activities.documents.parser_process"
 _ROOT = Path(__file__).parents[3]
+
+
+def _question(path: Path, directory: Path) -> dict[str, Any]:
+    return {
+        "files": [{"kind": "html", "path": str(path), "tables": str(directory / "t"), "result": str(directory / "r")}],
+        "processor_seconds": 5,
+    }
 
 
 async def test_a_child_that_cannot_answer_is_reported_as_dead() -> None:
@@ -29,7 +36,7 @@ async def test_a_child_that_takes_too_long_is_killed(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     async with ChildProcess(_PARSER) as child:
         with pytest.raises(ChildTimeoutError):
-            await child.ask({**_QUESTION, "kind": "html", "path": str(pipe), "result": str(tmp_path / "r")}, 0.5)
+            await child.ask(_question(pipe, tmp_path), 0.5)
 
 
 async def test_a_child_knows_none_of_its_parents_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +62,7 @@ async def test_a_child_dies_with_a_killed_parent(tmp_path: Path) -> None:
     """A worker that is killed leaves no parser behind, even one that is busy."""
     pipe = tmp_path / "pipe.html"
     os.mkfifo(pipe)
-    question = {**_QUESTION, "kind": "html", "path": str(pipe), "result": str(tmp_path / "r")}
+    question = _question(pipe, tmp_path)
     program = (
         "import asyncio, sys\nfrom activities.documents.child_process import ChildProcess\n"
         "async def main():\n"
