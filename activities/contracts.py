@@ -7,6 +7,7 @@ from pydantic import Field, JsonValue
 from chargehand.contracts import (
     Artefact,
     Contract,
+    Contradiction,
     Dollars,
     Limits,
     Outcome,
@@ -75,6 +76,8 @@ class SessionFacts(Contract):
     models: dict[Tier, ModelCard]
     ceilings: Limits
     """The most that the operator allows any session."""
+    turns_queue: str | None = None
+    """Task queue of model turns, if they have one of their own, whose rate is limited; None for the session's."""
     edition: int = 1
     """Which edition of the workflows' rules the session runs by, from its first step to its last: see `EDITION`."""
 
@@ -184,6 +187,10 @@ class SynthesisTask(Contract):
     """`ref`s of all sources in citation order: the first is `[S1]`."""
     stopped_because: str = ""
     """Why the plan was not carried out to its end, if it was not."""
+    contradictions: tuple[Contradiction, ...] = ()
+    """Where outcomes are known to disagree, and what was decided."""
+    is_part: bool = False
+    """Whether these are only some of the outcomes, to be summarised for whoever writes the report."""
     problems: tuple[str, ...] = ()
     """What a critic found wrong with the first version; the report is then written anew."""
 
@@ -370,6 +377,8 @@ class TurnRequest(Contract):
     max_input_tokens: int
     """The call is refused before it is paid if its input could be longer."""
     max_output_tokens: int
+    urgency: Literal["now", "batch"] = "now"
+    """Whether the provider may take its time for a lower price."""
     provider_failures: int = 0
     """Attempts at this turn that the provider failed and that were handed back to be charged."""
 

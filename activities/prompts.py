@@ -160,11 +160,19 @@ def _round_messages(past: Round) -> list[Message]:
 
 def _synthesis_text(task: SynthesisTask) -> str:
     parts = [f"Request:\n{_data(task.goal)}", f"How to write: {task.final_instruction or 'clearly and briefly'}"]
-    if task.strategy == "select":
+    if task.is_part:
+        parts.append("These are only some of the outcomes. Others summarise the rest; someone else writes the report.")
+    elif task.strategy == "select":
         parts.append("The outcomes are candidates for the same answer: choose the best and say why.")
     if task.stopped_because:
         parts.append(f"The work was stopped before its end: {task.stopped_because}. Say what is missing.")
     parts += [_input_text(given) for given in task.outcomes]
+    if task.contradictions:
+        known = "\n".join(
+            f"- {found.about}\n{_listed(found.positions)}\n= {found.resolution or 'left open: state both sides'}"
+            for found in task.contradictions
+        )
+        parts.append(f"Known contradictions; follow what was decided, and do not list them again:\n{_data(known)}")
     parts.append(_sources_text(task.sources))
     if task.problems:
         parts.append(f"A critic found in your first version:\n{_data(_listed(task.problems))}\nMake none of it again.")

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from temporalio import activity
 
-from activities.contracts import AgentCard, CrewCard, OpenSessionRequest, SessionFacts
+from activities.contracts import EDITION, AgentCard, CrewCard, OpenSessionRequest, SessionFacts
 from activities.crews import Agent, Crew
 from activities.models.registry import Models
 from activities.prompts import SCHEMA_BYTES, SUPERVISOR_KINDS, system_text
@@ -39,6 +39,7 @@ class SessionActivities:
             crew=self._card(crew, request),
             models=dict(self._models.cards),
             ceilings=self._ceilings,
+            edition=EDITION,
         )
 
     def _ceiling_problems(self, limits: Limits) -> list[str]:

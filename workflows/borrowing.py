@@ -1,5 +1,7 @@
 """The lower side of a lease: a child asks the supervisor above for more, and waits for its word."""
 
+from datetime import timedelta
+
 from temporalio import workflow
 from temporalio.exceptions import FailureError, is_cancelled_exception
 
@@ -14,6 +16,8 @@ class Borrower:
     def __init__(self) -> None:
         self._asked = 0
         self._granted: dict[int, Amount] = {}
+        self.waited = timedelta(0)
+        """Time spent waiting for an answer."""
 
     def take(self, grant: LeaseGrant) -> None:
         """Take over the answer to a request."""
@@ -36,5 +40,7 @@ class Borrower:
             if is_cancelled_exception(error):
                 raise
             return Amount()
+        asked_at = workflow.now()
         await workflow.wait_condition(lambda: number in self._granted)
+        self.waited += workflow.now() - asked_at
         return self._granted[number]

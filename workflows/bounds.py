@@ -11,8 +11,10 @@ PLAN_OUTPUT_TOKENS: Final = 4_000
 WORK_OUTPUT_TOKENS: Final = 4_000
 REPORT_OUTPUT_TOKENS: Final = 6_000
 DECISION_OUTPUT_TOKENS: Final = 2_000
-SYNTHESIS_INPUT_BYTES: Final = 60_000
-"""The most that the writer of a report is shown of the outcomes."""
+SYNTHESIS_INPUT_BYTES: Final = 50_000
+"""The most that the writer of a report is shown of the outcomes: never more than 50,000 tokens, by any tokeniser."""
+DECISION_INPUT_BYTES: Final = 40_000
+"""The most that a judge or a critic is shown of the outcomes."""
 CATALOG_BYTES: Final = 12_000
 """The most that a prompt says about the session's documents."""
 _MARGIN_BYTES: Final = 2_000

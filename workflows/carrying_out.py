@@ -48,7 +48,7 @@ def _start_what_is_ready(session: Session, plan: Plan, running: _Running) -> Non
             if lent is None:
                 break  # what has begun is finished first; it gives back what it does not need
             running[asyncio.create_task(pursue(session, subtask, lent))] = subtask
-    session.most_at_once = max(session.most_at_once, len(running))
+    session.used.at_once = max(session.used.at_once, len(running))
     session.show()
 
 

@@ -1,12 +1,19 @@
 """Citations in a text: `[S1]` stands for the first of a report's sources, `[ref]` for a source by its name."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 _CITATION: Final = re.compile(r"\[S([0-9]+)\]")
 _LONGEST_NUMBER: Final = 6
 """Digits; a longer number cites nothing, and is too long to be read as a number."""
+_SENTENCE: Final = re.compile(r"[^\n]*?[.!?](?:[*_)\"'”]*(?:[ \t]*\[S[0-9]+\])*)(?=\s|$)[ \t]*|[^\n]*\n+|[^\n]+")
+_FIGURE: Final = re.compile(r"\d[\d.,]*\d|\d")
+_WORD: Final = re.compile(r"[^\W_]+")
+_SAME: Final = 0.8
+"""Share of a claim's words that a sentence repeats if it says the same."""
+_LEAST_WORDS: Final = 4
+"""Words of a claim below which a likeness means nothing."""
 
 
 def replace_citations(text: str, replacement: Callable[[int], str]) -> str:
@@ -31,6 +38,11 @@ def cited_numbers(text: str) -> list[int]:
     return list(numbers)
 
 
+def name_refs(text: str, refs: Sequence[str]) -> str:
+    """Put `[ref]` for every `[S<number>]`; a number that no source has is removed."""
+    return replace_citations(text, lambda number: f"[{refs[number - 1]}]" if number <= len(refs) else "")
+
+
 def number_refs(text: str, numbers: Mapping[str, int]) -> str:
     """Put `[S<number>]` for every `[ref]`. Whatever looked like a number before cites nothing, and is removed."""
     if not numbers:
@@ -38,3 +50,24 @@ def number_refs(text: str, numbers: Mapping[str, int]) -> str:
     names = "|".join(re.escape(ref) for ref in sorted(numbers, key=len, reverse=True))
     known = re.compile(rf"\[({names})\]|{_CITATION.pattern}")
     return known.sub(lambda match: f"[S{numbers[match[1]]}]" if match[1] else "", text)
+
+
+def sentences(text: str) -> list[str]:
+    """Cut a text into sentences and lines; joined, they are the text again."""
+    return _SENTENCE.findall(text)
+
+
+def restates(sentence: str, findings: Iterable[tuple[str, int]]) -> int | None:
+    """Find the source of the finding that a sentence restates: most of its words, and every figure of it."""
+    said, figures = _words(sentence), set(_FIGURE.findall(sentence))
+    for claim, number in findings:
+        words = _words(claim)
+        if len(words) < _LEAST_WORDS or not set(_FIGURE.findall(claim)) <= figures:
+            continue
+        if len(words & said) >= _SAME * len(words):
+            return number
+    return None
+
+
+def _words(text: str) -> set[str]:
+    return {word.casefold() for word in _WORD.findall(text)}

@@ -1,7 +1,10 @@
 """What a supervisor and the workflows of its subtasks exchange."""
 
+from datetime import timedelta
+from typing import Literal
+
 from activities.contracts import AgentCard, InputOutcome, ModelCard
-from chargehand.contracts import Contract, Dollars, Outcome, Subtask
+from chargehand.contracts import Contract, Dollars, Outcome, Subtask, Usage
 
 
 class SubtaskRequest(Contract):
@@ -19,6 +22,10 @@ class SubtaskRequest(Contract):
     turns: int
     usd: Dollars
     max_rounds: int
+    deadline: timedelta | None = None
+    """The attempt's own time, without what it waits for a larger lease; None if only the session's deadline holds."""
+    urgency: Literal["now", "batch"] = "now"
+    turns_queue: str | None = None
 
 
 class LeaseRequest(Contract):
@@ -46,3 +53,7 @@ class SubtaskResult(Contract):
     """How a subtask ended."""
 
     outcome: Outcome
+    wasted: Usage = Usage()
+    """Part of what it spent that came to nothing."""
+    rounds: int = 0
+    """Rounds of thinking and tool use."""

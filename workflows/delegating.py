@@ -1,5 +1,8 @@
 """Handing a subtask to a child workflow, and taking whatever comes back as an outcome."""
 
+from dataclasses import dataclass, field
+from typing import Final
+
 from temporalio import workflow
 from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import (
@@ -10,14 +13,30 @@ from temporalio.exceptions import (
     is_cancelled_exception,
 )
 
-from chargehand.contracts import Failure, Outcome, Report, SessionRequest
-from chargehand.wire import WorkflowType
+from chargehand.contracts import Failure, Outcome, Report, SessionRequest, SpendLine, Usage
+from chargehand.wire import ErrorType, WorkflowType
 from workflows import options
 from workflows.contracts import SubtaskRequest, SubtaskResult
 from workflows.grounding import nested_outcome
+from workflows.plan_check import SUPERVISOR
+
+_REFUSED_UNPAID: Final = frozenset({ErrorType.LIMIT_TOO_SMALL, ErrorType.INVALID_INPUT})
+"""Errors with which a session below ends before it has taken a turn."""
 
 
-async def run_subtask(request: SubtaskRequest, workflow_id: str) -> Outcome:
+@dataclass(frozen=True)
+class Ended:
+    """How a child workflow ended, and how far it used what its session watches."""
+
+    outcome: Outcome
+    wasted: Usage = field(default_factory=Usage)
+    """Part of its spend that came to nothing."""
+    rounds: int = 0
+    depth: int = 0
+    """Hops from the root to the deepest of what ran below it; 0 if nothing did."""
+
+
+async def run_subtask(request: SubtaskRequest, workflow_id: str) -> Ended:
     """Run a subtask as a child workflow; every end of it is an outcome."""
     try:
         result = await workflow.execute_child_workflow(
@@ -32,11 +51,11 @@ async def run_subtask(request: SubtaskRequest, workflow_id: str) -> Outcome:
             static_details=request.subtask.instruction,
         )
     except (WorkflowAlreadyStartedError, ChildWorkflowError) as error:
-        return _failure(error)
-    return result.outcome
+        return Ended(_failure(error))
+    return Ended(result.outcome, result.wasted, result.rounds)
 
 
-async def run_session_below(request: SessionRequest, workflow_id: str, subtask_id: str) -> Outcome:
+async def run_session_below(request: SessionRequest, workflow_id: str, subtask_id: str) -> Ended:
     """Run a subtask as a session of its own; its report becomes the outcome."""
     try:
         report = await workflow.execute_child_workflow(
@@ -51,8 +70,9 @@ async def run_session_below(request: SessionRequest, workflow_id: str, subtask_i
             static_details=request.goal,
         )
     except (WorkflowAlreadyStartedError, ChildWorkflowError) as error:
-        return _failure(error)
-    return nested_outcome(report)
+        return Ended(_failure(error))
+    deepest = next((int(use.used) for use in report.limits if use.limit == "max_depth"), 0)
+    return Ended(nested_outcome(report), report.wasted, depth=deepest)
 
 
 def _failure(error: WorkflowAlreadyStartedError | ChildWorkflowError) -> Failure:
@@ -66,6 +86,9 @@ def _failure(error: WorkflowAlreadyStartedError | ChildWorkflowError) -> Failure
     match error.cause:
         case TerminatedError():
             return Failure(reason="terminated", message="Its workflow was terminated by hand.")
+        case ApplicationError(type=kind) as cause if kind in _REFUSED_UNPAID:
+            nothing = SpendLine(agent=SUPERVISOR, model="", purpose="plan", usage=Usage())
+            return Failure(reason="internal", message=cause.message, spend=(nothing,))
         case ApplicationError() as cause:
             return Failure(reason="internal", message=cause.message)
         case cause:

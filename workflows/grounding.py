@@ -6,11 +6,11 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from activities.contracts import PASSAGE_GAP, AgentAnswer, FindingDraft, InputOutcome, Round
-from chargehand.contracts import Finding, Outcome, Partial, Report, Source, SpendLine
-from workflows.citations import replace_citations
+from chargehand.contracts import Escalation, Finding, Outcome, Partial, Report, Source, SpendLine
+from workflows.citations import name_refs
 
-CONTENT_CHARACTERS: Final = 8_000
-"""The longest answer of a subtask, about 2,000 tokens."""
+CONTENT_CHARACTERS: Final = 20_000
+"""The longest answer of a subtask, more than its turn may write."""
 QUOTE_CHARACTERS: Final = 600
 CLAIM_CHARACTERS: Final = 1_000
 MESSAGE_CHARACTERS: Final = 500
@@ -100,11 +100,23 @@ def read_so_far(read: Mapping[str, Source], reason: str, spend: tuple[SpendLine,
     )
 
 
+def out_of_time(read: Mapping[str, Source]) -> Outcome:
+    """Make an outcome of what was read by an attempt whose own time was used up: its supervisor may split the work."""
+    there_is = read_so_far(read, "timeout", ()) if read else Partial()
+    return Escalation(
+        reason="timeout",
+        message="The time for this subtask was used up before it came to an answer.",
+        content=there_is.content,
+        findings=there_is.findings,
+        sources=there_is.sources,
+        confidence=there_is.confidence,
+        gaps=there_is.gaps,
+    )
+
+
 def nested_outcome(report: Report) -> Outcome:
     """Make an outcome of the report of a session below: its numbered citations become refs again."""
-    content = replace_citations(
-        report.answer, lambda number: f"[{report.sources[number - 1].ref}]" if number <= len(report.sources) else ""
-    )
+    content = name_refs(report.answer, [source.ref for source in report.sources])
     if report.stop_reason == "nothing_succeeded":
         ending: dict[str, object] = {
             "kind": "failure",

@@ -32,12 +32,13 @@ async def make_plan(session: Session) -> Plan:
         try:
             return checked(session, draft)
         except InvalidPlan as error:
+            session.spender.waste_last()
             rejected.append(RejectedPlan(plan=draft.model_dump_json(), errors=error.errors))
     raise invalid_plan(rejected[-1].errors)
 
 
-def checked(session: Session, draft: PlanDraft | Plan) -> Plan:
-    """Check a plan against this session's crew and limits.
+def checked(session: Session, draft: PlanDraft | Plan, *, already: int = 0) -> Plan:
+    """Check a plan against this session's crew and limits; its first subtasks may have been carried out already.
 
     Raises:
         InvalidPlan: with every reason against it.
@@ -45,7 +46,7 @@ def checked(session: Session, draft: PlanDraft | Plan) -> Plan:
     return check_plan(
         draft,
         session.facts.crew,
-        max_subtasks=_most_subtasks(session),
+        max_subtasks=already + most_subtasks(session),
         may_nest=session.may_nest,
         ancestors=session.ancestors,
     )
@@ -62,7 +63,7 @@ async def _drafted(session: Session, rejected: list[RejectedPlan]) -> PlanDraft 
     task = PlanTask(
         goal=session.request.goal,
         # This very turn is paid before the plan is carried out.
-        max_subtasks=max(1, _most_subtasks(session) - 1),
+        max_subtasks=max(1, most_subtasks(session) - 1),
         may_nest=session.may_nest,
         rejected=tuple(rejected),
     )
@@ -85,6 +86,6 @@ async def _drafted(session: Session, rejected: list[RejectedPlan]) -> PlanDraft 
     return result.plan
 
 
-def _most_subtasks(session: Session) -> int:
-    """A subtask needs at least one turn."""
+def most_subtasks(session: Session) -> int:
+    """Reckon how many more subtasks the turns allow: one needs at least one turn."""
     return max(1, min(MOST_SUBTASKS, session.purse.unspent.turns))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from chargehand.contracts import Outcome, Plan, SessionState, Status, SubtaskRecord
+from chargehand.contracts import Outcome, Plan, Question, SessionState, Status, SubtaskRecord, Usage
 from workflows.purse import Purse
 from workflows.reporting import reason_of, state_of, usage_of
 
@@ -19,6 +19,8 @@ class Progress:
         self.purse: Purse | None = None
         self.started_at: datetime | None = None
         self.deadline_at: datetime | None = None
+        self.questions: dict[str, Question] = {}
+        """What waits for a person's answer, by subtask."""
         self._records: dict[str, SubtaskRecord] = {}
 
     @property
@@ -61,6 +63,10 @@ class Progress:
             }
         )
 
+    def wasted(self, subtask_id: str, usage: Usage) -> None:
+        """Note what a subtask spent on attempts that were not used."""
+        self._records[subtask_id] = self._records[subtask_id].model_copy(update={"wasted": usage})
+
     def status(self) -> Status:
         """Say where the session stands."""
         status = Status(
@@ -69,6 +75,7 @@ class Progress:
             state=self.state,
             plan=self.plan,
             subtasks=tuple(self.records),
+            questions=tuple(self.questions.values()),
             started_at=self.started_at,
             deadline_at=self.deadline_at,
         )

@@ -7,12 +7,15 @@ from typing import Final
 
 from temporalio import workflow
 
-from activities.contracts import AgentCard, InputOutcome, JudgeTask, RefineTask
+from activities.contracts import AgentCard, InputOutcome, RefineTask
 from chargehand.contracts import Delegation, Escalation, Failure, Outcome, SessionRequest, Subtask, Tier
+from workflows.asking import ask, with_answer
 from workflows.bounds import DECISION_OUTPUT_TOKENS, least_workable, usual_turn_of
+from workflows.condensing import condensed
 from workflows.contracts import SubtaskRequest
-from workflows.delegating import run_session_below, run_subtask
+from workflows.delegating import Ended, run_session_below, run_subtask
 from workflows.guard import child_workflow_id
+from workflows.judging import judge
 from workflows.lending import lend
 from workflows.plan_check import SUPERVISOR
 from workflows.purse import Amount, Reservation
@@ -30,9 +33,11 @@ from workflows.recovery import (
     accepted,
     best_of,
     has_answer,
+    is_for_want_of_means,
     next_action,
+    question_of,
 )
-from workflows.reporting import goal_below, input_for
+from workflows.reporting import USABLE, goal_below, input_for, usage_of
 from workflows.session import Session
 from workflows.spending import CannotPay, TurnLost
 
@@ -58,7 +63,7 @@ class _Try:
     """Tier instead of the agent's own."""
 
 
-_Tried = list[tuple[_Try, Outcome]]
+_Tried = list[tuple[_Try, Ended]]
 
 
 async def pursue(session: Session, subtask: Subtask, lent: Reservation) -> Outcome:
@@ -67,24 +72,43 @@ async def pursue(session: Session, subtask: Subtask, lent: Reservation) -> Outco
     tried: _Tried = []
     following = _Try(subtask)
     reservation: Reservation | None = lent
+    chosen: Outcome | None = None
     while reservation is not None:
-        outcome = await _attempt(session, following, reservation)
-        tried.append((following, outcome))
+        ended = await _attempt(session, following, reservation)
+        tried.append((following, ended))
         step, attempts = await _decide(session, tried, attempts.again())
         if not isinstance(step, _Try):
-            return _with_all_spend(step or best_of([outcome for _, outcome in tried]), tried)
+            chosen = step
+            break
         following = step
-        reservation = lend(session, least_lease(session, following.subtask), 1)
-    return _with_all_spend(best_of([outcome for _, outcome in tried]), tried)
+        reservation = await _lent_again(session, following.subtask)
+    session.used.attempts = max(session.used.attempts, len(tried))
+    return await condensed(session, subtask, _with_all_spend(session, subtask, chosen, tried))
+
+
+async def _lent_again(session: Session, subtask: Subtask) -> Reservation | None:
+    """Lend another attempt its share, waiting for it if others may give something back or the limits be raised."""
+    least = least_lease(session, subtask)
+    reservation = lend(session, least, 1)
+    if reservation is None and session.edition >= 2:
+        await session.more(least, hopeless=lambda: session.nobody_gives_back)
+        reservation = lend(session, least, 1)
+    return reservation
 
 
 async def _decide(session: Session, tried: _Tried, attempts: Attempts) -> tuple[_Try | Outcome | None, Attempts]:
     """Follow the recovery table from the latest outcome to what is tried next, or to a decision; None gives up."""
-    latest, outcome = tried[-1]
+    latest, ended = tried[-1]
+    has_waited = False
     while not session.is_over:
-        action = next_action(outcome, attempts, _means(session, latest.subtask, attempts))
+        means = _means(session, latest.subtask, attempts)
+        action = next_action(ended.outcome, attempts, means)
+        if session.edition >= 2 and not has_waited and is_for_want_of_means(action, ended.outcome, attempts, means):
+            has_waited = True
+            await session.more(_needed(session, latest.subtask), hopeless=lambda: session.nobody_gives_back)
+            continue
         attempts = attempts.after(action)
-        if isinstance(action, GiveUp | AskHuman):
+        if isinstance(action, GiveUp):
             break
         step = await _step(session, action, tried, attempts.made)
         if step is not None:
@@ -94,12 +118,13 @@ async def _decide(session: Session, tried: _Tried, attempts: Attempts) -> tuple[
 
 async def _step(
     session: Session,
-    action: Accept | Refine | UseFallback | UseStronger | JudgeBetween | Split,
+    action: Accept | Refine | UseFallback | UseStronger | JudgeBetween | Split | AskHuman,
     tried: _Tried,
     made: int,
 ) -> _Try | Outcome | None:
     """Carry an action out; None if nothing came of it."""
-    latest, outcome = tried[-1]
+    latest, ended = tried[-1]
+    outcome = ended.outcome
     step: _Try | Outcome | None
     match action:
         case Accept():
@@ -115,6 +140,10 @@ async def _step(
             step = await _judged(session, tried)
         case Split():
             step = _Try(_changed(latest.subtask, agent=SUPERVISOR))
+        case AskHuman():
+            answer = await ask(session, latest.subtask, outcome)
+            told = with_answer(latest.subtask.instruction, question_of(outcome), answer) if answer else ""
+            step = replace(latest, subtask=_changed(latest.subtask, instruction=told)) if told else None
     return step
 
 
@@ -122,42 +151,57 @@ def _changed(subtask: Subtask, **values: str) -> Subtask:
     return subtask.model_copy(update=values)
 
 
-def _with_all_spend(chosen: Outcome, tried: _Tried) -> Outcome:
-    spend = tuple(line for _, outcome in tried for line in outcome.spend)
-    return chosen.model_copy(update={"spend": spend})
+def _with_all_spend(session: Session, subtask: Subtask, chosen: Outcome | None, tried: _Tried) -> Outcome:
+    """Charge all attempts to the outcome that is handed on, and note what those cost that it does not come from."""
+    outcomes = [ended.outcome for _, ended in tried]
+    chosen = chosen or best_of(outcomes)
+    used = next((ended for _, ended in reversed(tried) if _comes_from(chosen, ended.outcome)), None)
+    spend = tuple(line for outcome in outcomes for line in outcome.spend)
+    unused = usage_of(line for _, ended in tried if ended is not used for line in ended.outcome.spend)
+    session.progress.wasted(subtask.id, unused + used.wasted if used else unused)
+    made = {artefact.uri: artefact for outcome in outcomes for artefact in outcome.artefacts}
+    return chosen.model_copy(update={"spend": spend, "artefacts": tuple(made.values())})
+
+
+def _comes_from(chosen: Outcome, outcome: Outcome) -> bool:
+    return chosen.kind in USABLE and (chosen.content, chosen.findings) == (outcome.content, outcome.findings)
+
+
+def _needed(session: Session, subtask: Subtask) -> Amount:
+    """Reckon what another attempt takes; deciding what to try can itself take a turn."""
+    return least_lease(session, subtask) + Amount(1)
 
 
 def _means(session: Session, subtask: Subtask, attempts: Attempts) -> Means:
     agent = session.agent(subtask.agent)
     fallback = agent.fallback if agent and agent.fallback not in attempts.agents else None
-    # Deciding what to try can itself take a turn.
-    needed = least_lease(session, subtask) + Amount(1)
     return Means(
         max_attempts=session.request.limits.max_attempts,
         fallback=fallback,
         stronger=_ABOVE.get(agent.tier) if agent else None,
         may_nest=session.may_nest,
-        can_pay=session.purse.unspent.covers(needed),
+        may_ask=session.may_ask,
+        can_pay=session.purse.unspent.covers(_needed(session, subtask)),
     )
 
 
-async def _attempt(session: Session, trying: _Try, lent: Reservation) -> Outcome:
+async def _attempt(session: Session, trying: _Try, lent: Reservation) -> Ended:
     """Run one child workflow and settle its lease."""
     subtask, tier = trying.subtask, trying.tier
     workflow_id = child_workflow_id(session.root, subtask.agent, subtask.instruction, tier.value if tier else "")
-    session.progress.started(subtask.id, workflow_id, workflow.now())
+    began_at = workflow.now()
+    session.progress.started(subtask.id, workflow_id, began_at)
     session.leases[workflow_id] = lent
     session.show()
     inputs = session.inputs(subtask.depends_on)
     agent = session.agent(subtask.agent)
     if agent is None:
-        outcome = await run_session_below(
-            _session_below(session, subtask, lent.amount, inputs), workflow_id, subtask.id
-        )
+        ended = await run_session_below(_session_below(session, subtask, lent.amount, inputs), workflow_id, subtask.id)
     else:
         agent = agent.model_copy(update={"tier": tier or agent.tier})
-        outcome = await run_subtask(_subtask_request(session, subtask, agent, lent.amount, inputs), workflow_id)
-    return session.settle(workflow_id, subtask.agent, outcome)
+        ended = await run_subtask(_subtask_request(session, subtask, agent, lent.amount, inputs), workflow_id)
+    session.used.note(ended.rounds, max(ended.depth, session.depth + 1), workflow.now() - began_at)
+    return replace(ended, outcome=session.settle(workflow_id, subtask.agent, ended.outcome))
 
 
 def _subtask_request(
@@ -175,6 +219,9 @@ def _subtask_request(
         turns=lent.turns,
         usd=lent.usd,
         max_rounds=session.request.limits.max_rounds,
+        deadline=session.request.limits.subtask_deadline if session.edition >= 2 else None,
+        urgency=session.request.urgency,
+        turns_queue=session.facts.turns_queue,
     )
 
 
@@ -192,6 +239,7 @@ def _session_below(session: Session, subtask: Subtask, lent: Amount, inputs: Seq
         update={
             "goal": goal_below(subtask, inputs),
             "approval": "none",
+            "questions": "none",
             "limits": limits,
             "delegation": delegation,
         }
@@ -221,15 +269,11 @@ async def _refined(session: Session, subtask: Subtask, outcome: Outcome, attempt
 async def _judged(session: Session, tried: _Tried) -> Outcome:
     """Have a judge decide between the answers of several attempts; the surest of them if it cannot."""
     candidates = tuple(
-        input_for(_changed(trying.subtask, id=f"A{number}"), outcome)
-        for number, (trying, outcome) in enumerate(tried, start=1)
-        if has_answer(outcome)
+        input_for(_changed(trying.subtask, id=f"A{number}"), ended.outcome)
+        for number, (trying, ended) in enumerate(tried, start=1)
+        if has_answer(ended.outcome)
     )
-    surest = best_of([outcome for _, outcome in tried])
-    task = JudgeTask(question=tried[0][0].subtask.instruction, candidates=candidates)
-    try:
-        result = await session.turn(task, DECISION_OUTPUT_TOKENS)
-    except (CannotPay, TurnLost):
-        return surest
-    chosen = result.judge.chosen if result.judge else ""
-    return next((accepted(given.outcome) for given in candidates if given.id == chosen), surest)
+    decision = await judge(session, tried[0][0].subtask.instruction, candidates)
+    if decision is None:
+        return best_of([ended.outcome for _, ended in tried])
+    return next(accepted(given.outcome) for given in candidates if given.id == decision.chosen)

@@ -220,6 +220,11 @@ def next_action(outcome: Outcome, attempts: Attempts, means: Means) -> Action:
     return GiveUp(_why(outcome, attempts, means))
 
 
+def is_for_want_of_means(action: Action, outcome: Outcome, attempts: Attempts, means: Means) -> bool:
+    """Whether another action than this would be open if the purse covered it."""
+    return not means.can_pay and next_action(outcome, attempts, replace(means, can_pay=True)) != action
+
+
 def row_of(outcome: Outcome) -> str:
     """Name the table's row for an outcome."""
     return f"{outcome.kind} {outcome.reason}" if isinstance(outcome, Failure | Escalation) else outcome.kind
@@ -230,6 +235,12 @@ def has_answer(outcome: Outcome) -> bool:
     if isinstance(outcome, Failure) or (isinstance(outcome, Escalation) and outcome.reason not in _WITH_ANSWER):
         return False
     return bool(outcome.content or outcome.findings)
+
+
+def question_of(outcome: Outcome) -> str:
+    """Name what an agent wants decided."""
+    asked = outcome.message if isinstance(outcome, Escalation) else ""
+    return asked or "The instruction can be read in several ways; which one is meant?"
 
 
 def accepted(outcome: Outcome) -> Outcome:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
-from temporalio.converter import StorageDriverStoreContext
+from temporalio.converter import StorageDriverStoreContext, StorageDriverWorkflowInfo
 from temporalio.worker import (
     ExecuteWorkflowInput,
     Interceptor,
@@ -45,16 +45,22 @@ class _Sandbox(SandboxedWorkflowRunner):
     """The SDK's sandbox, entered for the code of workflows only.
 
     The SDK enters it up to four times for every payload, to ask in which context a converter serializes. Ours does the
-    same in every context, and those entries take a quarter of a worker's processor time.
+    same in every context, and those entries take a quarter of a worker's processor time. External storage is told the
+    workflow that stores, whatever it stores for.
     """
 
     def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
-        return _WithoutContexts(super().create_instance(det))
+        info = det.info
+        storing = StorageDriverWorkflowInfo(
+            namespace=info.namespace, id=info.workflow_id, run_id=info.run_id, type=info.workflow_type
+        )
+        return _WithoutContexts(super().create_instance(det), StorageDriverStoreContext(target=storing))
 
 
 class _WithoutContexts(WorkflowInstance):
-    def __init__(self, sandboxed: WorkflowInstance) -> None:
+    def __init__(self, sandboxed: WorkflowInstance, storing: StorageDriverStoreContext) -> None:
         self._sandboxed = sandboxed
+        self._storing = storing
 
     def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
         return self._sandboxed.activate(act)
@@ -69,7 +75,7 @@ class _WithoutContexts(WorkflowInstance):
         return None
 
     def get_external_store_context(self, command_info: object) -> StorageDriverStoreContext:  # noqa: ARG002  # as above
-        return StorageDriverStoreContext(target=None)
+        return self._storing
 
 
 class RefuseBadInput(Interceptor):

@@ -6,7 +6,7 @@ from typing import Final
 
 from activities.contracts import InputOutcome, ReportDraft
 from chargehand.contracts import (
-    Contradiction,
+    Artefact,
     Escalation,
     Failure,
     Outcome,
@@ -22,7 +22,7 @@ from chargehand.contracts import (
     Usage,
     without_control_characters,
 )
-from workflows.citations import cited_numbers, number_refs, replace_citations
+from workflows.citations import cited_numbers, number_refs, replace_citations, restates, sentences
 from workflows.graph import critical_path
 
 USABLE: Final = frozenset({"success", "partial"})
@@ -49,6 +49,23 @@ def only_cited(text: str, sources: Sequence[Source]) -> tuple[str, tuple[Source,
         replace_citations(text, lambda number: f"[S{renumbered[number]}]"),
         tuple(sources[number - 1] for number in order),
     )
+
+
+def with_missing_citations(text: str, outcomes: Iterable[InputOutcome], sources: Sequence[Source]) -> str:
+    """Put the source behind a sentence that says what a finding says and names none."""
+    numbers = {source.ref: number for number, source in enumerate(sources, start=1)}
+    findings = [
+        (finding.claim, numbers[finding.sources[0]])
+        for given in outcomes
+        for finding in given.outcome.findings
+        if finding.sources and finding.sources[0] in numbers
+    ]
+    cited: list[str] = []
+    for sentence in sentences(text):
+        number = None if cited_numbers(sentence) else restates(sentence, findings)
+        body = sentence.rstrip()
+        cited.append(sentence if number is None else f"{body} [S{number}]{sentence[len(body) :]}")
+    return "".join(cited)
 
 
 def draft_from(outcome: Outcome, sources: Sequence[Source]) -> ReportDraft:
@@ -151,12 +168,15 @@ def brain_of(spend: Iterable[SpendLine]) -> str:
     return ", ".join(models) if models else "No model was called."
 
 
-def contradictions_of(draft: ReportDraft) -> tuple[Contradiction, ...]:
-    """Take over the contradictions that the writer named."""
-    return tuple(
-        Contradiction(about=found.about, positions=tuple(found.positions), resolution=found.resolution)
-        for found in draft.contradictions
-    )
+def wasted_of(records: Iterable[SubtaskRecord], lost: Iterable[SpendLine]) -> Usage:
+    """Add up what came to nothing: attempts that were not used, and children that could not say what they spent."""
+    return sum((record.wasted for record in records), usage_of(lost))
+
+
+def artefacts_of(outcomes: Iterable[Outcome]) -> tuple[Artefact, ...]:
+    """List every file that was made, once."""
+    made = {artefact.uri: artefact for outcome in outcomes for artefact in outcome.artefacts}
+    return tuple(made.values())
 
 
 def input_for(subtask: Subtask, outcome: Outcome) -> InputOutcome:
@@ -175,11 +195,16 @@ def goal_below(subtask: Subtask, inputs: Iterable[InputOutcome]) -> str:
     return without_control_characters("\n\n".join([subtask.instruction, *known]))[:_GOAL_CHARACTERS]
 
 
+def json_bytes(outcomes: Iterable[InputOutcome]) -> int:
+    """Measure what outcomes take in a prompt, from above."""
+    return sum(len(given.model_dump_json().encode()) for given in outcomes)
+
+
 def fitted(outcomes: Sequence[InputOutcome], most_bytes: int) -> tuple[InputOutcome, ...]:
     """Shorten outcomes evenly until all of them together fit."""
     for most in _CONTENT_STEPS:
         shortened = tuple(_shortened(given, most) for given in outcomes)
-        if sum(len(given.model_dump_json().encode()) for given in shortened) <= most_bytes:
+        if json_bytes(shortened) <= most_bytes:
             return shortened
     return tuple(_shortened(given, 0) for given in outcomes)
 

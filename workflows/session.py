@@ -14,6 +14,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 from activities.contracts import AgentCard, InputOutcome, OpenSessionRequest, SessionFacts, Task, TurnResult
 from activities.sessions import SessionActivities
 from chargehand.contracts import (
+    Contradiction,
     Failure,
     FailureReason,
     Outcome,
@@ -22,6 +23,7 @@ from chargehand.contracts import (
     SessionState,
     SpendLine,
     StopReason,
+    Tier,
     Usage,
 )
 from chargehand.converter import invalid_input
@@ -44,10 +46,27 @@ _LONGEST_ID: Final = 800
 _FATE_UNKNOWN: Final[frozenset[FailureReason]] = frozenset({"terminated", "internal"})
 """Ends after which a child cannot say what it spent."""
 
-_WAITING: Final[frozenset[SessionState]] = frozenset({"awaiting_approval", "paused"})
+_WAITING: Final[frozenset[SessionState]] = frozenset({"awaiting_approval", "awaiting_answer", "paused"})
 """States in which a session waits for a person."""
 
 _Result = TypeVar("_Result")
+
+
+@dataclass
+class Used:
+    """How far limits were used that the purse does not watch."""
+
+    at_once: int = 0
+    attempts: int = 0
+    rounds: int = 0
+    depth: int = 0
+    longest_attempt: timedelta = timedelta(0)
+
+    def note(self, rounds: int, depth: int, time: timedelta) -> None:
+        """Take one attempt into account."""
+        self.rounds = max(self.rounds, rounds)
+        self.depth = max(self.depth, depth)
+        self.longest_attempt = max(self.longest_attempt, time)
 
 
 @dataclass
@@ -72,7 +91,15 @@ class Session:
     """What is lent to children that run, by their workflow id."""
     waiting: list[str] = field(default_factory=list[str])
     """Children that wait for more, in the order in which they asked."""
-    most_at_once: int = 0
+    missing: list[str] = field(default_factory=list[str])
+    """What a review found missing and nothing could be done about."""
+    contradictions: list[Contradiction] = field(default_factory=list[Contradiction])
+    """Where outcomes are known to disagree."""
+    answers: dict[str, str] = field(default_factory=dict[str, str])
+    """What a person answered, by the subtask that asked."""
+    reviews: int = 0
+    """How often the outcomes were reviewed."""
+    used: Used = field(default_factory=Used)
     finish_now: bool = False
     """Somebody wants the report from what is there."""
     cut_short: bool = False
@@ -99,6 +126,21 @@ class Session:
         return (*above, fingerprint(SUPERVISOR, self.request.goal))
 
     @property
+    def edition(self) -> int:
+        """By which rules the session runs; see `EDITION`."""
+        return self.facts.edition
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether a person may be asked. Only the session that people know is watched by them."""
+        return self.edition >= 2 and self.request.questions == "allowed" and self.request.delegation is None
+
+    @property
+    def nobody_gives_back(self) -> bool:
+        """Whether nothing more can come back from what runs: nothing does, or all of it waits for more itself."""
+        return set(self.leases) <= set(self.waiting)
+
+    @property
     def may_nest(self) -> bool:
         """Whether a subtask may be a session of its own: it and its subtasks must fit below the depth limit."""
         return self.depth + 2 <= self.request.limits.max_depth
@@ -119,6 +161,21 @@ class Session:
         """Collect outcomes as those who depend on them are given them."""
         subtasks = {subtask.id: subtask for subtask in self.progress.plan.subtasks} if self.progress.plan else {}
         return tuple(input_for(subtasks[id_], self.outcomes[id_]) for id_ in ids if id_ in self.outcomes)
+
+    def set_report_aside(self) -> bool:
+        """Set aside what the synthesis costs at most, if it is not; False if that cannot be paid any more."""
+        if self.for_report is None:
+            self.for_report = self.purse.reserve(self._worst_report)
+        return self.for_report is not None
+
+    @property
+    def _worst_report(self) -> Amount:
+        return worst_report(self.facts.models[self.facts.crew.tier], self.facts.crew.prompt_bytes)
+
+    @property
+    def can_still_write(self) -> bool:
+        """Whether a synthesis is set aside, or could be."""
+        return self.for_report is not None or self.purse.unspent.covers(self._worst_report)
 
     def release_report_reserve(self) -> None:
         """Give back what is set aside for the synthesis, when it is due or will not be needed."""
@@ -151,7 +208,8 @@ class Session:
     def settle(self, workflow_id: str, agent: str, outcome: Outcome) -> Outcome:
         """Take a child's lease back, and see to it that its outcome says what it spent."""
         lease = self.leases.pop(workflow_id)
-        if isinstance(outcome, Failure) and outcome.reason in _FATE_UNKNOWN and not outcome.spend:
+        unknown = _FATE_UNKNOWN | {"cancelled"} if agent == SUPERVISOR else _FATE_UNKNOWN
+        if isinstance(outcome, Failure) and outcome.reason in unknown and not outcome.spend:
             outcome = outcome.model_copy(update={"spend": (_charged_in_full(agent, lease.amount),)})
         used = usage_of(outcome.spend)
         self.purse.settle(lease, Amount(used.turns, used.cost_usd))
@@ -206,22 +264,25 @@ class Session:
             self.progress.deadline_at = self.deadline_at
         self.show()
 
-    async def turn(self, task: Task, output_tokens: int, patience: timedelta = options.TURN_PATIENCE) -> TurnResult:
-        """Take one of the supervisor's own turns.
+    async def turn(
+        self, task: Task, output_tokens: int, *, tier: Tier | None = None, until: datetime | None = None
+    ) -> TurnResult:
+        """Take one of the supervisor's own turns; `tier` instead of the crew's own.
 
         Raises:
             CannotPay: the purse does not cover it.
             TurnLost: it came to nothing for good.
         """
         crew = self.facts.crew
+        tier = tier or crew.tier
         return await self.spender.take(
             task,
             agent=SUPERVISOR,
-            tier=crew.tier,
-            model=self.facts.models[crew.tier],
+            tier=tier,
+            model=self.facts.models[tier],
             prompt_bytes=crew.prompt_bytes,
             output_tokens=output_tokens,
-            patience=patience,
+            until=until,
         )
 
     async def before_the_deadline(self, work: Coroutine[object, object, _Result]) -> _Result | None:
@@ -273,7 +334,14 @@ async def open_session(request: SessionRequest, progress: Progress, borrower: Bo
         facts=facts,
         progress=progress,
         purse=purse,
-        spender=Spender(purse, session=workflow.info().workflow_id, crew=facts.crew.name, documents=request.documents),
+        spender=Spender(
+            purse,
+            session=workflow.info().workflow_id,
+            crew=facts.crew.name,
+            documents=request.documents,
+            urgency=request.urgency,
+            queue=facts.turns_queue,
+        ),
         started_at=now,
         deadline_at=deadline_at,
         borrower=borrower,

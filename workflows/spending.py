@@ -1,12 +1,13 @@
 """Taking model turns out of a purse: reserved before, settled after, whatever happens in between."""
 
 from collections.abc import Sequence
-from datetime import timedelta
-from typing import Final
+from datetime import datetime, timedelta
+from typing import Final, Literal
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
+from activities.attempts import PROVIDER_ATTEMPTS
 from activities.contracts import ModelCard, Task, TurnRequest, TurnResult
 from activities.turns import TurnActivities
 from chargehand.contracts import FailureReason, SpendLine, Tier, Usage
@@ -18,6 +19,8 @@ from workflows.purse import Amount, Purse, Reservation
 
 _MOST_REPETITIONS: Final = 10
 """How often a turn is started anew after its worker was lost."""
+_LEAST_PATIENCE: Final = timedelta(seconds=1)
+"""What a turn gets even when its time is up."""
 _REASONS: Final[dict[str, FailureReason]] = {
     ErrorType.PROVIDER_UNAVAILABLE: "provider_unavailable",
     ErrorType.RATE_LIMITED: "provider_unavailable",
@@ -47,15 +50,32 @@ class Spender:
     """One agent's, or the supervisor's, way to the models: every turn goes through its purse."""
 
     def __init__(
-        self, purse: Purse, *, session: str, crew: str, documents: Sequence[str], borrower: Borrower | None = None
+        self,
+        purse: Purse,
+        *,
+        session: str,
+        crew: str,
+        documents: Sequence[str],
+        borrower: Borrower | None = None,
+        urgency: Literal["now", "batch"] = "now",
+        queue: str | None = None,
     ) -> None:
+        """Spend from a purse.
+
+        Args:
+            queue: task queue of the turns, if it is not the workflow's own.
+        """
         self._purse = purse
         self._session = session
         self._crew = crew
         self._documents = tuple(documents)
         self._turns = 0
         self._borrower = borrower
+        self._urgency: Literal["now", "batch"] = urgency
+        self._queue = queue
         self.spend: list[SpendLine] = []
+        self.wasted = Usage()
+        """Part of `spend` for turns that came to nothing."""
 
     def cost_of(self, model: ModelCard, task: Task, prompt_bytes: int, output_tokens: int) -> Amount:
         """Reckon the worst case of a turn."""
@@ -77,9 +97,9 @@ class Spender:
         model: ModelCard,
         prompt_bytes: int,
         output_tokens: int,
-        patience: timedelta = options.TURN_PATIENCE,
+        until: datetime | None = None,
     ) -> TurnResult:
-        """Take one turn; `patience` is its time with all its attempts.
+        """Take one turn, with all its attempts by `until`.
 
         Raises:
             CannotPay: the purse does not cover it; nothing was called.
@@ -97,13 +117,14 @@ class Spender:
             task=task,
             max_input_tokens=bound,
             max_output_tokens=output_tokens,
+            urgency=self._urgency,
         )
         for repetition in range(_MOST_REPETITIONS):
             reservation = await self._reserve(worst_case(model, request.max_input_tokens, output_tokens))
             try:
-                result = await self._call(request, repetition, patience)
+                result = await self._call(request, repetition, until)
             except ActivityError as error:
-                request = self._after_error(error, reservation, request, model)
+                request = await self._after_error(error, reservation, request, model)
                 continue
             self._book(reservation, request, result)
             return result
@@ -113,6 +134,10 @@ class Spender:
             ErrorType.ATTEMPT_LOST,
         )
 
+    def waste_last(self) -> None:
+        """Note that the latest turn came to nothing after all."""
+        self.wasted += self.spend[-1].usage
+
     async def _reserve(self, worst: Amount) -> Reservation:
         await self.can_pay(worst, patient=True)
         reservation = self._purse.reserve(worst)
@@ -120,10 +145,14 @@ class Spender:
             raise CannotPay("out_of_turns" if self._purse.unspent.turns < worst.turns else "out_of_budget")
         return reservation
 
-    async def _call(self, request: TurnRequest, repetition: int, patience: timedelta) -> TurnResult:
+    async def _call(self, request: TurnRequest, repetition: int, until: datetime | None) -> TurnResult:
+        patience = options.TURN_PATIENCE
+        if until is not None:
+            patience = min(patience, max(until - workflow.now(), _LEAST_PATIENCE))
         return await workflow.execute_activity_method(
             TurnActivities.take_turn,
             request,
+            task_queue=self._queue,
             activity_id=request.step if not repetition else f"{request.step}.again-{repetition}",
             start_to_close_timeout=options.TURN_TIMEOUT,
             schedule_to_close_timeout=patience,
@@ -132,7 +161,7 @@ class Spender:
             summary=f"{request.agent}: {request.task.kind}",
         )
 
-    def _after_error(
+    async def _after_error(
         self, error: ActivityError, reservation: Reservation, request: TurnRequest, model: ModelCard
     ) -> TurnRequest:
         """Settle a turn that failed; the request to try next, if there is one."""
@@ -144,28 +173,46 @@ class Spender:
         if kind == ErrorType.ATTEMPT_LOST:
             self._charge_in_full(reservation, request, model, turns=0)
             return request
+        if kind == ErrorType.FATE_UNKNOWN and isinstance(cause, ApplicationError):
+            return await self._after_unknown_fate(cause, reservation, request, model)
         if kind is None:  # timed out or cancelled while a call was under way: nobody knows whether it was charged
             self._charge_in_full(reservation, request, model, turns=1)
             if is_cancelled_exception(error):
                 raise error
             raise TurnLost("provider_unavailable", "The model call did not end in time.", "Timeout") from error
-        self._settle(reservation, request, Usage(turns=1), model.name)
+        self._settle(reservation, request, Usage(turns=1), model.name, wasted=True)
         raise TurnLost(_REASONS.get(kind, "internal"), _message(cause), kind) from error
+
+    async def _after_unknown_fate(
+        self, cause: ApplicationError, reservation: Reservation, request: TurnRequest, model: ModelCard
+    ) -> TurnRequest:
+        """Charge a call that the provider may have worked on without answering, and wait before it is made again."""
+        failures, seconds = int(cause.details[0]), float(cause.details[1])
+        is_last = failures >= PROVIDER_ATTEMPTS
+        self._charge_in_full(reservation, request, model, turns=int(is_last))
+        if is_last:
+            raise TurnLost("provider_unavailable", cause.message, ErrorType.PROVIDER_UNAVAILABLE) from cause
+        await workflow.sleep(timedelta(seconds=max(seconds, 0.0)), summary="before the model is called again")
+        return request.model_copy(update={"provider_failures": failures})
 
     def _charge_in_full(self, reservation: Reservation, request: TurnRequest, model: ModelCard, turns: int) -> None:
         worst = reservation.amount.usd
         usage = Usage(turns=turns, cost_usd=worst, possibly_billed_twice_usd=worst)
-        self._settle(reservation, request, usage, model.name)
+        self._settle(reservation, request, usage, model.name, wasted=True)
 
     def _book(self, reservation: Reservation, request: TurnRequest, result: TurnResult) -> None:
-        usage = result.usage
+        usage, worst = result.usage, reservation.amount.usd
         if not result.usage_known:
-            usage = usage.model_copy(update={"cost_usd": reservation.amount.usd})
-        usage = usage.model_copy(update={"cost_usd": min(usage.cost_usd, reservation.amount.usd)})
-        self._settle(reservation, request, usage, result.model)
+            usage = usage.model_copy(update={"cost_usd": worst, "possibly_billed_twice_usd": worst})
+        usage = usage.model_copy(update={"cost_usd": min(usage.cost_usd, worst)})
+        self._settle(reservation, request, usage, result.model, wasted=result.stop not in {"answer", "tools"})
 
-    def _settle(self, reservation: Reservation, request: TurnRequest, usage: Usage, model: str) -> None:
+    def _settle(
+        self, reservation: Reservation, request: TurnRequest, usage: Usage, model: str, *, wasted: bool
+    ) -> None:
         self._purse.settle(reservation, Amount(usage.turns, usage.cost_usd))
+        if wasted:
+            self.wasted += usage
         self.spend.append(SpendLine(agent=request.agent, model=model, purpose=request.task.kind, usage=usage))
 
 

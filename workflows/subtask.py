@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Final
 
 from temporalio import workflow
@@ -10,14 +11,14 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 with workflow.unsafe.imports_passed_through():
     from activities.contracts import Round, ToolCall, ToolRequest, ToolResult, TurnResult, WorkTask
     from activities.tool_calls import ToolActivities
-    from chargehand.contracts import Failure, FailureReason, Outcome, SpendLine, Usage
+    from chargehand.contracts import Artefact, Failure, FailureReason, Outcome, SpendLine, Usage
     from chargehand.wire import ErrorType, SignalName, WorkflowType
     from workflows import options
     from workflows.borrowing import Borrower
     from workflows.bounds import WORK_OUTPUT_TOKENS
     from workflows.circles import going_round, repeated
     from workflows.contracts import LeaseGrant, SubtaskRequest, SubtaskResult
-    from workflows.grounding import ground, read_so_far, sources_read
+    from workflows.grounding import ground, out_of_time, read_so_far, sources_read
     from workflows.purse import Amount, Purse
     from workflows.reporting import merged_spend
     from workflows.spending import CannotPay, Spender, TurnLost
@@ -25,6 +26,9 @@ with workflow.unsafe.imports_passed_through():
 MOST_CALLS: Final = 8
 """Tool calls of one round; the model is told to ask for the others again."""
 _MOST_CORRECTIONS: Final = 1
+_TIME_TO_ANSWER: Final = 0.2
+"""The last part of an attempt's time, in which it must answer instead of using tools."""
+_LEAST_PATIENCE: Final = timedelta(seconds=1)
 _NEXT_ROUND_BYTES: Final = 10_000
 """By how much a conversation is taken to grow in a round, when it is asked whether another one can be paid."""
 
@@ -40,18 +44,24 @@ class SubtaskWorkflow:
     def __init__(self) -> None:
         self._borrower = Borrower()
         self._rounds: list[Round] = []
+        self._rounds_begun = 0
         self._tool_calls = 0
+        self._began_at = workflow.now()
+        self._deadline: timedelta | None = None
 
     @workflow.run
     async def run(self, request: SubtaskRequest) -> SubtaskResult:
         """Think, use tools, answer; hand back what there is when asked to stop."""
         _require_parent()
+        self._deadline = request.deadline
         spender = Spender(
             Purse(Amount(request.turns, request.usd)),
             session=request.session,
             crew=request.crew,
             documents=request.documents,
             borrower=self._borrower,
+            urgency=request.urgency,
+            queue=request.turns_queue,
         )
         try:
             outcome = await self._work(request, spender)
@@ -59,7 +69,11 @@ class SubtaskWorkflow:
             if not is_cancelled_exception(error):
                 raise
             outcome = self._what_there_is("cancelled", "It was asked to stop.")
-        return SubtaskResult(outcome=outcome.model_copy(update={"spend": self._spend(request, spender)}))
+        return SubtaskResult(
+            outcome=outcome.model_copy(update={"spend": self._spend(request, spender), "artefacts": self._artefacts()}),
+            wasted=spender.wasted,
+            rounds=self._rounds_begun,
+        )
 
     @workflow.signal(name=SignalName.GRANT_LEASE, description="The supervisor's answer to a request for more.")
     def grant_lease(self, grant: LeaseGrant) -> None:
@@ -69,6 +83,9 @@ class SubtaskWorkflow:
     async def _work(self, request: SubtaskRequest, spender: Spender) -> Outcome:
         corrections = 0
         for number in range(1, request.max_rounds + 1):
+            if self._left <= timedelta(0):
+                break
+            self._rounds_begun = number
             task = await self._task(request, spender, last=number == request.max_rounds)
             try:
                 result = await spender.take(
@@ -78,6 +95,7 @@ class SubtaskWorkflow:
                     model=request.model,
                     prompt_bytes=request.agent.prompt_bytes,
                     output_tokens=WORK_OUTPUT_TOKENS,
+                    until=self._until,
                 )
             except CannotPay as error:
                 return self._what_there_is(error.reason, "Its share of the limits was used up.")
@@ -106,7 +124,14 @@ class SubtaskWorkflow:
         now = spender.cost_of(request.model, task, request.agent.prompt_bytes, WORK_OUTPUT_TOKENS)
         then = spender.cost_of(request.model, task, bytes_later, WORK_OUTPUT_TOKENS)
         too_long = len(task.model_dump_json()) > _LONGEST_CONVERSATION
-        must_answer = last or too_long or going_round(self._rounds, MOST_CALLS) or not await spender.can_pay(now + then)
+        hurried = self._deadline is not None and self._left < self._deadline * _TIME_TO_ANSWER
+        must_answer = (
+            last
+            or too_long
+            or hurried
+            or going_round(self._rounds, MOST_CALLS)
+            or not await spender.can_pay(now + then)
+        )
         return task.model_copy(update={"must_answer": must_answer})
 
     async def _use_tools(self, request: SubtaskRequest, result: TurnResult, number: int) -> None:
@@ -150,7 +175,7 @@ class SubtaskWorkflow:
                 ),
                 activity_id=f"{step}.{call.tool}",
                 start_to_close_timeout=options.TOOL_TIMEOUT,
-                schedule_to_close_timeout=options.TOOL_PATIENCE,
+                schedule_to_close_timeout=min(options.TOOL_PATIENCE, max(self._left, _LEAST_PATIENCE)),
                 heartbeat_timeout=options.HEARTBEAT_TIMEOUT,
                 retry_policy=options.TOOL_RETRIES,
                 summary=_summary(call),
@@ -161,8 +186,23 @@ class SubtaskWorkflow:
             message = error.cause.message if isinstance(error.cause, ApplicationError) else "it did not end in time"
             return _refused(call, f"The tool failed and will not be tried again: {message}")
 
+    @property
+    def _until(self) -> datetime | None:
+        """When the attempt's own time is up; what it waited for its supervisor does not count."""
+        return None if self._deadline is None else self._began_at + self._deadline + self._borrower.waited
+
+    @property
+    def _left(self) -> timedelta:
+        return timedelta.max if self._until is None else self._until - workflow.now()
+
+    def _artefacts(self) -> tuple[Artefact, ...]:
+        made = (artefact for past in self._rounds for result in past.results for artefact in result.artefacts)
+        return tuple({artefact.uri: artefact for artefact in made}.values())
+
     def _what_there_is(self, reason: FailureReason, message: str) -> Outcome:
         read = sources_read(self._rounds, ())
+        if self._left <= timedelta(0) and reason != "cancelled":
+            return out_of_time(read)
         if read:
             return read_so_far(read, reason, ())
         return Failure(reason=reason, message=message)

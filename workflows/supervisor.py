@@ -7,7 +7,7 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from chargehand.contracts import Plan, PlanDecision, RaisedLimits, Report, SessionRequest, Status
+    from chargehand.contracts import Answer, Plan, PlanDecision, RaisedLimits, Report, SessionRequest, Status
     from chargehand.wire import ErrorType, QueryName, SignalName, UpdateName, WorkflowType
     from workflows.borrowing import Borrower
     from workflows.carrying_out import carry_out
@@ -16,6 +16,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.plan_check import InvalidPlan
     from workflows.planning import checked, invalid_plan, make_plan
     from workflows.progress import Progress
+    from workflows.reviewing import review
     from workflows.session import Session, open_session
     from workflows.writing import write_report
 
@@ -32,7 +33,7 @@ class SupervisorWorkflow:
 
     @workflow.run
     async def run(self, request: SessionRequest) -> Report:
-        """Plan, carry out, write the report."""
+        """Plan, carry out, review, write the report."""
         try:
             session = self._session = await open_session(request, self._progress, self._borrower)
             plan = await session.before_the_deadline(make_plan(session))
@@ -41,18 +42,37 @@ class SupervisorWorkflow:
             if plan is not None and request.approval == "plan":
                 session.enter("awaiting_approval")
                 plan = await session.before_the_deadline(self._decided())
-            if plan is not None:
+            while plan is not None:
                 session.enter("carrying_out")
                 await carry_out(session, plan)
+                plan = await session.before_the_deadline(review(session, plan))
+                if plan is not None:
+                    self._progress.planned(plan)
             session.enter("synthesising")
             report = await write_report(session)
             await workflow.wait_condition(workflow.all_handlers_finished)
             session.enter("finished")
         except (asyncio.CancelledError, Exception) as error:
             self._progress.state = "cancelled" if _is_cancellation(error) else "failed"
-            raise
+            if not self._hands_back:
+                raise
+            return await self._handed_back(error)
         else:
             return report
+
+    @property
+    def _hands_back(self) -> bool:
+        """Whether a session above has to know what was spent and found before this one broke off."""
+        session = self._session
+        return session is not None and session.edition >= 2 and session.request.delegation is not None
+
+    async def _handed_back(self, error: BaseException) -> Report:
+        session = self._open
+        if _is_cancellation(error):
+            session.cut_short = session.finish_now = True
+        else:
+            session.missing.append(error.message if isinstance(error, ApplicationError) else str(error))
+        return await write_report(session, by_models=False)
 
     @workflow.query(name=QueryName.STATUS, description="Where the session stands.")
     def status(self) -> Status:
@@ -112,6 +132,20 @@ class SupervisorWorkflow:
         problems = self._open.problems_with(raised)
         if problems:
             raise ValueError("; ".join(problems))
+
+    @workflow.update(name=UpdateName.ANSWER, description="Answer the question of a subtask.")
+    async def answer(self, answer: Answer) -> Status:
+        """Take a person's answer; the subtask that asked goes on with it."""
+        await _after_this_task()
+        self._open.answers[answer.subtask] = answer.text
+        return self._progress.status()
+
+    @answer.validator
+    def _is_asked(self, answer: Answer) -> None:
+        asked = self._progress.questions
+        if answer.subtask not in asked or answer.subtask in self._open.answers:
+            open_now = ", ".join(asked) or "none"
+            raise ValueError(f"subtask: '{answer.subtask}' waits for no answer; those that do: {open_now}.")
 
     @workflow.signal(name=SignalName.ASK_LEASE, description="A subtask asks for more turns or money.")
     async def ask_lease(self, request: LeaseRequest) -> None:

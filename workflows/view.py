@@ -26,6 +26,7 @@ def details(status: Status) -> str:
         f"- turns: {status.turns} of {status.max_turns}",
         f"- US dollars: {status.spent_usd:.4f} of {status.budget_usd:.2f} spent, {status.reserved_usd:.4f} set aside",
     ]
+    lines += [f"- **{asked.subtask} ({asked.agent}) asks:** {_plain(asked.text, 400)}" for asked in status.questions]
     if status.subtasks:
         lines += ["", "**plan**", "", *(_line(record) for record in status.subtasks)]
     return "\n".join(lines)

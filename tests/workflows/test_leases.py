@@ -18,7 +18,7 @@ from tests.scripted_model import Held, answer, plan, reply, report, subtask, use
 from tests.waiting import until
 from tests.workflows.conftest import OpenStage
 
-GOAL = SessionRequest(goal="What do the documents say about the topics?")
+GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never")
 
 
 def limited(**limits: object) -> SessionRequest:

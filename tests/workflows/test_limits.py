@@ -12,7 +12,7 @@ from chargehand.contracts import Limits, Report, SessionRequest
 from tests.scripted_model import Held, answer, plan, reply, report, subtask, use
 from tests.workflows.conftest import OpenStage
 
-GOAL = SessionRequest(goal="What do the documents say about the topics?")
+GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never")
 
 
 def limited(**limits: object) -> SessionRequest:

@@ -6,7 +6,7 @@ from chargehand.contracts import Limits, SessionRequest, SubtaskRecord
 from tests.scripted_model import answer, judged, plan, refined, reply, report, subtask, use
 from tests.workflows.conftest import OpenStage
 
-GOAL = SessionRequest(goal="What do the documents say about the topics?", limits=Limits(max_turns=40))
+GOAL = SessionRequest(goal="What do the documents say about the topics?", limits=Limits(max_turns=40), review="never")
 BETTER = "Look in the second chapter of the handbook, and nowhere else."
 
 

@@ -18,7 +18,7 @@ from tests.stage import Stage
 from tests.waiting import until
 from tests.workflows.conftest import OpenStage
 
-GOAL = SessionRequest(goal="What do the documents say about the topics?")
+GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never")
 
 
 def held_at(kind: str, reached: asyncio.Event):

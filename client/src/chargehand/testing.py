@@ -8,10 +8,11 @@ assert chargehand.requests["session-1"].goal == "…"
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from chargehand.client import Chargehand, Session, SessionSummary
 from chargehand.contracts import (
+    Answer,
     Plan,
     PlanDecision,
     RaisedLimits,
@@ -30,6 +31,10 @@ from chargehand.errors import (
     SessionTerminated,
 )
 from chargehand.wire import TASK_QUEUE
+
+if TYPE_CHECKING:
+    from chargehand.protection.encryption import Encryption
+    from chargehand.protection.storage import Storage
 
 _AT: Final = datetime(2025, 1, 1, tzinfo=UTC)
 _NO_TIME: Final = timedelta(0)
@@ -67,6 +72,7 @@ class _Run:
     script: Script
     request: SessionRequest
     decisions: list[PlanDecision] = field(default_factory=list[PlanDecision])
+    answers: list[Answer] = field(default_factory=list[Answer])
     was_cancelled: bool = False
 
 
@@ -98,6 +104,11 @@ class StandInSession(Session):
 
     async def raise_limits(self, raised: RaisedLimits) -> Status:  # noqa: ARG002  # a script knows no limits
         """Say where the session stands; a script knows no limits."""
+        return await self.status()
+
+    async def answer(self, answer: Answer) -> Status:
+        """Note the answer, and say where the session stands."""
+        self._run().answers.append(answer)
         return await self.status()
 
     async def finish_now(self) -> Status:
@@ -151,8 +162,20 @@ class StandInChargehand(Chargehand):
         """What was decided on plans, by session id."""
         return {session_id: run.decisions for session_id, run in self._runs.items()}
 
+    @property
+    def answers(self) -> dict[str, list[Answer]]:
+        """What was answered to questions, by session id."""
+        return {session_id: run.answers for session_id, run in self._runs.items()}
+
     @classmethod
-    async def connect(cls, address: str | None = None, *, task_queue: str = TASK_QUEUE) -> Chargehand:
+    async def connect(
+        cls,
+        address: str | None = None,
+        *,
+        task_queue: str = TASK_QUEUE,
+        encryption: "Encryption | None" = None,
+        storage: "Storage | None" = None,
+    ) -> Chargehand:
         """Refuse: there is no server to connect to."""
         raise NotImplementedError("a stand-in is made, not connected: StandInChargehand(report_of('…'))")
 

@@ -146,7 +146,7 @@ def _limits(json: str) -> bytes:
         pytest.param(
             b'{"goal": "a goal", "zzz": 1}',
             "zzz: is not a known field; known are goal, crew, documents, limits, approval, review, questions, "
-            "answer_within, tenant, priority, tiers, delegation",
+            "answer_within, urgency, tenant, priority, tiers, delegation",
             id="unknown",
         ),
         pytest.param(

@@ -80,7 +80,7 @@ def test_wire_names_stay() -> None:
         "WorkflowType": ["Supervisor", "Subtask"],
         "ActivityType": ["open_session", "take_turn", "use_tool"],
         "QueryName": ["status", "plan"],
-        "UpdateName": ["decide_plan", "raise_limits", "finish_now"],
+        "UpdateName": ["decide_plan", "raise_limits", "finish_now", "answer"],
         "SignalName": ["ask_lease", "grant_lease"],
         "ErrorType": [
             "InvalidInput",
@@ -93,7 +93,9 @@ def test_wire_names_stay() -> None:
             "ProviderRefused",
             "RateLimited",
             "AttemptLost",
+            "FateUnknown",
             "ToolUnavailable",
+            "PayloadTooLarge",
         ],
     }
 

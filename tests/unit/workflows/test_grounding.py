@@ -120,7 +120,7 @@ def test_an_outcome_is_capped() -> None:
     answer = _answer(
         *[_finding("big").model_copy(update={"claim": "c" * 9_000})] * 99,
         status="partial",
-        content="a" * 9_000,
+        content="a" * 30_000,
         gaps=["g" * 9_000] * 99,
         message="m" * 9_000,
     )
@@ -128,7 +128,7 @@ def test_an_outcome_is_capped() -> None:
     outcome = ground(answer, {"big": source}, ())
 
     assert outcome == Partial(
-        content="a" * 8_000,
+        content="a" * 20_000,
         findings=(Finding(claim="c" * 1_000, sources=("big",), confidence=80),) * 40,
         sources=(source.model_copy(update={"quote": source.quote[:600]}),),
         confidence=70,

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.contracts import ContradictionDraft, InputOutcome, ReportDraft
+from activities.contracts import InputOutcome, ReportDraft
 from chargehand.contracts import (
-    Contradiction,
     Escalation,
     Failure,
     Finding,
@@ -26,7 +25,6 @@ from chargehand.contracts import (
 )
 from workflows.reporting import (
     brain_of,
-    contradictions_of,
     draft_from,
     draft_without_writer,
     fitted,
@@ -233,18 +231,6 @@ def test_the_report_says_who_thought(models: list[str], brain: str) -> None:
     lines = [SpendLine(agent="reader", model=model, purpose="work", usage=Usage()) for model in models]
 
     assert brain_of(lines) == brain
-
-
-def test_contradictions_are_taken_over() -> None:
-    """What the writer found in disagreement stands in the report as it was found."""
-    draft = ReportDraft(
-        answer="",
-        gaps=[],
-        contradictions=[ContradictionDraft(about="notice", positions=["3 [S1]", "6 [S2]"], resolution="")],
-        confidence=1,
-    )
-
-    assert contradictions_of(draft) == (Contradiction(about="notice", positions=("3 [S1]", "6 [S2]")),)
 
 
 def test_an_input_is_an_outcome_without_its_bookkeeping() -> None:

@@ -154,6 +154,8 @@ class SessionRequest(TypedByPeople):
         ),
     ] = timedelta(minutes=5)
     """How long a question waits for its answer before the work goes on without: seconds, or ISO 8601."""
+    urgency: Literal["now", "batch"] = "now"
+    """`batch` lets models answer within hours at half the price, where the provider offers that; the deadline holds."""
     tenant: Name = "default"
     """On whose behalf the session runs; sessions of one tenant share a fair part of the workers."""
     priority: Annotated[int, Field(strict=True, ge=1, le=5)] = 3
