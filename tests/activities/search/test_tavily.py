@@ -38,7 +38,7 @@ async def test_results_come_back_whole(service: TavilyServer, search: TavilySear
                 "url": "https://b.example/",
                 "content": "Pulls.",
                 "score": 0.5,
-                "published_date": "2026-01-02",
+                "published_date": "Fri, 02 Jan 2026 10:20:30 GMT",
             },
         ]
     )
@@ -49,7 +49,7 @@ async def test_results_come_back_whole(service: TavilyServer, search: TavilySear
         query="why tides",
         results=(
             SearchHit(title="Tides", snippet="Twice a day.", url="https://a.example/1"),
-            SearchHit(title="Moon", snippet="Pulls.", url="https://b.example/", published="2026-01-02"),
+            SearchHit(title="Moon", snippet="Pulls.", url="https://b.example/", published="2026-01-02T10:20:30Z"),
         ),
         confidence=88,
     )

@@ -16,18 +16,19 @@ class Scripted:
 
     name = "scripted"
 
-    def __init__(self, *hits: SearchHit, confidence: int = 50) -> None:
+    def __init__(self, *hits: SearchHit, confidence: int = 50, note: str = "") -> None:
         self._hits = hits
+        self._note = note
         self._confidence = confidence
         self.asked: list[tuple[str, int, tuple[str, ...]]] = []
 
     async def search(self, query: str, limit: int, documents: tuple[str, ...]) -> SearchResults:
         self.asked.append((query, limit, documents))
-        return SearchResults(query=query, results=self._hits, confidence=self._confidence)
+        return SearchResults(query=query, results=self._hits, confidence=self._confidence, note=self._note)
 
 
 async def test_hits_are_listed_and_their_words_are_sources() -> None:
-    """What was found can be cited; a passage of a document has no web address."""
+    """What was found can be cited, and from the web with who found it; a passage of a document has no web address."""
     engine = Scripted(
         SearchHit(title="Tides", snippet="Twice a day.", url="https://a.example/1", published="2026-01-02"),
         SearchHit(title="Log", snippet="High at six.", url="log.md#L3-L4"),
@@ -41,12 +42,17 @@ async def test_hits_are_listed_and_their_words_are_sources() -> None:
             "backend": "scripted",
             "confidence": 50,
             "results": [
-                {"title": "Tides", "url": "https://a.example/1", "published": "2026-01-02"},
-                {"title": "Log", "url": "log.md#L3-L4", "published": None},
+                {"title": "Tides", "url": "https://a.example/1", "host": "a.example", "published": "2026-01-02"},
+                {"title": "Log", "url": "log.md#L3-L4", "host": None, "published": None},
             ],
         },
         sources=(
-            Source(ref="https://a.example/1", title="Tides", url="https://a.example/1", quote="Twice a day."),
+            Source(
+                ref="https://a.example/1",
+                title="Tides (found by scripted)",
+                url="https://a.example/1",
+                quote="Twice a day.",
+            ),
             Source(ref="log.md#L3-L4", title="Log", quote="High at six."),
         ),
     )
@@ -68,6 +74,33 @@ async def test_nothing_found_is_said() -> None:
     )
 
 
+@pytest.mark.parametrize("found", [True, False])
+async def test_what_an_engine_says_of_its_search_is_passed_on(*, found: bool) -> None:
+    """An agent knows when not everybody was heard."""
+    hits = (SearchHit(title="Tides", snippet="Twice a day.", url="https://a.example/1"),) if found else ()
+
+    answer = await Search(Scripted(*hits, note="One did not answer.")).use({"query": "q"}, CONTEXT)
+
+    nothing = "" if found else "Nothing was found. Try other or fewer words. "
+    assert answer.output["note"] == f"{nothing}One did not answer."
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://www.A.example/1", "a.example"),
+        ("http://a.example.:8080/", "a.example"),
+        ("https://user@b.a.example", "b.a.example"),
+        ("https://[::1]/", "::1"),
+        ("https://[broken/", None),
+        ("handbook.md#L1", None),
+    ],
+)
+def test_a_hit_keeps_its_host(url: str, host: str | None) -> None:
+    """Who says it is known by the host, however the address is spelled."""
+    assert SearchHit(title="", snippet="", url=url).host == host
+
+
 @pytest.mark.parametrize("arguments", [{}, {"query": ""}, {"query": "  "}, {"query": 7}, {"query": ["a"]}])
 async def test_a_call_without_a_query_is_answered_in_words(arguments: dict[str, JsonValue]) -> None:
     """Nothing is asked without a query."""
@@ -87,7 +120,7 @@ async def test_an_answer_stays_under_the_cap(size: int) -> None:
         for number in range(20)
     )
 
-    answer = await Search(Scripted(*hits)).use({"query": "q"}, CONTEXT)
+    answer = await Search(Scripted(*hits, note="n" * size)).use({"query": "q"}, CONTEXT)
 
     assert len(answer.model_dump_json()) <= OUTPUT_CAP_CHARACTERS
     assert isinstance(answer.output["results"], list)
