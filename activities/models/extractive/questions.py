@@ -189,7 +189,7 @@ def named_documents(question: str, documents: Sequence[DocumentEntry]) -> tuple[
 
 def _naming(words: Sequence[Word], entry: DocumentEntry) -> int:
     """Count the words by which a question names a document: `the maintenance manual`, `safety bulletin`."""
-    own = {word.stem for word in read_words(_bare(entry.name)) if word.lower.isalpha() and len(word.lower) > 2}
+    own = {word.stem for word in read_words(base_name(entry)) if word.lower.isalpha() and len(word.lower) > 2}
     best = 0
     for head, word in enumerate(words):
         following = words[head + 1].lower if head + 1 < len(words) else ""
@@ -226,7 +226,7 @@ def without_names(question: str, documents: Sequence[DocumentEntry]) -> str:
     """Leave out the words that only say in which document to look."""
     for entry in documents:
         question = re.sub(re.escape(entry.name), " ", question, flags=re.IGNORECASE)
-        stems = {word.stem for word in read_words(_bare(entry.name))}
+        stems = {word.stem for word in read_words(base_name(entry))}
         words = read_words(question)
         heads = [
             i
@@ -241,5 +241,18 @@ def without_names(question: str, documents: Sequence[DocumentEntry]) -> str:
     return one_line(question)
 
 
-def _bare(name: str) -> str:
-    return name.rsplit("/", 1)[-1].rsplit(".", 1)[0]
+def called(question: str, documents: Sequence[DocumentEntry]) -> str:
+    """Find the one document all words of whose name stand in a question: `gpl-3.txt` for `the GPL version 3`."""
+    said = {word.lower for word in read_words(question) if word.is_content}
+    found: dict[int, list[str]] = {}
+    for entry in documents:
+        own = {word.lower for word in read_words(base_name(entry))}
+        if not entry.problem and own <= said and not all(word.isdigit() for word in own):
+            found.setdefault(len(own), []).append(entry.name)
+    longest = found[max(found)] if found else []
+    return longest[0] if len(longest) == 1 else ""
+
+
+def base_name(entry: DocumentEntry) -> str:
+    """A document's name without its folders and its ending."""
+    return entry.name.rsplit("/", 1)[-1].rsplit(".", 1)[0]

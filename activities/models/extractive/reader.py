@@ -10,18 +10,10 @@ from activities.contracts import AgentAnswer, FindingDraft, ToolCall, ToolResult
 from activities.documents.catalog import Catalog, DocumentEntry
 from activities.models.extractive.answers import no_answer
 from activities.models.extractive.instructions import Assignment, Lead
-from activities.models.extractive.passages import (
-    ENOUGH_COVERAGE,
-    SOME_COVERAGE,
-    Passage,
-    Window,
-    best_windows,
-    missing_words,
-    passages_of,
-    shown,
-    together,
-)
-from activities.models.extractive.questions import named_documents, without_names
+from activities.models.extractive.passages import passages_of
+from activities.models.extractive.questions import called, named_documents, without_names
+from activities.models.extractive.sentences import shown
+from activities.models.extractive.windows import Window, best_windows, missing_words
 from activities.models.extractive.wording import (
     content_stems,
     keywords,
@@ -33,6 +25,12 @@ from activities.models.extractive.wording import (
     telling_stems,
 )
 
+_SURE: Final = 0.6
+"""Support from which on a quotation counts as an answer."""
+_POSSIBLE: Final = 0.52
+"""Support from which on it may be one."""
+_LOOK_FURTHER: Final = 0.75
+"""Support below which another search may find something better."""
 SEARCHES: Final = 2
 """How often a question is looked for before it is given up."""
 _QUOTATIONS: Final = 3
@@ -50,16 +48,19 @@ def quote_passages(
         for call, result in zip(past.calls, past.results, strict=False)
         if call.tool in {"search_documents", "search"} and result.ok
     ]
-    passages = passages_of(searches, _asked(question, catalog))
+    asked = _asked(question, catalog)
+    passages = passages_of(searches, asked)
     made = [call for past in task.rounds for call in past.calls]
-    enough = max((passage.coverage for passage in passages), default=0.0) >= ENOUGH_COVERAGE
-    if not enough and not task.must_answer and len(made) < SEARCHES:
+    named = called(question, catalog.documents)
+    windows = best_windows(asked, passages, _QUOTATIONS, named)
+    if not task.must_answer and len(made) < SEARCHES and _looks_further(windows, named):
         nowhere = frozenset(word for _, result in searches for word in _words_found_nowhere(result))
-        wanted = _next_search(made, nowhere, assignment, question, catalog)
+        likely = named or (windows[0].passage.document if windows and windows[0].support >= _POSSIBLE else "")
+        wanted = _next_search(made, nowhere, likely, _places(assignment, question, catalog), asked)
         call = _for_tools(wanted, tools, made) if wanted else None
         if call is not None:
             return (call,)
-    answer = _answer(question, passages, [result for _, result in searches], catalog, task)
+    answer = _answer(question, windows, [result for _, result in searches], catalog, task)
     return _as_material(answer) if assignment.lead is Lead.GATHER else answer
 
 
@@ -90,15 +91,21 @@ def _asked(question: str, catalog: Catalog) -> str:
     return bare if content_stems(bare) else question
 
 
+def _looks_further(windows: Sequence[Window], named: str) -> bool:
+    if named and windows and windows[0].passage.document != named:
+        return True
+    return not any(window.is_fitting and window.support >= _LOOK_FURTHER for window in windows)
+
+
 def _next_search(
-    made: Sequence[ToolCall], nowhere: frozenset[str], assignment: Assignment, question: str, catalog: Catalog
+    made: Sequence[ToolCall], nowhere: frozenset[str], likely: str, places: Sequence[DocumentEntry], asked: str
 ) -> ToolCall | None:
-    """Search where the question points first, then everywhere for the words that do stand somewhere."""
-    asked = _asked(question, catalog)
-    words = keywords(asked) or question
-    places = _places(assignment, question, catalog)
+    """Search where the question points first; then for the words that do exist, or in the likeliest document."""
+    words = keywords(asked) or asked
     place = places[0].name if len(places) == 1 else ""
-    if made:
+    if made and likely and not place and not nowhere:
+        place = likely
+    elif made:
         telling = keywords(asked, telling_only=True) or words
         words = " ".join(word for word in telling.split() if word.lower() not in nowhere) or telling
         place = ""
@@ -128,22 +135,17 @@ def _words_found_nowhere(result: ToolResult) -> tuple[str, ...]:
 
 
 def _answer(
-    question: str, passages: Sequence[Passage], results: Sequence[ToolResult], catalog: Catalog, task: WorkTask
+    question: str, windows: Sequence[Window], results: Sequence[ToolResult], catalog: Catalog, task: WorkTask
 ) -> AgentAnswer:
     asked = _asked(question, catalog)
-    windows = _worth_quoting(best_windows(asked, passages, _QUOTATIONS))
+    windows = _worth_quoting(windows)
     lost_stems = {stem(word) for result in results for word in _words_found_nowhere(result)} & telling_stems(asked)
     nowhere = list(dict.fromkeys(word.text for word in read_words(asked) if word.stem in lost_stems))
-    coverage = max(
-        max((window.passage_coverage for window in windows), default=0.0),
-        together(asked, windows, passages) if windows else 0.0,
-    )
+    support = max((window.support for window in windows), default=0.0)
     lost = len(nowhere) / max(1, len(telling_stems(asked)))
-    if not windows or coverage < SOME_COVERAGE or (lost >= 0.3 and coverage < 0.65):
+    if support < _POSSIBLE or (lost >= 0.3 and support < 0.65):
         return _nothing(question, windows, nowhere, catalog, task)
-    is_sure = (
-        coverage >= ENOUGH_COVERAGE and windows[0].close >= _CLOSE and not (nowhere and (coverage < 0.6 or lost > 0.25))
-    )
+    is_sure = support >= _SURE and windows[0].close >= _CLOSE and not (nowhere and lost > 0.25)
     missing = nowhere if nowhere and not is_sure else ()
     findings = [finding_of(window) for window in windows]
     parts = [f"{shown(window.quote)}\n>\n> — {place_of(window)} [{window.source.ref}]" for window in windows]
@@ -173,7 +175,7 @@ def _worth_quoting(windows: Sequence[Window]) -> tuple[Window, ...]:
             for window in windows[1:]
             if window.inside >= 0.6 * best.inside
             and window.coverage >= 0.75 * best.coverage
-            and window.passage_coverage >= max(SOME_COVERAGE, 0.7 * best.passage_coverage)
+            and window.support >= max(_POSSIBLE - 0.1, 0.7 * best.support)
         ),
     )
 

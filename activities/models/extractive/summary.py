@@ -10,8 +10,10 @@ from activities.contracts import AgentAnswer, FindingDraft, ToolCall, ToolResult
 from activities.documents.catalog import Catalog, DocumentEntry, Table
 from activities.models.extractive.answers import no_answer
 from activities.models.extractive.instructions import Assignment
-from activities.models.extractive.passages import Window, key_windows, shown
+from activities.models.extractive.key_sentences import key_windows
 from activities.models.extractive.reader import finding_of, place_of
+from activities.models.extractive.sentences import shown
+from activities.models.extractive.windows import Window
 from activities.models.extractive.wording import keywords, listed, shortened
 from chargehand.contracts import Source
 
