@@ -24,6 +24,7 @@ from temporalio.client import Client
 from temporalio.envconfig import ClientConfig
 from temporalio.worker import Worker
 
+from activities.code.protocol import CodeRunner
 from activities.contracts import ModelCard, PriceStep
 from activities.crews import CrewError, load_crews
 from activities.documents.artefacts import ArtefactStore
@@ -37,6 +38,8 @@ from activities.tools import Tool
 from activities.turns import TurnActivities
 from chargehand.contracts import Limits, Tier
 from chargehand.converter import data_converter, describe_problems
+from chargehand.protection.errors import ProtectionSettingsError
+from chargehand.protection.settings import Protection, encryption_from, storage_from
 from chargehand.wire import TASK_QUEUE
 from workflows.registered import WORKFLOWS, RefuseBadInput, workflow_runner
 
@@ -44,6 +47,7 @@ _HERE: Final = Path(__file__).resolve().parent
 _logger = logging.getLogger("chargehand.worker")
 
 Provider = Literal["anthropic", "openai", "openai_compatible", "extractive"]
+Sandbox = Literal["e2b", "bubblewrap", "monty"]
 SearchEngine = Literal["tavily", "searxng", "ddgs", "local"]
 
 
@@ -84,6 +88,16 @@ class Settings(BaseSettings):
     """The most that a request may ask for, as a JSON object."""
     max_activities: int = Field(default=100, ge=1, le=1_000)
     """Model turns and tool calls at the same time in this worker."""
+    encryption_keys: SecretStr | None = None
+    """Keys that payloads are encrypted with: a JSON object of 32 bytes in base64 by key id, or a file of it."""
+    encryption_key_id: str | None = None
+    """The key of them that new payloads are encrypted with; encryption is on if this and the keys are set."""
+    encryption_accept_plain: bool = False
+    """Whether payloads that are not encrypted are read too, while sessions from before encryption still run."""
+    storage: str | None = None
+    """Where large payloads go instead of into the history: a folder that clients and workers share, or s3://BUCKET."""
+    storage_threshold: int | None = Field(default=None, ge=0)
+    """How many bytes make a payload large."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     anthropic_api_key: SecretStr | None = Field(default=None, validation_alias="ANTHROPIC_API_KEY")
     anthropic_base_url: str | None = Field(default=None, validation_alias="ANTHROPIC_BASE_URL")
@@ -91,7 +105,14 @@ class Settings(BaseSettings):
     openai_base_url: str | None = Field(default=None, validation_alias="OPENAI_BASE_URL")
     tavily_api_key: SecretStr | None = Field(default=None, validation_alias="TAVILY_API_KEY")
     tavily_base_url: str | None = Field(default=None, validation_alias="TAVILY_BASE_URL")
+    code: Sandbox | None = None
+    """Where agents' programs run; by default at E2B if there is a key for it, else in Monty."""
+    code_internet: bool = False
+    """Whether programs at E2B may reach the internet; elsewhere they never may."""
+    code_packages: Path | None = None
+    """A folder of packages (made by `pip install --target`) that programs in bubblewrap may import."""
     e2b_api_key: SecretStr | None = Field(default=None, validation_alias="E2B_API_KEY")
+    e2b_domain: str | None = Field(default=None, validation_alias="E2B_DOMAIN")
 
 
 _DEFAULT_MODELS: Final[Mapping[str, Mapping[Tier, str]]] = {
@@ -124,13 +145,19 @@ def choose(settings: Settings) -> tuple[Choice, ...]:
     return (
         _choose_model(settings),
         _choose_search(settings),
-        Choice("code", "e2b", "E2B_API_KEY is set")
-        if settings.e2b_api_key
-        else Choice("code", "monty", "no E2B_API_KEY: a subset of Python runs in an embedded sandbox"),
+        _choose_code(settings),
         Choice("pages", "httpx2", "always"),
         Choice("documents", "embedded parsers", "always"),
         Choice("data", "duckdb", "always"),
     )
+
+
+def _choose_code(settings: Settings) -> Choice:
+    if settings.code:
+        return Choice("code", settings.code, "CHARGEHAND_CODE says so")
+    if settings.e2b_api_key:
+        return Choice("code", "e2b", "E2B_API_KEY is set")
+    return Choice("code", "monty", "no E2B_API_KEY: a subset of Python runs in an embedded sandbox")
 
 
 def _choose_model(settings: Settings) -> Choice:
@@ -161,7 +188,8 @@ async def compose(settings: Settings, closing: AsyncExitStack) -> Sequence[Calla
     chosen = {choice.neighbour: choice.adapter for choice in choose(settings)}
     store = ArtefactStore(settings.artefacts or settings.state_dir / "artefacts")
     library = DocumentLibrary(store, settings.state_dir / "indexes", settings.document_roots)
-    tools = _tools(settings, chosen, library, closing)
+    runner = await _code_runner(settings, chosen["code"], closing)
+    tools = _tools(settings, chosen, library, store, runner, closing)
     crews = load_crews([_HERE / "crews", *([settings.crews] if settings.crews else [])], tools)
     models = Models(adapter=_adapter(settings, chosen["model"], closing), cards=_cards(settings, chosen["model"]))
     return [
@@ -172,9 +200,17 @@ async def compose(settings: Settings, closing: AsyncExitStack) -> Sequence[Calla
 
 
 def _tools(
-    settings: Settings, chosen: Mapping[str, str], library: DocumentLibrary, closing: AsyncExitStack
+    settings: Settings,
+    chosen: Mapping[str, str],
+    library: DocumentLibrary,
+    store: ArtefactStore,
+    runner: CodeRunner,
+    closing: AsyncExitStack,
 ) -> dict[str, Tool]:
+    from activities.code.tool import RunCode
+    from activities.data.chart import DrawChart
     from activities.data.query import QueryData
+    from activities.documents.sources import DocumentSources
     from activities.documents.tools import ReadDocument, SearchDocuments
     from activities.pages.tool import ReadPage
     from activities.search.tool import Search
@@ -187,7 +223,8 @@ def _tools(
         SearchDocuments(library),
         ReadDocument(library),
         QueryData(library),
-        _run_code(settings, chosen["code"], closing),
+        DrawChart(library, store),
+        RunCode(runner, store, DocumentSources(store, settings.document_roots)),
     ]
     return {tool.spec.name: tool for tool in tools}
 
@@ -226,18 +263,29 @@ def _search_backend(
     return backend
 
 
-def _run_code(settings: Settings, chosen: str, closing: AsyncExitStack) -> Tool:
-    from activities.code.tool import RunCode
+async def _code_runner(settings: Settings, chosen: str, closing: AsyncExitStack) -> CodeRunner:
+    match chosen:
+        case "e2b":
+            from activities.code.e2b import E2BRunner
 
-    if chosen == "monty" or settings.e2b_api_key is None:
-        from activities.code.monty import MontyRunner
+            key = _required(settings.e2b_api_key, "E2B_API_KEY", "CHARGEHAND_CODE")
+            return E2BRunner(key, domain=settings.e2b_domain, internet=settings.code_internet)
+        case "bubblewrap":
+            from activities.code.bubblewrap import BubblewrapRunner, SandboxUnusableError
+            from activities.code.bubblewrap_check import require_tight
 
-        runner = MontyRunner()
-        closing.push_async_callback(runner.close)
-        return RunCode(runner)
-    from activities.code.e2b import E2BRunner
+            runner = BubblewrapRunner(packages=settings.code_packages)
+            try:
+                await require_tight(runner)
+            except SandboxUnusableError as error:
+                raise SettingsError(f"CHARGEHAND_CODE=bubblewrap cannot be used here: {error}.") from error
+            return runner
+        case _:
+            from activities.code.monty import MontyRunner
 
-    return RunCode(E2BRunner(settings.e2b_api_key.get_secret_value()))
+            embedded = MontyRunner()
+            closing.push_async_callback(embedded.close)
+            return embedded
 
 
 def _cards(settings: Settings, provider: str) -> dict[Tier, ModelCard]:
@@ -338,7 +386,7 @@ async def run(settings: Settings) -> None:
         loop.add_signal_handler(number, stop.set)
     async with AsyncExitStack() as closing:
         activities = await compose(settings, closing)
-        client = await _connected(stop)
+        client = await _connected(settings, stop)
         if client is None:
             return
         async with build_worker(client, settings, activities):
@@ -346,13 +394,24 @@ async def run(settings: Settings) -> None:
             await stop.wait()
 
 
-async def _connected(stop: asyncio.Event) -> Client | None:
+def protection(settings: Settings, namespace: str) -> Protection:
+    """Build what protects payloads, as far as the settings ask for it."""
+    keys = settings.encryption_keys.get_secret_value() if settings.encryption_keys else None
+    return Protection(
+        encryption_from(keys, settings.encryption_key_id, accept_plain=settings.encryption_accept_plain),
+        storage_from(settings.storage, namespace, settings.storage_threshold),
+    )
+
+
+async def _connected(settings: Settings, stop: asyncio.Event) -> Client | None:
     """Connect, however long the server takes to come up; None if the worker is told to stop meanwhile."""
     options = ClientConfig.load_client_connect_config()
+    protected = protection(settings, options.get("namespace") or "default")
+    converter = data_converter(protected.encryption, protected.storage)
     delay = 0.05
     while not stop.is_set():
         try:
-            return await Client.connect(**options, data_converter=data_converter())
+            return await Client.connect(**options, data_converter=converter)
         except RuntimeError as error:
             _logger.warning("no Temporal server yet", extra={"problem": str(error)})
         with suppress(TimeoutError):
@@ -378,7 +437,7 @@ def main(arguments: Sequence[str]) -> int:
     except ValidationError as error:
         sys.stderr.write(f"The worker's settings cannot be used: {'; '.join(describe_problems(error))}\n")
         return 2
-    except (SettingsError, CrewError) as error:
+    except (SettingsError, CrewError, ProtectionSettingsError) as error:
         sys.stderr.write(f"The worker cannot start: {error}\n")
         return 2
     return 0

@@ -4,7 +4,7 @@ import uuid
 from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel, ConfigDict
 from temporalio.client import (
@@ -35,6 +35,10 @@ from chargehand.errors import (
 from chargehand.interface import Supervisor
 from chargehand.tracing import read_trace
 from chargehand.wire import TASK_QUEUE, ErrorType, WorkflowType
+
+if TYPE_CHECKING:
+    from chargehand.protection.encryption import Encryption
+    from chargehand.protection.storage import Storage
 
 _UNANSWERED: Final = {RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED}
 
@@ -126,13 +130,23 @@ class Chargehand:
         self.task_queue = task_queue
 
     @classmethod
-    async def connect(cls, address: str | None = None, *, task_queue: str = TASK_QUEUE) -> "Chargehand":
-        """Connect to an address, or as Temporal's own environment variables and profiles say."""
+    async def connect(
+        cls,
+        address: str | None = None,
+        *,
+        task_queue: str = TASK_QUEUE,
+        encryption: "Encryption | None" = None,
+        storage: "Storage | None" = None,
+    ) -> "Chargehand":
+        """Connect to an address, or as Temporal's own environment variables and profiles say.
+
+        Encryption and storage have to be those of the workers.
+        """
         options = ClientConfig.load_client_connect_config()
         if address:
             options["target_host"] = address
         try:
-            client = await Client.connect(**options, data_converter=data_converter())
+            client = await Client.connect(**options, data_converter=data_converter(encryption, storage))
         except RuntimeError as error:
             target = options.get("target_host", "localhost:7233")
             raise NotReachable(f"No Temporal server answers at {target}. Is it running? ({error})") from error
@@ -190,6 +204,8 @@ def _translated(session_id: str) -> Generator[None]:
         raise _failure(error.cause) from error
     except (WorkflowQueryFailedError, WorkflowQueryRejectedError) as error:
         raise ChargehandError(f"Session '{session_id}' cannot answer: {error}") from error
+    except ApplicationError as error:  # the converter's: what was asked or answered cannot be carried
+        raise _failure(error) from error
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND and "already completed" in error.message:
             raise ChargehandError(f"Session '{session_id}' has ended; it cannot be changed any more.") from error

@@ -7,7 +7,7 @@ Without this a payload that does not fit is an endlessly failing workflow task.
 import dataclasses
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
-from typing import Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from pydantic import BaseModel, ValidationError
 from temporalio.api.common.v1 import Payload
@@ -15,6 +15,7 @@ from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter
 from temporalio.converter import (
     CompositePayloadConverter,
     DataConverter,
+    DefaultFailureConverter,
     DefaultPayloadConverter,
     JSONPlainPayloadConverter,
 )
@@ -24,8 +25,14 @@ from chargehand.contracts import TypedByPeople
 from chargehand.unambiguous import AmbiguousJson, refuse_ambiguous_json
 from chargehand.wire import ErrorType
 
+if TYPE_CHECKING:
+    from chargehand.protection.encryption import Encryption
+    from chargehand.protection.storage import Storage
+
 _MOST_PROBLEMS: Final = 20
 _LONGEST_NAME: Final = 60
+_NOT_ENCRYPTED: Final = b"chargehand/not-encrypted"
+"""As `chargehand.protection.codec` marks it, which is loaded only if something is encrypted."""
 
 
 def invalid_input(what: str, problems: Sequence[str]) -> ApplicationError:
@@ -123,7 +130,10 @@ _PLAIN: Final = _JsonConverter()
 
 
 class PayloadConverter(CompositePayloadConverter):
-    """Temporal's own converters with pydantic's JSON, refusing what it cannot read by a typed error."""
+    """Temporal's own converters with pydantic's JSON, refusing by a typed error what cannot be read or kept."""
+
+    largest_bytes = 2_000_000
+    """Temporal keeps 2 MiB, and would refuse more in a way that is tried again for ever."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -133,6 +143,18 @@ class PayloadConverter(CompositePayloadConverter):
             )
         )
 
+    def to_payloads(self, values: Sequence[Any]) -> list[Payload]:
+        """Write values; one that is too large to be kept is refused before anything is sent."""
+        payloads = super().to_payloads(values)
+        for payload in payloads:
+            if len(payload.data) > self.largest_bytes:
+                raise ApplicationError(
+                    f"A payload of {len(payload.data):,} bytes is too large; at most {self.largest_bytes:,} are kept.",
+                    type=ErrorType.PAYLOAD_TOO_LARGE,
+                    non_retryable=True,
+                )
+        return payloads
+
     def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
         """Read payloads; one that is meant for a model must be JSON."""
         hints = type_hints or []
@@ -141,16 +163,49 @@ class PayloadConverter(CompositePayloadConverter):
         try:
             return super().from_payloads(payloads, type_hints)
         except (KeyError, UnicodeDecodeError) as error:
+            if any(payload.metadata.get("encoding") == _NOT_ENCRYPTED for payload in payloads):
+                raise _not_encrypted("input") from None
             raise invalid_input("input", ["encoding: is unknown; send JSON as json/plain"]) from error
 
     def _require_json(self, payload: Payload, type_hint: type | None) -> None:
         model = _as_model(type_hint)
         encoding = payload.metadata.get("encoding", b"")
         if model and not isinstance(self.converters.get(encoding), _JsonConverter):
+            if encoding == _NOT_ENCRYPTED:
+                raise _not_encrypted(model.__name__)
             found = shown(encoding.decode(errors="replace"), _LONGEST_NAME) or "missing"
             raise invalid_input(model.__name__, [f"encoding: is {found}; send JSON as json/plain"])
 
 
-def data_converter() -> DataConverter:
-    """Build the one data converter; every client, worker and replayer uses it."""
-    return dataclasses.replace(DataConverter.default, payload_converter_class=PayloadConverter)
+class _RoomyPayloadConverter(PayloadConverter):
+    """The same where large payloads are stored elsewhere."""
+
+    largest_bytes = 50 << 20
+
+
+def _not_encrypted(what: str) -> ApplicationError:
+    problem = (
+        "encoding: is not encrypted, and only encrypted input is read here; "
+        "send it through the codec server (`temporal --codec-endpoint`) or by a client that has the keys"
+    )
+    return invalid_input(what, [problem])
+
+
+def data_converter(encryption: "Encryption | None" = None, storage: "Storage | None" = None) -> DataConverter:
+    """Build the one data converter; every client, worker and replayer uses it.
+
+    All that work on the same sessions need the same encryption keys and the same storage.
+    """
+    return dataclasses.replace(
+        DataConverter.default,
+        payload_converter_class=_RoomyPayloadConverter if storage else PayloadConverter,
+        payload_codec=encryption.codec() if encryption else None,
+        failure_converter_class=_hiding_failure_converter() if encryption else DefaultFailureConverter,
+        external_storage=storage.external() if storage else None,
+    )
+
+
+def _hiding_failure_converter() -> type[DefaultFailureConverter]:
+    from chargehand.protection.codec import HidingFailureConverter  # noqa: PLC0415  # only if something is encrypted
+
+    return HidingFailureConverter

@@ -63,3 +63,4 @@ class ErrorType(StrEnum):
     ATTEMPT_LOST = "AttemptLost"
     FATE_UNKNOWN = "FateUnknown"
     TOOL_UNAVAILABLE = "ToolUnavailable"
+    PAYLOAD_TOO_LARGE = "PayloadTooLarge"

@@ -36,6 +36,7 @@ def test_a_checkout_runs_an_embedded_server(checkout: Path, tmp_path: Path) -> N
         "CHARGEHAND_STATE_DIR": str(checkout / ".chargehand"),
         "CHARGEHAND_ARTEFACTS": str(checkout / ".chargehand" / "artefacts"),
         "CHARGEHAND_TASK_QUEUE": "chargehand",
+        "CHARGEHAND_STORAGE": str(checkout / ".chargehand" / "payloads"),
     }
 
 

@@ -12,6 +12,7 @@ from chargehand.embedded import Departure, EmbeddedServer, ServerNote
 from chargehand.embedded.order import SETTINGS_CANNOT_BE_USED
 from chargehand.embedded.state import last_lines
 from chargehand.errors import NotReachable
+from chargehand.protection.settings import protection_from
 
 if TYPE_CHECKING:
     from chargehand.client import Chargehand, Session
@@ -46,9 +47,18 @@ class Connection:
     async def open(self) -> None:
         """Connect; the embedded server starts while this process still loads its modules."""
         if not self._server:
-            from chargehand.client import Chargehand  # noqa: PLC0415  # slow to load, and the server starts meanwhile
+            from temporalio.envconfig import ClientConfig  # noqa: PLC0415  # slow to load, and the server starts meanwhile
 
-            self._chargehand = await Chargehand.connect(self.place.address, task_queue=self.place.task_queue)
+            from chargehand.client import Chargehand  # noqa: PLC0415  # as above
+
+            namespace = ClientConfig.load_client_connect_config().get("namespace") or "default"
+            protection = protection_from(os.environ, namespace)
+            self._chargehand = await Chargehand.connect(
+                self.place.address,
+                task_queue=self.place.task_queue,
+                encryption=protection.encryption,
+                storage=protection.storage,
+            )
             return
         starting = asyncio.create_task(asyncio.to_thread(self._server.wait))
         await asyncio.sleep(0)  # let it start before this thread is busy
@@ -108,8 +118,10 @@ class Connection:
         from chargehand.client import Chargehand  # noqa: PLC0415  # as above
         from chargehand.converter import data_converter  # noqa: PLC0415  # as above
 
+        protection = protection_from(os.environ, "default", usual_storage=self.place.storage)
+        converter = data_converter(protection.encryption, protection.storage)
         try:
-            client = await Client.connect(address, data_converter=data_converter())
+            client = await Client.connect(address, data_converter=converter)
         except RuntimeError as error:
             raise NotReachable(f"The embedded Temporal server at {address} does not answer: {error}") from error
         return Chargehand(client, self.place.task_queue)

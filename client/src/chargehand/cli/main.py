@@ -20,6 +20,7 @@ from chargehand.cli.terminal import say
 from chargehand.cli.typed import BadRequest, Typed
 from chargehand.embedded import Departure
 from chargehand.errors import ChargehandError, NotReachable, SessionFailed, SessionNotFound
+from chargehand.protection.errors import ProtectionSettingsError
 from chargehand.upload import UploadRefused
 from chargehand.wire import ErrorType
 
@@ -407,6 +408,8 @@ def _exit_of(error: ChargehandError) -> Exit:
         case NotReachable():
             return Exit.UNREACHABLE
         case SessionFailed(error_type=ErrorType.INVALID_INPUT) | SessionNotFound() | UploadRefused() | BadRequest():
+            return Exit.BAD_INPUT
+        case ProtectionSettingsError():
             return Exit.BAD_INPUT
         case _:
             return Exit.FAILED

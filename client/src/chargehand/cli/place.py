@@ -55,6 +55,8 @@ class Place:
     temporal: Path | None = None
     ui_url: str | None = None
     worker_log: Path = field(default=Path())
+    storage: str | None = None
+    """Where large payloads go, unless CHARGEHAND_STORAGE says otherwise."""
 
     @property
     def is_embedded(self) -> bool:
@@ -95,6 +97,7 @@ def decide_place(
         raise NothingToRunOn
     python = _python(application)
     artefacts = named_artefacts or state / "artefacts"
+    storage = environment.get("CHARGEHAND_STORAGE") or str(state / "payloads")
     worker = WorkerCommand(
         command=(str(python), _WORKER_FILE),
         directory=application,
@@ -102,6 +105,7 @@ def decide_place(
             "CHARGEHAND_STATE_DIR": str(state),
             "CHARGEHAND_ARTEFACTS": str(artefacts),
             "CHARGEHAND_TASK_QUEUE": task_queue,
+            "CHARGEHAND_STORAGE": storage,
         },
     )
     return Place(
@@ -114,6 +118,7 @@ def decide_place(
         worker=worker,
         temporal=find_temporal(python),
         worker_log=state / "worker.log",
+        storage=storage,
     )
 
 
