@@ -19,7 +19,7 @@ async def engine(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, t
     chosen = {choice.neighbour: choice.adapter for choice in worker_main.choose(settings)}
     library = worker_main.DocumentLibrary(worker_main.ArtefactStore(tmp_path), tmp_path, ())
     async with AsyncExitStack() as closing:
-        return worker_main._search_backend(settings, chosen["search"], library, closing)
+        return worker_main._search_backend(settings, chosen["search"], library, closing)  # pyright: ignore[reportPrivateUsage]  # the choice of one neighbour, without the others
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,14 @@ async def search(service: EngineServer) -> AsyncIterator[SearxngSearch]:
 
 def answer(results: list[dict[str, Any]], **more: Any) -> bytes:
     """Write an answer with all that SearXNG sends."""
-    said = {"query": "", "number_of_results": 0, "answers": [], "corrections": [], "infoboxes": [], "suggestions": []}
+    said: dict[str, Any] = {
+        "query": "",
+        "number_of_results": 0,
+        "answers": [],
+        "corrections": [],
+        "infoboxes": [],
+        "suggestions": [],
+    }
     return json.dumps({**said, "unresponsive_engines": [], **more, "results": results}).encode()
 
 
