@@ -4,9 +4,9 @@ import hashlib
 import os
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final, Protocol
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _CHUNK_BYTES: Final = 1 << 20
@@ -24,6 +24,34 @@ class ArtefactDamagedError(ArtefactError):
     """What is stored under this digest is something else."""
 
 
+class Artefacts(Protocol):
+    """Bytes under their own SHA-256, wherever they are kept. Its methods block."""
+
+    def put(self, content: bytes) -> str:
+        """Store bytes and return their digest; storing the same bytes again changes nothing."""
+        ...
+
+    def put_file(self, path: Path) -> str:
+        """Store a file's bytes and return their digest."""
+        ...
+
+    def has(self, digest: str) -> bool:
+        """Tell whether something is stored under this digest, without checking what."""
+        ...
+
+    def size(self, digest: str) -> int:
+        """Bytes stored under this digest. Raises `ArtefactError`."""
+        ...
+
+    def open(self, digest: str) -> Path:
+        """Return the path of the verified content on this machine. Raises `ArtefactError`."""
+        ...
+
+    def read(self, digest: str) -> bytes:
+        """Return the verified content. Raises `ArtefactError`."""
+        ...
+
+
 class ArtefactStore:
     """A directory of files named by their content: `<root>/<first two hex digits>/<sha256>`."""
 
@@ -32,15 +60,29 @@ class ArtefactStore:
 
     def put(self, content: bytes) -> str:
         """Store bytes and return their digest; storing the same bytes again changes nothing."""
-        digest = hashlib.sha256(content).hexdigest()
+        return self._put(hashlib.sha256(content).hexdigest(), len(content), lambda file: file.write(content))
+
+    def put_file(self, path: Path) -> str:
+        """Store a file's bytes, which nobody changes meanwhile, and return their digest."""
+        found = hashlib.sha256()
+        for chunk in _chunks(path):
+            found.update(chunk)
+
+        def fill(file: BinaryIO) -> None:
+            for chunk in _chunks(path):
+                file.write(chunk)
+
+        return self._put(found.hexdigest(), path.stat().st_size, fill)
+
+    def _put(self, digest: str, size: int, fill: Callable[[BinaryIO], object]) -> str:
         path = self._path(digest)
-        if path.is_file() and path.stat().st_size == len(content):
+        if path.is_file() and path.stat().st_size == size:
             return digest
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{digest}.{secrets.token_hex(8)}")
         try:
             with temporary.open("xb") as file:
-                file.write(content)
+                fill(file)
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)
@@ -94,7 +136,7 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 def _missing(digest: str) -> ArtefactMissingError:
     return ArtefactMissingError(
-        f"nothing is stored under {digest}: upload it again, to the artefact directory that this worker reads"
+        f"nothing is stored under {digest}: upload it again, to where this worker reads artefacts"
     )
 
 

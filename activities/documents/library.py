@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from activities.documents.artefacts import ArtefactStore
+from activities.documents.artefacts import Artefacts
 from activities.documents.build import CATALOG_FILE, INDEX_FILE, TABLES_DIRECTORY, TABLES_FILE, LibraryBuild
 from activities.documents.catalog import Catalog
 from activities.documents.index import open_index
@@ -164,7 +164,7 @@ class OpenLibrary:
 class DocumentLibrary:
     """All sets of documents that this worker has indexed, kept below one directory that workers may share."""
 
-    def __init__(self, artefacts: ArtefactStore, index_root: Path, allowed_roots: tuple[Path, ...] = ()) -> None:
+    def __init__(self, artefacts: Artefacts, index_root: Path, allowed_roots: tuple[Path, ...] = ()) -> None:
         self._sources = DocumentSources(artefacts, allowed_roots)
         self._index_root = index_root
         self._opened: OrderedDict[str, OpenLibrary] = OrderedDict()

@@ -108,7 +108,7 @@ async def parse_in_child(jobs: Iterable[Job], directory: Path) -> AsyncGenerator
                 seconds = max(_processor_seconds(job.bytes) for job in group)
                 question = {"files": [_question(job, directory) for job in group], "processor_seconds": seconds}
                 try:
-                    # Twice as long by the clock, since others may be at the processor; the child waits for nothing else.
+                    # Twice as long by the clock, since others may be at the processor.
                     await child.ask(question, 2 * seconds + 2)
                 except ChildError as error:
                     if len(group) > 1:

@@ -5,17 +5,19 @@ import os
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 from urllib.parse import unquote
 
-from activities.documents.artefacts import ArtefactError, ArtefactStore
+from activities.documents.artefacts import ArtefactError, Artefacts
 from activities.documents.beneath import Beneath, locate, open_beneath, walk_beneath
 
 MANIFEST_FORMAT: Final = "chargehand-manifest-1"
 MOST_FILES: Final = 2_000
 _MOST_SKIPPED: Final = 200
+_ASKED_AT_ONCE: Final = 16
 _SKIPPED_DIRECTORIES: Final = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
 _ELSEWHERE: Final = "It lies outside the folders that the operator allows: upload it, or have its folder allowed."
 
@@ -48,7 +50,7 @@ class Listing:
 class DocumentSources:
     """Resolves `artefact:` and `file:` URIs."""
 
-    def __init__(self, artefacts: ArtefactStore, allowed_roots: tuple[Path, ...]) -> None:
+    def __init__(self, artefacts: Artefacts, allowed_roots: tuple[Path, ...]) -> None:
         self._artefacts = artefacts
         self._allowed_roots = allowed_roots
 
@@ -112,7 +114,7 @@ class DocumentSources:
     def _manifest_files(self, digest: str, folder: str, listing: Listing) -> Iterator[tuple[Found, str]]:
         try:
             manifest = json.loads(self._artefacts.read(digest))
-            entries = [(str(entry["name"]), str(entry["sha256"])) for entry in manifest["files"]]
+            entries = [(str(entry["name"]), str(entry["sha256"])) for entry in manifest["files"][: MOST_FILES + 1]]
             skipped = [f"{entry['name']}: {entry['reason']}" for entry in manifest.get("skipped", ())]
             is_manifest = manifest["format"] == MANIFEST_FORMAT
         except ArtefactError as error:
@@ -125,8 +127,10 @@ class DocumentSources:
             yield _lost(folder, "What was uploaded for this folder is not a list of files: upload it again."), ""
             return
         listing.skipped.extend(skipped)
-        for name, file_digest in entries:
-            yield self._artefact(name, file_digest), folder.strip("/")
+        # Each may be a question to a bucket.
+        with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
+            for found in pool.map(self._artefact, *zip(*entries, strict=True)) if entries else ():
+                yield found, folder.strip("/")
 
     def _local_files(self, location: str, listing: Listing) -> Iterator[tuple[Found, str]]:
         if location.startswith("//"):

@@ -1,6 +1,6 @@
-"""Upload documents: copy files and folders into an artefact directory that the worker reads.
+"""Upload documents: copy files and folders to where the workers read them, a directory or an S3 bucket.
 
-On disk: `<root>/<first two hex digits>/<sha256>` holds a file's bytes. A folder is a manifest, an artefact like any
+`<root>/<first two hex digits>/<sha256>` holds a file's bytes. A folder is a manifest, an artefact like any
 other: `{"format": "chargehand-manifest-1", "files": [{"name", "sha256", "bytes"}], "skipped": [{"name", "reason"}]}`.
 """
 
@@ -11,9 +11,10 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 from urllib.parse import quote
 
+from chargehand.bucket import Bucket, BucketError, bucket_location, open_bucket
 from chargehand.errors import ChargehandError
 
 MANIFEST_FORMAT: Final = "chargehand-manifest-1"
@@ -56,22 +57,29 @@ class _Total:
 
 
 def store_documents(
-    paths: Iterable[Path], artefact_root: Path, *, on_skip: Callable[[str, str], None] = lambda _name, _reason: None
+    paths: Iterable[Path],
+    artefact_root: Path | str,
+    *,
+    on_skip: Callable[[str, str], None] = lambda _name, _reason: None,
 ) -> tuple[str, ...]:
-    """Copy files and folders into an artefact directory and return their URIs; what is there already is not copied.
+    """Copy files and folders to where workers read them and return their URIs; what is there already is not copied.
 
-    `on_skip` is told the name and the reason of each file of a folder that was left out.
+    `artefact_root` is a directory, or `s3://bucket/prefix`. `on_skip` is told the name and the reason of each file of
+    a folder that was left out.
 
     Raises:
         UploadRefused: a path is missing, empty or unreadable, or there is too much.
     """
     total = _Total()
     uris: dict[str, None] = {}
+    store = _open_store(artefact_root)
     for path in paths:
         try:
             resolved = path.expanduser().resolve(strict=True)
-            store = _store_folder if resolved.is_dir() else _store_single_file
-            uris[store(resolved, artefact_root, total, on_skip)] = None
+            put = _store_folder if resolved.is_dir() else _store_single_file
+            uris[put(resolved, store, total, on_skip)] = None
+        except BucketError as error:
+            raise UploadRefused(f"{path} cannot be uploaded: {error}") from error
         except FileNotFoundError as error:
             raise UploadRefused(f"There is no file or folder {path}.") from error
         except (OSError, RuntimeError) as error:
@@ -80,24 +88,48 @@ def store_documents(
     return tuple(uris)
 
 
-def _store_single_file(path: Path, root: Path, total: _Total, _on_skip: Callable[[str, str], None]) -> str:
+class _Store(Protocol):
+    """Where documents are uploaded to."""
+
+    @property
+    def directory(self) -> Path | None:
+        """Where it lies, if that is on this machine."""
+        ...
+
+    def holds(self, digest: str, size: int) -> bool: ...
+
+    def write(self, chunks: Iterator[bytes]) -> tuple[str, int]:
+        """Keep these bytes and return their digest and size."""
+        ...
+
+
+def _open_store(root: Path | str) -> _Store:
+    if location := bucket_location(root):
+        try:
+            return _BucketStore(open_bucket(location))
+        except BucketError as error:
+            raise UploadRefused(str(error)) from error
+    return _DirectoryStore(Path(root))
+
+
+def _store_single_file(path: Path, store: _Store, total: _Total, _on_skip: Callable[[str, str], None]) -> str:
     if problem := _problem(path, path.name):
         raise UploadRefused(f"{path} cannot be used: {problem}.")
     total.add(path, path.stat().st_size)
-    digest, _ = _store(path, root)
+    digest, _ = _store(path, store)
     return f"artefact:{digest}/{quote(path.name)}"
 
 
-def _store_folder(folder: Path, root: Path, total: _Total, on_skip: Callable[[str, str], None]) -> str:
+def _store_folder(folder: Path, store: _Store, total: _Total, on_skip: Callable[[str, str], None]) -> str:
     files: list[dict[str, str | int]] = []
     skipped: list[_Skipped] = []
-    for path in _files_below(folder, skipped, leave_out=root.resolve()):
+    for path in _files_below(folder, skipped, leave_out=store.directory):
         name = path.relative_to(folder).as_posix()
         if problem := _problem(path, name):
             skipped.append(_Skipped(_printable(name), problem))
             continue
         total.add(path, path.stat().st_size)
-        digest, size = _store(path, root)
+        digest, size = _store(path, store)
         files.append({"name": name, "sha256": digest, "bytes": size})
     for one in skipped:
         on_skip(one.name, one.reason)
@@ -109,11 +141,11 @@ def _store_folder(folder: Path, root: Path, total: _Total, on_skip: Callable[[st
         "files": sorted(files, key=lambda file: str(file["name"])),
         "skipped": [{"name": one.name, "reason": one.reason} for one in skipped[:_MOST_SKIPPED_LISTED]],
     }
-    digest = _store_bytes(json.dumps(manifest, ensure_ascii=False, indent=1).encode(), root)
+    digest = _store_bytes(json.dumps(manifest, ensure_ascii=False, indent=1).encode(), store)
     return f"artefact:{digest}/{quote(_printable(folder.name) or 'documents', safe='')}/"
 
 
-def _files_below(folder: Path, skipped: list[_Skipped], leave_out: Path) -> Iterator[Path]:
+def _files_below(folder: Path, skipped: list[_Skipped], leave_out: Path | None) -> Iterator[Path]:
     """Walk a folder in a fixed order; hidden things are passed over silently, links that lead out of it are named."""
     entries = 0
     for place, folders, names in os.walk(folder):
@@ -161,7 +193,7 @@ def _is_text(path: Path) -> bool:
     return b"\0" not in content
 
 
-def _store(path: Path, root: Path) -> tuple[str, int]:
+def _store(path: Path, store: _Store) -> tuple[str, int]:
     """Store a file and return its digest and size; the digest is that of the bytes really stored."""
     digest = hashlib.sha256()
     size = 0
@@ -169,43 +201,68 @@ def _store(path: Path, root: Path) -> tuple[str, int]:
         for chunk in iter(lambda: source.read(_CHUNK), b""):
             digest.update(chunk)
             size += len(chunk)
-        if _is_stored(root, digest.hexdigest(), size):
+        if store.holds(digest.hexdigest(), size):
             return digest.hexdigest(), size
         source.seek(0)
-        return _write(iter(lambda: source.read(_CHUNK), b""), root)
+        return store.write(iter(lambda: source.read(_CHUNK), b""))
 
 
-def _store_bytes(content: bytes, root: Path) -> str:
+def _store_bytes(content: bytes, store: _Store) -> str:
     digest = hashlib.sha256(content).hexdigest()
-    if _is_stored(root, digest, len(content)):
+    if store.holds(digest, len(content)):
         return digest
-    return _write(iter((content,)), root)[0]
+    return store.write(iter((content,)))[0]
 
 
-def _is_stored(root: Path, digest: str, size: int) -> bool:
-    place = root / digest[:2] / digest
-    return place.is_file() and place.stat().st_size == size
+class _DirectoryStore:
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    @property
+    def directory(self) -> Path:
+        return self._root.resolve()
+
+    def holds(self, digest: str, size: int) -> bool:
+        place = self._root / digest[:2] / digest
+        return place.is_file() and place.stat().st_size == size
+
+    def write(self, chunks: Iterator[bytes]) -> tuple[str, int]:
+        root = self._root
+        root.mkdir(parents=True, exist_ok=True)
+        draft = root / f".draft-{secrets.token_hex(8)}"
+        digest = hashlib.sha256()
+        size = 0
+        try:
+            with draft.open("xb") as file:
+                for chunk in chunks:
+                    digest.update(chunk)
+                    size += len(chunk)
+                    file.write(chunk)
+                file.flush()
+                os.fsync(file.fileno())
+            place = root / digest.hexdigest()[:2] / digest.hexdigest()
+            place.parent.mkdir(exist_ok=True)
+            draft.replace(place)
+        finally:
+            draft.unlink(missing_ok=True)
+        return digest.hexdigest(), size
 
 
-def _write(chunks: Iterator[bytes], root: Path) -> tuple[str, int]:
-    root.mkdir(parents=True, exist_ok=True)
-    draft = root / f".draft-{secrets.token_hex(8)}"
-    digest = hashlib.sha256()
-    size = 0
-    try:
-        with draft.open("xb") as file:
-            for chunk in chunks:
-                digest.update(chunk)
-                size += len(chunk)
-                file.write(chunk)
-            file.flush()
-            os.fsync(file.fileno())
-        place = root / digest.hexdigest()[:2] / digest.hexdigest()
-        place.parent.mkdir(exist_ok=True)
-        draft.replace(place)
-    finally:
-        draft.unlink(missing_ok=True)
-    return digest.hexdigest(), size
+class _BucketStore:
+    directory = None
+
+    def __init__(self, bucket: Bucket) -> None:
+        self._bucket = bucket
+
+    def holds(self, digest: str, size: int) -> bool:
+        return self._bucket.size(digest) == size
+
+    def write(self, chunks: Iterator[bytes]) -> tuple[str, int]:
+        # A file may change while it is read; what is sent is what was hashed. Files have 50 MB at most.
+        content = b"".join(chunks)
+        digest = hashlib.sha256(content).hexdigest()
+        self._bucket.put(digest, content)
+        return digest, len(content)
 
 
 def _printable(name: str) -> str:

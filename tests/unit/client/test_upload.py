@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,10 @@ import pytest
 from pydantic import TypeAdapter
 
 from chargehand import upload
+from chargehand.bucket import bucket_location
 from chargehand.contracts.request import DocumentUri
 from chargehand.upload import UploadRefused, store_documents
+from tests.s3_server import BUCKET, serve_s3
 
 
 def sha(content: bytes) -> str:
@@ -180,3 +184,65 @@ def test_too_much_is_refused_as_a_whole(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(upload, "MOST_BYTES", 20)
     with pytest.raises(UploadRefused, match=r"reached at .*c\.txt: name a smaller folder"):
         store_documents([tmp_path], tmp_path / "artefacts")
+
+
+@pytest.mark.parametrize(
+    ("location", "expected"),
+    [
+        ("s3://documents", ("documents", "")),
+        ("s3://documents/", ("documents", "")),
+        ("s3://documents/team/a/", ("documents", "team/a/")),
+        (Path("s3://documents/team"), ("documents", "team/")),
+        ("/srv/documents", None),
+        (Path("s3"), None),
+        ("s3://Not_A_Bucket/x", None),
+    ],
+)
+def test_a_bucket_is_told_from_a_directory(location: str | Path, expected: tuple[str, str] | None) -> None:
+    """Also when it went through a path, as on a command line, and lost a slash there."""
+    assert bucket_location(location) == expected
+
+
+def test_a_bucket_needs_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without boto3 the user is told what to install."""
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    (tmp_path / "a.md").write_text("words")
+
+    with pytest.raises(UploadRefused, match=r"pip install 'chargehand\[s3\]'"):
+        store_documents([tmp_path / "a.md"], "s3://documents/team")
+
+
+def test_nothing_of_a_bucket_is_imported_for_a_directory() -> None:
+    """The client package needs two packages only."""
+    program = "import sys, chargehand.upload; print(sorted({'boto3', 'botocore'} & set(sys.modules)))"
+
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert ran.stdout == "[]\n"
+
+
+def test_a_folder_goes_into_a_bucket_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The manifest and each file lie under their digests; uploading again sends nothing."""
+    caplog.set_level("INFO", "werkzeug")
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "a.md").write_text("words")
+    (folder / "b.md").write_text("more words")
+    with serve_s3() as s3:
+        (uri,) = store_documents([folder], f"s3://{BUCKET}/team")
+        again = store_documents([folder], f"s3://{BUCKET}/team")
+        stored = [entry["Key"] for entry in s3.list_objects_v2(Bucket=BUCKET)["Contents"]]
+
+    digest = uri.removeprefix("artefact:").partition("/")[0]
+    digests = {sha(b"words"), sha(b"more words"), digest}
+    assert again == (uri,)
+    assert sorted(stored) == sorted(f"team/{one[:2]}/{one}" for one in digests)
+    assert sum('"PUT /documents/team/' in message for message in caplog.messages) == len(digests)
+
+
+def test_an_upload_that_is_not_allowed_is_named(tmp_path: Path) -> None:
+    """The message says which file and which bucket."""
+    (tmp_path / "a.md").write_text("words")
+
+    with serve_s3(), pytest.raises(UploadRefused, match=r"a\.md cannot be uploaded: s3://nowhere/"):
+        store_documents([tmp_path / "a.md"], "s3://nowhere")

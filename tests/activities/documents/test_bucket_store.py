@@ -1,0 +1,134 @@
+"""What the store of uploaded documents in an S3 bucket promises, against a server that speaks S3's wire."""
+
+import hashlib
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from made_documents import HANDBOOK, manifest
+
+from activities.documents.artefacts import ArtefactDamagedError, ArtefactError, ArtefactMissingError, ArtefactStore
+from activities.documents.bucket_store import BucketStore, open_artefacts
+from activities.documents.library import DocumentLibrary
+from chargehand.bucket import S3Client
+from chargehand.upload import store_documents
+from tests.s3_server import BUCKET, serve_s3
+
+_ROOT = f"s3://{BUCKET}/team/a"
+
+
+@pytest.fixture(scope="module")
+def s3() -> Generator[S3Client]:
+    with serve_s3() as client:
+        yield client
+
+
+def _key(digest: str) -> str:
+    return f"team/a/{digest[:2]}/{digest}"
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def test_content_lies_under_its_digest(s3: S3Client, tmp_path: Path) -> None:
+    """The layout is that of a directory, below the prefix, so that one can be copied to the other."""
+    digest = open_artefacts(_ROOT, tmp_path).put(b"layout")
+
+    assert digest == _digest(b"layout")
+    assert s3.get_object(Bucket=BUCKET, Key=_key(digest))["Body"].read() == b"layout"
+
+
+@pytest.mark.usefixtures("s3")
+def test_another_host_reads_what_one_has_stored(tmp_path: Path) -> None:
+    """Through the bucket alone, whatever way it is read."""
+    digest = open_artefacts(_ROOT, tmp_path / "one").put(b"shared words")
+
+    other = open_artefacts(_ROOT, tmp_path / "other")
+
+    assert (other.has(digest), other.size(digest)) == (True, 12)
+    assert other.open(digest).read_bytes() == b"shared words"
+    assert other.read(digest) == b"shared words"
+
+
+def test_what_was_fetched_once_is_not_fetched_again(s3: S3Client, tmp_path: Path) -> None:
+    """Content under a digest never changes, so a host keeps it."""
+    store = open_artefacts(_ROOT, tmp_path)
+    digest = store.put(b"kept here")
+    store.open(digest)
+
+    s3.put_object(Bucket=BUCKET, Key=_key(digest), Body=b"swapped!!", ChecksumSHA256="")
+
+    assert store.read(digest) == b"kept here"
+
+
+@pytest.mark.usefixtures("s3")
+def test_a_damaged_copy_on_the_host_is_fetched_anew(tmp_path: Path) -> None:
+    """The bucket has it whole."""
+    store = open_artefacts(_ROOT, tmp_path)
+    digest = store.put(b"whole words")
+    store.open(digest).write_bytes(b"wh")
+
+    assert store.read(digest) == b"whole words"
+
+
+def test_damaged_content_is_refused(s3: S3Client, tmp_path: Path) -> None:
+    """An object that is not what its digest says is never handed out, nor kept under that digest."""
+    store = open_artefacts(_ROOT, tmp_path)
+    digest = _digest(b"true words")
+    s3.put_object(Bucket=BUCKET, Key=_key(digest), Body=b"lies", ChecksumSHA256="")
+
+    with pytest.raises(ArtefactDamagedError):
+        store.open(digest)
+    assert not ArtefactStore(tmp_path).has(digest)
+
+
+@pytest.mark.parametrize("digest", ["0" * 64, "../../etc/passwd", "", "A" * 64])
+@pytest.mark.usefixtures("s3")
+def test_what_is_not_there_is_missing(tmp_path: Path, digest: str) -> None:
+    """The same error as from a directory, also for a name that is no digest."""
+    store = open_artefacts(_ROOT, tmp_path)
+
+    for reach in (store.open, store.read, store.size):
+        with pytest.raises(ArtefactMissingError):
+            reach(digest)
+    assert list(tmp_path.rglob("*")) == []
+
+
+@pytest.mark.usefixtures("s3")
+def test_a_bucket_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """Whoever set it up learns what to look at."""
+    with pytest.raises(ArtefactError, match=r"s3://elsewhere/.*AWS_ENDPOINT_URL"):
+        open_artefacts("s3://elsewhere", tmp_path).put(b"words")
+
+
+def test_a_path_is_a_directory(tmp_path: Path) -> None:
+    """Without a bucket everything is as it was."""
+    assert isinstance(open_artefacts(tmp_path, tmp_path / "cache"), ArtefactStore)
+    assert isinstance(open_artefacts(Path("s3://documents/x"), tmp_path), BucketStore)
+
+
+@pytest.mark.usefixtures("s3")
+async def test_documents_uploaded_by_the_client_are_read_on_another_host(tmp_path: Path) -> None:
+    """A folder and a file, from the client's bucket to a passage with its place."""
+    (tmp_path / "staff").mkdir()
+    (tmp_path / "staff" / "handbook.md").write_text(HANDBOOK)
+    (tmp_path / "note.txt").write_text("The canteen closes at three o'clock on Fridays.\n")
+    uris = store_documents([tmp_path / "staff", tmp_path / "note.txt"], _ROOT)
+
+    library = DocumentLibrary(open_artefacts(_ROOT, tmp_path / "cache"), tmp_path / "index")
+    opened = await library.open(uris)
+
+    assert {passage.ref for passage in await opened.search("hotels canteen")} == {"handbook.md#L12", "note.txt#L1"}
+
+
+@pytest.mark.usefixtures("s3")
+async def test_a_bucket_out_of_reach_is_a_problem_of_its_documents(tmp_path: Path) -> None:
+    """A session is told, rather than failed."""
+    library = DocumentLibrary(open_artefacts("s3://elsewhere", tmp_path / "cache"), tmp_path / "index")
+
+    opened = await library.open((f"artefact:{'0' * 64}/a.md", f"artefact:{_digest(manifest([]))}/docs/"))
+
+    file, folder = opened.catalog.documents
+    assert file.problem.startswith("It was not found: nothing is stored under 0000")
+    assert "s3://elsewhere/ cannot be used" in folder.problem

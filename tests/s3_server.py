@@ -1,0 +1,35 @@
+"""An S3 on loopback, over the real wire: moto's server in a thread of its own."""
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, cast
+from unittest.mock import patch
+
+import boto3
+from moto.server import ThreadedMotoServer
+
+BUCKET = "documents"
+
+
+@contextmanager
+def serve_s3() -> Generator[Any]:
+    """Serve one empty bucket, and have AWS's settings lead to it."""
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        settings = {
+            "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_REGION": "us-east-1",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+        with patch.dict(os.environ, settings):
+            client = cast("Any", boto3.client("s3"))  # pyright: ignore[reportUnknownMemberType] - boto3 has no types
+            client.create_bucket(Bucket=BUCKET)
+            yield client
+    finally:
+        server.stop()
