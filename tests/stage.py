@@ -25,7 +25,7 @@ from tests.scripted_model import Respond, ScriptedModel, ScriptedTool, found
 from worker_main import Settings, build_worker
 
 _CREWS: Final = Path(__file__).resolve().parent.parent / "crews"
-_TOOLS: Final = ("search", "read_page", "search_documents", "read_document", "query_data", "run_code")
+_TOOLS: Final = ("search", "read_page", "search_documents", "read_document", "query_data", "draw_chart", "run_code")
 _PRICES: Final = (PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(5)),)
 
 
@@ -52,7 +52,7 @@ async def open_stage(
     tools: dict[str, Tool] = {**fakes}
     crews = load_crews([_CREWS], tools)
     model = ScriptedModel(respond)
-    cards = {tier: ModelCard(provider="scripted", name="scripted-1", prices=_PRICES) for tier in Tier}
+    cards = {tier: ModelCard(provider="scripted", name=f"scripted-{tier}", prices=_PRICES) for tier in Tier}
     models = Models(adapter=model, cards=cards)
     library = DocumentLibrary(ArtefactStore(folder / "artefacts"), folder / "indexes")
     activities = [

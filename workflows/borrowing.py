@@ -1,5 +1,6 @@
 """The lower side of a lease: a child asks the supervisor above for more, and waits for its word."""
 
+import asyncio
 from datetime import timedelta
 
 from temporalio import workflow
@@ -8,6 +9,16 @@ from temporalio.exceptions import FailureError, is_cancelled_exception
 from chargehand.wire import SignalName
 from workflows.contracts import LeaseGrant, LeaseRequest
 from workflows.purse import Amount
+
+
+def refuse_if_cancelled() -> None:
+    """Stop a workflow that was cancelled while it waited for a signal to be sent: the SDK goes on as if it was not.
+
+    Raises:
+        CancelledError: it was.
+    """
+    if workflow.cancellation_reason() is not None:
+        raise asyncio.CancelledError
 
 
 class Borrower:
@@ -43,4 +54,5 @@ class Borrower:
         asked_at = workflow.now()
         await workflow.wait_condition(lambda: number in self._granted)
         self.waited += workflow.now() - asked_at
+        refuse_if_cancelled()
         return self._granted[number]

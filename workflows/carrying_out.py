@@ -81,6 +81,7 @@ def _end(session: Session, subtask: Subtask, outcome: Outcome) -> None:
 
 async def _stop(session: Session, running: _Running) -> None:
     """Ask what still runs to hand back what it has; what does not answer in time is given up."""
+    session.is_stopping = bool(running) or session.is_stopping
     if not running:
         return
     for task in running:

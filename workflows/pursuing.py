@@ -1,11 +1,13 @@
 """Getting one subtask done: attempts, each with a lease of its own, until the recovery table is content or gives up."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
 from temporalio import workflow
+from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 from activities.contracts import AgentCard, InputOutcome, RefineTask
 from chargehand.contracts import Delegation, Escalation, Failure, Outcome, SessionRequest, Subtask, Tier
@@ -68,22 +70,32 @@ _Tried = list[tuple[_Try, Ended]]
 
 async def pursue(session: Session, subtask: Subtask, lent: Reservation) -> Outcome:
     """Work on a subtask until its outcome is accepted or given up."""
-    attempts = Attempts(made=0, agents=(subtask.agent,))
     tried: _Tried = []
+    try:
+        chosen = await _chosen(session, subtask, lent, tried)
+        outcome = _with_all_spend(session, subtask, chosen, tried)
+        return await condensed(session, subtask, outcome)
+    except (asyncio.CancelledError, ActivityError) as error:
+        # Only the session itself cancels this, and it needs to know what was found and spent before.
+        if not is_cancelled_exception(error):
+            raise
+        return _with_all_spend(session, subtask, None, tried)
+
+
+async def _chosen(session: Session, subtask: Subtask, lent: Reservation, tried: _Tried) -> Outcome | None:
+    """Make attempts until one is accepted; None gives up."""
+    attempts = Attempts(made=0, agents=(subtask.agent,))
     following = _Try(subtask)
     reservation: Reservation | None = lent
-    chosen: Outcome | None = None
     while reservation is not None:
         ended = await _attempt(session, following, reservation)
         tried.append((following, ended))
         step, attempts = await _decide(session, tried, attempts.again())
         if not isinstance(step, _Try):
-            chosen = step
-            break
+            return step
         following = step
         reservation = await _lent_again(session, following.subtask)
-    session.used.attempts = max(session.used.attempts, len(tried))
-    return await condensed(session, subtask, _with_all_spend(session, subtask, chosen, tried))
+    return None
 
 
 async def _lent_again(session: Session, subtask: Subtask) -> Reservation | None:
@@ -154,7 +166,9 @@ def _changed(subtask: Subtask, **values: str) -> Subtask:
 def _with_all_spend(session: Session, subtask: Subtask, chosen: Outcome | None, tried: _Tried) -> Outcome:
     """Charge all attempts to the outcome that is handed on, and note what those cost that it does not come from."""
     outcomes = [ended.outcome for _, ended in tried]
-    chosen = chosen or best_of(outcomes)
+    session.used.attempts = max(session.used.attempts, len(tried))
+    if chosen is None:
+        chosen = best_of(outcomes) if outcomes else Failure(reason="cancelled", message="It was asked to stop.")
     used = next((ended for _, ended in reversed(tried) if _comes_from(chosen, ended.outcome)), None)
     spend = tuple(line for outcome in outcomes for line in outcome.spend)
     unused = usage_of(line for _, ended in tried if ended is not used for line in ended.outcome.spend)
@@ -191,7 +205,10 @@ async def _attempt(session: Session, trying: _Try, lent: Reservation) -> Ended:
     workflow_id = child_workflow_id(session.root, subtask.agent, subtask.instruction, tier.value if tier else "")
     began_at = workflow.now()
     session.progress.started(subtask.id, workflow_id, began_at)
-    session.leases[workflow_id] = lent
+    # A fallback can come to the work that another subtask is doing: the server refuses the second, that has no lease.
+    is_twin = workflow_id in session.leases
+    if not is_twin:
+        session.leases[workflow_id] = lent
     session.show()
     inputs = session.inputs(subtask.depends_on)
     agent = session.agent(subtask.agent)
@@ -201,6 +218,9 @@ async def _attempt(session: Session, trying: _Try, lent: Reservation) -> Ended:
         agent = agent.model_copy(update={"tier": tier or agent.tier})
         ended = await run_subtask(_subtask_request(session, subtask, agent, lent.amount, inputs), workflow_id)
     session.used.note(ended.rounds, max(ended.depth, session.depth + 1), workflow.now() - began_at)
+    if is_twin:
+        session.purse.settle(lent, Amount())
+        return ended
     return replace(ended, outcome=session.settle(workflow_id, subtask.agent, ended.outcome))
 
 

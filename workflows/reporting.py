@@ -72,9 +72,10 @@ def draft_from(outcome: Outcome, sources: Sequence[Source]) -> ReportDraft:
     """Make the report of a session whose plan was one subtask: that subtask's own answer, with its citations."""
     numbers = {source.ref: number for number, source in enumerate(sources, start=1)}
     answer = number_refs(outcome.content, numbers)
-    uncited = [ref for ref in numbers if f"[S{numbers[ref]}]" not in answer]
+    own = [f"[S{numbers[source.ref]}]" for source in outcome.sources]
+    uncited = [citation for citation in own if citation not in answer]
     if uncited:
-        answer = f"{answer}\n\nRead for this: {', '.join(f'[S{numbers[ref]}]' for ref in uncited)}"
+        answer = f"{answer}\n\nRead for this: {', '.join(uncited)}"
     return ReportDraft(answer=answer, gaps=list(outcome.gaps), contradictions=[], confidence=outcome.confidence)
 
 

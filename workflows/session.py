@@ -100,6 +100,8 @@ class Session:
     reviews: int = 0
     """How often the outcomes were reviewed."""
     used: Used = field(default_factory=Used)
+    is_stopping: bool = False
+    """What runs was asked to stop."""
     finish_now: bool = False
     """Somebody wants the report from what is there."""
     cut_short: bool = False
@@ -191,8 +193,8 @@ class Session:
 
     @property
     def is_over(self) -> bool:
-        """Whether it is time to write the report."""
-        return self.clock.done()
+        """Whether nothing more is begun: it is time to write the report, or the session was cancelled."""
+        return self.clock.done() or self.is_stopping
 
     @property
     def stopped(self) -> StopReason | None:
@@ -290,12 +292,15 @@ class Session:
         task = asyncio.create_task(work)
         try:
             await workflow.wait([task, self.clock], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            if not task.done():
-                task.cancel()
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
         if task.done():
             return task.result()
         self.cut_short = True
+        task.cancel()
+        # What it was about to pay is booked before the report is written.
+        await workflow.wait([task])
         return None
 
     async def _until_it_is_time_to_write(self) -> None:

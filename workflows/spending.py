@@ -13,7 +13,7 @@ from activities.turns import TurnActivities
 from chargehand.contracts import FailureReason, SpendLine, Tier, Usage
 from chargehand.wire import ErrorType
 from workflows import options
-from workflows.borrowing import Borrower
+from workflows.borrowing import Borrower, refuse_if_cancelled
 from workflows.bounds import input_bound, worst_case
 from workflows.purse import Amount, Purse, Reservation
 
@@ -120,6 +120,7 @@ class Spender:
             urgency=self._urgency,
         )
         for repetition in range(_MOST_REPETITIONS):
+            refuse_if_cancelled()
             reservation = await self._reserve(worst_case(model, request.max_input_tokens, output_tokens))
             try:
                 result = await self._call(request, repetition, until)

@@ -1,7 +1,9 @@
 """The workflow of a session: plan, delegate, synthesise. It never does an agent's work."""
 
 import asyncio
+from contextlib import suppress
 from datetime import timedelta
+from typing import Final
 
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError, is_cancelled_exception
@@ -19,6 +21,9 @@ with workflow.unsafe.imports_passed_through():
     from workflows.reviewing import review
     from workflows.session import Session, open_session
     from workflows.writing import write_report
+
+
+_FOR_HANDLERS: Final = timedelta(seconds=1)
 
 
 @workflow.defn(name=WorkflowType.SUPERVISOR)
@@ -54,11 +59,21 @@ class SupervisorWorkflow:
             session.enter("finished")
         except (asyncio.CancelledError, Exception) as error:
             self._progress.state = "cancelled" if _is_cancellation(error) else "failed"
+            await self._let_handlers_finish()
             if not self._hands_back:
                 raise
             return await self._handed_back(error)
         else:
             return report
+
+    async def _let_handlers_finish(self) -> None:
+        """Give whoever sent an update or a signal their answer before the workflow closes."""
+        if self._session is not None:
+            self._session.is_stopping = True
+        if workflow.all_handlers_finished():
+            return
+        with suppress(TimeoutError):
+            await workflow.wait_condition(workflow.all_handlers_finished, timeout=_FOR_HANDLERS)
 
     @property
     def _hands_back(self) -> bool:

@@ -67,7 +67,7 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         goal=session.request.goal,
         answer=answer,
         sources=cited,
-        gaps=gaps_of(outcomes, [*draft.gaps, *session.missing]),
+        gaps=gaps_of(outcomes, [*draft.gaps, *session.missing, *_never_started(session)]),
         contradictions=tuple(session.contradictions),
         confidence=percentage(draft.confidence),
         stop_reason=stop_reason,
@@ -81,6 +81,14 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         subtasks=tuple(session.progress.records),
         artefacts=artefacts_of(session.outcomes.values()),
     )
+
+
+def _never_started(session: Session) -> list[str]:
+    plan = session.progress.plan
+    subtasks = plan.subtasks if plan else ()
+    return [
+        f"{subtask.id} ({subtask.agent}) was not started." for subtask in subtasks if subtask.id not in session.outcomes
+    ]
 
 
 async def _draft(
