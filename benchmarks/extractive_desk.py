@@ -1,6 +1,7 @@
 """A session's turns and tool calls made in this process, with the classes that its activities use."""
 
 import time
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from activities.contracts import (
     ToolResult,
     WorkTask,
 )
-from activities.crews import Crew, load_crews
+from activities.crews import Crew
 from activities.data.query import QueryData
 from activities.documents.artefacts import ArtefactStore
 from activities.documents.catalog import Catalog
@@ -29,9 +30,7 @@ from activities.models.extractive import MODEL_NAME, ExtractiveModel
 from activities.models.protocol import ModelCall, ModelReply
 from activities.tools import Tool, ToolContext
 
-_CREWS: Final = Path(__file__).resolve().parent.parent / "crews"
-_OUTSIDE: Final = ("search", "read_page", "run_code")
-"""Tools of the crew that reach out of the documents, and that are not there."""
+_CREW: Final = Path(__file__).resolve().parent.parent / "crews" / "research.toml"
 _MOST_SUBTASKS: Final = 8
 _MOST_ROUNDS: Final = 6
 
@@ -66,7 +65,9 @@ class Desk:
         opened = await library.open(given)
         tools: tuple[Tool, ...] = (SearchDocuments(library), ReadDocument(library), QueryData(library))
         there = {tool.spec.name: tool for tool in tools}
-        return cls(opened.catalog, load_crews([_CREWS], [*there, *_OUTSIDE])["research"], there, given)
+        # Tools of the crew that reach out of the documents are not there, so the crew's own check is left out.
+        crew = Crew.model_validate(tomllib.loads(_CREW.read_text(encoding="utf-8")))
+        return cls(opened.catalog, crew, there, given)
 
     async def ask(self, goal: str) -> Answered:
         """Plan, and carry out each subtask of the plan."""

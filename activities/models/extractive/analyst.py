@@ -1,6 +1,8 @@
 """The agent that computes: one SQL query from the question, a simpler one if it finds nothing, then the figure."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
 
 from activities.contracts import AgentAnswer, FindingDraft, ToolCall, ToolResult, WorkTask
 from activities.documents.catalog import Catalog, Table
@@ -10,6 +12,8 @@ from activities.models.extractive.instructions import Assignment, Lead
 from activities.models.extractive.questions import points_back
 from activities.models.extractive.sql import Query, best_query, profile_query
 from activities.models.extractive.wording import listed, one_line, shortened
+
+_EXAMPLES: Final = 3
 
 
 def compute(
@@ -32,23 +36,35 @@ def compute(
         sql = queries[len(asked)].sql
         return (ToolCall(id=f"query-{len(asked) + 1}", tool="query_data", arguments={"sql": sql}),)
     if answered is not None:
-        return _answer(question, *answered)
+        query, result, said = answered
+        if profiled := _profiled(assignment, catalog):
+            said = replace(said, table=_columns_of(profiled))
+        return _answer(question, query, result, said)
     return _nothing(question, useful, [result for _, result in asked if not result.ok])
 
 
 def _queries(assignment: Assignment, question: str, catalog: Catalog) -> list[Query]:
     if assignment.lead is Lead.PROFILE:
-        table = next(
-            (
-                table
-                for table in catalog.tables
-                if table.name == assignment.place.split(",")[0] or table.name == question
-            ),
-            None,
-        )
+        table = _profiled(assignment, catalog)
         return [profile_query(table)] if table else []
     tries = [best_query(question, catalog), best_query(question, catalog, look_for_text=False)]
     return list({query.sql: query for query in tries if query is not None}.values())
+
+
+def _profiled(assignment: Assignment, catalog: Catalog) -> Table | None:
+    if assignment.lead is not Lead.PROFILE:
+        return None
+    names = (assignment.place.split(",")[0], assignment.question)
+    return next((table for table in catalog.tables if table.name in names), None)
+
+
+def _columns_of(table: Table) -> str:
+    """List the columns: what they hold, how varied they are, and what they hold most often."""
+    lines = ["| column | type | different values | most frequent |", "|---|---|---|---|"]
+    for column in table.columns:
+        examples = listed(shortened(one_line(value).replace("|", "¦"), 30) for value in column.examples[:_EXAMPLES])
+        lines.append(f"| {column.title or column.name} | {column.type.lower()} | {column.distinct:,} | {examples} |")
+    return "\n".join(lines)
 
 
 def _answer(question: str, query: Query, result: ToolResult, said: Computed) -> AgentAnswer:

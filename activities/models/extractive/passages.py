@@ -18,17 +18,20 @@ _PARTS: Final = re.compile(r"\n\s*(?:\[…\]|…|\[\.\.\.\])\s*\n")
 def passages_of(searches: Iterable[tuple[str, ToolResult]], question: str) -> tuple[Passage, ...]:
     """Collect what searches found, each place once, with the best coverage that was stated for it.
 
-    A search is its query with its result; a query of fewer words than the question covers that much less of it.
+    A search is its query with its result; a query of fewer words than the question covers that much less of it, save
+    for words that stand in the name of the document.
     """
     found: dict[tuple[str, str], Passage] = {}
     wanted = telling_stems(question)
     for query, result in searches:
-        kept = len(wanted & set(content_stems(query))) / len(wanted) if wanted else 1.0
+        looked_for = frozenset(content_stems(query))
         stated = result.output.get("coverage")
         coverages: Mapping[str, JsonValue] = stated if isinstance(stated, dict) else {}
         terms = weigh(question, [_said(source) for source in result.sources])
         for source in result.sources:
             said = coverages.get(source.ref)
+            name = frozenset(stems(source.ref.split("#", 1)[0]))
+            kept = len(wanted & (looked_for | name)) / len(wanted) if wanted else 1.0
             own = frozenset(stems(_said(source)))
             coverage = float(said) * kept if isinstance(said, int | float) else terms.share(own)
             for text in _PARTS.split(source.quote):

@@ -13,6 +13,7 @@ from activities.models.extractive.questions import (
     asks_to_write,
     is_about_rules,
     is_summary,
+    is_table,
     named_documents,
     pointed,
     points_back,
@@ -22,7 +23,6 @@ from activities.models.extractive.sql import Query, best_query
 from activities.models.extractive.wording import read_words
 
 MOST_SUBTASKS: Final = 6
-_TABLE_KINDS: Final = frozenset({"csv", "tsv", "xlsx", "xls", "ods", "parquet"})
 
 Agents = Sequence[tuple[str, str, tuple[str, ...]]]
 
@@ -146,8 +146,8 @@ def _data_query(question: str, catalog: Catalog, readable: Sequence[DocumentEntr
     if query is None:
         return None
     named = named_documents(question, readable)
-    texts = [entry for entry in readable if entry.kind not in _TABLE_KINDS]
-    if named and all(entry.kind not in _TABLE_KINDS for entry in named):
+    texts = [entry for entry in readable if not is_table(entry)]
+    if named and all(not is_table(entry) for entry in named):
         return None
     needed = 0.6 if texts else 0.34
     if not query.has_operator:
@@ -162,7 +162,7 @@ def _data_query(question: str, catalog: Catalog, readable: Sequence[DocumentEntr
 def _summaries(question: str, catalog: Catalog, most: int) -> list[_Step]:
     readable = [entry for entry in catalog.documents if not entry.problem]
     named = named_documents(question, readable)
-    wanted = list(named) or sorted(readable, key=lambda entry: entry.kind in _TABLE_KINDS)
+    wanted = list(named) or sorted(readable, key=is_table)
     steps: list[_Step] = []
     for entry in wanted:
         tables = [table for table in catalog.tables if table.document == entry.name]

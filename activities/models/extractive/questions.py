@@ -46,6 +46,15 @@ _SUMMARY: Final = re.compile(
     r"|what(?:'s|’s| is| are)\s+(?:this|these|that|the|it|all)\b.{0,60}\babout)\b",
     re.IGNORECASE | re.DOTALL,
 )
+_CONTENTS: Final = re.compile(
+    r"\bwhat(?:'s|’s| is| does| do| are)\b.{0,40}\b(?:in|inside|contain|contents?|columns?|fields?)\b"
+    r"|\b(?:what|which|list|show|describe)\b.{0,20}\bcolumns?\b|\b(?:describe|profile)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_TABLE_WORDS: Final = word_set("table tables sheet sheets spreadsheet workbook csv xlsx dataset file data")
+_CONTENT_WORDS: Final = frozenset(
+    stem(word) for word in word_set("contain contains content contents column columns field fields profile describe")
+)
 _SUMMARY_WORDS: Final = frozenset(
     stem(word)
     for word in word_set(
@@ -132,13 +141,19 @@ def _parts(piece: str) -> list[str]:
 
 def is_summary(question: str, catalog: Catalog) -> bool:
     """Whether a question wants to know what documents are about, rather than something in them."""
-    if not _SUMMARY.search(question):
+    asks_for_contents = bool(_CONTENTS.search(question)) and any(
+        word.lower in _TABLE_WORDS for word in read_words(question)
+    )
+    if not _SUMMARY.search(question) and not asks_for_contents:
         return False
     names = {word.stem for entry in catalog.documents for word in read_words(entry.name)}
     left = [
         word
         for word in read_words(question)
-        if word.is_content and word.stem not in _SUMMARY_WORDS and word.stem not in names
+        if word.is_content
+        and word.stem not in _SUMMARY_WORDS
+        and word.stem not in names
+        and not (asks_for_contents and word.stem in _CONTENT_WORDS)
     ]
     return not left
 
@@ -193,7 +208,8 @@ def _naming(words: Sequence[Word], entry: DocumentEntry) -> int:
     best = 0
     for head, word in enumerate(words):
         following = words[head + 1].lower if head + 1 < len(words) else ""
-        if word.stem not in own or not (word.stem in _KINDS or following in _SAYING):
+        is_named = word.stem in _KINDS or following in _SAYING or (following in _TABLE_WORDS and is_table(entry))
+        if word.stem not in own or not is_named:
             continue
         first = head
         while first and words[first - 1].stem in own:
@@ -220,6 +236,11 @@ _KINDS: Final = frozenset(
 _SAYING: Final = word_set(
     "say says state states mention mentions require requires define defines describe describes tell tells"
 )
+
+
+def is_table(entry: DocumentEntry) -> bool:
+    """Whether a document is a table, or a workbook of tables."""
+    return entry.kind in {"csv", "tsv", "xlsx", "xls", "ods", "parquet"}
 
 
 def without_names(question: str, documents: Sequence[DocumentEntry]) -> str:

@@ -22,6 +22,7 @@ from activities.models.extractive.wording import (
     read_words,
     shortened,
     stem,
+    stems,
     telling_stems,
 )
 
@@ -105,6 +106,8 @@ def _next_search(
     place = places[0].name if len(places) == 1 else ""
     if made and likely and not place and not nowhere:
         place = likely
+        name = frozenset(stems(place))
+        words = " ".join(word for word in words.split() if stem(word) not in name) or words
     elif made:
         telling = keywords(asked, telling_only=True) or words
         words = " ".join(word for word in telling.split() if word.lower() not in nowhere) or telling

@@ -24,7 +24,7 @@ from activities.models.extractive.forms import (
 )
 from activities.models.extractive.intent import Dimension, find_dimensions, read_intent
 from activities.models.extractive.reading import Condition, Reading
-from activities.models.extractive.tables import Field, View, quoted, view_of, views
+from activities.models.extractive.tables import Field, View, quoted, view_of, views, with_initials_joined
 from activities.models.extractive.wording import stems
 
 
@@ -67,6 +67,7 @@ def best_query(question: str, catalog: Catalog, *, look_for_text: bool = True) -
 
     `look_for_text` searches the texts for words that nothing answers to; without it they are left aside and named.
     """
+    question = with_initials_joined(question, catalog)
     said = set(stems(question))
     best: tuple[float, Query] | None = None
     for view in views(catalog, question):
@@ -97,13 +98,10 @@ def profile_query(table: Table) -> Query:
                 Figure(f"last_{alias}", f"last {column.label}"),
             ]
         elif column.is_measure:
-            aggregate = "avg" if column.is_rate else "sum"
-            selects.append(f"{aggregate}({column.sql}) AS {quoted(f'{AGGREGATE_NAMES[aggregate]}_{alias}')}")
-            figures.append(
-                Figure(
-                    f"{AGGREGATE_NAMES[aggregate]}_{alias}", f"{AGGREGATE_NAMES[aggregate]} {column.label}", column.unit
-                )
-            )
+            for aggregate in ("avg" if column.is_rate else "sum", "min", "max"):
+                name = AGGREGATE_NAMES[aggregate]
+                selects.append(f"{aggregate}({column.sql}) AS {quoted(f'{name}_{alias}')}")
+                figures.append(Figure(f"{name}_{alias}", f"{name} {column.label}", column.unit))
         elif column.kind == "text" and 1 < column.column.distinct < table.rows:
             selects.append(f"count(DISTINCT {column.sql}) AS {quoted(f'different_{alias}')}")
             figures.append(Figure(f"different_{alias}", f"different values of {column.label}"))

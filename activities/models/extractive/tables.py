@@ -47,7 +47,7 @@ _VAGUE_WORDS: Final = word_set("id key code no nr name total number of the amoun
 _RATE_WORDS: Final = word_set(
     """
     price rate percent pct percentage ratio score rating age temperature temp speed average avg mean median
-    level margin share
+    level margin share version year
     """
 )
 
@@ -245,6 +245,22 @@ def literal(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
+def with_initials_joined(question: str, catalog: Catalog) -> str:
+    """Write `end of life` as `eol` where a column is called that."""
+    words = read_words(question)
+    names = {column.name.lower() for table in catalog.tables for column in table.columns}
+    for length in sorted({len(name) for name in names if len(name) in _INITIALS and name.isalpha()}, reverse=True):
+        for first in range(len(words) - length + 1):
+            run = words[first : first + length]
+            name = "".join(word.lower[:1] for word in run)
+            if name in names and run[0].is_content and run[-1].is_content:
+                return question[: run[0].start] + name + question[run[-1].end :]
+    return question
+
+
+_INITIALS: Final = range(3, 6)
+
+
 def views(catalog: Catalog, question: str) -> Iterator[View]:
     """All that a query may read: single tables first, then pairs that join without counting a row twice.
 
@@ -317,8 +333,7 @@ def _singulars(name: str) -> tuple[str, ...]:
 
 
 def _subject(table: Table) -> frozenset[str]:
-    document = table.document.rsplit("/", 1)[-1].rsplit(".", 1)[0]
-    return frozenset(content_stems(f"{table.name} {document} {table.sheet}"))
+    return frozenset(content_stems(f"{table.name} {table.document.rsplit('.', 1)[0]} {table.sheet}"))
 
 
 def _fields(table: Table, *, joined: bool) -> tuple[Field, ...]:
