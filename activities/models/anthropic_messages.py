@@ -1,24 +1,25 @@
 """Anthropic's models, by the Messages API."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from pydantic import BaseModel, JsonValue
 
 from activities.contracts import ToolCall
+from activities.models.anthropic_stream import MessageFold
 from activities.models.asking import headers, may_use_tools, offered_tools
 from activities.models.clients import LazyClient, make_anthropic, make_timeout
 from activities.models.failures import translating
 from activities.models.prices import Overrides, Tokens, usage_of
 from activities.models.protocol import Message, ModelCall, ModelReply
-from activities.models.reading import read_reply, token_count, within
+from activities.models.reading import shaped, token_count, within
 from activities.models.schemas import answer_schema, strict
+from activities.models.streaming import STEADY, Patience, receive
 from activities.models.tool_arguments import tool_call
 
 if TYPE_CHECKING:
     import httpx2
-    from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
+    from anthropic.types.message_create_params import MessageCreateParamsStreaming
 
 PROVIDER: Final = "anthropic"
 BASE_URL: Final = "https://api.anthropic.com"
@@ -38,21 +39,30 @@ class AnthropicModel:
         api_key: str,
         base_url: str = BASE_URL,
         prices: Overrides | None = None,
+        patience: Patience = STEADY,
         http_client: "httpx2.AsyncClient | None" = None,
     ) -> None:
         self._secrets = (api_key,)
         self._prices = prices
+        self._patience = patience
         self._client = LazyClient(lambda: make_anthropic(api_key, base_url, http_client))
 
     async def complete(self, call: ModelCall) -> ModelReply:
         """Take one turn. Cancelling it closes the connection."""
         with translating(PROVIDER, self._secrets):
             client = await self._client.get()
-            async with asyncio.timeout(call.timeout_seconds):
-                response = await client.messages.with_raw_response.create(
-                    **request_body(call), extra_headers=headers(call), timeout=make_timeout(call.timeout_seconds)
-                )
-            reply = read_reply(response.http_response, _Reply)
+            asking = client.messages.with_streaming_response.create(
+                **request_body(call),
+                extra_headers=headers(call),
+                timeout=make_timeout(call.timeout_seconds),
+            )
+            body = await receive(
+                asking,
+                MessageFold(PROVIDER, self._secrets),
+                patience=self._patience,
+                whole_seconds=call.timeout_seconds,
+            )
+            reply = shaped(body, _Reply)
         return _normalised(call, reply, self._prices)
 
     async def warm_up(self) -> None:
@@ -64,7 +74,7 @@ class AnthropicModel:
         await self._client.aclose()
 
 
-def request_body(call: ModelCall) -> "MessageCreateParamsNonStreaming":
+def request_body(call: ModelCall) -> "MessageCreateParamsStreaming":
     """Write the request; what stays the same from turn to turn comes first."""
     body: dict[str, Any] = {
         "model": call.model,
@@ -74,11 +84,12 @@ def request_body(call: ModelCall) -> "MessageCreateParamsNonStreaming":
         "output_config": {"format": {"type": "json_schema", "schema": answer_schema(call.answer_type)}},
         # Priority capacity has prices of its own, which no reserve was made for.
         "service_tier": "standard_only",
+        "stream": True,
     }
     if tools := _tools(call):
         body["tools"] = tools
         body["tool_choice"] = {"type": "auto" if may_use_tools(call) else "none"}
-    return cast("MessageCreateParamsNonStreaming", body)
+    return cast("MessageCreateParamsStreaming", body)
 
 
 def _tools(call: ModelCall) -> list[Block]:

@@ -209,10 +209,27 @@ def failure(error: BaseException, provider: str, secrets: Sequence[str] = ()) ->
 
 
 def reported_failure(
-    provider: str, code: str, text: str, *, passing: bool, secrets: Sequence[str] = ()
+    provider: str,
+    code: str,
+    text: str,
+    *,
+    passing: bool,
+    possibly_billed: bool = False,
+    secrets: Sequence[str] = (),
 ) -> ApplicationError:
-    """Translate a failure that came as an ordinary answer; `passing` says that asking again may help."""
-    fault = ProviderFault(provider=provider, status=200, code=_identifier(code, secrets))
+    """Translate a failure that came as an ordinary answer, or in the middle of one.
+
+    Args:
+        provider: who failed.
+        code: its own name for the cause.
+        text: its own words.
+        passing: whether asking again may help.
+        possibly_billed: whether it had begun to answer.
+        secrets: texts that must not appear in the message, whatever happens.
+    """
+    fault = ProviderFault(
+        provider=provider, status=200, code=_identifier(code, secrets), possibly_billed=possibly_billed
+    )
     kind = ErrorType.PROVIDER_REFUSED
     if passing:
         kind = ErrorType.RATE_LIMITED if code == "rate_limit_exceeded" else ErrorType.PROVIDER_UNAVAILABLE

@@ -4,7 +4,6 @@ Such servers obey to different degrees. Answer shapes are asked for in words as 
 words, because many servers then take no grammar, or never call a tool under one.
 """
 
-import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -16,15 +15,17 @@ from activities.contracts import ToolCall
 from activities.models.asking import arguments_text, headers, may_use_tools, offered_tools
 from activities.models.clients import LazyClient, make_openai, make_timeout
 from activities.models.failures import translating
+from activities.models.openai_streams import ChatFold
 from activities.models.prices import Overrides, Tokens, usage_of
 from activities.models.protocol import Message, ModelCall, ModelReply
-from activities.models.reading import read_reply, token_count, within
+from activities.models.reading import shaped, token_count, within
 from activities.models.schemas import answer_schema, strict
+from activities.models.streaming import SLOW_TO_BEGIN, Patience, receive
 from activities.models.tool_arguments import tool_call
 
 if TYPE_CHECKING:
     import httpx2
-    from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
+    from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 
 PROVIDER: Final = "openai-compatible"
 
@@ -44,6 +45,7 @@ class OpenAIChatModel:
         provider: str = PROVIDER,
         prices: Overrides | None = None,
         enforce_schema: bool = True,
+        patience: Patience = SLOW_TO_BEGIN,
         http_client: "httpx2.AsyncClient | None" = None,
     ) -> None:
         """Set the server up.
@@ -54,12 +56,14 @@ class OpenAIChatModel:
             provider: the name that reports and prices know it by.
             prices: by model; one's own server costs 0. Without an entry the calls have no known cost.
             enforce_schema: whether the server takes `response_format` with a JSON Schema.
+            patience: how long the server may be silent; one that does not stream is silent all the while.
             http_client: instead of the SDK's own.
         """
         self._secrets = (api_key,)
         self._provider = provider
         self._prices = prices
         self._enforce_schema = enforce_schema
+        self._patience = patience
         # The SDK insists on a key.
         self._client = LazyClient(lambda: make_openai(api_key or "none", base_url, http_client))
 
@@ -68,11 +72,18 @@ class OpenAIChatModel:
         with translating(self._provider, self._secrets):
             client = await self._client.get()
             body = request_body(call, enforce_schema=self._enforce_schema)
-            async with asyncio.timeout(call.timeout_seconds):
-                response = await client.chat.completions.with_raw_response.create(
-                    **body, extra_headers=headers(call), timeout=make_timeout(call.timeout_seconds)
-                )
-            reply = read_reply(response.http_response, _Reply)
+            asking = client.chat.completions.with_streaming_response.create(
+                **body,
+                extra_headers=headers(call),
+                timeout=make_timeout(call.timeout_seconds),
+            )
+            answered = await receive(
+                asking,
+                ChatFold(self._provider, self._secrets),
+                patience=self._patience,
+                whole_seconds=call.timeout_seconds,
+            )
+            reply = shaped(answered, _Reply)
         return self._normalised(call, reply)
 
     async def warm_up(self) -> None:
@@ -102,7 +113,7 @@ class OpenAIChatModel:
         )
 
 
-def request_body(call: ModelCall, *, enforce_schema: bool = True) -> "CompletionCreateParamsNonStreaming":
+def request_body(call: ModelCall, *, enforce_schema: bool = True) -> "CompletionCreateParamsStreaming":
     """Write the request; what stays the same from turn to turn comes first."""
     schema = answer_schema(call.answer_type)
     system = f"{call.system}\n\nThe final answer is nothing but JSON of this schema:\n{json.dumps(schema)}"
@@ -113,6 +124,9 @@ def request_body(call: ModelCall, *, enforce_schema: bool = True) -> "Completion
             *(e for message in call.messages for e in _entries(message)),
         ],
         "max_tokens": call.max_output_tokens,
+        "stream": True,
+        # Without this word a stream says nothing of what it used.
+        "stream_options": {"include_usage": True},
     }
     if may_use_tools(call):
         body["tools"] = [
@@ -131,7 +145,7 @@ def request_body(call: ModelCall, *, enforce_schema: bool = True) -> "Completion
             "type": "json_schema",
             "json_schema": {"name": call.answer_type.__name__, "schema": schema, "strict": True},
         }
-    return cast("CompletionCreateParamsNonStreaming", body)
+    return cast("CompletionCreateParamsStreaming", body)
 
 
 def _entries(message: Message) -> list[Entry]:

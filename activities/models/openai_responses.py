@@ -1,6 +1,5 @@
 """OpenAI's models, by the Responses API. Nothing is kept there: each request brings its whole conversation."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
@@ -10,23 +9,23 @@ from activities.contracts import ToolCall
 from activities.models.asking import arguments_text, cache_key, headers, may_use_tools, offered_tools
 from activities.models.clients import LazyClient, make_openai, make_timeout
 from activities.models.failures import reported_failure, translating
+from activities.models.openai_streams import PASSING, ResponseFold
 from activities.models.prices import Overrides, Tokens, usage_of
 from activities.models.protocol import Message, ModelCall, ModelReply
-from activities.models.reading import read_reply, token_count, within
+from activities.models.reading import shaped, token_count, within
 from activities.models.schemas import answer_schema, strict
+from activities.models.streaming import STEADY, Patience, receive
 from activities.models.tool_arguments import tool_call
 
 if TYPE_CHECKING:
     import httpx2
-    from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
+    from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 
 PROVIDER: Final = "openai"
 BASE_URL: Final = "https://api.openai.com/v1"
 
 Item = dict[str, Any]
 _ITEM_TYPES: Final = frozenset({"message", "function_call", "reasoning"})
-_PASSING: Final = frozenset({"server_error", "rate_limit_exceeded", "vector_store_timeout"})
-"""Error codes of a failed response with which asking again may help."""
 _POLICY: Final = frozenset({"bio_policy", "misalignment_policy_violation", "image_content_policy_violation"})
 """Error codes that are refusals."""
 
@@ -40,21 +39,30 @@ class OpenAIResponsesModel:
         api_key: str,
         base_url: str = BASE_URL,
         prices: Overrides | None = None,
+        patience: Patience = STEADY,
         http_client: "httpx2.AsyncClient | None" = None,
     ) -> None:
         self._secrets = (api_key,)
         self._prices = prices
+        self._patience = patience
         self._client = LazyClient(lambda: make_openai(api_key, base_url, http_client))
 
     async def complete(self, call: ModelCall) -> ModelReply:
         """Take one turn. Cancelling it closes the connection."""
         with translating(PROVIDER, self._secrets):
             client = await self._client.get()
-            async with asyncio.timeout(call.timeout_seconds):
-                response = await client.responses.with_raw_response.create(
-                    **request_body(call), extra_headers=headers(call), timeout=make_timeout(call.timeout_seconds)
-                )
-            reply = read_reply(response.http_response, _Reply)
+            asking = client.responses.with_streaming_response.create(
+                **request_body(call),
+                extra_headers=headers(call),
+                timeout=make_timeout(call.timeout_seconds),
+            )
+            body = await receive(
+                asking,
+                ResponseFold(PROVIDER, self._secrets),
+                patience=self._patience,
+                whole_seconds=call.timeout_seconds,
+            )
+            reply = shaped(body, _Reply)
         return self._normalised(call, reply)
 
     async def warm_up(self) -> None:
@@ -71,7 +79,7 @@ class OpenAIResponsesModel:
         code = str(within(reply.error, "code") or "")
         if reply.status != "completed" and stop is None:
             told = str(within(reply.error, "message") or f"the response is {reply.status}")
-            passing = reply.status != "failed" or code in _PASSING
+            passing = reply.status != "failed" or code in PASSING
             raise reported_failure(PROVIDER, code, told, passing=passing, secrets=self._secrets)
         offered = offered_tools(call)
         asked = [item for item in reply.output if item.get("type") == "function_call"] if stop is None else []
@@ -90,7 +98,7 @@ class OpenAIResponsesModel:
         )
 
 
-def request_body(call: ModelCall) -> "ResponseCreateParamsNonStreaming":
+def request_body(call: ModelCall) -> "ResponseCreateParamsStreaming":
     """Write the request; what stays the same from turn to turn comes first."""
     body: dict[str, Any] = {
         "model": call.model,
@@ -110,6 +118,7 @@ def request_body(call: ModelCall) -> "ResponseCreateParamsNonStreaming":
         "prompt_cache_key": cache_key(call),
         # The other tiers have prices of their own, which no reserve was made for.
         "service_tier": "default",
+        "stream": True,
     }
     if call.tools:
         body["tools"] = [
@@ -124,7 +133,7 @@ def request_body(call: ModelCall) -> "ResponseCreateParamsNonStreaming":
         ]
         body["tool_choice"] = "auto" if may_use_tools(call) else "none"
         body["parallel_tool_calls"] = True
-    return cast("ResponseCreateParamsNonStreaming", body)
+    return cast("ResponseCreateParamsStreaming", body)
 
 
 def _items(message: Message) -> list[Item]:

@@ -1,9 +1,9 @@
 """What is the same in reading every provider's reply: it is data from outside, whatever the SDK's types say."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import from_json
 
 from activities.models.failures import UnreadableReply
@@ -12,24 +12,25 @@ _MOST_TOKENS = 1_000_000_000
 ReplyType = TypeVar("ReplyType", bound=BaseModel)
 
 
-class HttpResponse(Protocol):
-    """What is needed of an HTTP response that was read to its end."""
-
-    @property
-    def content(self) -> bytes: ...
-
-
-def read_reply(response: HttpResponse, shape: type[ReplyType]) -> ReplyType:
-    """Read a reply's body.
+def parse(content: bytes) -> JsonValue:
+    """Read a reply's body, or an event of it.
 
     Raises:
-        UnreadableReply: if it is not JSON of this shape.
+        UnreadableReply: if it is not JSON.
     """
     try:
-        body = from_json(response.content, allow_inf_nan=False)
+        return from_json(content, allow_inf_nan=False)
     except ValueError:
         # The parser's own words would quote the body.
         raise UnreadableReply("it is not JSON; a proxy may have answered in the provider's place") from None
+
+
+def shaped(body: JsonValue, shape: type[ReplyType]) -> ReplyType:
+    """Read a reply as what it must be.
+
+    Raises:
+        UnreadableReply: if it has another shape.
+    """
     try:
         return shape.model_validate(body)
     except ValidationError as error:

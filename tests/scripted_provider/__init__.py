@@ -21,6 +21,7 @@ from tests.scripted_provider.exchange import (
     Tokens,
     ToolUse,
     calling,
+    dripping,
     dropping,
     empty,
     error,
@@ -28,6 +29,7 @@ from tests.scripted_provider.exchange import (
     raw,
     refusing,
     saying,
+    stalling,
     truncated,
 )
 from tests.scripted_provider.server import ScriptedProvider
@@ -48,6 +50,7 @@ __all__ = [
     "canned_session",
     "compressed",
     "criticised",
+    "dripping",
     "dropping",
     "empty",
     "error",
@@ -60,6 +63,7 @@ __all__ = [
     "report",
     "reviewed",
     "saying",
+    "stalling",
     "subtask",
     "truncated",
 ]

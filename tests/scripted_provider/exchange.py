@@ -78,18 +78,22 @@ class ScriptedRequest:
 class ScriptedReply:
     """What the provider does with a request; made by the functions below."""
 
-    kind: Literal["text", "tools", "truncated", "refusal", "empty", "error", "raw", "drop", "hang"]
+    kind: Literal["text", "tools", "truncated", "refusal", "empty", "error", "raw", "drop", "hang", "stall", "drip"]
     text: str = ""
     tools: tuple[ToolUse, ...] = ()
     tokens: Tokens = Tokens()
     delay: float = 0.0
     """Seconds that the provider thinks before it answers."""
+    gap: float = 0.0
+    """Seconds between two events of the answer, if it is streamed."""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     body: bytes | Mapping[str, object] | None = None
     """For `raw`, and for `error` instead of the wire's usual one."""
     model: str = ""
     """The model that says it answered; the one asked for when empty."""
+    pieces: Literal["whole", "bytes", "endless"] = "whole"
+    """For `raw`: how the body is handed to the network; `endless` never ends it."""
 
     @property
     def charged(self) -> bool:
@@ -99,6 +103,18 @@ class ScriptedReply:
     def after(self, seconds: float) -> "ScriptedReply":
         """Think first."""
         return replace(self, delay=seconds)
+
+    def spaced(self, seconds: float) -> "ScriptedReply":
+        """Pause between two events."""
+        return replace(self, gap=seconds)
+
+    def bytewise(self) -> "ScriptedReply":
+        """Send a raw body byte by byte."""
+        return replace(self, pieces="bytes")
+
+    def endless(self) -> "ScriptedReply":
+        """Send a raw body and leave the connection open, as if more were to come."""
+        return replace(self, pieces="endless")
 
     def using(self, tokens: Tokens) -> "ScriptedReply":
         """Use other than the usual 1,000 input and 100 output tokens."""
@@ -167,6 +183,16 @@ def raw(
 def dropping() -> ScriptedReply:
     """Close the connection in the middle of the answer; it is charged nevertheless."""
     return ScriptedReply("drop")
+
+
+def stalling(text: str = "And so") -> ScriptedReply:
+    """Begin to answer, and then say nothing more; it is charged nevertheless."""
+    return ScriptedReply("stall", text)
+
+
+def dripping() -> ScriptedReply:
+    """Answer with a byte now and then, for ever; it is charged nevertheless."""
+    return ScriptedReply("drip")
 
 
 def hanging() -> ScriptedReply:

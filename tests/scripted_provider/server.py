@@ -5,12 +5,12 @@ import inspect
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Self
 
-from tests.scripted_provider import wires
+from tests.scripted_provider import streams, wires
 from tests.scripted_provider.exchange import Exchange, Respond, ScriptedReply, ScriptedRequest
 from tests.scripted_provider.session import canned_session
 
@@ -22,9 +22,11 @@ class ScriptedProvider:
     is left, so that a mistake in a script is never taken for a provider's failure.
     """
 
-    def __init__(self, respond: Respond | None = None, *, port: int = 0) -> None:
+    def __init__(self, respond: Respond | None = None, *, port: int = 0, streams: bool = True) -> None:
         self.respond = respond or canned_session()
         """May be replaced while the server runs."""
+        self.streams = streams
+        """Whether it sends replies in pieces where that is asked for; some servers never do."""
         self.exchanges: list[Exchange] = []
         """Every request, in the order of arrival."""
         self._port = port
@@ -118,7 +120,7 @@ class ScriptedProvider:
         return exchange.reply
 
 
-_BEGINNING = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n{"id'
+_DRIP_SECONDS = 0.02
 
 
 class _Connection(asyncio.Protocol):
@@ -205,25 +207,79 @@ class _Connection(asyncio.Protocol):
 
     async def _carry_out(self, exchange: Exchange, reply: ScriptedReply) -> None:
         request = exchange.request
+        is_streamed = bool(request.body.get("stream")) and self._provider.streams
         match reply.kind:
             case "hang":
                 await asyncio.Event().wait()
+            case "stall":
+                self._begin_stream(request)
+                # All but the last three events: what was said stays without its end.
+                self._write_events(streams.events(request, replace(reply, kind="text"))[:-3])
+                await asyncio.Event().wait()
+            case "drip":
+                self._begin_stream(request)
+                while True:
+                    self._write_events([b"d"])
+                    await asyncio.sleep(_DRIP_SECONDS)
             case "drop":
-                assert self._transport is not None
-                self._transport.write(
-                    b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n{"'
-                )
-                self._exchange = None
-                self._transport.close()
+                self._drop(request, is_streamed=is_streamed)
             case "error":
                 usual = wires.write_error(request.wire, reply.status) if reply.body is None else reply.body
                 self._write(reply.status, reply.headers, usual, request)
+            case "raw" if reply.pieces != "whole" and isinstance(reply.body, bytes):
+                self._begin_stream(request)
+                for start in range(len(reply.body)) if reply.pieces == "bytes" else [0]:
+                    self._write_events([reply.body[start : start + 1] if reply.pieces == "bytes" else reply.body])
+                    await asyncio.sleep(0)
+                if reply.pieces == "endless":
+                    await asyncio.Event().wait()
+                self._end_stream()
             case "raw":
                 self._write(reply.status, reply.headers, reply.body or b"", request)
+            case _ if is_streamed:
+                await self._stream(request, reply)
             case _:
                 self._write(reply.status, reply.headers, wires.write(request, reply), request)
         exchange.answered_at = time.time()
         self._provider.changed()
+
+    async def _stream(self, request: ScriptedRequest, reply: ScriptedReply) -> None:
+        self._begin_stream(request)
+        written = streams.events(request, reply)
+        if reply.gap:
+            for event in written:
+                self._write_events([event])
+                await asyncio.sleep(reply.gap)
+        else:
+            self._write_events(written)
+        self._end_stream()
+
+    def _end_stream(self) -> None:
+        assert self._transport is not None
+        self._transport.write(b"0\r\n\r\n")
+
+    def _drop(self, request: ScriptedRequest, *, is_streamed: bool) -> None:
+        assert self._transport is not None
+        if is_streamed:
+            self._begin_stream(request)
+            self._write_events(streams.events(request, ScriptedReply("text", "And so"))[:2])
+        else:
+            self._transport.write(b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n{"')
+        self._exchange = None
+        self._transport.close()
+
+    def _begin_stream(self, request: ScriptedRequest) -> None:
+        assert self._transport is not None
+        number = request.sequence
+        self._transport.write(
+            f"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n"
+            f"request-id: req_{number}\r\nx-request-id: req_{number}\r\n\r\n".encode()
+        )
+
+    def _write_events(self, written: Sequence[bytes]) -> None:
+        assert self._transport is not None
+        for event in written:
+            self._transport.write(f"{len(event):x}\r\n".encode() + event + b"\r\n")
 
     def _write(
         self,

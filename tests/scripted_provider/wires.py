@@ -166,7 +166,8 @@ def _identified(prefix: str, request: ScriptedRequest, reply: ScriptedReply) -> 
     ]
 
 
-def _arguments(tool: ToolUse) -> str:
+def arguments_of(tool: ToolUse) -> str:
+    """Write a tool's arguments as the model wrote them, valid or not."""
     return tool.arguments if isinstance(tool.arguments, str) else json.dumps(dict(tool.arguments))
 
 
@@ -224,7 +225,7 @@ def _write_responses(request: ScriptedRequest, reply: ScriptedReply) -> Body:
             "id": f"fc_{request.sequence}_{number}",
             "call_id": identity,
             "name": tool.tool,
-            "arguments": _arguments(tool),
+            "arguments": arguments_of(tool),
             "status": "completed",
         }
         for number, (identity, tool) in enumerate(_identified("call", request, reply), start=1)
@@ -291,7 +292,7 @@ def _write_chat(request: ScriptedRequest, reply: ScriptedReply) -> Body:
         message |= {"content": None, "refusal": reply.text}
     if reply.tools:
         message["tool_calls"] = [
-            {"id": identity, "type": "function", "function": {"name": tool.tool, "arguments": _arguments(tool)}}
+            {"id": identity, "type": "function", "function": {"name": tool.tool, "arguments": arguments_of(tool)}}
             for identity, tool in _identified("call", request, reply)
         ]
     stops = {"tools": "tool_calls", "truncated": "length"}

@@ -14,6 +14,7 @@ from activities.models.anthropic_messages import AnthropicModel
 from activities.models.openai_chat import OpenAIChatModel
 from activities.models.openai_responses import OpenAIResponsesModel
 from activities.models.protocol import Message, ModelCall, ModelReply, ToolSpec, ToolText
+from activities.models.streaming import STEADY, Patience
 from tests.scripted_provider import Respond, ScriptedProvider
 
 Wire = Literal["anthropic", "responses", "chat"]
@@ -69,24 +70,27 @@ def a_call(
     )
 
 
-def an_adapter(wire: Wire, server: ScriptedProvider) -> AnthropicModel | OpenAIResponsesModel | OpenAIChatModel:
+AnyModel = AnthropicModel | OpenAIResponsesModel | OpenAIChatModel
+
+
+def an_adapter(wire: Wire, server: ScriptedProvider, patience: Patience = STEADY) -> AnyModel:
     """Make the adapter of a wire; the house's own model costs 1 and 2 dollars a million."""
     # No proxy of the machine's between the two, and no certificates to load for a hundred clients.
     network = httpx2.AsyncClient(trust_env=False, verify=False)
     match wire:
         case "anthropic":
-            return AnthropicModel(api_key=KEY, base_url=server.base_url, http_client=network)
+            return AnthropicModel(api_key=KEY, base_url=server.base_url, patience=patience, http_client=network)
         case "responses":
-            return OpenAIResponsesModel(api_key=KEY, base_url=server.openai_url, http_client=network)
+            return OpenAIResponsesModel(api_key=KEY, base_url=server.openai_url, patience=patience, http_client=network)
         case "chat":
             prices = {MODELS["chat"]: (Decimal(1), Decimal(2))}
-            return OpenAIChatModel(api_key=KEY, base_url=server.openai_url, prices=prices, http_client=network)
+            return OpenAIChatModel(
+                api_key=KEY, base_url=server.openai_url, prices=prices, patience=patience, http_client=network
+            )
 
 
 @asynccontextmanager
-async def a_provider(
-    wire: Wire, respond: Respond
-) -> AsyncGenerator[tuple[ScriptedProvider, AnthropicModel | OpenAIResponsesModel | OpenAIChatModel]]:
+async def a_provider(wire: Wire, respond: Respond) -> AsyncGenerator[tuple[ScriptedProvider, AnyModel]]:
     """Run a scripted provider and the adapter that talks to it."""
     async with ScriptedProvider(respond) as server:
         model = an_adapter(wire, server)

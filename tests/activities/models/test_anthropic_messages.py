@@ -69,6 +69,7 @@ async def test_a_request_is_written_so() -> None:
         "tool_choice": {"type": "auto"},
         "output_config": {"format": {"type": "json_schema", "schema": answer_schema(first.answer_type)}},
         "service_tier": "standard_only",
+        "stream": True,
     }
     assert KEY in {
         request.headers.get("x-api-key", ""),

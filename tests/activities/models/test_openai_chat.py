@@ -46,6 +46,8 @@ async def test_a_request_is_written_so() -> None:
             {"role": "tool", "tool_call_id": "call_1", "content": "The tool failed.\nno such document"},
         ],
         "max_tokens": 500,
+        "stream": True,
+        "stream_options": {"include_usage": True},
         "tools": [
             {
                 "type": "function",

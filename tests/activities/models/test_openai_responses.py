@@ -75,6 +75,7 @@ async def test_a_request_is_written_so() -> None:
         "include": ["reasoning.encrypted_content"],
         "prompt_cache_key": before.body["prompt_cache_key"],
         "service_tier": "default",
+        "stream": True,
     }
     assert request.headers["authorization"] == f"Bearer {KEY}"
     assert request.headers["x-stainless-retry-count"] == "0"

@@ -1,0 +1,285 @@
+"""Replies that come in pieces are the same replies, and a provider that falls silent is noticed."""
+
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import anthropic
+import httpx2
+import openai
+import pytest
+from temporalio.exceptions import ApplicationError
+
+from activities.models.failures import ProviderFault
+from activities.models.protocol import ModelReply
+from activities.models.streaming import Patience
+from chargehand.wire import ErrorType
+from tests.activities.models.calls import KEY, PROVIDERS, WIRES, AnyModel, Wire, a_call, a_provider, an_adapter
+from tests.scripted_provider import (
+    NO_USAGE,
+    Respond,
+    ScriptedProvider,
+    ScriptedReply,
+    Tokens,
+    ToolUse,
+    answer,
+    calling,
+    dripping,
+    dropping,
+    empty,
+    hanging,
+    raw,
+    refusing,
+    saying,
+    stalling,
+    truncated,
+)
+from tests.scripted_provider.streams import events
+
+every_wire = pytest.mark.parametrize("wire", WIRES)
+
+LONG = "Ä word or two\u2028with \x85 what looks like a line's end, \r\n and 日本. " * 20
+USES = (
+    ToolUse("search_documents", {"query": LONG, "limit": 3}, id="id_one"),
+    ToolUse("read_document", {"name": "timetable.pdf"}, id="id_two"),
+)
+REPLIES = {
+    "answer": answer(LONG),
+    "text": saying(LONG),
+    "tools": calling(*USES, text="Let me look."),
+    "malformed": calling(ToolUse("read_document", '["timetable.pdf"]'), ToolUse("read_document", '{"name": ')),
+    "no arguments": calling(ToolUse("read_document", {})),
+    "truncated": truncated(),
+    "refused": refusing("That I will not do."),
+    "empty": empty(),
+    "cached": answer().using(Tokens(input=10, cached=8_000, cache_write=500, output=7)),
+    "uncounted": answer().using(NO_USAGE),
+    "another model": answer().by("claude-opus-5-5"),
+}
+
+
+@asynccontextmanager
+async def impatient(
+    wire: Wire, respond: Respond, first: float = 20.0, gap: float = 0.2
+) -> AsyncGenerator[tuple[ScriptedProvider, AnyModel]]:
+    """Run a provider and an adapter that waits no longer than this for a word."""
+    async with ScriptedProvider(respond) as server:
+        model = an_adapter(wire, server, patience=Patience(first_seconds=first, gap_seconds=gap))
+        try:
+            yield server, model
+        finally:
+            await model.aclose()
+
+
+def always(reply: ScriptedReply) -> Respond:
+    """Answer every request so."""
+    return lambda _: reply
+
+
+async def whole(wire: Wire, scripted: ScriptedReply) -> ModelReply:
+    """Get the reply from a provider that sends it at once, whatever it is asked."""
+    async with ScriptedProvider(lambda _: scripted, streams=False) as server:
+        model = an_adapter(wire, server)
+        reply = await model.complete(a_call(wire))
+        await model.aclose()
+    return reply
+
+
+@every_wire
+@pytest.mark.parametrize("name", [name for name in REPLIES if name != "malformed"])
+async def test_in_pieces_or_at_once_a_reply_is_the_same(wire: Wire, name: str) -> None:
+    """Text, calls, stop, usage, and what goes back to the provider are equal, to the last character."""
+    async with a_provider(wire, lambda _: REPLIES[name]) as (server, model):
+        in_pieces = await model.complete(a_call(wire))
+
+    assert server.requests[0].body["stream"] is True
+    assert in_pieces == await whole(wire, REPLIES[name])
+
+
+@every_wire
+async def test_malformed_arguments_in_pieces_are_told(wire: Wire) -> None:
+    """Arguments that are no object, or no JSON, are answered to the model, each for its own reason."""
+    async with a_provider(wire, lambda _: REPLIES["malformed"]) as (_, model):
+        reply = await model.complete(a_call(wire))
+
+    assert [call.malformed.partition(":")[0] for call in reply.tool_calls] == [
+        "the arguments are not a JSON object",
+        "the arguments are not valid JSON",
+    ]
+
+
+@every_wire
+async def test_no_arguments_at_all_are_none(wire: Wire) -> None:
+    """A call whose arguments never come has none, and is not malformed."""
+    async with a_provider(wire, lambda _: calling(ToolUse("read_document", ""))) as (_, model):
+        (call,) = (await model.complete(a_call(wire))).tool_calls
+
+    assert (call.arguments, call.malformed) == ({}, "")
+
+
+@every_wire
+async def test_pieces_may_be_cut_anywhere(wire: Wire) -> None:
+    """A reply that arrives byte by byte, in the middle of characters too, is the same reply."""
+    scripted = answer(LONG[:200])
+    async with a_provider(wire, lambda _: scripted) as (server, model):
+        expected = await model.complete(a_call(wire))
+        written = b"".join(events(server.requests[0], scripted))
+
+        streamed = raw(written.replace(b"\n", b"\r\n"), {"content-type": "text/event-stream"})
+        server.respond = always(streamed.bytewise())
+        assert await model.complete(a_call(wire)) == expected
+
+
+async def test_the_vendors_own_sdks_read_the_scripted_streams() -> None:
+    """What the tests stream is what the vendors stream: their own readers make the whole reply of it."""
+    scripted = calling(*USES, text=LONG).using(Tokens(input=10, cached=8_000, cache_write=500, output=7))
+    async with (
+        ScriptedProvider(lambda _: scripted) as server,
+        httpx2.AsyncClient(trust_env=False, verify=False) as network,
+    ):
+        claude = anthropic.AsyncAnthropic(api_key=KEY, base_url=server.base_url, http_client=network)
+        gpt = openai.AsyncOpenAI(api_key=KEY, base_url=server.openai_url, http_client=network)
+        async with claude.messages.stream(
+            model="m", max_tokens=9, messages=[{"role": "user", "content": "When?"}]
+        ) as message:
+            said = await message.get_final_message()
+        async with gpt.responses.stream(model="m", input="When?") as response:
+            responded = await response.get_final_response()
+        async with gpt.chat.completions.stream(
+            model="m", messages=[{"role": "user", "content": "When?"}], stream_options={"include_usage": True}
+        ) as completion:
+            completed = await completion.get_final_completion()
+
+    uses = [block for block in said.content if block.type == "tool_use"]
+    assert [(use.name, use.input) for use in uses] == [(use.tool, use.arguments) for use in USES]
+    assert (said.usage.input_tokens, said.usage.cache_read_input_tokens, said.usage.output_tokens) == (10, 8_000, 7)
+    assert responded.output_text == LONG
+    assert responded.usage is not None
+    assert (responded.usage.input_tokens, responded.usage.output_tokens) == (8_510, 7)
+    assert completed.choices[0].message.content == LONG
+    assert [call.id for call in completed.choices[0].message.tool_calls or ()] == ["id_one", "id_two"]
+    assert completed.usage is not None
+    assert (completed.usage.prompt_tokens, completed.usage.completion_tokens) == (8_510, 7)
+
+
+SILENCES = {"hanging": hanging(), "stalling": stalling(), "dripping": dripping()}
+
+
+@every_wire
+@pytest.mark.parametrize("silence", SILENCES)
+async def test_a_provider_that_falls_silent_is_left_at_once(wire: Wire, silence: str) -> None:
+    """Without a word for as long as allowed, a call is given up, long before its whole time: of unknown fate."""
+    async with impatient(wire, lambda _: SILENCES[silence], first=0.2) as (server, model):
+        began = time.monotonic()
+        with pytest.raises(ApplicationError) as caught:
+            await model.complete(a_call(wire))
+        took = time.monotonic() - began
+        await server.until(lambda: server.exchanges[0].hung_up)
+
+    assert (caught.value.type, caught.value.non_retryable) == (ErrorType.PROVIDER_UNAVAILABLE, False)
+    assert caught.value.details == (ProviderFault(provider=PROVIDERS[wire], possibly_billed=True),)
+    assert caught.value.message.endswith("did not answer (TimeoutError): it said nothing for 0.2 seconds.")
+    assert 0.19 < took < 5
+
+
+@every_wire
+async def test_a_provider_that_thinks_aloud_is_waited_for(wire: Wire) -> None:
+    """A reply may take longer than any silence, if it never is silent for so long."""
+    async with impatient(wire, lambda _: answer("At eight.").spaced(0.05), gap=0.5) as (server, model):
+        began = time.monotonic()
+        reply = await model.complete(a_call(wire))
+        took = time.monotonic() - began
+
+    assert reply.stop == "answer"
+    assert took > 0.05 * 5
+    assert server.charges == 1
+
+
+@every_wire
+async def test_a_long_preparation_is_not_a_silence(wire: Wire) -> None:
+    """Before the first word, another measure counts."""
+    async with impatient(wire, lambda _: answer("At eight.").after(0.4), gap=0.2) as (_, model):
+        assert (await model.complete(a_call(wire))).stop == "answer"
+
+
+@every_wire
+async def test_the_whole_time_ends_even_a_talkative_call(wire: Wire) -> None:
+    """A provider that says something now and then, for ever, is left when the call's time is over."""
+    async with impatient(wire, lambda _: answer(LONG).spaced(0.05), gap=20.0) as (_, model):
+        with pytest.raises(ApplicationError) as caught:
+            await model.complete(a_call(wire, timeout_seconds=0.3))
+
+    assert caught.value.details[0].possibly_billed
+
+
+@every_wire
+async def test_a_stream_that_breaks_off_is_of_unknown_fate(wire: Wire) -> None:
+    """A connection that is closed in the middle is no reply, although all before was well formed."""
+    async with a_provider(wire, lambda _: dropping()) as (_, model):
+        with pytest.raises(ApplicationError) as caught:
+            await model.complete(a_call(wire))
+
+    assert (caught.value.type, caught.value.details[0].possibly_billed) == (ErrorType.PROVIDER_UNAVAILABLE, True)
+
+
+@every_wire
+async def test_a_stream_without_its_end_is_of_unknown_fate(wire: Wire) -> None:
+    """A stream that ends properly, but before the reply does, is no reply."""
+    async with a_provider(wire, lambda _: answer("At eight.")) as (server, model):
+        await model.complete(a_call(wire))
+        beginning = b"".join(events(server.requests[0], answer("At eight."))[:3])
+        server.respond = always(raw(beginning, {"content-type": "text/event-stream"}))
+        with pytest.raises(ApplicationError) as caught:
+            await model.complete(a_call(wire))
+
+    assert caught.value.message.endswith("gave an answer that cannot be read: it broke off before its end")
+    assert caught.value.details[0].possibly_billed
+
+
+ERRORS = {
+    "anthropic": b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"Too much."}}\n\n',
+    "responses": b'event: error\ndata: {"type":"error","code":"server_error","message":"Too much.","param":null}\n\n',
+    "chat": b'data: {"error":{"message":"Too much.","type":"server_error","code":500}}\n\n',
+}
+BEGUN = {"anthropic": 1, "responses": 4, "chat": 1}
+"""So many events, and the model has said something."""
+
+
+@every_wire
+@pytest.mark.parametrize("began", [False, True], ids=["at the start", "in the middle"])
+async def test_an_error_in_a_stream_is_the_providers(wire: Wire, began: bool) -> None:  # noqa: FBT001  # a column
+    """An error instead of an answer costs nothing; one behind its beginning may."""
+    async with a_provider(wire, lambda _: answer("At eight.")) as (server, model):
+        await model.complete(a_call(wire))
+        beginning = b"".join(events(server.requests[0], answer("At eight."))[: BEGUN[wire]]) if began else b""
+        server.respond = always(raw(beginning + ERRORS[wire], {"content-type": "text/event-stream"}))
+        with pytest.raises(ApplicationError) as caught:
+            await model.complete(a_call(wire))
+
+    assert (caught.value.type, caught.value.non_retryable) == (ErrorType.PROVIDER_UNAVAILABLE, False)
+    assert caught.value.message.endswith("Too much.")
+    assert caught.value.details[0].possibly_billed is began
+
+
+@every_wire
+async def test_a_reply_counts_from_its_last_event(wire: Wire) -> None:
+    """A provider that forgets to end the connection does not take back what it said."""
+    async with impatient(wire, lambda _: answer("At eight."), gap=20.0) as (server, model):
+        await model.complete(a_call(wire))
+        written = b"".join(events(server.requests[0], answer("At eight.")))
+        server.respond = always(raw(written, {"content-type": "text/event-stream"}).endless())
+        began = time.monotonic()
+        reply = await model.complete(a_call(wire))
+        took = time.monotonic() - began
+
+    assert (reply.stop, took < 5) == ("answer", True)
+
+
+@every_wire
+async def test_streams_leave_their_connection_usable(wire: Wire) -> None:
+    """Calls one after another share a connection."""
+    async with a_provider(wire, lambda _: answer("At eight.")) as (server, model):
+        for _ in range(5):
+            await model.complete(a_call(wire))
+
+        assert len(server.connections) == 1
