@@ -26,7 +26,7 @@ from chargehand.contracts import Source, Usage
 
 TURN: Final = timedelta(milliseconds=200)
 TOOL: Final = timedelta(milliseconds=100)
-TOOL_NAMES: Final = ("search", "read_page", "search_documents", "read_document", "query_data", "run_code")
+TOOL_NAMES: Final = ("search", "read_page", "search_documents", "read_document", "query_data", "draw_chart", "run_code")
 MODEL_NAME: Final = "scripted-1"
 
 _AGENTS: Final = {"researcher": "search", "reader": "search_documents", "analyst": "query_data"}

@@ -1,20 +1,22 @@
 """Code in an E2B sandbox: full Python on a remote virtual machine. Its SDK is imported with the first run."""
 
 import asyncio
-import json
 import logging
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.code.protocol import Artefact, CodeResult
+from activities.code.protocol import CodeResult, GivenFile
 from chargehand.contracts import Contract
-from chargehand.wire import ErrorType
 
 if TYPE_CHECKING:
     from e2b.connection_config import ApiParams
-    from e2b_code_interpreter import AsyncSandbox, Execution, OutputMessage
+    from e2b_code_interpreter import Execution, OutputMessage
+
+    from activities.code.e2b_sandbox import Sandbox
 
 _log: Final = logging.getLogger(__name__)
 
@@ -30,14 +32,12 @@ class E2BLimits(Contract):
     @property
     def life(self) -> timedelta:
         """After this the service ends the sandbox by itself, should nobody be left to do it."""
-        return self.execution + 2 * self.request
+        return self.execution + 4 * self.request
 
 
 _DEFAULT_LIMITS: Final = E2BLimits()
-_MEDIA_TYPES: Final = {
-    "png": "image/png", "jpeg": "image/jpeg", "svg": "image/svg+xml", "pdf": "application/pdf", "html": "text/html",
-    "chart": "application/json",
-}  # fmt: skip
+_LABEL: Final = "chargehand"
+_MOST_LEFT_OVER: Final = 10
 
 
 class _TooMuchPrintedError(Exception):
@@ -45,16 +45,14 @@ class _TooMuchPrintedError(Exception):
 
 
 class E2BRunner:
-    """Runs each piece of code in a sandbox of its own, without internet, that is ended afterwards whatever happens.
+    """Runs each piece of code in a sandbox of its own that is ended afterwards, whatever happens.
 
-    Raises `ApplicationError` of type `RateLimited` or `ToolUnavailable`.
+    A sandbox carries the call's name, so that the next attempt ends what a crashed worker left behind. Raises
+    `ApplicationError` of type `RateLimited` or `ToolUnavailable`.
     """
 
     name = "e2b"
-    language = (
-        "It is full Python 3 with numpy, pandas, scipy, scikit-learn, sympy and matplotlib, without internet. "
-        "Pictures are not kept: print numbers."
-    )
+    handles_files = True
 
     def __init__(
         self,
@@ -63,12 +61,18 @@ class E2BRunner:
         domain: str | None = None,
         api_url: str | None = None,
         sandbox_url: str | None = None,
+        internet: bool = False,
         limits: E2BLimits = _DEFAULT_LIMITS,
     ) -> None:
         """Take the key, and for a self-hosted service its domain or the URLs of its two halves."""
         if not api_key.strip():
             raise ValueError("an E2B sandbox needs an API key")
         self._limits = limits
+        self._internet = internet
+        self.language = (
+            "It is full Python 3 with numpy, pandas, scipy, scikit-learn, sympy and matplotlib, "
+            f"{'with' if internet else 'without'} internet, for at most {limits.execution.total_seconds():g} seconds."
+        )
         self._options: ApiParams = {
             "api_key": api_key.strip(),
             "domain": domain,
@@ -79,8 +83,10 @@ class E2BRunner:
             "debug": False,  # would leave sandboxes running
         }
 
-    async def run(self, code: str, name: str) -> CodeResult:
+    async def run(self, code: str, name: str, files: Sequence[GivenFile] = ()) -> CodeResult:
         await asyncio.to_thread(_import_sdk)
+        if _may_have_been_tried():
+            await self._end_left_over(name)
         making = asyncio.ensure_future(self._make(name))
         try:
             sandbox = await asyncio.shield(making)
@@ -88,26 +94,52 @@ class E2BRunner:
             await self._end_when_made(making)
             raise
         try:
-            return await self._execute(sandbox, code)
+            return await self._use(sandbox, code, files)
         finally:
             await asyncio.shield(self._end(sandbox))
 
-    async def _make(self, name: str) -> "AsyncSandbox":
-        from e2b_code_interpreter import AsyncSandbox  # imported already, in a thread
+    async def _make(self, name: str) -> "Sandbox":
+        from activities.code.e2b_sandbox import FAULTS, Sandbox, translated  # imported already, in a thread
 
         try:
-            return await AsyncSandbox.create(
+            return await Sandbox.create(
                 timeout=int(self._limits.life.total_seconds()),
-                allow_internet_access=False,
-                metadata={"chargehand": name},
+                allow_internet_access=self._internet,
+                metadata={_LABEL: name},
                 **self._options,
             )
-        except _faults() as fault:
-            raise _translated(fault) from fault
+        except FAULTS as fault:
+            raise translated(fault) from fault
 
-    async def _execute(self, sandbox: "AsyncSandbox", code: str) -> CodeResult:
+    async def _use(self, sandbox: "Sandbox", code: str, files: Sequence[GivenFile]) -> CodeResult:
+        from activities.code.e2b_files import bring_back, figures, lay_out
+        from activities.code.e2b_sandbox import FAULTS, translated
+
+        try:
+            await lay_out(sandbox, files)
+            result = await self._execute(sandbox, code)
+            if isinstance(result, CodeResult):
+                return result
+            execution, printed = result
+            made, left_out = await bring_back(sandbox, self._limits.request.total_seconds())
+        except FAULTS as fault:
+            raise translated(fault) from fault
+        error = execution.error
+        return CodeResult(
+            stdout=printed.stdout,
+            stderr=printed.stderr,
+            value=execution.text or "",
+            error=f"{error.traceback or error.value}" if error else "",
+            files=(*figures(execution), *made),
+            left_out=left_out,
+        )
+
+    async def _execute(self, sandbox: "Sandbox", code: str) -> "CodeResult | tuple[Execution, _Printed]":
+        from e2b import SandboxException
+
+        from activities.code.e2b_sandbox import TooMuchSentError, ran_too_long
+
         printed = _Printed(self._limits.output_characters)
-        error = ""
         seconds = self._limits.execution.total_seconds()
         try:
             execution = await sandbox.run_code(
@@ -117,31 +149,51 @@ class E2BRunner:
                 timeout=seconds,
                 request_timeout=self._limits.request.total_seconds(),
             )
-        except _TooMuchPrintedError:
+        except (_TooMuchPrintedError, TooMuchSentError):
             error = (
-                f"The code printed more than {self._limits.output_characters} characters and was stopped. Print less."
+                f"The code printed more than {self._limits.output_characters} characters, or showed too much, and was "
+                "stopped. Print less."
             )
             return CodeResult(stdout=printed.stdout, stderr=printed.stderr, error=error)
-        except _faults() as fault:
-            if _ran_too_long(fault):
-                error = f"The code ran longer than {seconds:g} seconds and was stopped. Do less at once."
-                return CodeResult(stdout=printed.stdout, stderr=printed.stderr, error=error)
-            raise _translated(fault) from fault
-        return _result(execution, printed)
+        except SandboxException as fault:
+            if not ran_too_long(fault):
+                raise
+            error = f"The code ran longer than {seconds:g} seconds and was stopped. Do less at once."
+            return CodeResult(stdout=printed.stdout, stderr=printed.stderr, error=error)
+        return execution, printed
 
-    async def _end(self, sandbox: "AsyncSandbox") -> None:
+    async def _end(self, sandbox: "Sandbox") -> None:
+        from activities.code.e2b_sandbox import FAULTS
+
         try:
             await sandbox.kill()
-        except _faults() as fault:
+        except FAULTS as fault:
             # It ends by itself when its life is over.
             _log.warning("e2b sandbox could not be ended", extra={"sandbox": sandbox.sandbox_id, "fault": repr(fault)})
 
-    async def _end_when_made(self, making: "asyncio.Future[AsyncSandbox]") -> None:
+    async def _end_when_made(self, making: "asyncio.Future[Sandbox]") -> None:
         try:
             sandbox = await making
         except ApplicationError:
             return
         await self._end(sandbox)
+
+    async def _end_left_over(self, name: str) -> None:
+        """End the sandboxes of earlier attempts whose worker was lost; their ids are found by the call's name."""
+        from e2b import SandboxQuery
+
+        from activities.code.e2b_sandbox import FAULTS, Sandbox
+
+        query = SandboxQuery(metadata={_LABEL: name})
+        try:
+            found = await Sandbox.list(query, limit=_MOST_LEFT_OVER, **self._options).next_items()
+            for left in found:
+                # The service's filter is not relied on for what is destroyed.
+                if left.metadata.get(_LABEL) == name:
+                    await Sandbox.kill(left.sandbox_id, **self._options)
+                    _log.warning("e2b sandbox of a lost attempt was ended", extra={"sandbox": left.sandbox_id})
+        except FAULTS as fault:
+            _log.warning("e2b sandboxes of lost attempts could not be looked for", extra={"fault": repr(fault)})
 
 
 class _Printed:
@@ -163,53 +215,9 @@ class _Printed:
             raise _TooMuchPrintedError
 
 
+def _may_have_been_tried() -> bool:
+    return not activity.in_activity() or activity.info().attempt > 1
+
+
 def _import_sdk() -> None:
-    import e2b_code_interpreter  # noqa: F401  # pyright: ignore[reportUnusedImport]  # takes 1.4 s, so not on the event loop
-
-
-def _faults() -> tuple[type[Exception], ...]:
-    """All that the SDK raises for faults of the service; some of its exceptions have no base class in common."""
-    from e2b import AuthenticationException, SandboxException, ServiceBusyException
-    from httpx import HTTPError
-
-    return (SandboxException, AuthenticationException, ServiceBusyException, HTTPError, OSError, json.JSONDecodeError)
-
-
-def _ran_too_long(fault: Exception) -> bool:
-    from httpx import ReadTimeout
-
-    # The SDK uses one class for this and for sandboxes that are gone.
-    return isinstance(fault.__context__, ReadTimeout)
-
-
-def _translated(fault: Exception) -> ApplicationError:
-    from e2b import AuthenticationException, RateLimitException, SandboxException, TimeoutException
-
-    if isinstance(fault, RateLimitException):
-        return ApplicationError("E2B limits the rate of sandboxes", type=ErrorType.RATE_LIMITED)
-    if isinstance(fault, AuthenticationException):
-        message = "E2B does not accept the API key; check E2B_API_KEY"
-        return ApplicationError(message, type=ErrorType.TOOL_UNAVAILABLE, non_retryable=True)
-    status = fault.status_code if isinstance(fault, SandboxException) else None
-    refused = status is not None and 400 <= status < 500 and status not in {408, 409, 425}
-    told = f"E2B answered {status}" if status else f"E2B could not be used: {type(fault).__name__}"
-    if isinstance(fault, TimeoutException):
-        told = "the E2B sandbox did not answer, or ended while the code ran"
-    return ApplicationError(told, type=ErrorType.TOOL_UNAVAILABLE, non_retryable=refused)
-
-
-def _result(execution: "Execution", printed: _Printed) -> CodeResult:
-    error = execution.error
-    artefacts = tuple(
-        Artefact(name=f"result-{number}.{form}", media_type=media_type)
-        for number, result in enumerate(execution.results, start=1)
-        for form, media_type in _MEDIA_TYPES.items()
-        if form in result.formats()
-    )
-    return CodeResult(
-        stdout=printed.stdout,
-        stderr=printed.stderr,
-        value=execution.text or "",
-        error=f"{error.traceback or error.value}" if error else "",
-        artefacts=artefacts,
-    )
+    import activities.code.e2b_sandbox  # noqa: F401  # pyright: ignore[reportUnusedImport]  # takes 1.4 s, so not on the event loop

@@ -4,13 +4,14 @@ import asyncio
 import os
 import signal
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal
 
 from temporalio.exceptions import ApplicationError
 
-from activities.code.protocol import CodeResult
+from activities.code.protocol import CodeResult, GivenFile
 from chargehand.contracts import Contract
 from chargehand.wire import ErrorType
 
@@ -53,13 +54,19 @@ class MontyRunner:
 
     name = "monty"
     language = f"A part of Python 3. {_SUBSET}"
+    handles_files = False
 
     def __init__(self, limits: MontyLimits = _DEFAULT_LIMITS) -> None:
         self._limits = limits
         # Its own threads: a sandbox that uses up its time must not hold up what else waits for a thread.
         self._threads = ThreadPoolExecutor(limits.parallel, thread_name_prefix="monty")
 
-    async def run(self, code: str, name: str) -> CodeResult:  # noqa: ARG002  # the child process leaves nothing behind
+    async def run(
+        self,
+        code: str,
+        name: str,  # noqa: ARG002  # the child process leaves nothing behind
+        files: Sequence[GivenFile] = (),  # noqa: ARG002  # see `handles_files`
+    ) -> CodeResult:
         work = _Work(code, self._limits)
         # The asynchronous interface of Monty is not used: it now and then aborts the whole process at exit
         # (https://github.com/PyO3/pyo3-async-runtimes/issues/40).

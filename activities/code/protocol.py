@@ -1,15 +1,25 @@
 """The boundary to a sandbox for code: what is run and what comes back, whoever runs it."""
 
-from typing import Protocol
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
 
+from activities.made_files import MadeFile
 from chargehand.contracts import Contract
 
+DOCUMENTS: Final = "documents"
+"""The folder beside the program that holds the documents it was given."""
+ARTEFACTS: Final = "artefacts"
+"""The folder beside the program whose files are kept for the user."""
 
-class Artefact(Contract):
-    """Something other than text that the code made, such as a picture. Named, not kept."""
+
+class GivenFile(NamedTuple):
+    """A document that the code may read."""
 
     name: str
-    media_type: str
+    """Relative path below `documents/`."""
+    path: Path
+    """Where its content lies on this host."""
 
 
 class CodeResult(Contract):
@@ -21,7 +31,10 @@ class CodeResult(Contract):
     """The value of the last expression as text; empty if there is none."""
     error: str = ""
     """Why the code did not run to its end, for whoever wrote it; what it printed until then is kept."""
-    artefacts: tuple[Artefact, ...] = ()
+    files: tuple[MadeFile, ...] = ()
+    """Figures, and what it saved in `artefacts/`."""
+    left_out: tuple[str, ...] = ()
+    """`name: reason` for files that were not brought back."""
 
 
 class CodeRunner(Protocol):
@@ -31,7 +44,9 @@ class CodeRunner(Protocol):
     """Names the sandbox to agents and in reports."""
     language: str
     """What the code may be, in a sentence or two, for agents."""
+    handles_files: bool
+    """Whether it can be given documents and brings files back."""
 
-    async def run(self, code: str, name: str) -> CodeResult:
+    async def run(self, code: str, name: str, files: Sequence[GivenFile] = ()) -> CodeResult:
         """Run a piece of Python from a clean start; `name` tells it apart across attempts, for clean-up."""
         ...

@@ -6,33 +6,43 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from activities.code.protocol import CodeResult, CodeRunner
+from activities.code.given_files import DocumentsNotGivenError, given_files
+from activities.code.protocol import ARTEFACTS, DOCUMENTS, CodeResult, CodeRunner
+from activities.documents.sources import DocumentSources
+from activities.made_files import FileStore, keep
 from activities.models.protocol import ToolSpec
 from activities.tools import ToolAnswer, ToolContext, failed
-from chargehand.contracts import Source
+from chargehand.contracts import Artefact, Source
 
 _CODE_CHARACTERS: Final = 50_000
-_PRINTED_CHARACTERS: Final = 5_000
-_STDERR_CHARACTERS: Final = 1_000
+_PRINTED_CHARACTERS: Final = 4_500
+_STDERR_CHARACTERS: Final = 800
 _ERROR_CHARACTERS: Final = 1_500
-_ARTEFACTS: Final = 10
+_LEFT_OUT_CHARACTERS: Final = 400
+_MOST_DOCUMENTS: Final = 20
 
 
 class RunCode:
     """Runs code in one sandbox, and names it."""
 
-    def __init__(self, runner: CodeRunner) -> None:
+    def __init__(self, runner: CodeRunner, store: FileStore, sources: DocumentSources | None = None) -> None:
+        """Take the sandbox, where the files that it makes are kept, and where documents for it come from."""
         self._runner = runner
+        self._store = store
+        self._sources = sources if runner.handles_files else None
         self.spec = ToolSpec(
             name="run_code",
             description=(
-                "Run Python code to compute something. It starts clean each time, sees no documents and keeps nothing: "
-                "write the data it needs into it. Print what you want to see; the value of the last expression is "
-                f"given too. {runner.language}"
+                "Run Python code to compute something, be it one line of arithmetic. It starts clean each time: write "
+                "the data it needs into it. Print what you want to see; the value of the last expression is given "
+                f"too. {self._told_of_files()} {runner.language}"
             ),
             parameters={
                 "type": "object",
-                "properties": {"code": {"type": "string", "description": "The whole program"}},
+                "properties": {
+                    "code": {"type": "string", "description": "The whole program"},
+                    **(_DOCUMENTS_PARAMETER if self._sources else {}),
+                },
                 "required": ["code"],
                 "additionalProperties": False,
             },
@@ -45,23 +55,68 @@ class RunCode:
         if len(code) > _CODE_CHARACTERS:
             return failed(f"The program is longer than {_CODE_CHARACTERS} characters; run a shorter one.")
         code = code.encode("utf-8", "replace").decode()
-        return _answer(self._runner.name, code, await self._runner.run(code, context.idempotency_key))
+        names = _names(arguments.get("documents"))
+        if names is None:
+            return failed(f"`documents` is a list of at most {_MOST_DOCUMENTS} names of documents.")
+        if self._sources is None:
+            result = await self._runner.run(code, context.idempotency_key)
+        else:
+            try:
+                async with given_files(self._sources, context.documents, names) as files:
+                    result = await self._runner.run(code, context.idempotency_key, files)
+            except DocumentsNotGivenError as error:
+                return failed(str(error))
+        artefacts, left_out = await keep(self._store, result.files)
+        return _answer(self._runner.name, code, result, artefacts, (*result.left_out, *left_out))
+
+    def _told_of_files(self) -> str:
+        if not self._runner.handles_files:
+            return "It sees no documents and can save no files."
+        told = f"Pictures that it shows, and files that it saves in the folder `{ARTEFACTS}`, are kept for the user."
+        if self._sources is None:
+            return f"It sees no documents. {told}"
+        return f"Documents that you name are in the folder `{DOCUMENTS}`; it sees no others. {told}"
 
 
-def _answer(runner: str, code: str, result: CodeResult) -> ToolAnswer:
+_DOCUMENTS_PARAMETER: Final[dict[str, JsonValue]] = {
+    "documents": {
+        "type": "array",
+        "items": {"type": "string"},
+        "description": f"Names of the documents that the program reads, as `{DOCUMENTS}/NAME`; none by default",
+    }
+}
+
+
+def _names(documents: JsonValue) -> list[str] | None:
+    if documents is None:
+        return []
+    if not isinstance(documents, list) or len(documents) > _MOST_DOCUMENTS:
+        return None
+    names = [name for name in documents if isinstance(name, str)]
+    return names if len(names) == len(documents) else None
+
+
+def _answer(
+    runner: str, code: str, result: CodeResult, artefacts: tuple[Artefact, ...], left_out: tuple[str, ...]
+) -> ToolAnswer:
     output: dict[str, JsonValue] = {"sandbox": runner}
     if result.stderr:
         output["stderr"] = _cut(result.stderr, _STDERR_CHARACTERS)
-    if result.artefacts:
-        output["not_kept"] = [f"{made.name} ({made.media_type})" for made in result.artefacts[:_ARTEFACTS]]
+    if artefacts:
+        output["kept_for_the_user"] = [f"{made.name} ({made.media_type})" for made in artefacts]
+    if left_out:
+        output["not_kept"] = _cut("; ".join(left_out), _LEFT_OUT_CHARACTERS)
     printed = _cut("\n".join(part for part in (result.stdout.rstrip("\n"), result.value) if part), _PRINTED_CHARACTERS)
     if result.error:
         # What a failing program printed is shown for mending it; it is no evidence.
-        return ToolAnswer(ok=False, output={**output, "error": _end(result.error), "printed": printed})
+        output |= {"error": _end(result.error), "printed": printed}
+        return ToolAnswer(ok=False, output=output, artefacts=artefacts)
     if not printed:
-        return ToolAnswer(output={**output, "note": "The program printed nothing and has no value."})
+        note = "The program printed nothing and has no value."
+        return ToolAnswer(output={**output, "note": note}, artefacts=artefacts)
     digest = hashlib.sha256(code.encode()).hexdigest()[:12]
-    return ToolAnswer(output=output, sources=(Source(ref=f"code:{digest}", title="Computed", quote=printed),))
+    source = Source(ref=f"code:{digest}", title="Computed", quote=printed)
+    return ToolAnswer(output=output, sources=(source,), artefacts=artefacts)
 
 
 def _cut(text: str, most: int) -> str:

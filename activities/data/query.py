@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from pydantic import JsonValue
 
@@ -19,6 +19,8 @@ _MOST_ROWS: Final = 50
 _LONGEST_STATEMENT: Final = 10_000
 _LONGEST_ERROR: Final = 600
 _LONGEST_SCHEMA: Final = 1_500
+NO_STATEMENT: Final = f"`sql` must be one SELECT statement of at most {_LONGEST_STATEMENT:,} characters."
+NO_TABLES: Final = "This session has no tables: none of its documents is a CSV file or a workbook."
 _TOO_MUCH_MEMORY: Final = "The query needs more memory than it may use: ask for less, or filter before joining."
 # Rows are handed out twice, as values and as a quotation, and both count.
 _LONGEST_ROWS: Final = OUTPUT_CAP_CHARACTERS * 45 // 100
@@ -32,7 +34,7 @@ class QueryData:
         description=(
             "Ask the user's tables in SQL (DuckDB): one SELECT statement over the tables listed with the documents. "
             f"The first {_MOST_ROWS} rows come back, and `row_count` says how many there are: aggregate and sort "
-            "in SQL."
+            "in SQL. It calculates too: SELECT 1250 * 1.19."
         ),
         parameters={
             "type": "object",
@@ -53,27 +55,36 @@ class QueryData:
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
         sql = arguments.get("sql")
-        if not isinstance(sql, str) or not sql.strip() or len(sql) > _LONGEST_STATEMENT:
-            return failed(f"`sql` must be one SELECT statement of at most {_LONGEST_STATEMENT:,} characters.")
+        if not is_statement(sql):
+            return failed(NO_STATEMENT)
         library = await self._library.open(context.documents)
         if library.database is None:
-            return failed("This session has no tables: none of its documents is a CSV file or a workbook.")
-        answer = await run_query(library.database, sql, self._timeout_seconds)
+            return failed(NO_TABLES)
+        answer = await ask_tables("activities.data.query_process", library.database, sql, self._timeout_seconds)
         if error := answer.get("error"):
-            return failed(f"{_shortened(str(error))}\nThe tables are: {_schemas(library.catalog.tables)}")
-        return _answer(sql, answer)
+            return failed(explained(str(error), library.catalog.tables))
+        output, source = shown(sql, answer)
+        return ToolAnswer(output=output, sources=(source,))
 
 
-async def run_query(database: Path, sql: str, timeout_seconds: float) -> dict[str, Any]:
-    """Run one SELECT in a child process of its own: `columns`, `rows`, `row_count`, `is_exact`, or `error`."""
+def is_statement(sql: JsonValue) -> TypeGuard[str]:
+    """Whether it may be a statement at all; `NO_STATEMENT` says what it has to be."""
+    return isinstance(sql, str) and bool(sql.strip()) and len(sql) <= _LONGEST_STATEMENT
+
+
+async def ask_tables(
+    module: str, database: Path, sql: str, timeout_seconds: float, **more: JsonValue
+) -> dict[str, Any]:
+    """Run one SELECT in a child process of its own: what its module answers, or `error`."""
     question: dict[str, Any] = {
         "database": str(database),
         "sql": sql,
         "most_rows": _MOST_ROWS,
         "processor_seconds": int(timeout_seconds * 2) + 1,
+        **more,
     }
     try:
-        async with ChildProcess("activities.data.query_process") as child:
+        async with ChildProcess(module) as child:
             return await child.ask(question, timeout_seconds)
     except ChildTimeoutError:
         return {"error": f"The query took longer than {timeout_seconds:g} s: ask for less, or filter before joining."}
@@ -81,7 +92,8 @@ async def run_query(database: Path, sql: str, timeout_seconds: float) -> dict[st
         return {"error": _TOO_MUCH_MEMORY}
 
 
-def _answer(sql: str, answer: dict[str, Any]) -> ToolAnswer:
+def shown(sql: str, answer: dict[str, Any]) -> tuple[dict[str, JsonValue], Source]:
+    """What a model is told of a query's rows, and the same as a source."""
     columns: list[str] = answer["columns"]
     rows, lines = _fitting(columns, answer["rows"])
     output: dict[str, JsonValue] = {"columns": list(columns), "rows": list(rows), "row_count": answer["row_count"]}
@@ -90,7 +102,12 @@ def _answer(sql: str, answer: dict[str, Any]) -> ToolAnswer:
     if len(rows) < answer["row_count"]:
         lines.append(f"… {answer['row_count']:,} rows")
     ref = f"sql:{hashlib.sha256(sql.encode()).hexdigest()[:8]}"
-    return ToolAnswer(output=output, sources=(Source(ref=ref, title=sql, quote="\n".join(lines)),))
+    return output, Source(ref=ref, title=sql, quote="\n".join(lines))
+
+
+def explained(error: str, tables: tuple[Table, ...]) -> str:
+    """DuckDB's message for whoever wrote the statement, with the tables that there are."""
+    return f"{_shortened(error)}\nThe tables are: {_schemas(tables)}"
 
 
 def _fitting(columns: list[str], rows: list[list[JsonValue]]) -> tuple[list[list[JsonValue]], list[str]]:

@@ -37,22 +37,35 @@ def query(question: dict[str, Any]) -> dict[str, Any]:
     """Answer one SELECT with its first rows and how many there are, or with the error."""
     child_limits.allow_processor_seconds(question["processor_seconds"])
     try:
-        return _query(question["database"], question["sql"], question["most_rows"])
-    except duckdb.Error as error:
+        selected = select(question["database"], question["sql"], question["most_rows"])
+    except RefusedError as error:
         return {"error": str(error)}
-    except MemoryError:
-        return {"error": "Out of Memory Error: the query needs more memory than it may use"}
+    return selected | {"rows": [[json_value(cell) for cell in row] for row in selected["rows"]]}
 
 
-def _query(database: str, sql: str, most_rows: int) -> dict[str, Any]:
+class RefusedError(Exception):
+    """The statement is not one that is run, or it failed; the message is for whoever wrote it."""
+
+
+def select(database: str, sql: str, most_rows: int) -> dict[str, Any]:
+    """Run one SELECT: `columns`, the first `rows` as DuckDB gives them, `row_count`, `is_exact`."""
+    try:
+        return _select(database, sql, most_rows)
+    except duckdb.Error as error:
+        raise RefusedError(str(error)) from error
+    except MemoryError as error:
+        raise RefusedError("Out of Memory Error: the query needs more memory than it may use") from error
+
+
+def _select(database: str, sql: str, most_rows: int) -> dict[str, Any]:
     connection = duckdb.connect(database, read_only=True, config=_CONFIG)
     connection.execute("SET lock_configuration = true")
     statements = connection.extract_statements(sql)
     if len(statements) != 1:
-        return {"error": f"Write exactly one statement; there are {len(statements)}."}
+        raise RefusedError(f"Write exactly one statement; there are {len(statements)}.")
     if statements[0].type != duckdb.StatementType.SELECT:
         kind = str(statements[0].type).rpartition(".")[2]
-        return {"error": f"Only SELECT is allowed, not {kind}. For a pivot use CASE WHEN or FILTER."}
+        raise RefusedError(f"Only SELECT is allowed, not {kind}. For a pivot use CASE WHEN or FILTER.")
     cursor = connection.execute(statements[0])
     columns = [str(column[0]) for column in cursor.description or ()]
     rows = cursor.fetchmany(most_rows)
@@ -62,13 +75,14 @@ def _query(database: str, sql: str, most_rows: int) -> dict[str, Any]:
             count += len(more)
     return {
         "columns": columns,
-        "rows": [[_json_value(cell) for cell in row] for row in rows],
+        "rows": rows,
         "row_count": count,
         "is_exact": count < _COUNTED_ROWS,
     }
 
 
-def _json_value(cell: object) -> Any:  # noqa: PLR0911 - a table of types
+def json_value(cell: object) -> Any:  # noqa: PLR0911 - a table of types
+    """Write a cell as JSON can hold it."""
     match cell:
         case None | bool() | int():
             return cell

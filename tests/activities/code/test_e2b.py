@@ -10,7 +10,8 @@ from e2b_server import E2BServer, serve_e2b
 from temporalio.exceptions import ApplicationError
 
 from activities.code.e2b import E2BLimits, E2BRunner
-from activities.code.protocol import Artefact, CodeResult
+from activities.code.protocol import CodeResult, GivenFile
+from activities.made_files import MadeFile
 from chargehand.wire import ErrorType
 
 LIMITS = E2BLimits(execution=timedelta(seconds=20), request=timedelta(seconds=5), output_characters=1_000)
@@ -27,7 +28,7 @@ def runner(service: E2BServer, limits: E2BLimits = LIMITS) -> E2BRunner:
 
 
 async def test_a_run_comes_back_whole(service: E2BServer) -> None:
-    """Output, value and the names of pictures come back, and the sandbox is ended."""
+    """Output, value and pictures come back, and the sandbox is ended."""
     service.lines = [
         {"type": "stdout", "text": "one\n", "timestamp": 1},
         {"type": "stderr", "text": "careful\n", "timestamp": 2},
@@ -42,7 +43,7 @@ async def test_a_run_comes_back_whole(service: E2BServer) -> None:
         stdout="one\ntwo\n",
         stderr="careful\n",
         value="42",
-        artefacts=(Artefact(name="result-1.png", media_type="image/png"),),
+        files=(MadeFile(name="figure-1.png", content=b"hi"),),  # aGk= in base64
     )
     assert service.executed[0]["code"] == "print('one')"
     assert service.killed == ["sb1"]
@@ -54,7 +55,7 @@ async def test_a_sandbox_has_no_internet_and_a_name_and_an_end(service: E2BServe
 
     made = service.created[0]
     assert made["allow_internet_access"] is False
-    assert made["timeout"] == 30  # 20 s of execution and two calls of 5 s
+    assert made["timeout"] == 40  # 20 s of execution and four calls of 5 s
     assert made["metadata"] == {"chargehand": "session/step"}
     assert service.keys == ["e2b_key"]
 
@@ -79,7 +80,7 @@ async def test_a_flood_of_output_is_cut_off(service: E2BServer) -> None:
     result = await runner(service).run("while True: print('x')", "s/1")
 
     assert result.stdout == "x" * 1_000
-    assert "printed more than 1000 characters" in result.error
+    assert "printed more than 1000 characters, or showed too much" in result.error
     assert service.killed == ["sb1"]
 
 

@@ -3,16 +3,24 @@
 import subprocess
 import sys
 
-HEAVY = ("e2b", "httpcore2", "httpx", "httpx2", "pydantic_monty", "tavily", "trafilatura")
+HEAVY = ("e2b", "httpcore2", "httpx", "httpx2", "matplotlib", "numpy", "pydantic_monty", "tavily", "trafilatura")
 PROGRAM = f"""
 import sys
+from pathlib import Path
+from activities.code.bubblewrap import BubblewrapRunner
 from activities.code.e2b import E2BRunner
 from activities.code.monty import MontyRunner
 from activities.code.tool import RunCode
+from activities.data.chart import DrawChart
+from activities.documents.artefacts import ArtefactStore
+from activities.documents.library import DocumentLibrary
 from activities.pages.tool import ReadPage
 from activities.search.tavily import TavilySearch
 from activities.search.tool import Search
-RunCode(MontyRunner()), RunCode(E2BRunner("key")), ReadPage(), Search(TavilySearch("key"))
+store = ArtefactStore(Path("artefacts"))
+for runner in (MontyRunner(), E2BRunner("key"), BubblewrapRunner()):
+    RunCode(runner, store)
+DrawChart(DocumentLibrary(store, Path("indexes")), store), ReadPage(), Search(TavilySearch("key"))
 print(sorted(set({HEAVY!r}) & set(sys.modules)))
 """
 

@@ -9,7 +9,7 @@ from activities.crews import Agent, Crew, CrewError, load_crews
 from chargehand.contracts import Tier
 
 SHIPPED = Path(__file__).parents[3] / "crews"
-TOOLS = ("search", "read_page", "search_documents", "read_document", "query_data", "run_code")
+TOOLS = ("search", "read_page", "search_documents", "read_document", "query_data", "draw_chart", "run_code")
 AGENT = """
 [[agents]]
 name = "reader"
@@ -66,7 +66,7 @@ def test_the_shipped_crew_loads() -> None:
     assert {agent.name: agent.tools for agent in crew.agents} == {
         "researcher": ("search", "read_page"),
         "reader": ("search_documents", "read_document"),
-        "analyst": ("query_data", "run_code"),
+        "analyst": ("query_data", "draw_chart", "run_code"),
         "writer": (),
         "reviewer": (),
     }
@@ -109,8 +109,8 @@ def test_a_users_crew_replaces_a_shipped_one(tmp_path: Path) -> None:
         ),
         pytest.param(
             CREW.replace('"read_document"', '"read_mind"'),
-            "agents.reader.tools: there is no tool 'read_mind'; there are query_data, read_document, read_page, "
-            "run_code, search, search_documents",
+            "agents.reader.tools: there is no tool 'read_mind'; there are draw_chart, query_data, read_document, "
+            "read_page, run_code, search, search_documents",
             id="unknown tool",
         ),
         pytest.param(
