@@ -15,6 +15,7 @@ from typing import Final
 from activities.documents.artefacts import Artefacts
 from activities.documents.build import CATALOG_FILE, INDEX_FILE, TABLES_DIRECTORY, TABLES_FILE, LibraryBuild
 from activities.documents.catalog import Catalog
+from activities.documents.downloads import Downloads
 from activities.documents.index import open_index
 from activities.documents.parsed import Part, Unit
 from activities.documents.passages import reference
@@ -164,9 +165,16 @@ class OpenLibrary:
 class DocumentLibrary:
     """All sets of documents that this worker has indexed, kept below one directory that workers may share."""
 
-    def __init__(self, artefacts: Artefacts, index_root: Path, allowed_roots: tuple[Path, ...] = ()) -> None:
+    def __init__(
+        self,
+        artefacts: Artefacts,
+        index_root: Path,
+        allowed_roots: tuple[Path, ...] = (),
+        downloads: Downloads | None = None,
+    ) -> None:
         self._sources = DocumentSources(artefacts, allowed_roots)
         self._index_root = index_root
+        self._downloads = downloads
         self._opened: OrderedDict[str, OpenLibrary] = OrderedDict()
         self._builds: dict[str, _SharedBuild] = {}
 
@@ -175,7 +183,9 @@ class DocumentLibrary:
 
         Documents that cannot be read are in the catalog with their problem; nothing is raised for them.
         """
-        listing = await asyncio.to_thread(self._sources.list, documents)
+        urls = [uri for uri in documents if uri.startswith("https:")] if self._downloads else []
+        brought = await self._downloads.bring(urls) if self._downloads and urls else {}
+        listing = await asyncio.to_thread(self._sources.list, documents, brought)
         key = await asyncio.to_thread(_key, listing)
         if (opened := self._opened.get(key)) is None:
             build = self._builds.get(key)

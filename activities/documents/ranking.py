@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from activities.documents.index import IndexReader, Row
+from activities.documents.spellings import variants
 from activities.documents.words import content_words, neighbours, words
 
 _CANDIDATES: Final = 80
@@ -59,7 +60,7 @@ def search(index: IndexReader, question: str, limit: int, document: str | None) 
     asked = content_words(question)[:_MOST_WORDS]
     if not asked:
         return Found((), ())
-    expressions = {word: f'"{word}"' for word in asked}
+    expressions = {word: _any_of(variants(word)) for word in asked}
     members = {word: index.matching(expression) for word, expression in expressions.items()}
     for word in asked:
         if not members[word] and len(word) >= _SHORTEST_PREFIX:
@@ -80,6 +81,11 @@ def search(index: IndexReader, question: str, limit: int, document: str | None) 
     hits = [_rate(row, rows[0].rank, matches, wants_code=bool(_WANTS_CODE.search(question))) for row in rows]
     hits.sort(key=lambda hit: -hit.score)
     return Found(tuple(_without_repeats(hits, limit)), missing)
+
+
+def _any_of(spelled: Sequence[str]) -> str:
+    quoted = [f'"{word}"' for word in spelled]
+    return quoted[0] if len(quoted) == 1 else f"({' OR '.join(quoted)})"
 
 
 def _weights(passages: int, members: Mapping[str, set[int]]) -> dict[str, float]:

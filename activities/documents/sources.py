@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 from activities.documents.artefacts import ArtefactError, Artefacts
 from activities.documents.beneath import Beneath, locate, open_beneath, walk_beneath
+from activities.documents.downloads import Download
 
 MANIFEST_FORMAT: Final = "chargehand-manifest-1"
 MOST_FILES: Final = 2_000
@@ -20,6 +21,8 @@ _MOST_SKIPPED: Final = 200
 _ASKED_AT_ONCE: Final = 16
 _SKIPPED_DIRECTORIES: Final = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
 _ELSEWHERE: Final = "It lies outside the folders that the operator allows: upload it, or have its folder allowed."
+_NO_WEB: Final = "This worker reads no documents from the web: upload it."
+_NONE: Final[Mapping[str, Download | str]] = {}
 
 
 @dataclass(frozen=True)
@@ -48,18 +51,18 @@ class Listing:
 
 
 class DocumentSources:
-    """Resolves `artefact:` and `file:` URIs."""
+    """Resolves `artefact:` and `file:` URIs, and `https:` ones that were brought here."""
 
     def __init__(self, artefacts: Artefacts, allowed_roots: tuple[Path, ...]) -> None:
         self._artefacts = artefacts
         self._allowed_roots = allowed_roots
 
-    def list(self, documents: Iterable[str]) -> Listing:
+    def list(self, documents: Iterable[str], downloads: Mapping[str, Download | str] = _NONE) -> Listing:
         """List the files behind these URIs. What cannot be found is listed with its problem."""
         listing = Listing()
         taken: set[str] = set()
         for uri in documents:
-            for file, folder in self._files(uri, listing):
+            for file, folder in self._files(uri, downloads, listing):
                 if len(listing.files) >= MOST_FILES:
                     listing.skipped.append(f"{file.name}: a session reads {MOST_FILES:,} files at most")
                     continue
@@ -87,7 +90,9 @@ class DocumentSources:
                 shutil.copyfileobj(source, target, 1 << 20)
         return copy_to
 
-    def _files(self, uri: str, listing: Listing) -> Iterator[tuple[Found, str]]:
+    def _files(
+        self, uri: str, downloads: Mapping[str, Download | str], listing: Listing
+    ) -> Iterator[tuple[Found, str]]:
         """Files behind one URI, each with the name of the folder it came in."""
         scheme, _, rest = uri.partition(":")
         if scheme == "artefact":
@@ -99,8 +104,10 @@ class DocumentSources:
                 yield self._artefact(name, digest), ""
         elif scheme == "file":
             yield from self._local_files(rest, listing)
+        elif scheme == "https":
+            yield _downloaded(uri, downloads.get(uri, _NO_WEB)), ""
         else:
-            yield _lost(uri, "Documents are named by `artefact:` or `file:` URIs."), ""
+            yield _lost(uri, "Documents are named by `artefact:`, `file:` or `https:` URIs."), ""
 
     def _artefact(self, name: str, digest: str) -> Found:
         clean = _clean_name(name)
@@ -168,6 +175,12 @@ def _local(place: Beneath, name: str, status: os.stat_result) -> Found:
         return _lost(name, "It is not a regular file.")
     identity = f"{place.path}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
     return Found(name, status.st_size, identity, place=place)
+
+
+def _downloaded(url: str, download: Download | str) -> Found:
+    if isinstance(download, str):
+        return _lost(PurePosixPath(url.partition("?")[0]).name, download)
+    return Found(download.name, download.bytes, download.digest, digest=download.digest)
 
 
 def _lost(name: str, problem: str) -> Found:

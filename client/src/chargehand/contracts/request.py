@@ -13,10 +13,12 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
 """A lower-case name: a letter, then letters, digits, `_` or `-`, 40 characters at most."""
 
 DocumentUri = Annotated[
-    str, StringConstraints(pattern=r"^(artefact:[0-9a-f]{64}/.+|file:/.+)$", max_length=2_000), NoControlCharacters
+    str,
+    StringConstraints(pattern=r"^(artefact:[0-9a-f]{64}/.+|file:/.+|https://[^/\s].*)$", max_length=2_000),
+    NoControlCharacters,
 ]
-"""Where a document or folder is: `artefact:<sha256>/<name>` as uploaded by the client, or `file:/<path>` below
-a folder that the operator allows."""
+"""Where a document or folder is: `artefact:<sha256>/<name>` as uploaded by the client, `file:/<path>` below a folder
+that the operator allows, or a public document at `https://…`."""
 
 
 def _unquoted_number(value: object) -> object:

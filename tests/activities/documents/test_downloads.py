@@ -1,0 +1,228 @@
+"""Documents from the web: what is brought here, once, and what is never reached."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+
+import pytest
+from made_documents import HANDBOOK, pdf
+from pydantic import TypeAdapter, ValidationError
+
+from activities.documents.artefacts import ArtefactStore
+from activities.documents.download import Downloader, DownloadLimits
+from activities.documents.downloads import Download, Downloads
+from activities.documents.library import DocumentLibrary
+from activities.pages.network import GuardedBackend
+from chargehand.contracts.request import DocumentUri
+from tests.activities.pages.page_server import PUBLIC, Dial, Names, PageServer, answer, serve_pages
+
+_LIMITS = DownloadLimits(bytes=100_000)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[PageServer]:
+    async with serve_pages() as serving:
+        yield serving
+
+
+class Clock:
+    """Says what time it is."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_000_000.0
+
+    def now(self) -> float:
+        return self.seconds
+
+
+def _downloads(tmp_path: Path, server: PageServer, clock: Clock | None = None) -> tuple[Downloads, ArtefactStore]:
+    """As in production, the operator allowing the loopback server."""
+    store = ArtefactStore(tmp_path / "artefacts")
+    allowed = frozenset({server.host})
+    backend = GuardedBackend(allowed)
+    return (
+        Downloads(store, tmp_path / "downloads", lambda: Downloader(backend, allowed, _LIMITS), (clock or Clock()).now),
+        store,
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "content_type", "name"),
+    [
+        ("/files/handbook.pdf", "application/pdf", "handbook.pdf"),
+        ("/handbook.pdf?version=2", "application/octet-stream", "handbook.pdf"),
+        ("/wiki/Node.js", "text/html; charset=utf-8", "Node.js.html"),
+        ("/page.htm", "text/html", "page.htm"),
+        ("/download", "application/pdf", "download.pdf"),
+        ("/a%20b%2F..%2Fc%00.md", "text/plain", "c_.md"),
+        ("/", "text/html", "127.0.0.1.html"),
+    ],
+)
+async def test_a_document_is_kept_under_its_digest(
+    tmp_path: Path, server: PageServer, path: str, content_type: str, name: str
+) -> None:
+    """Named by its address, and by what the server says it is."""
+    server.pages[path] = answer(b"words", content_type=content_type)
+    downloads, store = _downloads(tmp_path, server)
+    url = f"http://{server.host}{path}"
+
+    brought = await downloads.bring([url])
+
+    digest = store.put(b"words")
+    assert brought == {url: Download(url=url, name=name, digest=digest, bytes=5, at=1_000_000.0)}
+    assert sorted(file.suffix for file in (tmp_path / "downloads").iterdir()) == [".json"]
+
+
+async def test_what_is_here_is_not_asked_for_again_for_a_day(tmp_path: Path, server: PageServer) -> None:
+    """By whoever asks, at once or later, another worker of this host included; then it is asked for anew."""
+    url = f"http://{server.host}/a.md"
+    server.pages["/a.md"] = answer(b"first")
+    clock = Clock()
+    workers = [_downloads(tmp_path, server, clock=clock)[0] for _ in range(2)]
+
+    at_once = await asyncio.gather(*(workers[0].bring([url, url]) for _ in range(3)))
+    by_another = await workers[1].bring([url])
+    server.pages["/a.md"] = answer(b"second!")
+    clock.seconds += 24 * 3_600
+    anew = await workers[0].bring([url])
+
+    assert at_once == [by_another] * 3
+    assert len(server.requests) == 2
+    assert [entry.bytes for entry in anew.values() if isinstance(entry, Download)] == [7]
+
+
+async def test_a_document_that_cannot_be_read_is_not_asked_for_at_once_again(
+    tmp_path: Path, server: PageServer
+) -> None:
+    """An agent that searches three times does not wait three times; a minute later it may have come back."""
+    url = f"http://{server.host}/a.md"
+    clock = Clock()
+    downloads, _ = _downloads(tmp_path, server, clock=clock)
+
+    first, second = await downloads.bring([url]), await downloads.bring([url])
+    server.pages["/a.md"] = answer(b"here")
+    clock.seconds += 61
+    third = await downloads.bring([url])
+
+    assert first == second == {url: f"It was not read: {url} answered with status 404."}
+    assert isinstance(third[url], Download)
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("url", "named"),
+    [
+        ("https://127.0.0.1/a.md", "127.0.0.1"),
+        ("https://127.1/a.md", "127.0.0.1"),
+        ("https://0x7f000001/a.md", "127.0.0.1"),
+        ("https://[::ffff:7f00:1]/a.md", "::ffff:7f00:1"),
+        ("https://[64:ff9b::a9fe:a9fe]/a.md", "64:ff9b"),
+        ("https://169.254.169.254/latest/meta-data", "169.254.169.254"),
+        ("https://localhost:7233/a.md", "port 7233"),
+        ("http://public.example/a.md", "not an https:// address"),
+        ("https://user:secret@public.example/a.md", "user name or password"),
+        ("file:///etc/passwd", "not an https:// address"),
+    ],
+)
+async def test_no_address_leads_inside(tmp_path: Path, server: PageServer, url: str, named: str) -> None:
+    """Spellings of internal addresses, other ports and other schemes are refused, and nothing is kept."""
+    downloads, _ = _downloads(tmp_path, server)
+
+    [problem] = (await downloads.bring([url])).values()
+
+    assert isinstance(problem, str)
+    assert named in problem
+    assert not (tmp_path / "artefacts").exists()
+
+
+@pytest.mark.parametrize("location", ["https://10.0.0.1/", "http://public.example/", "file:///etc/passwd", ""])
+async def test_no_redirect_leads_inside(tmp_path: Path, server: PageServer, location: str) -> None:
+    """Each hop is checked as the first address is; from an open page there is no way down to plain HTTP."""
+    server.pages["/a"] = answer(status="302 Found", Location=location)
+    downloads, _ = _downloads(tmp_path, server)
+
+    [problem] = (await downloads.bring([f"http://{server.host}/a"])).values()
+
+    assert isinstance(problem, str)
+    assert (len(server.requests), (tmp_path / "artefacts").exists()) == (1, False)
+
+
+async def test_a_name_that_changes_its_address_is_connected_to_as_checked(tmp_path: Path, server: PageServer) -> None:
+    """One answer of the resolver, and the connection goes to it: the second answer is never asked for."""
+    names, dial = Names((PUBLIC,), ("127.0.0.1",)), Dial(server.port)
+    downloader = Downloader(GuardedBackend(resolve=names.resolve, dial=dial), frozenset(), _LIMITS)
+    downloads = Downloads(ArtefactStore(tmp_path / "a"), tmp_path / "d", lambda: downloader)
+
+    await downloads.bring(["https://rebinding.example/a.md"])
+
+    assert ([address for address, _ in dial.dialled], len(names.asked)) == ([PUBLIC], 1)
+
+
+async def test_a_document_without_end_is_refused(tmp_path: Path, server: PageServer) -> None:
+    """It is cut off at the limit, whatever length it states."""
+    server.pages["/a.md"] = answer(b"x" * 200_000, Content_Length="10000000000")
+    downloads, _ = _downloads(tmp_path, server)
+
+    [problem] = (await downloads.bring([f"http://{server.host}/a.md"])).values()
+
+    assert problem == f"It was not read: http://{server.host}/a.md is larger than 0 MB."
+    assert list((tmp_path / "downloads").iterdir()) == []
+
+
+async def test_what_comes_compressed_is_refused(tmp_path: Path, server: PageServer) -> None:
+    """It was not asked for, and could unpack to anything."""
+    server.pages["/a.md"] = answer(b"\x1f\x8b", Content_Encoding="gzip")
+    downloads, _ = _downloads(tmp_path, server)
+
+    [problem] = (await downloads.bring([f"http://{server.host}/a.md"])).values()
+
+    assert isinstance(problem, str)
+    assert "compressed" in problem
+
+
+async def test_documents_from_the_web_are_searched_like_others(tmp_path: Path, server: PageServer) -> None:
+    """With page and line; one that cannot be reached is a problem of its own, in words."""
+    server.pages["/handbook.md"] = answer(HANDBOOK.encode(), content_type="text/markdown")
+    server.pages["/manual"] = answer(pdf(), content_type="application/pdf")
+    allowed = frozenset({server.host})
+    store = ArtefactStore(tmp_path / "artefacts")
+    downloads = OverHttp(store, tmp_path / "downloads", lambda: Downloader(GuardedBackend(allowed), allowed, _LIMITS))
+    downloads.host = server.host
+    library = DocumentLibrary(store, tmp_path / "index", (), downloads)
+
+    opened = await library.open(tuple(f"https://w.example/{name}" for name in ("handbook.md", "manual", "gone.pdf")))
+
+    refs = {passage.ref for passage in await opened.search("annual leave warranty")}
+    assert refs == {"handbook.md#L5-L8", "manual.pdf#page=2"}
+    assert {entry.name: entry.problem for entry in opened.catalog.documents if entry.problem} == {
+        "gone.pdf": f"It was not read: http://{server.host}/gone.pdf answered with status 404."
+    }
+
+
+class OverHttp(Downloads):
+    """Requests may name https only, and the loopback server has no certificate."""
+
+    host = ""
+
+    async def bring(self, urls: Iterable[str]) -> dict[str, Download | str]:
+        there = {url: url.replace("https://w.example", f"http://{self.host}") for url in urls}
+        brought = await super().bring(there.values())
+        return {url: brought[place] for url, place in there.items()}
+
+
+async def test_a_worker_without_downloads_says_so(tmp_path: Path) -> None:
+    """Rather than fail the session."""
+    library = DocumentLibrary(ArtefactStore(tmp_path / "artefacts"), tmp_path / "index")
+
+    opened = await library.open(("https://public.example/a.pdf",))
+
+    assert [entry.problem for entry in opened.catalog.documents] == [
+        "This worker reads no documents from the web: upload it."
+    ]
+
+
+@pytest.mark.parametrize("uri", ["http://a.example/x", "https:///x", "https:// a", "https://a.example/\n", "ftp://a/x"])
+def test_a_request_names_web_documents_by_https_only(uri: str) -> None:
+    """Anything else is refused where it is typed."""
+    with pytest.raises(ValidationError):
+        TypeAdapter(DocumentUri).validate_python(uri)
