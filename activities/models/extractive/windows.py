@@ -22,6 +22,7 @@ _POINTS_BACK: Final = re.compile(
     r"|in (?:this|that|which) (?:case|mode|way))\b",
     re.IGNORECASE,
 )
+_ENDS: Final = re.compile(r"[.!?:;…|][\"'”’)\]*_`]*$")
 _YEAR: Final = re.compile(r"(?<!\d)(19[89]\d|20\d\d)(?:-(\d\d))?(?!\d)")
 
 
@@ -228,7 +229,9 @@ def _completed(asked: _Asked, window: Window, chosen: Sequence[Window]) -> Windo
     wider: list[tuple[int, int]] = []
     following = sentence(last + 1)
     if following and (
-        _POINTS_BACK.match(following) or (not window.is_fitting and asked.is_fitting(f"{window.quote} {following}"))
+        not _ENDS.search(window.quote)
+        or _POINTS_BACK.match(following)
+        or (not window.is_fitting and asked.is_fitting(f"{window.quote} {following}"))
     ):
         wider.append((first, last + 1))
     if _POINTS_BACK.match(sentence(first)) and sentence(first - 1):

@@ -73,9 +73,16 @@ def stem(word: str) -> str:
         word = word[:-1]
     if len(word) > 3 and word.endswith("y"):
         word = word[:-1] + "i"
-    return word[:-1] if len(word) > 3 and word.endswith("e") else word
+    word = word[:-1] if len(word) > 3 and word.endswith("e") else word
+    return _BRITISH.sub(lambda match: _AMERICAN[match.group()], word)
 
 
+_AMERICAN: Final = {"our": "or", "is": "iz", "ys": "yz", "enc": "ens", "tr": "ter", "ogu": "og"}
+_BRITISH: Final = re.compile(
+    r"(?:(?<=\w{2}[^aeiou])our|(?<=behavi)our|(?<=\w{4})is|(?<=anal)ys|(?<=lic)enc|(?<=def)enc|(?<=off)enc"
+    r"|(?<=cen)tr|(?<=thea)tr|(?<=catal)ogu|(?<=dial)ogu)$"
+)
+"""Endings of stems that are spelled in two ways."""
 _ENDINGS: Final = (
     ("ations", "", 4),
     ("ation", "", 4),
