@@ -29,8 +29,10 @@ from activities.contracts import ModelCard, PriceStep
 from activities.crews import CrewError, load_crews
 from activities.documents.artefacts import ArtefactStore
 from activities.documents.library import DocumentLibrary
+from activities.journal import BEAT_SECONDS
 from activities.models.protocol import Model
 from activities.models.registry import Models
+from activities.models.streaming import SLOW_TO_BEGIN, STEADY, Patience
 from activities.search.protocol import SearchBackend
 from activities.sessions import SessionActivities
 from activities.tool_calls import ToolActivities
@@ -44,6 +46,9 @@ from chargehand.wire import TASK_QUEUE
 from workflows.registered import WORKFLOWS, RefuseBadInput, workflow_runner
 
 _HERE: Final = Path(__file__).resolve().parent
+_GRACE: Final = timedelta(seconds=30)
+"""How long calls that are under way may take to finish when a worker is told to stop."""
+_BEAT: Final = timedelta(seconds=BEAT_SECONDS)
 _logger = logging.getLogger("chargehand.worker")
 
 Provider = Literal["anthropic", "openai", "openai_compatible", "extractive"]
@@ -88,6 +93,10 @@ class Settings(BaseSettings):
     """The most that a request may ask for, as a JSON object."""
     max_activities: int = Field(default=100, ge=1, le=1_000)
     """Model turns and tool calls at the same time in this worker."""
+    requests_per_second: float | None = Field(default=None, gt=0, le=10_000)
+    """Model turns that all workers together begin in a second, below the provider's rate limit; None for no limit."""
+    silence_seconds: float | None = Field(default=None, ge=1, le=3_600)
+    """After this long without a word a model call is given up; by default a minute, for local models once it began."""
     encryption_keys: SecretStr | None = None
     """Keys that payloads are encrypted with: a JSON object of 32 bytes in base64 by key id, or a file of it."""
     encryption_key_id: str | None = None
@@ -193,7 +202,7 @@ async def compose(settings: Settings, closing: AsyncExitStack) -> Sequence[Calla
     crews = load_crews([_HERE / "crews", *([settings.crews] if settings.crews else [])], tools)
     models = Models(adapter=_adapter(settings, chosen["model"], closing), cards=_cards(settings, chosen["model"]))
     return [
-        SessionActivities(crews, models, tools, settings.ceilings).open_session,
+        SessionActivities(crews, models, tools, settings.ceilings, turns_queue=turns_queue(settings)).open_session,
         TurnActivities(crews, models, tools, library).take_turn,
         ToolActivities(crews, tools).use_tool,
     ]
@@ -317,26 +326,27 @@ def _card(settings: Settings, provider: str, name: str) -> ModelCard:
 
 def _adapter(settings: Settings, provider: str, closing: AsyncExitStack) -> Model:
     prices = settings.prices
+    patience = _patience(settings, provider)
     match provider:
         case "anthropic":
             from activities.models import anthropic_messages
 
             key = _required(settings.anthropic_api_key, "ANTHROPIC_API_KEY")
             url = settings.anthropic_base_url or anthropic_messages.BASE_URL
-            adapter = anthropic_messages.AnthropicModel(api_key=key, base_url=url, prices=prices)
+            adapter = anthropic_messages.AnthropicModel(api_key=key, base_url=url, prices=prices, patience=patience)
         case "openai":
             from activities.models import openai_responses
 
             key = _required(settings.openai_api_key, "OPENAI_API_KEY")
             url = settings.openai_base_url or openai_responses.BASE_URL
-            adapter = openai_responses.OpenAIResponsesModel(api_key=key, base_url=url, prices=prices)
+            adapter = openai_responses.OpenAIResponsesModel(api_key=key, base_url=url, prices=prices, patience=patience)
         case "openai_compatible":
             from activities.models.openai_chat import OpenAIChatModel
 
             if settings.openai_base_url is None:
                 raise SettingsError("OPENAI_BASE_URL is not set, but CHARGEHAND_PROVIDER asks for such a server.")
             key = settings.openai_api_key.get_secret_value() if settings.openai_api_key else ""
-            adapter = OpenAIChatModel(api_key=key, base_url=settings.openai_base_url, prices=prices)
+            adapter = OpenAIChatModel(api_key=key, base_url=settings.openai_base_url, prices=prices, patience=patience)
         case _:
             from activities.models.extractive.model import ExtractiveModel
 
@@ -348,10 +358,45 @@ def _adapter(settings: Settings, provider: str, closing: AsyncExitStack) -> Mode
     return adapter
 
 
+def _patience(settings: Settings, provider: str) -> Patience:
+    usual = SLOW_TO_BEGIN if provider == "openai_compatible" else STEADY
+    if settings.silence_seconds is None:
+        return usual
+    return Patience(max(usual.first_seconds, settings.silence_seconds), settings.silence_seconds)
+
+
 def _required(key: SecretStr | None, name: str, asking: str = "CHARGEHAND_PROVIDER") -> str:
     if key is None or not key.get_secret_value().strip():
         raise SettingsError(f"{name} is not set, but {asking} asks for it.")
     return key.get_secret_value()
+
+
+def turns_queue(settings: Settings) -> str | None:
+    """Name the task queue of model turns: one of their own if their rate is limited, since a queue has one limit."""
+    return f"{settings.task_queue}-models" if settings.requests_per_second else None
+
+
+def build_turns_worker(
+    client: Client, settings: Settings, activities: Sequence[Callable[..., object]]
+) -> Worker | None:
+    """Build the worker of model turns, if their rate is limited; the server holds the limit, whoever asks it for work.
+
+    Turns of sessions that were opened without the limit stay with the other worker.
+    """
+    task_queue = turns_queue(settings)
+    if task_queue is None:
+        return None
+    return Worker(
+        client,
+        task_queue=task_queue,
+        activities=[one for one in activities if one.__name__ == TurnActivities.take_turn.__name__],
+        build_id="chargehand",
+        max_concurrent_activities=settings.max_activities,
+        max_task_queue_activities_per_second=settings.requests_per_second,
+        graceful_shutdown_timeout=_GRACE,
+        max_heartbeat_throttle_interval=_BEAT,
+        default_heartbeat_throttle_interval=_BEAT,
+    )
 
 
 def build_worker(
@@ -370,11 +415,11 @@ def build_worker(
         max_cached_workflows=cached_workflows,
         max_concurrent_activities=settings.max_activities,
         max_concurrent_activity_task_polls=20,
-        graceful_shutdown_timeout=timedelta(seconds=30),
+        graceful_shutdown_timeout=_GRACE,
         # A killed worker's workflows go on elsewhere after this long, instead of after ten seconds.
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
-        max_heartbeat_throttle_interval=timedelta(seconds=1),
-        default_heartbeat_throttle_interval=timedelta(seconds=1),
+        max_heartbeat_throttle_interval=_BEAT,
+        default_heartbeat_throttle_interval=_BEAT,
     )
 
 
@@ -389,7 +434,10 @@ async def run(settings: Settings) -> None:
         client = await _connected(settings, stop)
         if client is None:
             return
-        async with build_worker(client, settings, activities):
+        workers = [build_worker(client, settings, activities), build_turns_worker(client, settings, activities)]
+        async with AsyncExitStack() as polling:
+            for worker in filter(None, workers):
+                await polling.enter_async_context(worker)
             _logger.info("worker polls", extra={"task_queue": settings.task_queue})
             await stop.wait()
 

@@ -18,8 +18,17 @@ from chargehand.wire import ActivityType
 class SessionActivities:
     """Reads what does not change during a session."""
 
-    def __init__(self, crews: Mapping[str, Crew], models: Models, tools: Mapping[str, Tool], ceilings: Limits) -> None:
+    def __init__(
+        self,
+        crews: Mapping[str, Crew],
+        models: Models,
+        tools: Mapping[str, Tool],
+        ceilings: Limits,
+        *,
+        turns_queue: str | None = None,
+    ) -> None:
         self._crews = crews
+        self._turns_queue = turns_queue
         self._models = models
         self._tools = tools
         self._ceilings = ceilings
@@ -39,6 +48,7 @@ class SessionActivities:
             crew=self._card(crew, request),
             models=dict(self._models.cards),
             ceilings=self._ceilings,
+            turns_queue=self._turns_queue,
             edition=EDITION,
         )
 

@@ -20,6 +20,7 @@ from activities.contracts import ModelCard, PriceStep, TurnRequest, TurnResult, 
 from activities.crews import load_crews
 from activities.documents.artefacts import ArtefactStore
 from activities.documents.library import DocumentLibrary
+from activities.journal import BEAT_SECONDS
 from activities.models.protocol import Model
 from activities.models.registry import Models
 from activities.tools import Tool
@@ -35,8 +36,16 @@ QUICK = RetryPolicy(
     maximum_attempts=0,
 )
 """The real retries, twenty times as fast."""
-_CREWS = Path(__file__).resolve().parents[3] / "crews"
-_TOOLS = ("search", "read_page", "search_documents", "read_document", "query_data", "run_code")
+_CREW = """
+name = "desk"
+does = "Answers questions."
+guidance = "Ask the clerk for everything."
+[[agents]]
+name = "clerk"
+does = "Looks things up."
+prompt = "You look things up."
+tools = ["search"]
+"""
 
 
 class Asked(Contract):
@@ -106,12 +115,12 @@ async def failure_of(turn: WorkflowHandle[OneTurn, TurnResult]) -> ApplicationEr
 
 
 def a_turn(provider_failures: int = 0, **more: JsonValue) -> Asked:
-    """Ask for a turn of an agent without tools."""
+    """Ask for a turn of an agent with one tool."""
     turn: dict[str, object] = {
         "session": "a-session",
         "step": "turn-1",
-        "crew": "research",
-        "agent": "writer",
+        "crew": "desk",
+        "agent": "clerk",
         "tier": Tier.SMALL,
         "task": WorkTask(goal="Plan a trip", instruction="When does the ferry leave?"),
         "max_input_tokens": 100_000,
@@ -123,11 +132,14 @@ def a_turn(provider_failures: int = 0, **more: JsonValue) -> Asked:
 
 def turn_activities(folder: Path, model: Model, name: str) -> TurnActivities:
     """Make the activities that take turns by a model of this name."""
-    tools: dict[str, Tool] = {tool: ScriptedTool(tool, found(f"{tool}.md#L1", "read")) for tool in _TOOLS}
+    crews = folder / "crews"
+    crews.mkdir()
+    (crews / "desk.toml").write_text(_CREW)
+    tools: dict[str, Tool] = {"search": ScriptedTool("search", found("search.md#L1", "read"))}
     price = PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(5))
     cards = {tier: ModelCard(provider="scripted", name=name, prices=(price,)) for tier in Tier}
     library = DocumentLibrary(ArtefactStore(folder / "artefacts"), folder / "indexes")
-    return TurnActivities(load_crews([_CREWS], tools), Models(adapter=model, cards=cards), tools, library)
+    return TurnActivities(load_crews([crews], tools), Models(adapter=model, cards=cards), tools, library)
 
 
 @asynccontextmanager
@@ -152,6 +164,6 @@ def _worker(client: Client, task_queue: str, turns: TurnActivities | None) -> Wo
         activities=[turns.take_turn] if turns else [],
         workflow_runner=UnsandboxedWorkflowRunner(),
         build_id="desk",
-        max_heartbeat_throttle_interval=timedelta(seconds=1),
-        default_heartbeat_throttle_interval=timedelta(seconds=1),
+        max_heartbeat_throttle_interval=timedelta(seconds=BEAT_SECONDS),
+        default_heartbeat_throttle_interval=timedelta(seconds=BEAT_SECONDS),
     )

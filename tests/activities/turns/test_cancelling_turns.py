@@ -1,0 +1,42 @@
+"""A turn that nobody wants any more is not paid to its end."""
+
+import time
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client, WorkflowFailureError
+
+from activities.journal import BEAT_SECONDS
+from tests.activities.models.calls import MODELS, WIRES, Wire, a_provider
+from tests.activities.turns.one_turn import a_turn, open_desk
+from tests.scripted_provider import ScriptedReply, answer, hanging, stalling
+
+every_wire = pytest.mark.parametrize("wire", WIRES)
+MACHINE_SECONDS = 1.0
+"""What a busy machine may add."""
+AT_WORK = {"thinking": hanging(), "in mid-sentence": stalling(), "talking": answer("word " * 4_000).spaced(0.05)}
+
+
+@every_wire
+@pytest.mark.parametrize("state", AT_WORK)
+async def test_cancelling_a_session_closes_the_paid_call(
+    client: Client, tmp_path: Path, wire: Wire, state: str
+) -> None:
+    """However far the provider has come, it sees the connection closed within a second of the cancel."""
+    reply: ScriptedReply = AT_WORK[state]
+    async with (
+        a_provider(wire, lambda _: reply) as (server, model),
+        open_desk(client, tmp_path, model, MODELS[wire]) as desk,
+    ):
+        turn = await desk.start(a_turn())
+        await server.until(lambda: len(server.requests) == 1)
+        cancelled_at = time.monotonic()
+        await turn.cancel()
+        await server.until(lambda: server.exchanges[0].hung_up)
+        took = time.monotonic() - cancelled_at
+        with pytest.raises(WorkflowFailureError):
+            await turn.result()
+
+    assert BEAT_SECONDS < 1.0
+    assert took < 1.0 + MACHINE_SECONDS
+    assert len(server.requests) == 1
