@@ -16,7 +16,7 @@ from datetime import timedelta
 from decimal import Decimal
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -27,8 +27,11 @@ from temporalio.worker import Worker
 from activities.code.protocol import CodeRunner
 from activities.contracts import ModelCard, PriceStep
 from activities.crews import CrewError, load_crews
-from activities.documents.artefacts import ArtefactStore
+from activities.documents.artefacts import Artefacts
+from activities.documents.bucket_store import open_artefacts
+from activities.documents.downloads import Downloads
 from activities.documents.library import DocumentLibrary
+from activities.documents.sweeping import sweep
 from activities.journal import BEAT_SECONDS
 from activities.models.protocol import Model
 from activities.models.registry import Models
@@ -38,12 +41,16 @@ from activities.sessions import SessionActivities
 from activities.tool_calls import ToolActivities
 from activities.tools import Tool
 from activities.turns import TurnActivities
+from chargehand.bucket import BucketError
 from chargehand.contracts import Limits, Tier
 from chargehand.converter import data_converter, describe_problems
 from chargehand.protection.errors import ProtectionSettingsError
 from chargehand.protection.settings import Protection, encryption_from, storage_from
 from chargehand.wire import TASK_QUEUE
 from workflows.registered import WORKFLOWS, RefuseBadInput, workflow_runner
+
+if TYPE_CHECKING:
+    from activities.documents.download import Downloader
 
 _HERE: Final = Path(__file__).resolve().parent
 _GRACE: Final = timedelta(seconds=30)
@@ -63,8 +70,11 @@ class Settings(BaseSettings):
 
     state_dir: Path = _HERE / ".chargehand"
     """Where documents, indexes and artefacts are kept on this host."""
-    artefacts: Path | None = None
-    """Where uploaded documents are, if not below the state directory: a folder that clients and workers share."""
+    artefacts: Path | str | None = None
+    """Where uploaded documents are, if not below the state directory: a folder that clients and workers share, or
+    `s3://BUCKET/PREFIX`."""
+    index_days: int = Field(default=30, ge=1, le=3_650)
+    """How long the index of documents that nobody asks for is kept, and what was fetched from a bucket for it."""
     task_queue: str = TASK_QUEUE
     crews: Path | None = None
     """A folder of crew files; they add to, and replace by name, the crews that come with Chargehand."""
@@ -195,10 +205,13 @@ def _choose_search(settings: Settings) -> Choice:
 async def compose(settings: Settings, closing: AsyncExitStack) -> Sequence[Callable[..., object]]:
     """Build the adapters that the settings choose, and the activities on top of them."""
     chosen = {choice.neighbour: choice.adapter for choice in choose(settings)}
-    store = ArtefactStore(settings.artefacts or settings.state_dir / "artefacts")
-    library = DocumentLibrary(store, settings.state_dir / "indexes", settings.document_roots)
+    store = _artefacts(settings)
+    library = _library(settings, store)
+    kept = [settings.state_dir / name for name in ("indexes", "fetched-artefacts", "downloads")]
+    sweeping = asyncio.create_task(asyncio.to_thread(sweep, kept, timedelta(days=settings.index_days)))
+    closing.callback(sweeping.cancel)
     runner = await _code_runner(settings, chosen["code"], closing)
-    tools = _tools(settings, chosen, library, store, runner, closing)
+    tools = _tools(settings, chosen, library, store, runner=runner, closing=closing)
     crews = load_crews([_HERE / "crews", *([settings.crews] if settings.crews else [])], tools)
     models = Models(adapter=_adapter(settings, chosen["model"], closing), cards=_cards(settings, chosen["model"]))
     return [
@@ -208,11 +221,32 @@ async def compose(settings: Settings, closing: AsyncExitStack) -> Sequence[Calla
     ]
 
 
+def _artefacts(settings: Settings) -> Artefacts:
+    try:
+        return open_artefacts(
+            settings.artefacts or settings.state_dir / "artefacts", settings.state_dir / "fetched-artefacts"
+        )
+    except BucketError as error:
+        raise SettingsError(f"CHARGEHAND_ARTEFACTS: {error}") from error
+
+
+def _library(settings: Settings, store: Artefacts) -> DocumentLibrary:
+    def downloader() -> "Downloader":
+        from activities.documents.download import DownloadLimits, make_downloader
+
+        return make_downloader(settings.page_hosts, DownloadLimits())
+
+    indexes = settings.state_dir / "indexes"
+    downloads = Downloads(store, settings.state_dir / "downloads", downloader)
+    return DocumentLibrary(store, indexes, settings.document_roots, downloads)
+
+
 def _tools(
     settings: Settings,
     chosen: Mapping[str, str],
     library: DocumentLibrary,
-    store: ArtefactStore,
+    store: Artefacts,
+    *,
     runner: CodeRunner,
     closing: AsyncExitStack,
 ) -> dict[str, Tool]:

@@ -11,6 +11,7 @@ from activities.documents.artefacts import (
     Artefacts,
     ArtefactStore,
 )
+from activities.documents.sweeping import mark_used
 from chargehand.bucket import Bucket, BucketError, bucket_location, open_bucket
 
 
@@ -54,6 +55,7 @@ class BucketStore:
 
     def open(self, digest: str) -> Path:
         if self._cache.has(digest):
+            mark_used(self._directory / digest[:2] / digest)
             try:
                 return self._cache.open(digest)
             except ArtefactDamagedError:

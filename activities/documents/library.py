@@ -21,9 +21,10 @@ from activities.documents.parsed import Part, Unit
 from activities.documents.passages import reference
 from activities.documents.ranking import Hit, search
 from activities.documents.sources import DocumentSources, Listing
+from activities.documents.sweeping import mark_used
 from chargehand.contracts import Contract
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 """Raise this when an index made by older code should not be used any more."""
 _OPEN_LIBRARIES: Final = 16
 _LONGEST_READING: Final = 7_400
@@ -187,7 +188,8 @@ class DocumentLibrary:
         brought = await self._downloads.bring(urls) if self._downloads and urls else {}
         listing = await asyncio.to_thread(self._sources.list, documents, brought)
         key = await asyncio.to_thread(_key, listing)
-        if (opened := self._opened.get(key)) is None:
+        opened = self._opened.get(key)
+        if opened is None or not await asyncio.to_thread(mark_used, self._index_root / key):
             build = self._builds.get(key)
             if build is None:
                 build = self._builds[key] = _SharedBuild(asyncio.ensure_future(self._open(key, listing)))
@@ -204,6 +206,7 @@ class DocumentLibrary:
 
     async def _open(self, key: str, listing: Listing) -> OpenLibrary:
         directory = self._index_root / key
+        await asyncio.to_thread(mark_used, directory)
         catalog = await asyncio.to_thread(_read_catalog, directory)
         if catalog is None:
             catalog = await self._build(directory, listing)

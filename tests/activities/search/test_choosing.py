@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 import worker_main
+from activities.documents.artefacts import ArtefactStore
+from activities.documents.library import DocumentLibrary
 from activities.search.protocol import SearchBackend
 from worker_main import Settings, SettingsError
 
@@ -17,7 +19,7 @@ async def engine(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, t
         monkeypatch.setenv(name, value)
     settings = Settings(state_dir=tmp_path)
     chosen = {choice.neighbour: choice.adapter for choice in worker_main.choose(settings)}
-    library = worker_main.DocumentLibrary(worker_main.ArtefactStore(tmp_path), tmp_path, ())
+    library = DocumentLibrary(ArtefactStore(tmp_path), tmp_path)
     async with AsyncExitStack() as closing:
         return worker_main._search_backend(settings, chosen["search"], library, closing)  # pyright: ignore[reportPrivateUsage]  # the choice of one neighbour, without the others
 
