@@ -3,8 +3,11 @@
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
+import boto3
 import pytest
+from moto.server import ThreadedMotoServer
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import StorageDriver, StorageDriverRetrieveContext, StorageDriverStoreContext
 
@@ -141,9 +144,6 @@ def test_settings_of_clients_are_checked(name: str) -> None:
 @pytest.fixture
 async def s3(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[StorageDriver]:
     """A driver for a bucket of an S3 on loopback."""
-    import boto3
-    from moto.server import ThreadedMotoServer
-
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -151,7 +151,8 @@ async def s3(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[StorageDriver]:
     try:
         host, port = server.get_host_and_port()
         endpoint = f"http://{host}:{port}"
-        boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1").create_bucket(Bucket="sessions")
+        make: Any = boto3.client  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # it has no types
+        make("s3", endpoint_url=endpoint, region_name="us-east-1").create_bucket(Bucket="sessions")
         yield storage_from_text(f"s3://sessions?region=us-east-1&endpoint={endpoint}", "default").driver
     finally:
         server.stop()

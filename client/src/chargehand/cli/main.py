@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from chargehand.cli import doctor as doctor_
-from chargehand.cli import looking, running
+from chargehand.cli import looking, protecting, running
 from chargehand.cli.connection import Connection, decide
 from chargehand.cli.exits import Exit
 from chargehand.cli.interrupts import run_interruptible
@@ -352,6 +352,46 @@ def up(
 ) -> None:
     """Run the embedded server and a worker until Ctrl-C."""
     _connected(Wishes(None, application, state_dir, None, task_queue), running.stay_up)
+
+
+@app.command("codec-server")
+def codec_server(
+    *,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 takes any.")] = 8081,
+    host: Annotated[str, typer.Option(help="Address to listen on; other than loopback needs TLS.")] = "127.0.0.1",
+    namespace: Annotated[
+        list[str] | None, typer.Option(help="Namespace to serve; may be repeated.", show_default="TEMPORAL_NAMESPACE")
+    ] = None,
+    ui_origin: Annotated[
+        list[str] | None, typer.Option(help="Address of a Web UI that may ask; may be repeated.")
+    ] = None,
+    certificate: Annotated[Path | None, typer.Option(metavar="FILE", help="Certificate chain for TLS, PEM.")] = None,
+    private_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its private key, PEM.")] = None,
+) -> None:
+    """Show encrypted and stored payloads to Temporal's Web UI and command line, for those who know the token.
+
+    The token is CHARGEHAND_CODEC_TOKEN, or made up and shown at the start.
+    """
+    wishes = protecting.CodecServerWishes(host, port, namespace or (), ui_origin or (), certificate, private_key)
+    run_interruptible(protecting.serve_codec(wishes))
+
+
+@app.command()
+def clean(
+    *,
+    older_than: Annotated[str, typer.Option(help="Age of what is deleted: 12h, 30d or 4w.")] = "30d",
+    delete: Annotated[bool, typer.Option("--delete", help="Delete; without it, only say what would be.")] = False,
+    address: Address = None,
+    application: Application = None,
+    state_dir: State = None,
+    task_queue: Queue = None,
+) -> None:
+    """Delete stored payloads that no session on the server needs any more."""
+    age = protecting.age(older_than)
+    _connected(
+        Wishes(address, application, state_dir, None, task_queue),
+        lambda connection: protecting.clean(connection, age, delete=delete),
+    )
 
 
 def main() -> NoReturn:

@@ -34,7 +34,6 @@ def s3_driver(place: str) -> StorageDriver:
         raise ProtectionSettingsError(
             "CHARGEHAND_STORAGE names S3, which needs the package 'boto3': install chargehand[s3]."
         ) from error
-    named = {_OPTIONS[name]: value for name, value in options.items()}
     make: Any = boto3.client  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # boto3 has no types
     client = make("s3", **{_OPTIONS[name]: value for name, value in options.items()})
     return _CheckedS3(_Boto3Client(client), parts.netloc)
