@@ -377,6 +377,8 @@ class TurnRequest(Contract):
     max_input_tokens: int
     """The call is refused before it is paid if its input could be longer."""
     max_output_tokens: int
+    after_reset: bool = False
+    """Whether this run goes on from the middle of another, so that the turn may have been taken already."""
     urgency: Literal["now", "batch"] = "now"
     """Whether the provider may take its time for a lower price."""
     provider_failures: int = 0
@@ -409,6 +411,26 @@ class TurnResult(Contract):
     usage: Usage = Usage()
     usage_known: bool = True
     """Whether the provider said what it used; if not, the call is charged at its reserve."""
+    discarded: Usage | None = None
+    """What a turn at this step has cost in a run that a reset has ended, if it was asked something else."""
+
+
+# --- after a reset ----------------------------------------------------------------------------------------------------
+
+
+class TwinRequest(Contract):
+    """Wait for a child that an earlier run has started."""
+
+    workflow_id: str
+
+
+class Twin(Contract):
+    """How a child of an earlier run ended; `duplicate` if it is no such child."""
+
+    ended: Literal["completed", "failed", "cancelled", "terminated", "duplicate"]
+    result: JsonValue = None
+    """The child's own result, for `completed`."""
+    message: str = ""
 
 
 # --- a tool call -------------------------------------------------------------------------------------------------

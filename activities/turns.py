@@ -27,6 +27,7 @@ from activities.journal import Journal, journal
 from activities.models.protocol import ModelCall, ModelReply
 from activities.models.registry import Models
 from activities.prompts import ANSWER_TYPES, SCHEMA_BYTES, messages, system_text
+from activities.resets import DiscardedTurns, reused
 from activities.ticket import require_session
 from activities.tools import Tool
 from chargehand.contracts import Usage
@@ -61,6 +62,7 @@ class TurnActivities:
         self._tools = tools
         self._library = library
         self._freshness = Freshness()
+        self._discarded = DiscardedTurns()
 
     @activity.defn(name=ActivityType.TAKE_TURN)
     async def take_turn(self, request: TurnRequest) -> TurnResult:
@@ -69,11 +71,16 @@ class TurnActivities:
         async with journal() as record:
             if record.entry.result is not None:
                 return record.entry.result
+            earlier = await self._discarded.at_this_step() if request.after_reset else None
+            if earlier is not None and earlier.was_asked(request):
+                return reused(earlier)
             refuse_if_an_attempt_was_lost(record.entry, request.provider_failures)
             call = await self._prepare(request)
             _refuse_above_reserve(call, request)
             reply = await self._complete(call, record, request.provider_failures)
             result = interpret(reply, call.answer_type)
+            if earlier is not None and earlier.result is not None:
+                result = result.model_copy(update={"discarded": earlier.result.usage})
             await record.record(record.entry.model_copy(update={"result": result}))
             return result
 

@@ -20,6 +20,7 @@ from activities.documents.artefacts import ArtefactStore
 from activities.documents.library import DocumentLibrary
 from activities.models.protocol import Model
 from activities.models.registry import Models
+from activities.resets import TwinActivities
 from activities.sessions import SessionActivities
 from activities.tool_calls import ToolActivities
 from activities.tools import Tool
@@ -49,6 +50,7 @@ async def _own(address: str, settings: Settings, provider: str, closing: AsyncEx
         SessionActivities(crews, models, tools, CEILINGS).open_session,
         TurnActivities(crews, models, tools, library).take_turn,
         ToolActivities(crews, tools).use_tool,
+        TwinActivities().await_twin,
     ]
     return build_worker(client, settings, activities)
 

@@ -15,6 +15,7 @@ from activities.crews import load_crews
 from activities.documents.artefacts import ArtefactStore
 from activities.documents.library import DocumentLibrary
 from activities.models.registry import Models
+from activities.resets import TwinActivities
 from activities.sessions import SessionActivities
 from activities.tool_calls import ToolActivities
 from activities.tools import Tool
@@ -40,13 +41,19 @@ class Stage:
 
 @asynccontextmanager
 async def open_stage(
-    client: Client, folder: Path, respond: Respond, *, ceilings: Limits | None = None, cached_workflows: int = 0
+    client: Client,
+    folder: Path,
+    respond: Respond,
+    *,
+    ceilings: Limits | None = None,
+    cached_workflows: int = 0,
+    task_queue: str = "",
 ) -> AsyncGenerator[Stage]:
-    """Run a worker whose model answers by a function, on a task queue of its own.
+    """Run a worker whose model answers by a function, on a task queue of its own unless one is named.
 
     Without cached workflows every workflow task replays from the start, so whatever is not deterministic shows.
     """
-    task_queue = f"test-{uuid4().hex[:8]}"
+    task_queue = task_queue or f"test-{uuid4().hex[:8]}"
     settings = Settings(state_dir=folder, task_queue=task_queue)
     fakes = {name: ScriptedTool(name, found(f"{name}.md#L1", f"what {name} read")) for name in _TOOLS}
     tools: dict[str, Tool] = {**fakes}
@@ -59,6 +66,7 @@ async def open_stage(
         SessionActivities(crews, models, tools, ceilings or settings.ceilings).open_session,
         TurnActivities(crews, models, tools, library).take_turn,
         ToolActivities(crews, tools).use_tool,
+        TwinActivities().await_twin,
     ]
     async with build_worker(client, settings, activities, cached_workflows=cached_workflows):
         yield Stage(Chargehand(client, task_queue), model, fakes)

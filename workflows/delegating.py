@@ -13,15 +13,21 @@ from temporalio.exceptions import (
     is_cancelled_exception,
 )
 
+from activities.contracts import Twin
 from chargehand.contracts import Failure, Outcome, Report, SessionRequest, SpendLine, Usage
 from chargehand.wire import ErrorType, WorkflowType
 from workflows import options
 from workflows.contracts import SubtaskRequest, SubtaskResult
 from workflows.grounding import nested_outcome
 from workflows.plan_check import SUPERVISOR
+from workflows.resets import await_twin
 
 _REFUSED_UNPAID: Final = frozenset({ErrorType.LIMIT_TOO_SMALL, ErrorType.INVALID_INPUT})
 """Errors with which a session below ends before it has taken a turn."""
+
+
+_CANCELLED: Final = Failure(reason="cancelled", message="It was cancelled before it had anything to hand back.")
+_TERMINATED: Final = Failure(reason="terminated", message="Its workflow was terminated by hand.")
 
 
 @dataclass(frozen=True)
@@ -50,8 +56,13 @@ async def run_subtask(request: SubtaskRequest, workflow_id: str) -> Ended:
             static_summary=f"{request.subtask.id} {request.agent.name}: {_short(request.subtask.instruction)}",
             static_details=request.subtask.instruction,
         )
-    except (WorkflowAlreadyStartedError, ChildWorkflowError) as error:
+    except ChildWorkflowError as error:
         return Ended(_failure(error))
+    except WorkflowAlreadyStartedError:
+        twin = await await_twin(workflow_id)
+        if twin.ended != "completed":
+            return Ended(_failure_of(twin))
+        result = SubtaskResult.model_validate(twin.result)
     return Ended(result.outcome, result.wasted, result.rounds)
 
 
@@ -69,23 +80,38 @@ async def run_session_below(request: SessionRequest, workflow_id: str, subtask_i
             static_summary=f"{subtask_id} supervisor: {_short(request.goal)}",
             static_details=request.goal,
         )
-    except (WorkflowAlreadyStartedError, ChildWorkflowError) as error:
+    except ChildWorkflowError as error:
         return Ended(_failure(error))
+    except WorkflowAlreadyStartedError:
+        twin = await await_twin(workflow_id)
+        if twin.ended != "completed":
+            return Ended(_failure_of(twin))
+        report = Report.model_validate(twin.result)
     deepest = next((int(use.used) for use in report.limits if use.limit == "max_depth"), 0)
     return Ended(nested_outcome(report), report.wasted, depth=deepest)
 
 
-def _failure(error: WorkflowAlreadyStartedError | ChildWorkflowError) -> Failure:
-    if isinstance(error, WorkflowAlreadyStartedError):
-        return Failure(
-            reason="duplicate",
-            message="The same agent was already asked for the same thing in this session; it is not done twice.",
-        )
+def _failure_of(twin: Twin) -> Failure:
+    match twin.ended:
+        case "cancelled":
+            return _CANCELLED
+        case "terminated":
+            return _TERMINATED
+        case "failed":
+            return Failure(reason="internal", message=twin.message)
+        case _:
+            return Failure(
+                reason="duplicate",
+                message="The same agent was already asked for the same thing in this session; it is not done twice.",
+            )
+
+
+def _failure(error: ChildWorkflowError) -> Failure:
     if is_cancelled_exception(error):
-        return Failure(reason="cancelled", message="It was cancelled before it had anything to hand back.")
+        return _CANCELLED
     match error.cause:
         case TerminatedError():
-            return Failure(reason="terminated", message="Its workflow was terminated by hand.")
+            return _TERMINATED
         case ApplicationError(type=kind) as cause if kind in _REFUSED_UNPAID:
             nothing = SpendLine(agent=SUPERVISOR, model="", purpose="plan", usage=Usage())
             return Failure(reason="internal", message=cause.message, spend=(nothing,))

@@ -8,6 +8,9 @@ from temporalio.common import RetryPolicy
 HEARTBEAT_TIMEOUT: Final = timedelta(seconds=5)
 """After this long without a sign of life a worker is taken for lost; heartbeats come every second."""
 
+TWIN_TIMEOUT: Final = timedelta(days=7)
+"""The longest that a session may run; its own deadline ends the wait sooner."""
+
 OPEN_SESSION_TIMEOUT: Final = timedelta(seconds=10)
 # It costs nothing and touches only the worker's own memory: it is tried until it succeeds or refuses the request.
 OPEN_SESSION_RETRIES: Final = RetryPolicy(initial_interval=timedelta(milliseconds=100))

@@ -16,6 +16,7 @@ from workflows import options
 from workflows.borrowing import Borrower, refuse_if_cancelled
 from workflows.bounds import input_bound, worst_case
 from workflows.purse import Amount, Purse, Reservation
+from workflows.resets import was_reset
 
 _MOST_REPETITIONS: Final = 10
 """How often a turn is started anew after its worker was lost."""
@@ -118,6 +119,7 @@ class Spender:
             max_input_tokens=bound,
             max_output_tokens=output_tokens,
             urgency=self._urgency,
+            after_reset=was_reset(),
         )
         for repetition in range(_MOST_REPETITIONS):
             refuse_if_cancelled()
@@ -173,7 +175,8 @@ class Spender:
             return request.model_copy(update={"max_input_tokens": int(cause.details[0])})
         if kind == ErrorType.ATTEMPT_LOST:
             self._charge_in_full(reservation, request, model, turns=0)
-            return request
+            failures = int(cause.details[0]) if isinstance(cause, ApplicationError) and cause.details else 0
+            return request.model_copy(update={"provider_failures": max(failures, request.provider_failures)})
         if kind == ErrorType.FATE_UNKNOWN and isinstance(cause, ApplicationError):
             return await self._after_unknown_fate(cause, reservation, request, model)
         if kind is None:  # timed out or cancelled while a call was under way: nobody knows whether it was charged
@@ -207,6 +210,16 @@ class Spender:
             usage = usage.model_copy(update={"cost_usd": worst, "possibly_billed_twice_usd": worst})
         usage = usage.model_copy(update={"cost_usd": min(usage.cost_usd, worst)})
         self._settle(reservation, request, usage, result.model, wasted=result.stop not in {"answer", "tools"})
+        if result.discarded is not None:
+            self._book_discarded(request, result.discarded, result.model)
+
+    def _book_discarded(self, request: TurnRequest, discarded: Usage, model: str) -> None:
+        """Book what a run before a reset has paid at this step, as far as the purse reaches."""
+        paid = Amount(discarded.turns, discarded.cost_usd).capped(self._purse.unspent)
+        reservation = self._purse.reserve(paid)
+        if reservation is not None:
+            usage = discarded.model_copy(update={"turns": paid.turns, "cost_usd": paid.usd})
+            self._settle(reservation, request, usage, model, wasted=True)
 
     def _settle(
         self, reservation: Reservation, request: TurnRequest, usage: Usage, model: str, *, wasted: bool

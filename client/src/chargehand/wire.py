@@ -23,6 +23,7 @@ class ActivityType(StrEnum):
     OPEN_SESSION = "open_session"
     TAKE_TURN = "take_turn"
     USE_TOOL = "use_tool"
+    AWAIT_TWIN = "await_twin"
 
 
 class QueryName(StrEnum):

@@ -78,7 +78,7 @@ def test_wire_names_stay() -> None:
     assert wire.TASK_QUEUE == "chargehand"
     assert {kind.__name__: [member.value for member in kind] for kind in _enumerations()} == {
         "WorkflowType": ["Supervisor", "Subtask"],
-        "ActivityType": ["open_session", "take_turn", "use_tool"],
+        "ActivityType": ["open_session", "take_turn", "use_tool", "await_twin"],
         "QueryName": ["status", "plan"],
         "UpdateName": ["decide_plan", "raise_limits", "finish_now", "answer"],
         "SignalName": ["ask_lease", "grant_lease"],

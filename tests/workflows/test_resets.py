@@ -1,0 +1,121 @@
+"""`temporal workflow reset`: what was paid is not paid again, what was begun is not begun again."""
+
+import asyncio
+from collections.abc import Callable
+from uuid import uuid4
+
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
+from temporalio.client import Client
+
+from activities.contracts import WorkTask
+from activities.models.protocol import ModelCall, ModelReply
+from chargehand.client import Session
+from chargehand.contracts import PlanDecision, Report, SessionRequest
+from tests.scripted_model import COST, Held, answer, plan, reply, report, subtask
+from tests.waiting import until
+from tests.workflows.conftest import OpenStage
+
+GOAL = SessionRequest(goal="What do the documents say about the topics?")
+
+
+def _respond(call: ModelCall) -> ModelReply:
+    match call.task.kind:
+        case "plan":
+            return reply(plan(subtask("T1"), subtask("T2")))
+        case "synthesise":
+            return reply(report("All of it."))
+        case _:
+            return reply(answer("Known."))
+
+
+async def _reset(client: Client, session: Session, to: Callable[[HistoryEvent], bool]) -> None:
+    """Reset a session to the first workflow task that completed after an event."""
+    history = await client.get_workflow_handle(session.id).fetch_history()
+    after = next(event.event_id for event in history.events if to(event))
+    point = next(
+        event.event_id
+        for event in history.events
+        if event.event_id > after and event.HasField("workflow_task_completed_event_attributes")
+    )
+    await client.workflow_service.reset_workflow_execution(
+        ResetWorkflowExecutionRequest(
+            namespace=client.namespace,
+            workflow_execution=WorkflowExecution(workflow_id=session.id),
+            reason="a test",
+            workflow_task_finish_event_id=point,
+            request_id=str(uuid4()),
+        )
+    )
+
+
+def _plan_is_there(event: HistoryEvent) -> bool:
+    """The second activity of a session is its plan."""
+    return event.HasField("activity_task_completed_event_attributes") and event.event_id > 10
+
+
+async def test_a_reset_session_pays_nothing_twice(stage: OpenStage) -> None:
+    """Children that were done before the reset are taken as they ended, the report's turn is found in the old run."""
+    async with stage(_respond) as opened:
+        session = await opened.chargehand.start(GOAL)
+        before = await session.result()
+        paid = len(opened.model.calls)
+        await _reset(opened.chargehand.client, session, _plan_is_there)
+        after = await opened.chargehand.session(session.id).result()
+
+    assert len(opened.model.calls) == paid
+    assert after.answer == before.answer
+    assert after.usage == before.usage
+    assert [record.state for record in after.subtasks] == ["success", "success"]
+
+
+async def test_a_reset_waits_for_what_still_runs(stage: OpenStage) -> None:
+    """A child that the discarded run has started goes on, and its outcome is taken over."""
+    go_on = asyncio.Event()
+    is_held = asyncio.Event()
+
+    def respond(call: ModelCall) -> ModelReply | Held:
+        if isinstance(call.task, WorkTask) and "topic T2" in call.task.instruction:
+            is_held.set()
+            return Held(reply(answer("Late.")), go_on)
+        return _respond(call)
+
+    async with stage(respond) as opened:
+        session = await opened.chargehand.start(GOAL)
+        await is_held.wait()
+        await _reset(opened.chargehand.client, session, _plan_is_there)
+        go_on.set()
+        result = await opened.chargehand.session(session.id).result()
+
+    assert [record.state for record in result.subtasks] == ["success", "success"]
+    assert len(opened.model.of_kind("work")) == 2
+    assert result.usage.turns == len(opened.model.calls)
+
+
+async def test_what_was_paid_before_a_reset_is_not_forgotten(stage: OpenStage) -> None:
+    """A turn that is asked something else after the reset is paid, and the discarded one is booked beside it."""
+    request = GOAL.model_copy(update={"approval": "plan"})
+
+    async def decide(session: Session, how_to_write: str) -> Report:
+        await until(lambda: _awaits_approval(session))
+        planned = await session.plan()
+        assert planned is not None
+        edited = planned.model_copy(update={"final_instruction": how_to_write})
+        await session.decide_plan(PlanDecision(decision="edit", plan=edited))
+        return await session.result()
+
+    async with stage(_respond) as opened:
+        session = await opened.chargehand.start(request)
+        before = await decide(session, "Briefly.")
+        await _reset(opened.chargehand.client, session, _plan_is_there)
+        after = await decide(opened.chargehand.session(session.id), "At length.")
+
+    assert len(opened.model.of_kind("work")) == 2
+    assert len(opened.model.of_kind("synthesise")) == 2
+    assert after.usage.cost_usd == before.usage.cost_usd + COST == COST * len(opened.model.calls)
+    assert after.wasted.cost_usd == COST
+
+
+async def _awaits_approval(session: Session) -> bool:
+    return (await session.status()).state == "awaiting_approval"
