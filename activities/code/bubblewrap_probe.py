@@ -75,7 +75,7 @@ def _mounts() -> bool:
 
 
 def _calls_the_kernel() -> bool:
-    fixed = {"ptrace": (0,), "bpf": (0, 0, 0), "keyctl": (0, -3, 0), "io_uring_setup": (1, 0)}
+    fixed = {"ptrace": (16, 0, 0, 0), "bpf": (0, 0, 0), "keyctl": (0, -3, 0), "io_uring_setup": (1, 0)}
     for name, arguments in fixed.items():
         _call(name, *arguments)
         if ctypes.get_errno() not in {1, 38}:  # EPERM or ENOSYS: refused before anything was looked at

@@ -10,7 +10,7 @@ from e2b_server import E2BServer, serve_e2b
 from temporalio.exceptions import ApplicationError
 
 from activities.code.e2b import E2BLimits, E2BRunner
-from activities.code.protocol import CodeResult, GivenFile
+from activities.code.protocol import CodeResult
 from activities.made_files import MadeFile
 from chargehand.wire import ErrorType
 
