@@ -2,8 +2,9 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from httpcore2 import AnyIOBackend, AsyncNetworkBackend, AsyncNetworkStream, ConnectError, ConnectTimeout
 
@@ -11,6 +12,7 @@ from activities.pages.addresses import AddressRefusedError, reason_to_refuse
 
 PORTS: Final = frozenset({80, 443})
 _ADDRESSES_TRIED: Final = 3
+_READ_BYTES: Final = 8_192
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[tuple[str, ...]]]
 """Finds the IP addresses of a host."""
@@ -62,7 +64,8 @@ class GuardedBackend(AsyncNetworkBackend):
             for address in addresses:
                 if why := reason_to_refuse(address):
                     raise AddressRefusedError(f"the host {host} is at {address}: {why}")
-        return await self._connect_to_first(addresses[:_ADDRESSES_TRIED], port, timeout, local_address, socket_options)
+        addresses = addresses[:_ADDRESSES_TRIED]
+        return _SmallReads(await self._connect_to_first(addresses, port, timeout, local_address, socket_options))
 
     async def connect_unix_socket(
         self,
@@ -94,3 +97,34 @@ class GuardedBackend(AsyncNetworkBackend):
             except (ConnectError, ConnectTimeout):
                 continue
         return await self._dial.connect_tcp(last, port, seconds, local_address, socket_options)
+
+
+class _SmallReads(AsyncNetworkStream):
+    """A connection that is read a little at a time.
+
+    Between two reads everything that came is parsed without a pause: 64 KB in chunks of one byte would keep the event
+    loop for a second.
+    """
+
+    def __init__(self, stream: AsyncNetworkStream) -> None:
+        self._stream = stream
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109  # the signature is httpcore2's
+        return await self._stream.read(min(max_bytes, _READ_BYTES), timeout)
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        await self._stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> AsyncNetworkStream:
+        return _SmallReads(await self._stream.start_tls(ssl_context, server_hostname, timeout))
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)

@@ -60,7 +60,7 @@ def _readings(url: str) -> set[str]:
     size = sum(map(len, found))
     newest = set(found)
     for _ in range(_LAYERS):
-        unread, newest = newest, set()
+        unread, newest = newest, set[str]()
         for reading in (reading for text in unread for reading in _decoded(text)):
             if reading not in found:
                 found.add(reading)

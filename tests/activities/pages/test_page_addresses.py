@@ -1,6 +1,10 @@
 """Which addresses count as public."""
 
+from ipaddress import IPv4Address, IPv6Address
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from activities.pages.addresses import reason_to_refuse
 
@@ -93,3 +97,37 @@ def test_what_is_not_public_is_refused(address: str) -> None:
 def test_what_is_public_is_allowed(address: str) -> None:
     """Neighbours of the refused ranges, and public IPv4 addresses as IPv6 networks write them, are allowed."""
     assert reason_to_refuse(address) is None
+
+
+def _wrapped(address: IPv4Address, public: int) -> dict[str, IPv6Address]:
+    """Write an IPv4 address in each of the ways in which IPv6 networks hide one."""
+    number = int(address)
+    return {
+        "mapped": IPv6Address((0xFFFF << 32) | number),
+        "compatible": IPv6Address(number),
+        "translated": IPv6Address((0xFFFF << 48) | number),
+        "NAT64": IPv6Address(0x0064_FF9B << 96 | number),
+        "local NAT64": IPv6Address(0x0064_FF9B_0001 << 80 | number),
+        "6to4": IPv6Address(0x2002 << 112 | number << 80 | public),
+        "Teredo server": IPv6Address(0x2001_0000 << 96 | number << 64 | public),
+        "Teredo client": IPv6Address(0x2001_0000 << 96 | public << 32 | number ^ 0xFFFF_FFFF),
+        "ISATAP": IPv6Address(0x2606_2800_0220_0001 << 64 | 0x5EFE << 32 | number),
+    }
+
+
+@given(st.ip_addresses(v=4), st.integers(0, 0xFFFF_FFFF))
+def test_what_is_refused_is_refused_however_it_is_wrapped(address: IPv4Address, public: int) -> None:
+    """No way to write an IPv4 address in an IPv6 one makes a private address public."""
+    wrapped = _wrapped(address, public)
+
+    refused = {name for name, wrapping in wrapped.items() if reason_to_refuse(str(wrapping))}
+
+    expected = set(wrapped) if reason_to_refuse(str(address)) else set(wrapped) - {"mapped", "NAT64"}
+    assert refused == expected
+
+
+@given(st.ip_addresses())
+def test_what_the_standard_library_calls_private_is_refused(address: IPv4Address | IPv6Address) -> None:
+    """Our list holds all that the library's does, in every version of it."""
+    if not address.is_global or address.is_multicast:
+        assert reason_to_refuse(str(address))

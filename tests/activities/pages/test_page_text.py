@@ -156,22 +156,25 @@ async def test_half_characters_do_not_get_through(texts: PageTexts) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [b"<p " + b" ".join(b"a%d=1" % number for number in range(300_000)) + b">text</p>", b"<a>x</a> " * 500_000],
+    [
+        b"<p " + b" ".join(b"a%d=1" % number for number in range(450_000)) + b">text</p>",
+        b"<a href='/x'>x</a> " * 250_000,
+    ],
     ids=["attributes", "links"],
 )
 async def test_a_page_that_takes_for_ever_is_given_up(body: bytes) -> None:
     """The child is killed, the worker was never blocked, and the next page is read."""
-    reading = PageTexts(timedelta(seconds=1))
+    reading = PageTexts(timedelta(seconds=3))
     lag = LongestLag()
 
     async with lag.watched():
-        with pytest.raises(PageUnreadableError, match="takes longer than 1 seconds to parse"):
+        with pytest.raises(PageUnreadableError, match="takes longer than 3 seconds to parse"):
             await reading.read(fetched(body))
     after = await reading.read(fetched(ARTICLE.encode()))
     await reading.close()
 
     assert after.title == "Tides explained"
-    assert lag.seconds < 0.5
+    assert lag.seconds < 1
 
 
 async def test_a_child_that_dies_costs_one_page() -> None:

@@ -1,0 +1,388 @@
+"""Ways to make the worker ask where it may not (S06 to S11), each tried from the URL on."""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from page_server import PUBLIC, Dial, Names, PageServer, answer, serve_pages
+
+from activities.pages.fetch import Fetcher
+from activities.pages.network import GuardedBackend, resolve_by_system
+from activities.pages.page import FetchLimits, PageUnreadableError
+from activities.pages.text import PageTexts
+from activities.pages.tool import ReadPage
+from activities.tools import ToolContext
+
+CONTEXT = ToolContext(session="s", agent="researcher", idempotency_key="k")
+
+LOOPBACK = (
+    "127.0.0.1",
+    "127.1",
+    "127.0.1",
+    "0",
+    "0.0.0.0",
+    "2130706433",
+    "0x7f000001",
+    "0x7F.1",
+    "0x7f.0x0.0x0.0x1",
+    "0177.0.0.1",
+    "017700000001",
+    "127.000.000.001",
+    "127.0.0.1.",
+    "①②⑦.⓪.⓪.①",
+    "１２７．０．０．１",
+    "127。0。0。1",
+    "127%2e0%2e0%2e1",
+    "%31%32%37.0.0.1",
+    "localhost",
+    "localhost.",
+    "LOCALHOST",
+    "ⓛⓞⓒⓐⓛⓗⓞⓢⓣ",
+    "[::1]",
+    "[::]",
+    "[0:0:0:0:0:0:0:1]",
+    "[::127.0.0.1]",
+    "[::ffff:127.0.0.1]",
+    "[::ffff:7f00:1]",
+    "[0:0:0:0:0:ffff:7f00:1]",
+    "[::ffff:0:127.0.0.1]",
+    "[64:ff9b::7f00:1]",
+    "[64:ff9b:1::7f00:1]",
+    "[2002:7f00:1::]",
+    "[2001:0:7f00:1::]",
+    "[fe80::1]",
+    "[fe80::1%25lo]",
+    "user@127.0.0.1",
+    "www.example@127.0.0.1",
+    "127.0.0.1:80",
+    "127.0.0.1:080",
+)
+METADATA = (
+    "169.254.169.254",
+    "2852039166",
+    "0xa9fea9fe",
+    "0251.0376.0251.0376",
+    "[::ffff:169.254.169.254]",
+    "[64:ff9b::a9fe:a9fe]",
+    "[fd00:ec2::254]",
+    "100.100.100.200",
+    "168.63.129.16",
+    "192.0.0.192",
+)
+PORTS = (7233, 8233, 9090, 11434, 8000, 8080, 22, 25, 6379, 2375)
+"""Temporal, its UI, metrics, model servers, and others that act on what they are sent."""
+
+
+async def resolve(host: str, port: int) -> tuple[str, ...]:
+    """The system's resolver, with a public web server in front of it."""
+    return (PUBLIC,) if host == "www.example" else await resolve_by_system(host, port)
+
+
+def fetcher(dial: Dial) -> Fetcher:
+    return Fetcher(GuardedBackend(resolve=resolve, dial=dial), FetchLimits())
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[PageServer]:
+    async with serve_pages() as serving:
+        yield serving
+
+
+@asynccontextmanager
+async def counting() -> AsyncGenerator[tuple[int, list[str]]]:
+    """A server on loopback that counts who connects; gives its port and the connections."""
+    connections: list[str] = []
+
+    async def count(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append("connected")
+        writer.close()
+
+    async with await asyncio.start_server(count, "127.0.0.1", 0) as serving:
+        yield serving.sockets[0].getsockname()[1], connections
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("host", [*LOOPBACK, *METADATA])
+async def test_no_spelling_leads_inside(host: str, scheme: str) -> None:
+    """S06, S09: the URL is refused before anything is connected, whoever reads which digits into it."""
+    dial = Dial()
+
+    with pytest.raises(PageUnreadableError):
+        await fetcher(dial).fetch(f"{scheme}://{host}/latest/meta-data/")
+
+    assert dial.dialled == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http:127.0.0.1/",
+        "http:/127.0.0.1/",
+        "http:///127.0.0.1/",
+        "http:\\\\127.0.0.1\\",
+        "http://\t127.0.0.1/",
+        "http://127.0.0.1\n/",
+        "\x00http://127.0.0.1/",
+        "//127.0.0.1/",
+        "http://127.0.0.1\\@www.example/",
+        "http://www.example\\@127.0.0.1/",
+        "http://www.example@127.0.0.1:80/",
+        "http://127.0.0.1 @www.example/",
+        "http://127.0.0.1%00.www.example/",
+        "http://127.0.0.1%2f.www.example/",
+        "http://www.example:80@127.0.0.1:7233/",
+        "http://[::1]www.example/",
+        "http://[::1%00]/",
+        "url:http://127.0.0.1/",
+        "view-source:http://127.0.0.1/",
+        "jar:http://127.0.0.1!/",
+        "file:///etc/passwd",
+        "FILE:/etc/passwd",
+        "file://127.0.0.1/etc/passwd",
+        "ftp://127.0.0.1/",
+        "gopher://127.0.0.1:7233/_x",
+        "dict://127.0.0.1:11211/stats",
+        "data:text/html,<b>x</b>",
+        "unix:///var/run/docker.sock",
+        "http+unix://%2Fvar%2Frun%2Fdocker.sock/info",
+        "ws://127.0.0.1/",
+    ],
+)
+async def test_no_trick_of_spelling_leads_inside(url: str) -> None:
+    """S06, S10: what one parser reads as a public host and another as a local one is read by nobody."""
+    dial = Dial()
+
+    with pytest.raises(PageUnreadableError):
+        await fetcher(dial).fetch(url)
+
+    assert dial.dialled == []
+
+
+@pytest.mark.parametrize("status", ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"])
+@pytest.mark.parametrize(
+    "location",
+    [
+        "http://127.0.0.1/",
+        "http://2130706433/",
+        "//localhost/",
+        "http://[::ffff:7f00:1]/",
+        "http://169.254.169.254/latest/",
+        "http://www.example:7233/",
+        "file:///etc/passwd",
+        "gopher://127.0.0.1/",
+        "data:text/plain,x",
+        "http://user:word@www.example/",
+        "",
+    ],
+)
+async def test_no_redirect_leads_inside(server: PageServer, status: str, location: str) -> None:
+    """S07: each hop is judged like the first, from whichever status it comes."""
+    server.pages["/"] = answer(status=status, Location=location)
+    dial = Dial(server.port)
+
+    with pytest.raises(PageUnreadableError):
+        await fetcher(dial).fetch("http://www.example/")
+
+    assert (dial.dialled, len(server.requests)) == ([(PUBLIC, 80)], 1)
+
+
+async def test_a_long_way_round_leads_nowhere_else(server: PageServer) -> None:
+    """S07: at the end of an allowed number of hops the last one is judged too."""
+    for hop in range(4):
+        server.pages[f"/{hop}"] = answer(status="302 Found", Location=f"http://www.example/{hop + 1}")
+    server.pages["/4"] = answer(status="302 Found", Location="http://127.0.0.1/")
+    dial = Dial(server.port)
+
+    with pytest.raises(PageUnreadableError, match="may not be read"):
+        await fetcher(dial).fetch("http://www.example/0")
+
+    assert (server.paths, set(dial.dialled)) == ([f"/{hop}" for hop in range(5)], {(PUBLIC, 80)})
+
+
+async def test_a_page_that_refreshes_leads_nowhere(server: PageServer) -> None:
+    """S07: what a browser would be sent on to is told and not fetched."""
+    server.pages["/"] = answer(
+        b'<html><head><meta http-equiv="refresh" content="0; url=http://127.0.0.1/"></head></html>',
+        content_type="text/html",
+    )
+    dial, texts = Dial(server.port), PageTexts()
+
+    with pytest.raises(PageUnreadableError, match=r"sends browsers on to http://127\.0\.0\.1/"):
+        await texts.read(await fetcher(dial).fetch("http://www.example/"))
+    await texts.close()
+
+    assert dial.dialled == [(PUBLIC, 80)]
+
+
+async def test_a_name_that_changes_between_two_hops_is_refused(server: PageServer) -> None:
+    """S08: each connection is to an address that was checked for it, one resolution each."""
+    server.pages["/"] = answer(status="302 Found", Location="/again")
+    names, dial = Names((PUBLIC,), ("127.0.0.1",)), Dial(server.port)
+
+    with pytest.raises(PageUnreadableError, match=r"is at 127\.0\.0\.1: this machine"):
+        await Fetcher(GuardedBackend(resolve=names.resolve, dial=dial), FetchLimits()).fetch(
+            "http://rebinding.example/"
+        )
+
+    assert (names.asked, dial.dialled) == ([("rebinding.example", 80)] * 2, [(PUBLIC, 80)])
+
+
+async def test_the_peer_is_the_address_that_was_checked(server: PageServer) -> None:
+    """S08: over a real socket, whatever the name says a moment later."""
+    names = Names(("127.0.0.1",), ("127.0.0.2",))
+    backend = GuardedBackend(frozenset({f"wiki.internal:{server.port}"}), names.resolve)
+
+    stream = await backend.connect_tcp("wiki.internal", server.port)
+    peer = stream.get_extra_info("server_addr")
+    await stream.aclose()
+
+    assert (peer, len(names.asked)) == (("127.0.0.1", server.port), 1)
+
+
+@pytest.mark.parametrize("internal", ["169.254.169.254", "::1", "::ffff:10.0.0.1", "fd00:ec2::254"])
+@pytest.mark.parametrize("position", [0, 1, 4])
+async def test_one_internal_address_among_public_ones_is_enough(internal: str, position: int) -> None:
+    """S08: wherever it stands among a name's addresses, even beyond those that would be tried."""
+    addresses = [PUBLIC] * 4
+    addresses.insert(position, internal)
+    dial = Dial()
+
+    with pytest.raises(PageUnreadableError, match="may not be read"):
+        await Fetcher(GuardedBackend(resolve=Names(tuple(addresses)).resolve, dial=dial), FetchLimits()).fetch(
+            "http://mixed.example/"
+        )
+
+    assert dial.dialled == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/a%0d%0aX-Injected:%20y",
+        "/a\r\nX-Injected: y",
+        "/ä ö",
+        "/%00",
+        "/?q=\nX-Injected: y",
+        "/#\r\nX-Injected: y",
+    ],
+)
+async def test_no_line_is_put_into_a_request(server: PageServer, path: str) -> None:
+    """S10: what would end a line is refused or stays encoded."""
+    with pytest.raises(PageUnreadableError):
+        await fetcher(Dial(server.port)).fetch(f"http://www.example{path}")
+
+    assert all("\nX-Injected" not in request for request in server.requests)
+    # One for the request, one for each of five headers, and the empty one.
+    assert all(request.count("\r\n") == 7 for request in server.requests)
+
+
+@pytest.mark.parametrize("excluded", ["", "www.example", "*"])
+async def test_proxies_keys_and_passwords_of_the_environment_are_not_used(
+    server: PageServer, excluded: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """S10: not the proxies, nor what they leave out, nor a file of passwords or of certificates."""
+    netrc = tmp_path / ".netrc"
+    netrc.write_text("machine www.example login canary password canary\ndefault login canary password canary\n")
+    server.pages["/"] = answer(b"direct")
+    async with counting() as (port, connections):
+        for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{port}")
+            monkeypatch.setenv(name.lower(), f"http://127.0.0.1:{port}")
+        for name, value in {"HOME": tmp_path, "NETRC": netrc, "SSL_CERT_FILE": netrc, "NO_PROXY": excluded}.items():
+            monkeypatch.setenv(name, str(value))
+
+        fetched = await fetcher(Dial(server.port)).fetch("http://www.example/")
+
+    assert (fetched.body, connections) == (b"direct", [])
+    assert all(word not in server.requests[0].lower() for word in ("canary", "authorization", "cookie", "referer"))
+
+
+async def test_two_sessions_share_nothing(server: PageServer) -> None:
+    """S10: what one session was given is not sent for another, and each page has a connection of its own."""
+    server.pages["/"] = answer(b"one", Set_Cookie="canary=1", ETag='"canary"', Last_Modified="canary")
+    tool = ReadPage(frozenset({server.host}))
+
+    for session in ("first", "second"):
+        await tool.use({"url": f"http://{server.host}/"}, CONTEXT.model_copy(update={"session": session}))
+    await tool.close()
+
+    assert server.requests[0] == server.requests[1]
+    assert "canary" not in server.requests[1]
+    assert "\r\nConnection: close\r\n" in server.requests[1]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "www.example"])
+@pytest.mark.parametrize("port", PORTS)
+async def test_services_are_no_pages(host: str, port: int) -> None:
+    """S11: neither Temporal, its UI and metrics nor a model server is dialled, here or on a public host."""
+    dial = Dial()
+
+    with pytest.raises(PageUnreadableError, match=f"port {port} is not one"):
+        await fetcher(dial).fetch(f"http://{host}:{port}/api/v1/namespaces")
+
+    assert dial.dialled == []
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.1", "0", "2130706433"])
+async def test_a_service_on_this_machine_hears_nothing(host: str) -> None:
+    """S11: over the real network stack, with the tool as agents have it."""
+    tool = ReadPage()
+    async with counting() as (port, connections):
+        answered = await tool.use({"url": f"http://{host}:{port}/"}, CONTEXT)
+        await tool.close()
+
+    assert (answered.ok, connections) == (False, [])
+
+
+async def test_a_name_for_a_service_is_the_address_behind_it() -> None:
+    """S11: the name by which clouds know their metadata is judged by where it leads."""
+    dial = Dial()
+
+    with pytest.raises(PageUnreadableError, match="the local link, where cloud platforms keep credentials"):
+        await Fetcher(GuardedBackend(resolve=Names(("169.254.169.254",)).resolve, dial=dial), FetchLimits()).fetch(
+            "http://metadata.google.internal/computeMetadata/v1/"
+        )
+
+    assert dial.dialled == []
+
+
+@pytest.mark.parametrize(
+    ("allowed", "host", "port", "is_open"),
+    [
+        ("wiki.internal:8080", "wiki.internal", 8080, True),
+        ("WIKI.internal:8080", "wiki.INTERNAL", 8080, True),
+        ("wiki.internal:8080", "wiki.internal", 80, False),
+        ("wiki.internal", "wiki.internal", 443, True),
+        ("wiki.internal", "wiki.internal", 8080, False),
+        ("wiki.internal", "a.wiki.internal", 80, False),
+        ("wiki.internal", "10.0.0.7", 80, False),
+        ("10.0.0.7", "10.0.0.7", 80, True),
+        ("[fd00::7]:8080", "fd00::7", 8080, True),
+    ],
+)
+async def test_what_the_operator_opens_is_open_and_nothing_else(
+    server: PageServer, allowed: str, host: str, port: int, *, is_open: bool
+) -> None:
+    """A host is opened by its name as it stands in the URL, with its port, or without for the ports of the web."""
+    address = host if ":" in host or host[0].isdigit() else "10.0.0.7"
+    dial = Dial(server.port)
+    limits = FetchLimits(connect=timedelta(seconds=0.5))  # nothing answers to TLS here
+    fetching = Fetcher(GuardedBackend(frozenset({allowed}), Names((address,)).resolve, dial), limits)
+    named = f"[{host}]" if ":" in host else host
+
+    with pytest.raises(PageUnreadableError) as caught:
+        await fetching.fetch(f"{'https' if port == 443 else 'http'}://{named}:{port}/")
+
+    assert dial.dialled == ([(address, port)] if is_open else [])
+    assert ("may not be read" in str(caught.value)) is not is_open
+
+
+def test_the_system_reads_the_spellings_that_the_list_relies_on() -> None:
+    """The attacks are real: most of these are loopback to the resolver, though no address to a strict reader."""
+    read = {str(found[4][0]) for host in LOOPBACK[1:9] for found in socket.getaddrinfo(host, 80)}
+
+    assert read <= {"127.0.0.1", "0.0.0.0"}

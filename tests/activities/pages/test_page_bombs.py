@@ -1,0 +1,141 @@
+"""Answers that are meant to hurt whoever reads them (S12), read by a process whose memory is measured."""
+
+import asyncio
+import gzip
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final
+
+from page_server import answer, serve_pages
+
+ROOT: Final = Path(__file__).parents[3]
+MOST_GROWTH: Final = 64 << 20
+MOST_LAG: Final = 0.5
+"""Seconds for which a page may keep the event loop from its other work, on a busy machine."""
+SECONDS: Final = 1.5
+OK: Final = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
+CHUNKED: Final = OK + b"Transfer-Encoding: chunked\r\n\r\n"
+Write = Callable[[asyncio.StreamWriter], Awaitable[None]]
+
+
+def sends(head: bytes, repeated: bytes = b"", times: int = 1_000_000_000, pause: float = 0) -> Write:
+    """Send some bytes, then others again and again until the client goes away."""
+
+    async def write(writer: asyncio.StreamWriter) -> None:
+        writer.write(head)
+        for _ in range(times if repeated else 0):
+            writer.write(repeated)
+            await writer.drain()
+            if pause:
+                await asyncio.sleep(pause)  # what is tested is a server that is slow
+        await writer.drain()
+
+    return write
+
+
+def gzipped(body: bytes, content_type: str = "text/plain") -> Write:
+    return answer(gzip.compress(body, 1), content_type=content_type, Content_Encoding="gzip")
+
+
+BOMBS: Final[dict[str, tuple[Callable[[], Write], str]]] = {
+    "/gzip": (lambda: gzipped(bytes(100_000_000)), "is larger than 5 MB"),
+    "/gzip-in-gzip": (lambda: gzipped(gzip.compress(bytes(100_000_000), 1)), ""),
+    "/gzip-of-html": (lambda: gzipped(b"<div>" * 20_000_000, "text/html"), "is larger than 5 MB"),
+    "/gzip-members": (
+        lambda: sends(OK + b"Content-Encoding: gzip\r\n\r\n", gzip.compress(b"a" * 9) * 1_000),
+        "is larger than 5 MB",
+    ),
+    "/endless-chunks": (lambda: sends(CHUNKED, b"400\r\n" + b"x" * 1024 + b"\r\n"), "is larger than 5 MB"),
+    "/endless-chunk-size": (lambda: sends(CHUNKED + b"1;", b"x" * 1024), "could not be reached"),
+    "/endless-trailers": (lambda: sends(CHUNKED + b"0\r\n", b"X-A: " + b"x" * 1024 + b"\r\n"), "could not be reached"),
+    "/one-byte-chunks": (lambda: sends(CHUNKED, b"1\r\nx\r\n" * 10_000), "took longer than 1.5 seconds"),
+    "/huge-chunk": (lambda: sends(CHUNKED + b"FFFFFFFFFFFFFFF\r\n", b"x" * 65_536), "is larger than 5 MB"),
+    "/drip": (lambda: sends(OK + b"\r\n", b"x", pause=0.05), "took longer than 1.5 seconds"),
+    "/drip-of-headers": (lambda: sends(OK, b"X-A: b\r\n", pause=0.05), "took longer than 1.5 seconds"),
+    "/too-short": (lambda: sends(OK + b"Content-Length: 1000000000000\r\n\r\nbegun"), "could not be reached"),
+    "/too-long": (lambda: sends(OK + b"Content-Length: 5\r\n\r\nbegun", b"x" * 65_536, times=500), ""),
+    "/length-below-0": (lambda: sends(OK + b"Content-Length: -5\r\n\r\nbegun"), "could not be reached"),
+    "/two-lengths": (
+        lambda: sends(OK + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nbegun"),
+        "could not be reached",
+    ),
+    "/long-header": (lambda: sends(OK + b"X-Long: ", b"x" * 65_536, times=800), "could not be reached"),
+    "/many-headers": (lambda: sends(OK, b"X-Many: y\r\n" * 6_000, times=800), "could not be reached"),
+    "/endless-status": (lambda: sends(b"HTTP/1.1 200 ", b"O" * 65_536), "could not be reached"),
+    "/endless-continue": (lambda: sends(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 100), "took longer than 1.5 seconds"),
+    "/redirect-with-body": (
+        lambda: sends(
+            b"HTTP/1.1 302 Found\r\nLocation: /plain\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n" * 9_000
+        ),
+        "",
+    ),
+    "/nested": (lambda: answer(b"<div>" * 900_000, content_type="text/html"), "holds no text"),
+    "/unclosed": (lambda: answer(b"<" * 1_000_000, content_type="text/html"), ""),
+    "/attributes": (
+        lambda: answer(b"<p " + b" ".join(b"a%d=1" % n for n in range(400_000)) + b">x</p>", content_type="text/html"),
+        "takes longer than 5 seconds to parse",
+    ),
+    "/entities": (
+        lambda: answer(
+            b'<?xml version="1.0"?><!DOCTYPE html [<!ENTITY a "ha"><!ENTITY b "'
+            + b"&a;" * 10_000
+            + b'"><!ENTITY c "'
+            + b"&b;" * 10_000
+            + b'">]><html><body><p>&c;</p></body></html>',
+            content_type="application/xhtml+xml",
+        ),
+        "",
+    ),
+    "/local-entity": (
+        lambda: answer(
+            b'<!DOCTYPE html [<!ENTITY f SYSTEM "file:///etc/passwd">]><html><body><p>Read: &f;</p></body></html>',
+            content_type="application/xhtml+xml",
+        ),
+        "Read:",
+    ),
+}
+
+
+async def read_in_a_process(paths: list[str], pages: dict[str, Write]) -> dict[str, Any]:
+    """Read pages one after the other in a process of its own; says how each ended."""
+    async with serve_pages() as server:
+        server.pages = pages
+        reader = await asyncio.create_subprocess_exec(
+            sys.executable,
+            str(Path(__file__).with_name("bomb_reader.py")),
+            server.host,
+            json.dumps(paths),
+            str(SECONDS),
+            stdout=asyncio.subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        output, _ = await reader.communicate()
+    assert reader.returncode == 0
+    ended: dict[str, Any] = json.loads(output)
+    return ended
+
+
+async def test_no_bomb_goes_off() -> None:
+    """Each ends in words, in time, without much memory or holding up other work; the page after them all is read.
+
+    One test, since a process that reads them one after the other is what a worker is.
+    """
+    harmless = {
+        "/plain": answer(b"harmless " * 500_000),
+        "/html": answer(b"<html><body><p>Harmless.</p></body></html>", content_type="text/html"),
+        "/html?": answer(b"<html><body><p>Harmless still.</p></body></html>", content_type="text/html"),
+    }
+
+    ended = await read_in_a_process(
+        ["/plain", "/html", *BOMBS, "/html?"], harmless | {path: bomb() for path, (bomb, _) in BOMBS.items()}
+    )
+
+    assert ended["/html?"]["said"] == "Harmless still."
+    assert {path: ended[path]["said"] for path, (_, says) in BOMBS.items() if says not in ended[path]["said"]} == {}
+    assert {path: ended[path] for path in BOMBS if ended[path]["grown"] > MOST_GROWTH} == {}
+    assert {path: ended[path] for path in BOMBS if ended[path]["seconds"] > SECONDS + 8} == {}
+    assert {path: ended[path] for path in BOMBS if ended[path]["lag"] > MOST_LAG} == {}
+    assert "root:" not in json.dumps(ended)
