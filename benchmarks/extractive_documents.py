@@ -4,6 +4,7 @@ import gzip
 import re
 import tomllib
 from collections.abc import Iterator
+from email import message_from_string
 from importlib import metadata
 from pathlib import Path
 from pydoc_data import topics
@@ -22,6 +23,8 @@ _READ: Final = re.compile(
 )
 _PARTS_OF_OTHERS: Final = frozenset({"compound", "specialnames", "types"})
 """Topics of `pydoc` that only repeat other topics, word for word."""
+_SHORTEST_CHARACTERS: Final = 400
+"""A description of fewer says nothing that could be asked about."""
 
 
 def gather(folder: Path) -> tuple[str, ...]:
@@ -63,17 +66,15 @@ def _package_descriptions() -> Iterator[tuple[str, str]]:
     locked = tomllib.loads((_ROOT / "uv.lock").read_text(encoding="utf-8"))
     for package in locked["package"]:
         try:
-            told = metadata.metadata(package["name"])
+            written = metadata.distribution(package["name"]).read_text("METADATA")
         except metadata.PackageNotFoundError:
             continue
-        text = told.get_payload() or told.get("Description") or ""
-        if isinstance(text, str) and len(text) > 400:
-            ending = {"text/markdown": "md"}.get((told.get("Description-Content-Type") or "").split(";")[0], "txt")
-            yield f"packages/{package['name']}.{ending}", f"{_told(told.get('Summary'))}{text}"
-
-
-def _told(summary: str | None) -> str:
-    return f"{summary}\n\n" if summary else ""
+        told = message_from_string(written or "")
+        text = str(told.get_payload()) or told.get("Description", "")
+        if len(text) > _SHORTEST_CHARACTERS:
+            ending = "md" if told.get("Description-Content-Type", "").startswith("text/markdown") else "txt"
+            summary = told.get("Summary", "")
+            yield f"packages/{package['name']}.{ending}", f"{summary}\n\n{text}" if summary else text
 
 
 def _debian_documents() -> Iterator[tuple[str, str]]:

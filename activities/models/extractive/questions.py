@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 from activities.documents.catalog import Catalog, DocumentEntry
@@ -263,8 +264,13 @@ def without_names(question: str, documents: Sequence[DocumentEntry]) -> str:
 
 
 def called(question: str, documents: Sequence[DocumentEntry]) -> str:
-    """Find the one document all words of whose name stand in a question: `gpl-3.txt` for `the GPL version 3`."""
-    said = {word.lower for word in read_words(question) if word.is_content}
+    """Find the one document all words of whose name stand in a question: `gpl-3.txt` for `the GPL version 3`.
+
+    A name that is an everyday word counts where the next word says what it is: `while.txt` for `the while statement`.
+    """
+    words = read_words(question)
+    said = {word.lower for word in words if word.is_content}
+    said |= {word.lower for word, following in pairwise(words) if following.stem in _THINGS}
     found: dict[int, list[str]] = {}
     for entry in documents:
         own = {word.lower for word in read_words(base_name(entry))}
@@ -272,6 +278,14 @@ def called(question: str, documents: Sequence[DocumentEntry]) -> str:
             found.setdefault(len(own), []).append(entry.name)
     longest = found[max(found)] if found else []
     return longest[0] if len(longest) == 1 else ""
+
+
+_THINGS: Final = frozenset(
+    stem(word)
+    for word in word_set(
+        "statement operator keyword command package library module plugin tool function program utility project product"
+    )
+)
 
 
 def base_name(entry: DocumentEntry) -> str:

@@ -56,8 +56,9 @@ def quote_passages(
     windows = best_windows(asked, passages, _QUOTATIONS, named)
     if not task.must_answer and len(made) < SEARCHES and _looks_further(windows, named):
         nowhere = frozenset(word for _, result in searches for word in _words_found_nowhere(result))
-        likely = named or (windows[0].passage.document if windows and windows[0].support >= _POSSIBLE else "")
-        wanted = _next_search(made, nowhere, likely, _places(assignment, question, catalog), asked)
+        places = _places(assignment, question, catalog)
+        likely = windows[0].passage.document if windows and windows[0].support >= _POSSIBLE else ""
+        wanted = _next_search(made, nowhere, places[0].name if len(places) == 1 else "", named or likely, asked)
         call = _for_tools(wanted, tools, made) if wanted else None
         if call is not None:
             return (call,)
@@ -99,15 +100,16 @@ def _looks_further(windows: Sequence[Window], named: str) -> bool:
 
 
 def _next_search(
-    made: Sequence[ToolCall], nowhere: frozenset[str], likely: str, places: Sequence[DocumentEntry], asked: str
+    made: Sequence[ToolCall], nowhere: frozenset[str], place: str, likely: str, asked: str
 ) -> ToolCall | None:
-    """Search where the question points first; then for the words that do exist, or in the likeliest document."""
+    """Search where the question points, or in the document that it calls by name; then somewhere else."""
     words = keywords(asked) or asked
-    place = places[0].name if len(places) == 1 else ""
-    if made and likely and not place and not nowhere:
+    was_everywhere = bool(made) and not made[0].arguments.get("document")
+    if likely and not place and (not made or (was_everywhere and not nowhere)):
         place = likely
         name = frozenset(stems(place))
-        words = " ".join(word for word in words.split() if stem(word) not in name) or words
+        others = [word for word in words.split() if stem(word) not in name]
+        words = " ".join(others) if len(others) > 1 else words
     elif made:
         telling = keywords(asked, telling_only=True) or words
         words = " ".join(word for word in telling.split() if word.lower() not in nowhere) or telling

@@ -152,13 +152,13 @@ def best_windows(question: str, passages: Sequence[Passage], most: int, named: s
     `named` is the document that the question names, if it names one.
     """
     asked = _Asked(question, passages, named)
-    windows = [window for passage in passages for window in _windows(asked, passage)]
+    windows: list[Window] = [window for passage in passages for window in _windows(asked, passage)]
     chosen: list[Window] = []
     while windows and len(chosen) < most:
-        best = max(
+        likeliest = max(
             windows, key=lambda window: window.score - 0.5 * _likeness(window, chosen) - _sameness(window, chosen)
         )
-        best = _completed(asked, best, chosen)
+        best = _completed(asked, likeliest, chosen)
         windows = [
             window for window in windows if not _overlap(window, best) and _likeness(window, [best]) < _REPEATED_ABOVE
         ]
