@@ -18,7 +18,7 @@ from activities.documents.catalog import Catalog
 from activities.documents.downloads import Downloads
 from activities.documents.index import open_index
 from activities.documents.parsed import Part, Unit
-from activities.documents.passages import reference
+from activities.documents.passages import Place, reference
 from activities.documents.ranking import Hit, search
 from activities.documents.sources import DocumentSources, Listing
 from activities.documents.sweeping import mark_used
@@ -108,6 +108,26 @@ class OpenLibrary:
         """
         name, place = self._name_and_place(document)
         return await asyncio.to_thread(self._read, name, place, max(1, first), last)
+
+    async def text_at(self, named: Place) -> str:
+        """All words of a place, however many. Raises `UnknownDocumentError`."""
+        self._require(named.document)
+        return await asyncio.to_thread(self._text_at, named)
+
+    def _text_at(self, named: Place) -> str:
+        texts: list[str] = []
+        with open_index(self._index) as index:
+            first = named.first
+            while first <= named.last:
+                answer = index.parts(named.document, named.place, first, named.last)
+                if answer is None or answer[0] != named.unit:
+                    raise UnknownDocumentError(f"{named.document} has no {named.unit} to look at")
+                pieces = [piece for part in answer[1] for piece in _pieces(part, named.unit)]
+                if not pieces:
+                    break
+                texts += [piece.text for piece in pieces if piece.last >= first and piece.first <= named.last]
+                first = pieces[-1].last + 1
+        return "\n".join(texts)
 
     def _find(self, query: str, limit: int, document: str | None) -> Found:
         with open_index(self._index) as index:

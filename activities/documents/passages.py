@@ -19,6 +19,7 @@ _SENTENCE_END: Final = re.compile(
       | \n\s*\n""",
     re.VERBOSE,
 )
+_PLACE: Final = re.compile(r"(?:(L)|(page|paragraph)=|(.*)!)(\d{1,12})(?:-L?(\d{1,12}))?", re.DOTALL)
 _LETTERS: Final = re.compile(r"[\W_]+")
 _LINE_END: Final = re.compile(r"\n")
 _NO_SENTENCE_END: Final = re.compile(
@@ -61,6 +62,26 @@ def reference(document: str, unit: Unit, first: int, last: int, place: str = "")
             return f"{document}#{place}!{first}" if first == last else f"{document}#{place}!{first}-{last}"
         case "page" | "paragraph":
             return f"{document}#{unit}={first}" if first == last else f"{document}#{unit}={first}-{last}"
+
+
+class Place(NamedTuple):
+    """What a reference names."""
+
+    document: str
+    unit: Unit
+    first: int
+    last: int
+    place: str = ""
+
+
+def parse_reference(ref: str, documents: Iterable[str]) -> Place | None:
+    """Read what `reference` wrote of one of these documents; None for anything else."""
+    for document in sorted(documents, key=len, reverse=True):
+        if ref.startswith(f"{document}#") and (match := _PLACE.fullmatch(ref, len(document) + 1)):
+            line, unit, sheet, first, last = match.groups()
+            named: Unit = "line" if line else "page" if unit == "page" else "paragraph" if unit else "row"
+            return Place(document, named, int(first), int(last or first), sheet or "")
+    return None
 
 
 def _split(block: Block, *, counts_lines: bool) -> Iterator[Span]:

@@ -1,0 +1,77 @@
+"""Check that a quotation stands where it is said to stand, by opening the document anew."""
+
+import re
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from activities.contracts import PASSAGE_GAP
+from activities.documents.artefacts import Artefacts
+from activities.documents.downloads import Downloads
+from activities.documents.library import DocumentLibrary, OpenLibrary, UnknownDocumentError
+from activities.documents.passages import parse_reference
+from chargehand.contracts import Contract, Source
+
+_CUT_GAP: Final = re.compile(r"\n\[?…?\]?\s*$")
+"""What is left of the mark between two passages when a quotation was cut there."""
+
+
+class QuoteCheck(Contract):
+    """Whether one quotation stands."""
+
+    ref: str
+    stands: bool
+    problem: str = ""
+    """Why not, in words for the user; empty if it stands."""
+
+
+async def quote_stands(document: OpenLibrary, place: str, quote: str) -> QuoteCheck:
+    """Check that the words of a quotation stand, in order, at a place such as `handbook.md#L10-L14`.
+
+    White space does not count. Stretches that `[…]` or line ends part may have others in between.
+    """
+    named = parse_reference(place, [entry.name for entry in document.catalog.documents])
+    if named is None:
+        return QuoteCheck(ref=place, stands=False, problem="it names no place in a document of this session")
+    try:
+        there = _plain(await document.text_at(named))
+    except UnknownDocumentError as error:
+        return QuoteCheck(ref=place, stands=False, problem=str(error))
+    if not quote.strip():
+        return QuoteCheck(ref=place, stands=False, problem="nothing is quoted")
+    for stretch in _CUT_GAP.sub("", quote).split(PASSAGE_GAP):
+        at = 0
+        for line in filter(None, map(_plain, stretch.split("\n"))):
+            found = there.find(line, at)
+            if found < 0:
+                return QuoteCheck(ref=place, stands=False, problem=f"these words do not stand there: {line[:80]}")
+            at = found + len(line)
+    return QuoteCheck(ref=place, stands=True)
+
+
+async def verify_sources(
+    documents: tuple[str, ...],
+    sources: Iterable[Source],
+    artefacts: Artefacts,
+    allowed_roots: tuple[Path, ...] = (),
+    downloads: Downloads | None = None,
+) -> tuple[QuoteCheck, ...]:
+    """Read a session's documents anew, trusting no index, and check the quotation of each source that is one of them.
+
+    Sources from elsewhere, web pages and queries, are left out.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        library = DocumentLibrary(artefacts, Path(directory), allowed_roots, downloads)
+        opened = await library.open(documents)
+        return tuple(
+            [await quote_stands(opened, source.ref, source.quote) for source in sources if _is_of_a_document(source)]
+        )
+
+
+def _is_of_a_document(source: Source) -> bool:
+    return not source.url and not source.ref.startswith("sql:") and "#" in source.ref
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,168 @@
+"""Every quotation that a tool returns stands where it says; a false one is found out."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_documents import HANDBOOK, SALES, contract, folder, library, pdf, prices
+from pydantic import JsonValue
+
+from activities.contracts import PASSAGE_GAP
+from activities.documents.artefacts import ArtefactStore
+from activities.documents.parsed import Unit
+from activities.documents.passages import Place, parse_reference, reference
+from activities.documents.tools import ReadDocument, SearchDocuments
+from activities.documents.verify import QuoteCheck, quote_stands, verify_sources
+from activities.tools import ToolContext
+from chargehand.contracts import Source
+
+_EXAMPLES = Path(__file__).parents[3] / "examples"
+_PAGE = "<nav><a>Menu</a></nav>\n<h1>Returns</h1>\n<p>Goods may be\nreturned within <b>30</b> days."
+_QUERIES = (
+    "what does it cost",
+    "how long does it take and who decides",
+    "revenue by region and month",
+    "engine maintenance interval of the pump",
+    "ferries passengers vessel harbour timetable",
+    "warranty leave notice period price hotel return",
+)
+
+
+def _made(path: Path) -> str:
+    return folder(
+        path,
+        a__md=HANDBOOK,
+        b__csv=SALES,
+        c__pdf=pdf(),
+        d__docx=contract(),
+        e__xlsx=prices(),
+        f__html=_PAGE,
+        g__txt="One line that is rather long. " * 400,
+    )
+
+
+async def _sources(uri: str, tmp_path: Path, allowed: Path) -> list[Source]:
+    """Everything that the tools say about these documents."""
+    documents = library(tmp_path, allowed)
+    context = ToolContext(session="s", agent="reader", idempotency_key="k", documents=(uri,))
+    sources: list[Source] = []
+    for query in _QUERIES:
+        sources += (await SearchDocuments(documents).use({"query": query, "document": ""}, context)).sources
+    opened = await documents.open((uri,))
+    for entry in opened.catalog.documents:
+        first: JsonValue = 1
+        for _ in range(20):
+            arguments: Mapping[str, JsonValue] = {"document": entry.name, "first": first, "last": 0}
+            answer = await ReadDocument(documents).use(arguments, context)
+            sources += answer.sources
+            first = answer.output.get("next")
+            if first is None:
+                break
+    return sources
+
+
+async def test_every_quote_of_the_tools_stands(tmp_path: Path) -> None:
+    """In every format, found or read, checked against the document opened anew."""
+    uri = _made(tmp_path / "docs")
+    sources = await _sources(uri, tmp_path, tmp_path)
+
+    checks = await verify_sources((uri,), sources, ArtefactStore(tmp_path / "artefacts"), (tmp_path,))
+
+    assert len({source.ref.partition("#")[0] for source in sources}) == 7
+    assert checks == tuple(QuoteCheck(ref=source.ref, stands=True) for source in sources)
+
+
+async def test_every_quote_of_the_example_documents_stands(tmp_path: Path) -> None:
+    """The documents that a new user tries first."""
+    uri = f"file:{_EXAMPLES}/"
+    sources = await _sources(uri, tmp_path, _EXAMPLES)
+
+    checks = await verify_sources((uri,), sources, ArtefactStore(tmp_path / "artefacts"), (_EXAMPLES,))
+
+    assert len(checks) == len(sources) > 20
+    assert [check for check in checks if not check.stands] == []
+
+
+async def test_a_quote_of_lines_stands_in_the_file_itself(tmp_path: Path) -> None:
+    """Told without any of our parsers: the file's own lines hold the words."""
+    sources = [source for source in await _sources(_made(tmp_path / "docs"), tmp_path, tmp_path) if "#L" in source.ref]
+
+    texts = {"a.md": HANDBOOK, "b.csv": SALES}
+    checked = 0
+    for source in sources:
+        named = parse_reference(source.ref, texts)
+        if named is None:
+            continue
+        there = " ".join(" ".join(texts[named.document].split("\n")[named.first - 1 : named.last]).split())
+        for line in source.quote.replace(PASSAGE_GAP, "\n").split("\n"):
+            assert " ".join(line.split()) in there
+        checked += 1
+    assert checked >= 4
+
+
+@pytest.mark.parametrize(
+    ("ref", "quote", "problem"),
+    [
+        ("a.md#L12", "Hotels may cost 260 EUR a night.", "these words do not stand there: Hotels may cost 260 EUR"),
+        ("a.md#L5", "Hotels may cost 160 EUR a night.", "these words do not stand there: Hotels"),
+        ("a.md#page=12", "Hotels may cost 160 EUR a night.", "a.md has no page to look at"),
+        ("a.md#L5-L6", "Unused leave\nEveryone gets", "these words do not stand there: Everyone gets"),
+        ("a.md#L900", "Hotels", "these words do not stand there: Hotels"),
+        ("c.pdf#page=1", "The warranty covers labour", "these words do not stand there: The warranty"),
+        ("e.xlsx#Remarks!5", "Bellows", "these words do not stand there: Bellows"),
+        ("z.md#L1", "Hotels", "it names no place in a document of this session"),
+        ("a.md", "Hotels", "it names no place in a document of this session"),
+        ("a.md#L12", "  \n", "nothing is quoted"),
+    ],
+)
+async def test_a_false_quote_is_found_out(tmp_path: Path, ref: str, quote: str, problem: str) -> None:
+    """A changed figure, another line, page, sheet or order, and a document that is not there."""
+    opened = await library(tmp_path, tmp_path).open((_made(tmp_path / "docs"),))
+
+    check = await quote_stands(opened, ref, quote)
+
+    assert (check.ref, check.stands) == (ref, False)
+    assert check.problem.startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("ref", "quote"),
+    [
+        ("a.md#L12", "Hotels  may\ncost 160"),
+        ("a.md#L5-L12", f"Unused leave of up to five{PASSAGE_GAP}Everyone gets 28 days"),
+        ("a.md#L5-L12", "Everyone gets 28 days of pa"),
+        ("a.md#L5-L12", "Everyone gets 28 days\n[…"),
+        ("g.txt#L1", "One line that is rather long. " * 400),
+    ],
+)
+async def test_a_quote_may_be_wrapped_joined_or_cut(tmp_path: Path, ref: str, quote: str) -> None:
+    """As tools and reports do: passages in any order, cut at a length, whatever the white space."""
+    opened = await library(tmp_path, tmp_path).open((_made(tmp_path / "docs"),))
+
+    assert await quote_stands(opened, ref, quote) == QuoteCheck(ref=ref, stands=True)
+
+
+async def test_sources_from_elsewhere_are_left_out(tmp_path: Path) -> None:
+    """A web page and a query are no places in a document."""
+    elsewhere = [Source(ref="https://a.example/#L1", url="https://a.example/#L1", quote="x"), Source(ref="sql:1#L1")]
+
+    assert await verify_sources((), elsewhere, ArtefactStore(tmp_path)) == ()
+
+
+_NUMBERS = st.integers(1, 10**9)
+
+
+@given(
+    document=st.text(st.sampled_from("ab#!L=.-1 "), min_size=1, max_size=12),
+    unit=st.sampled_from(["line", "page", "paragraph", "row"]),
+    numbers=st.tuples(_NUMBERS, _NUMBERS).map(sorted),
+    sheet=st.text(st.sampled_from("ab#!L=.-1 \n"), max_size=12),
+)
+def test_references_are_read_as_they_are_written(document: str, unit: Unit, numbers: list[int], sheet: str) -> None:
+    """Whatever stands in the names of documents and sheets."""
+    place = sheet if unit == "row" else ""
+    ref = reference(document, unit, numbers[0], numbers[1], place)
+
+    assert parse_reference(ref, [document]) == Place(document, unit, numbers[0], numbers[1], place)
