@@ -58,7 +58,12 @@ async def refuse_if_stale(freshness: Freshness, record: Journal) -> None:
 
 
 def refuse_if_an_attempt_was_lost(entry: Entry, earlier_failures: int) -> None:
-    """Hand the decision to pay again back to the workflow, whose purse must first book the attempt that was lost."""
+    """Hand the decision to pay again back to the workflow, whose purse must first book the attempt that was lost.
+
+    Not so if the provider works by itself and can be asked after its work: then nothing is paid again.
+    """
+    if entry.provider_job:
+        return
     lost = activity.info().attempt - 1 - entry.provider_failures
     if lost > 0:
         raise _attempt_lost(

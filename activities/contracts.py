@@ -170,6 +170,10 @@ class WorkTask(Contract):
     inputs: tuple[InputOutcome, ...] = ()
     """Outcomes of the subtasks this one depends on; failures among them are gaps to be stated."""
     rounds: tuple[Round, ...] = ()
+    """The conversation so far, or what is new in it since `earlier`."""
+    earlier: str = ""
+    """Digest of the conversation before, as an earlier turn kept it; the other fields but `must_answer` are then there.
+    """
     must_answer: bool = False
     """No tools any more: answer from what is there."""
 
@@ -411,6 +415,8 @@ class TurnResult(Contract):
     usage: Usage = Usage()
     usage_known: bool = True
     """Whether the provider said what it used; if not, the call is charged at its reserve."""
+    conversation: str = ""
+    """Digest of what was said before this reply, if it is kept for the next turn."""
     discarded: Usage | None = None
     """What a turn at this step has cost in a run that a reset has ended, if it was asked something else."""
 

@@ -13,6 +13,7 @@ from temporalio import activity
 from temporalio.client import AsyncActivityHandle
 
 from activities.contracts import TurnResult
+from activities.models.protocol import ProviderJob
 from chargehand.contracts import Contract
 
 BEAT_SECONDS: Final = 0.8
@@ -24,6 +25,8 @@ class Entry(Contract):
 
     provider_failures: int = 0
     """Attempts that the provider answered with an error; lost workers do not count."""
+    provider_job: str = ""
+    """What the provider calls the work that it does for this call by itself, if it does."""
     result: TurnResult | None = None
 
 
@@ -43,6 +46,14 @@ class Journal:
             # The SDK repeats the last of its own heartbeats when an attempt fails: no older entry must come back.
             activity.heartbeat(entry)
 
+    def job(self) -> ProviderJob:
+        """Give what is known of the provider's own work for this call, and the way to keep it."""
+
+        async def remember(identity: str) -> None:
+            await self.record(self.entry.model_copy(update={"provider_job": identity}))
+
+        return ProviderJob(id=self.entry.provider_job, remember=remember, is_unwanted=_is_cancelled)
+
     async def confirm(self) -> None:
         """Return if the server still counts on this attempt.
 
@@ -56,6 +67,12 @@ class Journal:
         """Say that the attempt is alive, and repeat what is recorded."""
         self._has_beaten = True
         activity.heartbeat(self.entry)
+
+
+def _is_cancelled() -> bool:
+    """Whether the session was cancelled; a worker that shuts down, or was given up, leaves its work to another."""
+    details = activity.cancellation_details()
+    return details is not None and details.cancel_requested
 
 
 @asynccontextmanager

@@ -1,5 +1,6 @@
 """The activity that takes a model turn: one LLM call, paid once."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Final
 
@@ -18,9 +19,11 @@ from activities.contracts import (
     RefineDraft,
     ReportDraft,
     ReviewDraft,
+    Task,
     TurnRequest,
     TurnResult,
 )
+from activities.conversations import Conversations
 from activities.crews import Crew
 from activities.documents.library import DocumentLibrary
 from activities.journal import Journal, journal
@@ -55,12 +58,18 @@ class TurnActivities:
     """Calls models."""
 
     def __init__(
-        self, crews: Mapping[str, Crew], models: Models, tools: Mapping[str, Tool], library: DocumentLibrary
+        self,
+        crews: Mapping[str, Crew],
+        models: Models,
+        tools: Mapping[str, Tool],
+        library: DocumentLibrary,
+        conversations: Conversations,
     ) -> None:
         self._crews = crews
         self._models = models
         self._tools = tools
         self._library = library
+        self._conversations = conversations
         self._freshness = Freshness()
         self._discarded = DiscardedTurns()
 
@@ -75,16 +84,17 @@ class TurnActivities:
             if earlier is not None and earlier.was_asked(request):
                 return reused(earlier)
             refuse_if_an_attempt_was_lost(record.entry, request.provider_failures)
-            call = await self._prepare(request)
+            call = await self._prepare(request, await self._conversations.whole(request.task))
             _refuse_above_reserve(call, request)
+            keeping = asyncio.create_task(self._conversations.keep(call.task))
             reply = await self._complete(call, record, request.provider_failures)
-            result = interpret(reply, call.answer_type)
+            result = interpret(reply, call.answer_type).model_copy(update={"conversation": await keeping})
             if earlier is not None and earlier.result is not None:
                 result = result.model_copy(update={"discarded": earlier.result.usage})
             await record.record(record.entry.model_copy(update={"result": result}))
             return result
 
-    async def _prepare(self, request: TurnRequest) -> ModelCall:
+    async def _prepare(self, request: TurnRequest, task: Task) -> ModelCall:
         crew = self._crews.get(request.crew)
         if crew is None:
             raise invalid_input("TurnRequest", [f"crew: this worker has no crew '{request.crew}'"])
@@ -94,23 +104,24 @@ class TurnActivities:
         info = activity.info()
         return ModelCall(
             model=self._models.card(request.tier).name,
-            task=request.task,
+            task=task,
             agent=request.agent,
             crew_agents=tuple((agent.name, agent.does, agent.tools) for agent in crew.agents),
             catalog=library.catalog,
-            system=system_text(request.task.kind, crew, request.agent),
-            messages=messages(request.task, library.catalog),
+            system=system_text(task.kind, crew, request.agent),
+            messages=messages(task, library.catalog),
             tools=tuple(self._tools[tool].spec for tool in offered),
-            answer_type=ANSWER_TYPES[request.task.kind],
+            answer_type=ANSWER_TYPES[task.kind],
             max_output_tokens=request.max_output_tokens,
             timeout_seconds=CALL_TIMEOUT_SECONDS,
             idempotency_key=f"{info.workflow_id}:{info.workflow_run_id}:{request.step}",
+            urgency=request.urgency,
         )
 
     async def _complete(self, call: ModelCall, record: Journal, earlier_failures: int) -> ModelReply:
         await refuse_if_stale(self._freshness, record)
         try:
-            return await self._models.adapter.complete(call)
+            return await self._models.adapter.complete(call.model_copy(update={"job": record.job()}))
         except ApplicationError as error:
             leaving = await answer_failure(error, record, earlier_failures)
             raise leaving from (None if leaving is error else error)

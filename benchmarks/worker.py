@@ -15,6 +15,7 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from activities.contracts import ModelCard, PriceStep
+from activities.conversations import Conversations
 from activities.crews import load_crews
 from activities.documents.artefacts import ArtefactStore
 from activities.documents.library import DocumentLibrary
@@ -45,10 +46,11 @@ async def _own(address: str, settings: Settings, provider: str, closing: AsyncEx
     price = PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(5))
     card = ModelCard(provider="openai" if provider else "scripted", name=scripted.MODEL_NAME, prices=(price,))
     models = Models(adapter=_model(provider, closing), cards=dict.fromkeys(Tier, card))
+    conversations = Conversations(ArtefactStore(settings.state_dir / "conversations"))
     library = DocumentLibrary(ArtefactStore(settings.state_dir / "artefacts"), settings.state_dir / "indexes")
     activities = [
         SessionActivities(crews, models, tools, CEILINGS).open_session,
-        TurnActivities(crews, models, tools, library).take_turn,
+        TurnActivities(crews, models, tools, library, conversations).take_turn,
         ToolActivities(crews, tools).use_tool,
         TwinActivities().await_twin,
     ]

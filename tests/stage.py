@@ -11,6 +11,7 @@ from uuid import uuid4
 from temporalio.client import Client
 
 from activities.contracts import ModelCard, PriceStep
+from activities.conversations import Conversations
 from activities.crews import load_crews
 from activities.documents.artefacts import ArtefactStore
 from activities.documents.library import DocumentLibrary
@@ -61,10 +62,11 @@ async def open_stage(
     model = ScriptedModel(respond)
     cards = {tier: ModelCard(provider="scripted", name=f"scripted-{tier}", prices=_PRICES) for tier in Tier}
     models = Models(adapter=model, cards=cards)
+    conversations = Conversations(ArtefactStore(folder / "conversations"))
     library = DocumentLibrary(ArtefactStore(folder / "artefacts"), folder / "indexes")
     activities = [
         SessionActivities(crews, models, tools, ceilings or settings.ceilings).open_session,
-        TurnActivities(crews, models, tools, library).take_turn,
+        TurnActivities(crews, models, tools, library, conversations).take_turn,
         ToolActivities(crews, tools).use_tool,
         TwinActivities().await_twin,
     ]

@@ -99,8 +99,9 @@ class Spender:
         prompt_bytes: int,
         output_tokens: int,
         until: datetime | None = None,
+        sent: Task | None = None,
     ) -> TurnResult:
-        """Take one turn, with all its attempts by `until`.
+        """Take one turn, with all its attempts by `until`; `sent` instead of the whole task if a worker has the rest.
 
         Raises:
             CannotPay: the purse does not cover it; nothing was called.
@@ -115,7 +116,7 @@ class Spender:
             agent=agent,
             tier=tier,
             documents=self._documents,
-            task=task,
+            task=sent or task,
             max_input_tokens=bound,
             max_output_tokens=output_tokens,
             urgency=self._urgency,
@@ -128,6 +129,8 @@ class Spender:
                 result = await self._call(request, repetition, until)
             except ActivityError as error:
                 request = await self._after_error(error, reservation, request, model)
+                if _is(error, ErrorType.CONVERSATION_MISSING):
+                    request = request.model_copy(update={"task": task})
                 continue
             self._book(reservation, request, result)
             return result
@@ -170,6 +173,9 @@ class Spender:
         """Settle a turn that failed; the request to try next, if there is one."""
         cause = error.cause
         kind = cause.type if isinstance(cause, ApplicationError) else None
+        if kind == ErrorType.CONVERSATION_MISSING:
+            self._purse.settle(reservation, Amount())
+            return request
         if kind == ErrorType.RESERVE_TOO_SMALL and isinstance(cause, ApplicationError):
             self._purse.settle(reservation, Amount())
             return request.model_copy(update={"max_input_tokens": int(cause.details[0])})
@@ -228,6 +234,10 @@ class Spender:
         if wasted:
             self.wasted += usage
         self.spend.append(SpendLine(agent=request.agent, model=model, purpose=request.task.kind, usage=usage))
+
+
+def _is(error: ActivityError, kind: ErrorType) -> bool:
+    return isinstance(error.cause, ApplicationError) and error.cause.type == kind
 
 
 def _message(cause: BaseException | None) -> str:

@@ -45,6 +45,9 @@ class SubtaskWorkflow:
         self._borrower = Borrower()
         self._rounds: list[Round] = []
         self._rounds_begun = 0
+        self._kept = ""
+        """Digest of the conversation as a worker has kept it, up to a number of rounds."""
+        self._kept_rounds = 0
         self._tool_calls = 0
         self._began_at = workflow.now()
         self._deadline: timedelta | None = None
@@ -96,11 +99,13 @@ class SubtaskWorkflow:
                     prompt_bytes=request.agent.prompt_bytes,
                     output_tokens=WORK_OUTPUT_TOKENS,
                     until=self._until,
+                    sent=self._new_in(task),
                 )
             except CannotPay as error:
                 return self._what_there_is(error.reason, "Its share of the limits was used up.")
             except TurnLost as error:
                 return self._what_there_is(error.reason, error.message)
+            self._kept, self._kept_rounds = result.conversation, len(task.rounds)
             if result.stop == "answer" and result.work is not None:
                 read = sources_read(self._rounds, request.inputs)
                 return ground(result.work, read, ())
@@ -133,6 +138,13 @@ class SubtaskWorkflow:
             or not await spender.can_pay(now + then)
         )
         return task.model_copy(update={"must_answer": must_answer})
+
+    def _new_in(self, task: WorkTask) -> WorkTask:
+        """Leave out what an earlier turn has kept of the conversation."""
+        if not self._kept:
+            return task
+        new = task.rounds[self._kept_rounds :]
+        return WorkTask(goal="", instruction="", rounds=new, must_answer=task.must_answer, earlier=self._kept)
 
     async def _use_tools(self, request: SubtaskRequest, result: TurnResult, number: int) -> None:
         results = await asyncio.gather(

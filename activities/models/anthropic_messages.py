@@ -1,15 +1,18 @@
 """Anthropic's models, by the Messages API."""
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from pydantic import BaseModel, JsonValue
 
 from activities.contracts import ToolCall
+from activities.models.anthropic_batch import POLL_SECONDS, PRICE_SHARE, BatchDesk
 from activities.models.anthropic_stream import MessageFold
 from activities.models.asking import headers, may_use_tools, offered_tools
 from activities.models.clients import LazyClient, make_anthropic, make_timeout
 from activities.models.failures import translating
+from activities.models.jobs import carry_out
 from activities.models.prices import Overrides, Tokens, usage_of
 from activities.models.protocol import Message, ModelCall, ModelReply
 from activities.models.reading import shaped, token_count, within
@@ -18,6 +21,7 @@ from activities.models.streaming import STEADY, Patience, receive
 from activities.models.tool_arguments import tool_call
 
 if TYPE_CHECKING:
+    import anthropic
     import httpx2
     from anthropic.types.message_create_params import MessageCreateParamsStreaming
 
@@ -40,30 +44,35 @@ class AnthropicModel:
         base_url: str = BASE_URL,
         prices: Overrides | None = None,
         patience: Patience = STEADY,
+        batch_poll_seconds: float = POLL_SECONDS,
         http_client: "httpx2.AsyncClient | None" = None,
     ) -> None:
         self._secrets = (api_key,)
         self._prices = prices
         self._patience = patience
+        self._poll_seconds = batch_poll_seconds
         self._client = LazyClient(lambda: make_anthropic(api_key, base_url, http_client))
 
     async def complete(self, call: ModelCall) -> ModelReply:
-        """Take one turn. Cancelling it closes the connection."""
+        """Take one turn: as a batch if it is not urgent. Cancelling it closes the connection, or cancels the batch."""
+        as_batch = call.urgency == "batch" and call.job is not None
         with translating(PROVIDER, self._secrets):
             client = await self._client.get()
-            asking = client.messages.with_streaming_response.create(
-                **request_body(call),
-                extra_headers=headers(call),
-                timeout=make_timeout(call.timeout_seconds),
-            )
-            body = await receive(
-                asking,
-                MessageFold(PROVIDER, self._secrets),
-                patience=self._patience,
-                whole_seconds=call.timeout_seconds,
-            )
+            body = await (self._later(client, call) if as_batch else self._now(client, call))
             reply = shaped(body, _Reply)
-        return _normalised(call, reply, self._prices)
+        return _normalised(call, reply, self._prices, PRICE_SHARE if as_batch else Decimal(1))
+
+    async def _now(self, client: "anthropic.AsyncAnthropic", call: ModelCall) -> JsonValue:
+        asking = client.messages.with_streaming_response.create(
+            **request_body(call), extra_headers=headers(call), timeout=make_timeout(call.timeout_seconds)
+        )
+        fold = MessageFold(PROVIDER, self._secrets)
+        return await receive(asking, fold, patience=self._patience, whole_seconds=call.timeout_seconds)
+
+    async def _later(self, client: "anthropic.AsyncAnthropic", call: ModelCall) -> JsonValue:
+        assert call.job is not None
+        desk = BatchDesk(client, request_body(call), call.idempotency_key, PROVIDER, self._secrets)
+        return await carry_out(call.job, desk, poll_seconds=self._poll_seconds, whole_seconds=None)
 
     async def warm_up(self) -> None:
         """Import the SDK now rather than at the first call."""
@@ -182,7 +191,7 @@ _STOPS: Final[Mapping[str, Stop]] = {
 """The stops at which a reply is not to be used, whatever it contains."""
 
 
-def _normalised(call: ModelCall, reply: _Reply, prices: Overrides | None) -> ModelReply:
+def _normalised(call: ModelCall, reply: _Reply, prices: Overrides | None, share: Decimal) -> ModelReply:
     text = "".join(str(block.get("text", "")) for block in reply.content if block.get("type") == "text")
     stop = _STOPS.get(reply.stop_reason or "")
     uses = [block for block in reply.content if block.get("type") == "tool_use"] if stop is None else []
@@ -202,7 +211,7 @@ def _normalised(call: ModelCall, reply: _Reply, prices: Overrides | None) -> Mod
         provider_items=_returnable(reply.content, calls) if calls else (),
         model=reply.model,
         provider=PROVIDER,
-        usage=usage_of(PROVIDER, call.model, reply.model, _tokens(reply.usage), prices),
+        usage=usage_of(PROVIDER, call.model, reply.model, _tokens(reply.usage), prices, share=share),
     )
 
 

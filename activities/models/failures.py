@@ -169,6 +169,11 @@ def verdict_on(kind: type[BaseException]) -> Verdict | None:
     return next((VERDICTS[name] for base in kind.__mro__ if (name := _named(base)) in VERDICTS), None)
 
 
+def passes(error: BaseException) -> bool:
+    """Whether a provider's failure may be gone when it is asked again."""
+    return _may_ask_again(error, _verdict(error), cast("int | None", getattr(error, "status_code", None)))
+
+
 @contextmanager
 def translating(provider: str, secrets: Sequence[str] = ()) -> Generator[None]:
     """Turn what a provider's SDK raises into what leaves our code; bugs and cancellation pass as they are."""

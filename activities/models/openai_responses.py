@@ -1,4 +1,7 @@
-"""OpenAI's models, by the Responses API. Nothing is kept there: each request brings its whole conversation."""
+"""OpenAI's models, by the Responses API.
+
+Each request brings its whole conversation. Nothing is kept there but what is made in the background.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
@@ -9,6 +12,8 @@ from activities.contracts import ToolCall
 from activities.models.asking import arguments_text, cache_key, headers, may_use_tools, offered_tools
 from activities.models.clients import LazyClient, make_openai, make_timeout
 from activities.models.failures import reported_failure, translating
+from activities.models.jobs import carry_out
+from activities.models.openai_background import POLL_SECONDS, BackgroundDesk
 from activities.models.openai_streams import PASSING, ResponseFold
 from activities.models.prices import Overrides, Tokens, usage_of
 from activities.models.protocol import Message, ModelCall, ModelReply
@@ -19,6 +24,7 @@ from activities.models.tool_arguments import tool_call
 
 if TYPE_CHECKING:
     import httpx2
+    import openai
     from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 
 PROVIDER: Final = "openai"
@@ -40,30 +46,49 @@ class OpenAIResponsesModel:
         base_url: str = BASE_URL,
         prices: Overrides | None = None,
         patience: Patience = STEADY,
+        background: bool = False,
+        background_poll_seconds: float = POLL_SECONDS,
         http_client: "httpx2.AsyncClient | None" = None,
     ) -> None:
+        """Set the account up.
+
+        Args:
+            api_key: the account's.
+            base_url: with `/v1`.
+            prices: by model, before those that are known.
+            patience: how long the provider may be silent.
+            background: have responses made and kept at the provider, so that one whose worker was lost is fetched by
+                the next instead of being paid again.
+            background_poll_seconds: between two looks at such a response.
+            http_client: instead of the SDK's own.
+        """
         self._secrets = (api_key,)
         self._prices = prices
         self._patience = patience
+        self._background = background
+        self._poll_seconds = background_poll_seconds
         self._client = LazyClient(lambda: make_openai(api_key, base_url, http_client))
 
     async def complete(self, call: ModelCall) -> ModelReply:
-        """Take one turn. Cancelling it closes the connection."""
+        """Take one turn. Cancelling it closes the connection, or cancels what is made in the background."""
         with translating(PROVIDER, self._secrets):
             client = await self._client.get()
-            asking = client.responses.with_streaming_response.create(
-                **request_body(call),
-                extra_headers=headers(call),
-                timeout=make_timeout(call.timeout_seconds),
-            )
-            body = await receive(
-                asking,
-                ResponseFold(PROVIDER, self._secrets),
-                patience=self._patience,
-                whole_seconds=call.timeout_seconds,
-            )
+            in_background = self._background and call.job is not None
+            body = await (self._in_background(client, call) if in_background else self._now(client, call))
             reply = shaped(body, _Reply)
         return self._normalised(call, reply)
+
+    async def _now(self, client: "openai.AsyncOpenAI", call: ModelCall) -> JsonValue:
+        asking = client.responses.with_streaming_response.create(
+            **request_body(call), extra_headers=headers(call), timeout=make_timeout(call.timeout_seconds)
+        )
+        fold = ResponseFold(PROVIDER, self._secrets)
+        return await receive(asking, fold, patience=self._patience, whole_seconds=call.timeout_seconds)
+
+    async def _in_background(self, client: "openai.AsyncOpenAI", call: ModelCall) -> JsonValue:
+        assert call.job is not None
+        desk = BackgroundDesk(client, request_body(call), headers(call))
+        return await carry_out(call.job, desk, poll_seconds=self._poll_seconds, whole_seconds=call.timeout_seconds)
 
     async def warm_up(self) -> None:
         """Import the SDK now rather than at the first call."""

@@ -77,7 +77,13 @@ def cost(provider: str, model: str, tokens: Tokens, overrides: Overrides | None 
 
 
 def usage_of(
-    provider: str, asked: str, answered: str, tokens: Tokens | None, overrides: Overrides | None = None
+    provider: str,
+    asked: str,
+    answered: str,
+    tokens: Tokens | None,
+    overrides: Overrides | None = None,
+    *,
+    share: Decimal = Decimal(1),
 ) -> Usage | None:
     """Account for one call; None if it is not known what it used or what that costs.
 
@@ -87,6 +93,7 @@ def usage_of(
         answered: the model that says it answered, whose price counts if it is known.
         tokens: what the reply says that it used.
         overrides: the operator's own prices.
+        share: what part of the price is asked, where a provider takes less for its own convenience.
     """
     if tokens is None:
         return None
@@ -99,7 +106,7 @@ def usage_of(
         input_tokens=tokens.input,
         cached_input_tokens=tokens.cached,
         output_tokens=tokens.output,
-        cost_usd=usd,
+        cost_usd=round_up_dollars(usd * share),
     )
 
 

@@ -1,5 +1,7 @@
 """The boundary to a model: what a provider is asked and what it answers, whoever it is."""
 
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, JsonValue
@@ -40,6 +42,18 @@ class ToolText(Contract):
     ok: bool = True
 
 
+@dataclass(frozen=True)
+class ProviderJob:
+    """Work that a provider does by itself and gives out by an id, as an attempt knows it."""
+
+    id: str
+    """Of the job that an earlier attempt began; empty if none did."""
+    remember: Callable[[str], Awaitable[None]]
+    """Keeps a new job's id; on return the next attempt is sure to find it."""
+    is_unwanted: Callable[[], bool]
+    """Whether, now that the call is cancelled, no other attempt will ask after the job."""
+
+
 class ModelCall(BaseModel):
     """One request to a model: the typed task, and the same thing rendered as a prompt."""
 
@@ -63,6 +77,10 @@ class ModelCall(BaseModel):
     timeout_seconds: float
     idempotency_key: str
     """Names the call across attempts; sent along where a provider takes one."""
+    urgency: Literal["now", "batch"] = "now"
+    """`batch`: the provider may take hours, if it then charges less; without such an offer it answers now."""
+    job: ProviderJob | None = None
+    """Where a provider's job for this call is kept, for those that work by jobs; None if the caller keeps none."""
 
 
 class ModelReply(Contract):

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
@@ -205,7 +206,7 @@ def named_documents(question: str, documents: Sequence[DocumentEntry]) -> tuple[
 
 def _naming(words: Sequence[Word], entry: DocumentEntry) -> int:
     """Count the words by which a question names a document: `the maintenance manual`, `safety bulletin`."""
-    own = {word.stem for word in read_words(base_name(entry)) if word.lower.isalpha() and len(word.lower) > 2}
+    own = {word.stem for word in _name_words(entry.name) if word.lower.isalpha() and len(word.lower) > 2}
     best = 0
     for head, word in enumerate(words):
         following = words[head + 1].lower if head + 1 < len(words) else ""
@@ -248,7 +249,7 @@ def without_names(question: str, documents: Sequence[DocumentEntry]) -> str:
     """Leave out the words that only say in which document to look."""
     for entry in documents:
         question = re.sub(re.escape(entry.name), " ", question, flags=re.IGNORECASE)
-        stems = {word.stem for word in read_words(base_name(entry))}
+        stems = {word.stem for word in _name_words(entry.name)}
         words = read_words(question)
         heads = [
             i
@@ -273,7 +274,7 @@ def called(question: str, documents: Sequence[DocumentEntry]) -> str:
     said |= {word.lower for word, following in pairwise(words) if following.stem in _THINGS}
     found: dict[int, list[str]] = {}
     for entry in documents:
-        own = {word.lower for word in read_words(base_name(entry))}
+        own = {word.lower for word in _name_words(entry.name)}
         if not entry.problem and own <= said and not all(word.isdigit() for word in own):
             found.setdefault(len(own), []).append(entry.name)
     longest = found[max(found)] if found else []
@@ -288,6 +289,7 @@ _THINGS: Final = frozenset(
 )
 
 
-def base_name(entry: DocumentEntry) -> str:
-    """A document's name without its folders and its ending."""
-    return entry.name.rsplit("/", 1)[-1].rsplit(".", 1)[0]
+@lru_cache(maxsize=4_000)
+def _name_words(name: str) -> tuple[Word, ...]:
+    """Words of a document's name without its folders and its ending."""
+    return read_words(name.rsplit("/", 1)[-1].rsplit(".", 1)[0])

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Final
 
-from activities.models.extractive.wording import META_WORDS, read_words, stem, stems
+from activities.models.extractive.wording import META_WORDS, Word, read_words, stem, stems
 
 _META_STEMS: Final = frozenset(stem(word) for word in META_WORDS)
 _META_SHARE: Final = 0.5
@@ -82,12 +82,11 @@ class Terms:
         whole = sum(weights.values())
         return sum(weight for word, weight in weights.items() if stands(word, said)) / whole if whole else 0.0
 
-    def side_by_side(self, text: str) -> float:
+    def side_by_side(self, words: Iterable[Word]) -> float:
         """Measure which share of the question's neighbouring words are neighbours in a text, too."""
         if not self.pairs:
             return 0.0
-        words = [word.stem for word in read_words(text) if word.is_content]
-        near = set(pairwise(words))
+        near = set(pairwise(word.stem for word in words if word.is_content))
         return sum(pair in near for pair in self.pairs) / len(self.pairs)
 
     def missing_names(self, said: frozenset[str]) -> frozenset[str]:

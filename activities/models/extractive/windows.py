@@ -185,7 +185,8 @@ def _text(passage: Passage, first: int, last: int) -> str:
 
 
 def _window(asked: _Asked, passage: Passage, text: str, first: int, last: int) -> Window:
-    own = frozenset(stems(text))
+    words = read_words(text)
+    own = frozenset(word.stem for word in words)
     start = passage.spans[first][0] if first < len(passage.spans) else 0
     above = frozenset(stems(f"{passage.source.title.rsplit(' > ', 1)[-1]} {passage.heading_of(start)}"))
     terms = asked.terms
@@ -193,7 +194,7 @@ def _window(asked: _Asked, passage: Passage, text: str, first: int, last: int) -
     is_fitting = asked.is_fitting(text)
     # Words of the document's name lead to the document; in it they tell nothing.
     score = 0.55 * terms.share(own, light=passage.names) + 0.25 * coverage + 0.35 * passage.coverage
-    score += 0.15 * terms.side_by_side(text) + 0.1 * sum(1 for cue in asked.cues if cue.given.search(text))
+    score += 0.15 * terms.side_by_side(words) + 0.1 * sum(1 for cue in asked.cues if cue.given.search(text))
     score += 0.2 * asked.defines(text) + 0.2 * asked.labels(text)
     score += 0.06 * max(0.0, 1 - passage.rank / 6) + 0.04 * asked.newness.get(passage.dated, 0.0)
     score += 0.15 if passage.document == asked.named else 0.0

@@ -62,6 +62,7 @@ class ErrorType(StrEnum):
     PROVIDER_REFUSED = "ProviderRefused"
     RATE_LIMITED = "RateLimited"
     ATTEMPT_LOST = "AttemptLost"
+    CONVERSATION_MISSING = "ConversationMissing"
     FATE_UNKNOWN = "FateUnknown"
     TOOL_UNAVAILABLE = "ToolUnavailable"
     PAYLOAD_TOO_LARGE = "PayloadTooLarge"

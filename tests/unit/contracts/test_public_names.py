@@ -93,6 +93,7 @@ def test_wire_names_stay() -> None:
             "ProviderRefused",
             "RateLimited",
             "AttemptLost",
+            "ConversationMissing",
             "FateUnknown",
             "ToolUnavailable",
             "PayloadTooLarge",

@@ -1,0 +1,78 @@
+"""Long conversations: each turn sends what is new, whole histories grow with turns and not with their square."""
+
+import shutil
+from pathlib import Path
+
+from temporalio.client import Client
+
+from activities.contracts import WorkTask
+from activities.models.protocol import ModelCall, ModelReply
+from chargehand.contracts import Limits, SessionRequest
+from tests.scripted_model import answer, found, plan, reply, subtask, use
+from tests.stage import open_stage
+from tests.workflows.conftest import OpenStage
+
+_ROUNDS = 8
+_READ = "word " * 1_000
+
+
+def _reading(call: ModelCall) -> ModelReply:
+    """Read something new in each round, and answer in the last."""
+    if not isinstance(call.task, WorkTask):
+        return reply(plan(subtask("T1")))
+    rounds = len(call.task.rounds)
+    return use("search_documents", about=rounds) if rounds < _ROUNDS else reply(answer("Known."))
+
+
+def _request() -> SessionRequest:
+    return SessionRequest(goal="What do the documents say?", limits=Limits(max_turns=30))
+
+
+async def test_every_turn_sees_the_whole_conversation(stage: OpenStage) -> None:
+    """Whatever was sent, the model is given every earlier round, in order."""
+    async with stage(_reading) as opened:
+        opened.tools["search_documents"].answer = found("big.md#L1", _READ)
+        await (await opened.chargehand.start(_request())).result()
+
+    asked = [call.task for call in opened.model.of_kind("work")]
+    assert [len(task.rounds) for task in asked if isinstance(task, WorkTask)] == list(range(_ROUNDS + 1))
+    last = asked[-1]
+    assert isinstance(last, WorkTask)
+    assert [past.calls[0].arguments["query"] for past in last.rounds] == [
+        f"search_documents 1 {number}".strip() for number in range(_ROUNDS)
+    ]
+
+
+async def test_a_history_grows_with_turns_and_not_with_their_square(stage: OpenStage) -> None:
+    """A later turn puts no more into the history than an earlier one, though its conversation is much longer."""
+    async with stage(_reading) as opened:
+        opened.tools["search_documents"].answer = found("big.md#L1", _READ)
+        session = await opened.chargehand.start(_request())
+        result = await session.result()
+        handle = opened.chargehand.client.get_workflow_handle(result.subtasks[0].workflow_id or "")
+        history = await handle.fetch_history()
+
+    sent = [
+        event.activity_task_scheduled_event_attributes.input.ByteSize()
+        for event in history.events
+        if event.activity_task_scheduled_event_attributes.activity_type.name == "take_turn"
+    ]
+    assert len(sent) == _ROUNDS + 1
+    # One round is sent when it is new, beside the few words of a request; two could not fit.
+    assert max(sent[2:]) < 2 * len(_READ)
+
+
+async def test_a_worker_that_lacks_a_conversation_is_sent_all_of_it(client: Client, tmp_path: Path) -> None:
+    """What was kept can vanish between any two turns: nothing is lost, and nothing is paid twice."""
+
+    def forgetful(call: ModelCall) -> ModelReply:
+        shutil.rmtree(tmp_path / "conversations", ignore_errors=True)
+        return _reading(call)
+
+    async with open_stage(client, tmp_path, forgetful) as opened:
+        opened.tools["search_documents"].answer = found("big.md#L1", _READ)
+        result = await (await opened.chargehand.start(_request())).result()
+
+    assert result.answer == "Known."
+    assert len(opened.model.of_kind("work")) == _ROUNDS + 1
+    assert result.usage.turns == len(opened.model.calls)
