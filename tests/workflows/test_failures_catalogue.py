@@ -1,0 +1,340 @@
+"""Failures on purpose, on a real server: each experiment counts the faults that it injected and what came through."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from decimal import Decimal
+from uuid import uuid4
+
+import pytest
+from temporalio.client import WorkflowExecutionStatus
+from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
+
+from activities.contracts import PlanDraft, RefineTask, WorkTask
+from activities.models.protocol import ModelCall, ModelReply
+from chargehand.contracts import Limits, Report, SessionRequest
+from chargehand.errors import SessionFailed
+from chargehand.interface import Supervisor
+from chargehand.wire import ErrorType
+from tests.scripted_model import COST, Held, answer, plan, refined, reply, report, subtask, use
+from tests.stage import Stage
+from tests.workflows.conftest import OpenStage
+
+GOAL = SessionRequest(goal="What do the documents say about the topics?", limits=Limits(max_turns=40), review="never")
+GRACE = timedelta(seconds=5)
+Respond = Callable[[ModelCall], "ModelReply | Held"]
+
+
+def limited(**limits: object) -> SessionRequest:
+    return GOAL.model_copy(update={"limits": Limits.model_validate({"max_turns": 40} | limits)})
+
+
+def planning(drafts: PlanDraft | Callable[[ModelCall], PlanDraft], work: Respond | None = None) -> Respond:
+    """Plan as told, write a report, and do everything else as told or well."""
+
+    def respond(call: ModelCall) -> ModelReply | Held:
+        if call.task.kind == "plan":
+            return reply(drafts if isinstance(drafts, PlanDraft) else drafts(call))
+        if call.task.kind == "synthesise":
+            return reply(report("All of it."))
+        return work(call) if work else reply(answer("Known."))
+
+    return respond
+
+
+async def _ran(stage: Stage, request: SessionRequest) -> Report:
+    return await asyncio.wait_for((await stage.chargehand.start(request)).result(), 60)
+
+
+def _of(call: ModelCall) -> str:
+    """Name the subtask that a work turn is for."""
+    assert isinstance(call.task, WorkTask)
+    return call.task.instruction.split("topic ")[1].split(" ")[0]
+
+
+@pytest.mark.parametrize("factor", [2, 50])
+async def test_f20_usage_above_the_estimate_is_booked_at_the_reservation(stage: OpenStage, factor: int) -> None:
+    """F20: a provider whose bill is above the worst case of every call never moves the books above the budget (I01)."""
+    surprises = 0
+
+    def work(call: ModelCall) -> ModelReply:
+        nonlocal surprises
+        surprises += 1
+        worst = Decimal(call.max_output_tokens) * 5 / 1_000_000
+        return reply(answer(f"Known: {_of(call)}."), cost=worst * factor)
+
+    five = plan(*(subtask(f"T{number}") for number in range(1, 6)))
+    async with stage(planning(five, work)) as opened:
+        session = await opened.chargehand.start(limited(budget_usd=0.6))
+        result = await session.result()
+        status = await session.status()
+
+    succeeded = [record for record in result.subtasks if record.state == "success"]
+    assert surprises == 5
+    assert len(succeeded) == 5
+    assert result.usage.cost_usd == status.spent_usd <= Decimal("0.6")
+    assert status.reserved_usd == 0
+    assert result.answer == "All of it."
+
+
+async def test_f21_the_same_broken_plan_fifty_times_ends_the_session(stage: OpenStage) -> None:
+    """F21: a planner that cannot be taught is asked three times, not fifty, and no agent is started."""
+    cyclic = plan(subtask("T1", after=["T2"]), subtask("T2", after=["T1"]))
+
+    async with stage(planning(cyclic)) as opened:
+        with pytest.raises(SessionFailed, match="cannot be carried out") as failure:
+            await _ran(opened, GOAL)
+
+    assert failure.value.error_type is ErrorType.INVALID_PLAN
+    assert [call.task.kind for call in opened.model.calls] == ["plan"] * 3
+
+
+@pytest.mark.parametrize("count", [0, 101, 10_000])
+async def test_f21_a_plan_of_no_subtask_or_of_far_too_many_is_sent_back(stage: OpenStage, count: int) -> None:
+    """F21: the planner is told what is wrong, and its next plan is carried out."""
+    sent_back: list[tuple[str, ...]] = []
+
+    def drafts(call: ModelCall) -> PlanDraft:
+        rejected = getattr(call.task, "rejected", ())
+        if rejected:
+            sent_back.append(rejected[-1].errors)
+            return plan(subtask("T1"))
+        return plan(*(subtask(f"T{number}") for number in range(1, count + 1)))
+
+    async with stage(planning(drafts)) as opened:
+        result = await _ran(opened, GOAL)
+
+    assert len(sent_back) == 1
+    assert [(record.id, record.state) for record in result.subtasks] == [("T1", "success")]
+
+
+async def test_f21_sessions_below_sessions_stop_at_the_depth_limit_exactly(stage: OpenStage) -> None:
+    """F21: a planner that always delegates to a further session gets as deep as max_depth allows, and no deeper."""
+    refused = 0
+
+    def drafts(call: ModelCall) -> PlanDraft:
+        nonlocal refused
+        rejected = getattr(call.task, "rejected", ())
+        if rejected:
+            refused += 1
+            return plan(subtask("X1"))
+        level = call.task.goal.count("deeper")
+        return plan(subtask("N1", agent="supervisor", instruction="Look " + "deeper " * (level + 1) + "into it."))
+
+    async with stage(planning(drafts)) as opened:
+        result = await _ran(opened, limited(max_depth=5))
+
+    [depth] = [use for use in result.limits if use.limit == "max_depth"]
+    assert refused == 1
+    assert (depth.used, depth.allowed) == (5, 5)
+    assert len(opened.model.of_kind("work")) == 1
+    assert result.answer == "Known."
+
+
+@pytest.mark.parametrize("between", ["", "Now look at the ebb as a whole."], ids=["itself", "there and back"])
+async def test_f21_a_session_that_comes_back_to_its_own_work_is_refused(stage: OpenStage, between: str) -> None:
+    """F21: A delegates to A, or to B that delegates to A: the plan that closes the circle is never carried out."""
+    circle = "Look into the tides as a whole."
+    refused: list[str] = []
+
+    def drafts(call: ModelCall) -> PlanDraft:
+        refused.extend(error for plan_ in getattr(call.task, "rejected", ()) for error in plan_.errors)
+        to = between if between and call.task.goal == circle else circle
+        return plan(subtask("N1", agent="supervisor", instruction=to))
+
+    async with stage(planning(drafts, lambda _: reply(refined()))) as opened:
+        result = await _ran(opened, GOAL)
+        goals = [call.task.goal for call in opened.model.of_kind("plan")]
+
+    assert any("circle" in error for error in refused)
+    assert len(set(goals)) == (3 if between else 2)
+    assert result.stop_reason == "nothing_succeeded"
+    assert not opened.model.of_kind("work")
+
+
+async def test_f21_turn_twenty_is_the_last_one(stage: OpenStage) -> None:
+    """F21: five agents that never come to an end, with the default limits, are stopped at 20 turns with a report."""
+
+    def work(call: ModelCall) -> ModelReply:
+        assert isinstance(call.task, WorkTask)
+        if call.task.must_answer:
+            return reply(answer("Had to stop here.", status="partial", gaps=["the rest"]))
+        return use("search_documents", about=len(call.task.rounds))
+
+    five = plan(*(subtask(f"T{number}") for number in range(1, 6)))
+    async with stage(planning(five, work)) as opened:
+        result = await _ran(opened, limited(max_turns=20))
+
+    assert 18 <= len(opened.model.calls) <= 20
+    assert result.usage.turns == len(opened.model.calls)
+    assert [record.state for record in result.subtasks] == ["partial"] * 5
+    assert result.answer == "All of it."
+
+
+async def test_f34_fifty_starts_of_one_id_are_one_session(stage: OpenStage) -> None:
+    """F34: of 50 concurrent starts one starts it; each gets the same report, paid for once; so do starts afterwards."""
+    session_id = f"same-{uuid4().hex[:8]}"
+    async with stage(planning(plan(subtask("T1"), subtask("T2")))) as opened:
+        started = await asyncio.gather(*(opened.chargehand.start(GOAL, session_id=session_id) for _ in range(50)))
+        reports = await asyncio.gather(*(session.result() for session in started))
+        later = await asyncio.gather(*(opened.chargehand.start(GOAL, session_id=session_id) for _ in range(10)))
+        reports += await asyncio.gather(*(session.result() for session in later))
+        executions = [
+            execution.status
+            async for execution in opened.chargehand.client.list_workflows(f"WorkflowId = '{session_id}'")
+        ]
+
+    assert len(reports) == 60
+    assert len({one.model_dump_json() for one in reports}) == 1
+    assert executions == [WorkflowExecutionStatus.COMPLETED]
+    assert [call.task.kind for call in opened.model.calls] == ["plan", "work", "work", "synthesise"]
+    assert reports[0].usage.cost_usd == 4 * COST
+
+
+async def test_f34_without_our_client_the_server_refuses_all_but_one(stage: OpenStage) -> None:
+    """F34: callers who ask Temporal itself for a fresh start get 1 start and 49 refusals, and pay for one session."""
+    session_id = f"same-{uuid4().hex[:8]}"
+    async with stage(planning(plan(subtask("T1")))) as opened:
+        starts = await asyncio.gather(
+            *(
+                opened.chargehand.client.start_workflow(
+                    Supervisor.run,
+                    GOAL,
+                    id=session_id,
+                    task_queue=opened.chargehand.task_queue,
+                    id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
+                    id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+                )
+                for _ in range(50)
+            ),
+            return_exceptions=True,
+        )
+        result = await opened.chargehand.session(session_id).result()
+
+    refused = [start for start in starts if isinstance(start, WorkflowAlreadyStartedError)]
+    assert (len(starts) - len(refused), len(refused)) == (1, 49)
+    assert result.usage.turns == len(opened.model.calls) == 2
+
+
+async def _timed_out(opened: Stage, seconds: float) -> tuple[float, Report | ErrorType | None]:
+    """Run a session with this deadline; its report, or why it failed."""
+    session = await opened.chargehand.start(limited(deadline=seconds))
+    try:
+        return seconds, await asyncio.wait_for(session.result(), 60)
+    except SessionFailed as error:
+        return seconds, error.error_type
+
+
+async def test_f35_the_deadline_may_strike_at_any_event(stage: OpenStage) -> None:
+    """F35: struck at 24 moments between the first turn and the last, a session ends within its deadline and 5 s, in a
+    report that keeps what was finished; the server's own timeouts never fire, and the books agree with the bill."""
+    thinking = 0.25
+
+    def slowly(said: ModelReply) -> Held:
+        thought = asyncio.Event()
+        asyncio.get_running_loop().call_later(thinking, thought.set)
+        return Held(said, thought)
+
+    def work(call: ModelCall) -> ModelReply | Held:
+        assert isinstance(call.task, WorkTask)
+        done = reply(answer(f"Known: {_of(call)}.", ref="search_documents.md#L1"))
+        return slowly(done if call.task.rounds else use("search_documents"))
+
+    chain = plan(subtask("T1"), subtask("T2"), subtask("T3", after=["T1"]), subtask("T4", after=["T2", "T3"]))
+    moments = [0.15 * number for number in range(1, 25)]
+    respond = planning(chain, work)
+    async with stage(lambda call: slowly(said) if isinstance(said := respond(call), ModelReply) else said) as opened:
+        ended = [
+            one
+            for batch in (moments[start : start + 6] for start in range(0, len(moments), 6))
+            for one in await asyncio.gather(*(_timed_out(opened, seconds) for seconds in batch))
+        ]
+
+    reports = [(seconds, one) for seconds, one in ended if isinstance(one, Report)]
+    struck = [one for _, one in reports if one.stop_reason == "deadline"]
+    assert len(reports) == len(moments)
+    assert len(struck) >= 15
+    assert all(one.timing.wall <= timedelta(seconds=seconds) + GRACE for seconds, one in reports)
+    assert all(one.reserved_usd == 0 for _, one in reports)
+    for one in struck:
+        finished = [record.id for record in one.subtasks if record.state == "success"]
+        assert one.answer
+        assert all(f"Known: {id_}" in one.answer or one.answer == "All of it." for id_ in finished)
+        named = " ".join(one.gaps)
+        assert all(record.id in named for record in one.subtasks if record.state in {"failure", "waiting"})
+    answered = COST * opened.model.replies
+    charged = sum((one.usage.cost_usd - one.usage.possibly_billed_twice_usd for _, one in reports), Decimal(0))
+    assert charged <= answered
+
+
+@pytest.mark.parametrize("lost", range(1, 6))
+async def test_f42_whatever_part_of_the_subtasks_fails_the_rest_is_reported(stage: OpenStage, lost: int) -> None:
+    """F42: of five subtasks k fail: each has exactly one typed result, the report names those that are missing."""
+    injected = 0
+
+    def work(call: ModelCall) -> ModelReply:
+        nonlocal injected
+        if isinstance(call.task, RefineTask):
+            return reply(refined())
+        number = int(_of(call).removeprefix("T"))
+        if number > lost:
+            return reply(answer(f"Known: T{number}."))
+        injected += 1
+        return reply(answer("", status="no_answer"))
+
+    five = plan(*(subtask(f"T{number}", agent="writer") for number in range(1, 6)))
+    async with stage(planning(five, work)) as opened:
+        result = await _ran(opened, GOAL)
+
+    failed = [record.id for record in result.subtasks if (record.state, record.reason) == ("failure", "no_answer")]
+    succeeded = [record.id for record in result.subtasks if record.state == "success"]
+    assert injected == lost
+    assert failed == [f"T{number}" for number in range(1, lost + 1)]
+    assert succeeded == [f"T{number}" for number in range(lost + 1, 6)]
+    assert [any(gap.startswith(f"T{number} (") for gap in result.gaps) for number in range(1, 6)] == [
+        number <= lost for number in range(1, 6)
+    ]
+    assert result.stop_reason == ("nothing_succeeded" if lost == 5 else "completed")
+    assert len(opened.model.of_kind("synthesise")) == int(lost < 5)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3, 4, 5), (5, 4, 3, 2, 1, 0), (2, 5, 0, 3, 1, 4)])
+@pytest.mark.parametrize("cents", [30, 45, 60])
+async def test_f43_children_that_race_for_the_last_dollars_never_pass_the_budget(
+    stage: OpenStage, cents: int, order: Sequence[int]
+) -> None:
+    """F43: six children, each affordable alone and together not, ask for more at the same time: the reservation refuses
+    some, the sum stays within the budget, what was reserved and not used is back (I01)."""
+    width = len(order)
+    asked = 0
+
+    def work(call: ModelCall) -> ModelReply | Held:
+        nonlocal asked
+        assert isinstance(call.task, WorkTask)
+        asked += 1
+        dear = Decimal(call.max_output_tokens) * 5 / 1_000_000
+        place = order[int(_of(call).removeprefix("T")) - 1]
+        if call.task.must_answer:
+            said = reply(answer(f"As far as it went: {_of(call)}.", status="partial", gaps=["the rest"]), cost=dear)
+        else:
+            said = use("search_documents", about=len(call.task.rounds), cost=dear)
+        released = asyncio.Event()
+        asyncio.get_running_loop().call_later(0.02 * place, released.set)
+        return Held(said, released)
+
+    six = plan(*(subtask(f"T{number}") for number in range(1, width + 1)))
+    budget = Decimal(cents) / 100
+    async with stage(planning(six, work)) as opened:
+        session = await opened.chargehand.start(limited(max_turns=200, budget_usd=float(budget), max_parallel=width))
+        result = await asyncio.wait_for(session.result(), 60)
+        status = await session.status()
+
+    billed = COST * 2 + Decimal(asked) * 4_000 * 5 / 1_000_000
+    refused = [record for record in result.subtasks if record.state != "success"]
+    assert len(refused) == width
+    assert asked >= 2
+    assert result.usage.cost_usd == billed <= budget
+    assert status.spent_usd == billed
+    assert status.reserved_usd == result.reserved_usd == 0
+    assert result.answer == "All of it."
