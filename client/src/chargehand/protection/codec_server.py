@@ -38,6 +38,8 @@ _MOST_BYTES: Final = 32 << 20
 _REQUEST_SECONDS: Final = 30
 _SILENCE_SECONDS: Final = 10
 _MOST_AT_ONCE: Final = 8
+_POLL_SECONDS: Final = 0.05
+_MOST_UNREAD: Final = 1 << 20
 _ALLOWED_HEADERS: Final = "authorization, content-type, x-namespace, authorization-extras"
 
 
@@ -95,7 +97,9 @@ class CodecServer:
             raise ProtectionSettingsError(
                 f"The codec server cannot serve {settings.host}:{settings.port}: {reason}."
             ) from error
-        self._thread = threading.Thread(target=self._server.serve_forever, name="codec server", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(_POLL_SECONDS,), name="codec server", daemon=True
+        )
 
     @property
     def url(self) -> str:
@@ -214,6 +218,7 @@ class _Handler(BaseHTTPRequestHandler):
     """One request; says nothing about it in any log, since paths hold the token."""
 
     asking: _Asking
+    _has_read = False
     timeout = _SILENCE_SECONDS
     server_version = "chargehand"
     sys_version = ""
@@ -244,6 +249,7 @@ class _Handler(BaseHTTPRequestHandler):
             with self.asking.at_work:
                 answer = self.asking.answer(verb, self._body(), converter, keep_references=keep_references)
         except _Refused as refusal:
+            self._take_unread()
             self._refuse(refusal, origin)
         except TimeoutError:
             self._refuse(_Refused(HTTPStatus.SERVICE_UNAVAILABLE, "this took too long"), origin)
@@ -259,7 +265,14 @@ class _Handler(BaseHTTPRequestHandler):
             raise _Refused(HTTPStatus.LENGTH_REQUIRED, "Content-Length is missing")
         if len(length) > 10 or int(length) > _MOST_BYTES:
             raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {_MOST_BYTES} bytes are taken at once")
+        self._has_read = True
         return self.rfile.read(int(length))
+
+    def _take_unread(self) -> None:
+        """Read a refused body, if it is small: closing a connection on unread bytes can lose the answer."""
+        length = self.headers.get("Content-Length", "")
+        if not self._has_read and length.isascii() and length.isdigit() and int(length[:10]) <= _MOST_UNREAD:
+            self.rfile.read(int(length))
 
     def _refuse(self, refusal: _Refused, origin: str | None) -> None:
         self._reply(refusal.status, json.dumps({"message": str(refusal)}).encode(), origin)

@@ -1,0 +1,287 @@
+"""Sessions with encryption and external storage on a real server: what lies there, and what if a key is away."""
+
+import asyncio
+import os
+from datetime import timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from temporalio.api.common.v1 import Payload
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
+
+from activities.contracts import WorkTask
+from activities.models.protocol import ModelCall, ModelReply
+from chargehand.client import Chargehand
+from chargehand.contracts import SessionRequest
+from chargehand.converter import data_converter
+from chargehand.errors import SessionFailed
+from chargehand.protection.cleaning import clean
+from chargehand.protection.encryption import Encryption
+from chargehand.protection.errors import KeyMissing, StoredPayloadMissing
+from chargehand.protection.storage import PayloadDirectory, Storage
+from chargehand.wire import ErrorType
+from tests.conftest import local_server
+from tests.scripted_model import Held, Respond, answer, plan, reply, report, subtask, use
+from tests.stage import open_stage
+from tests.waiting import until
+
+OLD, NEW = {"old": bytes(range(32))}, {"new": bytes(range(32, 64))}
+CANARY = "canary-7f3a"
+
+
+async def _connect(client: Client, encryption: Encryption | None = None, storage: Storage | None = None) -> Client:
+    return await Client.connect(
+        client.service_client.config.target_host, data_converter=data_converter(encryption, storage)
+    )
+
+
+@pytest.fixture
+async def encrypted(client: Client) -> Client:
+    """A client of the same server that encrypts."""
+    return await _connect(client, Encryption(OLD, "old"))
+
+
+def _singing(call: ModelCall) -> ModelReply:
+    """Put the canary into everything that a model says."""
+    match call.task.kind:
+        case "plan":
+            drafts = [subtask(name).model_copy(update={"instruction": f"{name}: {CANARY}"}) for name in ("T1", "T2")]
+            return reply(plan(*drafts))
+        case "synthesise":
+            return reply(report(f"The {CANARY} sings [S1]."))
+        case _:
+            assert isinstance(call.task, WorkTask)
+            if not call.task.rounds:
+                return use(call.tools[0].name)
+            source = call.task.rounds[0].results[0].sources[0]
+            return reply(answer(f"The {CANARY} is here [{source.ref}].", ref=source.ref, quote=source.quote))
+
+
+async def _everything_stored(client: Client, session_id: str) -> str:
+    """All that the server keeps of a session and its subtasks, as somebody without keys reads it."""
+    kept: list[str] = []
+    for workflow_id in [session_id, *await _children(client, session_id)]:
+        handle = client.get_workflow_handle(workflow_id)
+        history = await handle.fetch_history()
+        kept += [repr(event) for event in history.events]
+        kept.append(str((await handle.describe()).raw_description))
+    return "\n".join(kept)
+
+
+async def _children(client: Client, session_id: str) -> list[str]:
+    history = await client.get_workflow_handle(session_id).fetch_history()
+    return [
+        event.child_workflow_execution_started_event_attributes.workflow_execution.workflow_id
+        for event in history.events
+        if event.HasField("child_workflow_execution_started_event_attributes")
+    ]
+
+
+async def test_nothing_that_was_said_can_be_read_on_the_server(
+    client: Client, encrypted: Client, tmp_path: Path
+) -> None:
+    """Goal, plan, instructions, tool output, answers, summaries and errors leave no word in what the server keeps."""
+    async with open_stage(encrypted, tmp_path, _singing) as opened:
+        for tool in opened.tools.values():
+            tool.answer = tool.answer.model_copy(update={"output": {"text": f"a tool read {CANARY}"}})
+        session = await opened.chargehand.start(SessionRequest(goal=f"Where is the {CANARY}?"))
+        result = await session.result()
+        trace = await session.trace()
+
+    kept = await _everything_stored(client, session.id)
+
+    assert result.stop_reason == "completed"
+    assert CANARY in result.answer
+    assert CANARY in trace.model_dump_json()
+    assert len(await _children(client, session.id)) == 2
+    assert kept.count("binary/encrypted") > 20
+    assert CANARY not in kept
+
+
+async def test_errors_say_nothing_on_the_server(client: Client, encrypted: Client, tmp_path: Path) -> None:
+    """A session that fails tells its client why; the server learns the type of the error and no word of it."""
+
+    def respond(_: ModelCall) -> ModelReply:
+        raise ApplicationError(
+            f"the key of {CANARY} was refused", CANARY, type=ErrorType.PROVIDER_REFUSED, non_retryable=True
+        )
+
+    async with open_stage(encrypted, tmp_path, respond) as opened:
+        session = await opened.chargehand.start(SessionRequest(goal="What is it?"))
+        with pytest.raises(SessionFailed, match=CANARY):
+            await session.result()
+
+    kept = await _everything_stored(client, session.id)
+
+    assert "ProviderRefused" in kept
+    assert CANARY not in kept
+
+
+async def test_the_journal_is_encrypted(client: Client, encrypted: Client, tmp_path: Path) -> None:
+    """What a running model call keeps on the server by heartbeats cannot be read there either."""
+    released = asyncio.Event()
+
+    def respond(call: ModelCall) -> ModelReply | Held:
+        return Held(_singing(call), released) if call.task.kind == "plan" else _singing(call)
+
+    async with open_stage(encrypted, tmp_path, respond) as opened:
+        session = await opened.chargehand.start(SessionRequest(goal="What is it?"))
+        handle = client.get_workflow_handle(session.id)
+
+        async def beats() -> list[Payload]:
+            pending = (await handle.describe()).raw_description.pending_activities
+            return [each for one in pending for each in one.heartbeat_details.payloads]
+
+        async def has_beaten() -> bool:
+            return bool(await beats())
+
+        await until(has_beaten)
+        kept = await beats()
+        released.set()
+        await session.result()
+
+    assert {each.metadata["encoding"] for each in kept} == {b"binary/encrypted"}
+
+
+async def test_input_in_clear_is_refused_by_name(client: Client, encrypted: Client, tmp_path: Path) -> None:
+    """A session that is started without encryption ends at once and says how it is to be started."""
+    async with open_stage(encrypted, tmp_path, _singing) as opened:
+        session = await Chargehand(client, opened.chargehand.task_queue).start(SessionRequest(goal="What is it?"))
+        with pytest.raises(SessionFailed, match=r"is not encrypted.*--codec-endpoint") as refusal:
+            await Chargehand(encrypted).session(session.id).result()
+
+    assert refusal.value.error_type is ErrorType.INVALID_INPUT
+
+
+async def test_input_in_clear_can_be_accepted_for_a_time(client: Client, tmp_path: Path) -> None:
+    """While encryption is being switched on, sessions from before are still carried on, and answered encrypted."""
+    willing = await _connect(client, Encryption(OLD, "old", accept_plain=True))
+
+    async with open_stage(willing, tmp_path, _singing) as opened:
+        session = await Chargehand(client, opened.chargehand.task_queue).start(SessionRequest(goal="What is it?"))
+        result = await Chargehand(willing).session(session.id).result()
+
+    assert result.stop_reason == "completed"
+
+
+async def test_a_session_waits_for_a_worker_with_the_key(client: Client, encrypted: Client, tmp_path: Path) -> None:
+    """A worker without the key changes nothing and pays nothing; with the key the same session goes on to its end."""
+    keyless = await _connect(client, Encryption(NEW, "new"))
+    async with open_stage(keyless, tmp_path, _singing) as without:
+        session = await Chargehand(encrypted, without.chargehand.task_queue).start(SessionRequest(goal="What is it?"))
+        handle = client.get_workflow_handle(session.id)
+
+        async def is_failing() -> bool:
+            return (await handle.describe()).raw_description.pending_workflow_task.attempt > 1
+
+        await until(is_failing)
+        assert without.model.calls == []
+
+    rotated = await _connect(client, Encryption({**OLD, **NEW}, "new"))
+    async with open_stage(rotated, tmp_path, _singing, task_queue=without.chargehand.task_queue):
+        result = await Chargehand(rotated).session(session.id).result()
+
+    assert result.stop_reason == "completed"
+
+
+async def test_rotation_keeps_what_is_old_readable(client: Client, encrypted: Client, tmp_path: Path) -> None:
+    """After a rotation, reports of before are read by whoever has both keys; without the old key it is asked for."""
+    async with open_stage(encrypted, tmp_path, _singing) as opened:
+        session = await opened.chargehand.start(SessionRequest(goal="What is it?"))
+        before = await session.result()
+
+    both = await _connect(client, Encryption({**OLD, **NEW}, "new"))
+    only_new = await _connect(client, Encryption(NEW, "new"))
+
+    assert await Chargehand(both).session(session.id).result() == before
+    with pytest.raises(KeyMissing, match="key 'old'"):
+        await Chargehand(only_new).session(session.id).result()
+
+
+def _verbose(size: int) -> Respond:
+    """Answer the one subtask, and so the session, with this many characters."""
+
+    def respond(call: ModelCall) -> ModelReply:
+        if call.task.kind == "plan":
+            return reply(plan(subtask("T1"), subtask("T2")))
+        if call.task.kind == "synthesise":
+            return reply(report("word " * (size // 5)))
+        return reply(answer("short"))
+
+    return respond
+
+
+async def test_a_reply_that_is_too_large_is_paid_once_and_refused(client: Client, tmp_path: Path) -> None:
+    """A report of 3 MB is not tried again and again: one attempt, and a report by rule in its place."""
+    async with open_stage(client, tmp_path, _verbose(3_000_000)) as opened:
+        session = await opened.chargehand.start(SessionRequest(goal="What is it?"))
+
+        result = await asyncio.wait_for(session.result(), 60)
+
+    assert len(opened.model.of_kind("synthesise")) == 1
+    assert len(result.answer) < 2_000_000
+    assert result.usage.turns == len(opened.model.calls)
+
+
+async def test_sessions_with_stored_payloads_work(client: Client, tmp_path: Path) -> None:
+    """With nearly every payload stored elsewhere a session comes out the same, and its history is small."""
+    directory = PayloadDirectory(tmp_path / "payloads", client.namespace)
+    storing = await _connect(client, storage=Storage(directory, threshold_bytes=200))
+    async with open_stage(storing, tmp_path, _singing) as opened:
+        session = await opened.chargehand.start(SessionRequest(goal=f"Where is the {CANARY}? " + "x" * 10_000))
+        result = await session.result()
+
+    kept = await _everything_stored(client, session.id)
+
+    assert CANARY in result.answer
+    assert "x" * 500 not in kept
+    assert kept.count("chargehand.directory") > 10
+
+
+async def test_a_missing_payload_holds_a_session_up_until_it_is_back(client: Client, tmp_path: Path) -> None:
+    """A payload that is gone fails no session: who needs it waits until it is back, and a reader is told."""
+    directory = PayloadDirectory(tmp_path / "payloads", client.namespace)
+    storing = await _connect(client, storage=Storage(directory, threshold_bytes=200))
+    queue = f"test-{uuid4().hex[:8]}"
+    session = await Chargehand(storing, queue).start(SessionRequest(goal="What is it? " + "x" * 1_000))
+    away = directory.folder.rename(tmp_path / "away")
+    async with open_stage(storing, tmp_path, _singing, task_queue=queue):
+        handle = client.get_workflow_handle(session.id)
+
+        async def is_failing() -> bool:
+            return (await handle.describe()).raw_description.pending_workflow_task.attempt > 1
+
+        await until(is_failing)
+        away.rename(directory.folder)
+
+        result = await session.result()
+
+    assert result.stop_reason == "completed"
+    directory.folder.rename(away)
+    with pytest.raises(StoredPayloadMissing):
+        await session.result()
+
+
+async def test_cleaning_spares_what_a_session_may_need(tmp_path: Path) -> None:
+    """Only payloads that are older than every workflow there is are deleted, and only if that is asked for."""
+    async with local_server() as client:
+        directory = PayloadDirectory(tmp_path, client.namespace)
+        storing = await _connect(client, storage=Storage(directory, threshold_bytes=200))
+        await storing.data_converter.encode(["unneeded " * 100])
+        [unneeded] = [path for path in directory.folder.rglob("*") if path.is_file()]
+        session = await Chargehand(storing, "nobody").start(SessionRequest(goal="x" * 1_000))
+        needed = [path for path in directory.folder.rglob("*") if path.is_file() and path != unneeded]
+        started = (await client.get_workflow_handle(session.id).describe()).start_time.timestamp()
+        os.utime(unneeded, (started - 7_200, started - 7_200))
+
+        would = await clean(client, directory, timedelta(hours=1), delete=False)
+        is_still_there = unneeded.exists()
+        did = await clean(client, directory, timedelta(hours=1), delete=True)
+
+    assert is_still_there
+    assert [(each.files, each.kept) for each in (would, did)] == [(1, len(needed)), (1, len(needed))]
+    assert not unneeded.exists()
+    assert needed
+    assert all(path.exists() for path in needed)
