@@ -22,6 +22,8 @@ class E2BServer:
     kill_status: int = 204
     lines: list[dict[str, Any]] = field(default_factory=list)
     """What the code's execution answers."""
+    flood_bytes: int = 0
+    """If set, an execution answers one line of this size instead."""
     retry_after: str = ""
     saved: dict[str, bytes | None] = field(default_factory=dict)
     """Files in the folder for artefacts, by name; None for what is no regular file."""
@@ -108,8 +110,18 @@ class _Handler(BaseHTTPRequestHandler):
             self.state.executing.set()
             if self.state.hold_execution:
                 self.state.hold_execution.wait(30)
+            if self.state.flood_bytes:
+                self._flood()
+                return
             body = "".join(json.dumps(line) + "\n" for line in self.state.lines).encode()
             self._answer(self.state.execute_status, body, "application/x-ndjson")
+
+    def _flood(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(self.state.flood_bytes))
+        self.end_headers()
+        for _ in range(self.state.flood_bytes >> 16):
+            self.wfile.write(b"x" * (1 << 16))
 
     def _write_files(self) -> None:
         head = f"Content-Type: {self.headers['content-type']}\r\n\r\n".encode()

@@ -1,16 +1,21 @@
 """E2B by its real SDK over the wire, against a server on loopback."""
 
 import asyncio
+import resource
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from e2b_server import E2BServer, serve_e2b
 from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
 
 from activities.code.e2b import E2BLimits, E2BRunner
-from activities.code.protocol import CodeResult
+from activities.code.protocol import CodeResult, GivenFile
 from activities.made_files import MadeFile
 from chargehand.wire import ErrorType
 
@@ -185,3 +190,119 @@ def test_a_runner_without_a_key_is_not_made() -> None:
     """A missing key is found at worker start."""
     with pytest.raises(ValueError, match="API key"):
         E2BRunner("  ")
+
+
+async def test_documents_go_in_and_files_come_out(service: E2BServer, tmp_path: Path) -> None:
+    """Documents lie where the program looks for them, and what it saves comes back with its pictures."""
+    (tmp_path / "0").write_bytes(b"a,b\n\x00\xff")
+    service.saved = {"sum.csv": b"3\n"}
+    service.lines = [{"type": "result", "svg": "<svg/>", "jpeg": "aGk=", "html": "<p>", "is_main_result": False}]
+
+    result = await runner(service).run("compute()", "s/1", [GivenFile("in/sales.csv", tmp_path / "0")])
+
+    assert result == CodeResult(
+        files=(
+            MadeFile(name="figure-1.jpg", content=b"hi"),
+            MadeFile(name="figure-1.svg", content=b"<svg/>"),
+            MadeFile(name="sum.csv", content=b"3\n"),
+        )
+    )
+    assert service.written == {"/home/user/documents/in/sales.csv": b"a,b\n\x00\xff", "/home/user/artefacts/.keep": b""}
+    assert service.read == ["/home/user/artefacts/sum.csv"]
+    assert service.killed == ["sb1"]
+
+
+async def test_only_files_of_the_folder_come_back(service: E2BServer) -> None:
+    """Names that lead elsewhere, links, and files that are larger than was said stay behind, and are named (S17)."""
+    service.saved = {
+        "../../etc/passwd": b"root",
+        "/etc/passwd": b"root",
+        "..": b"",
+        "link": None,
+        "sparse": b"",
+        "lies": b"x" * (10 * 1024 * 1024 + 1),
+        "gone": b"",
+        "good.txt": b"good",
+    }
+    service.told_sizes = {"sparse": 4 * 2**30, "lies": 3}
+
+    result = await runner(service).run("save()", "s/1")
+
+    assert result.files == (MadeFile(name="gone", content=b""), MadeFile(name="good.txt", content=b"good"))
+    assert result.left_out == (
+        "../../etc/passwd: not a regular file",
+        "/etc/passwd: not a regular file",
+        "..: not a regular file",
+        "link: not a regular file",
+        "sparse: too many or too large files",
+        "lies: too many or too large files",
+    )
+    assert service.read == [f"/home/user/artefacts/{name}" for name in ("lies", "gone", "good.txt")]
+
+
+async def test_a_flood_in_one_piece_is_not_taken_in(service: E2BServer) -> None:
+    """One line of 200 MB would be put together by the SDK before anyone could measure it; it is cut off on its way."""
+    service.flood_bytes = 200 * 1024 * 1024
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    result = await runner(service).run("print('x' * 200_000_000)", "s/1")
+
+    assert "showed too much" in result.error
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150 << 10
+    assert service.killed == ["sb1"]
+
+
+async def test_the_next_attempt_ends_what_a_crash_left_behind(service: E2BServer) -> None:
+    """A lost worker's sandbox is found by the name of its call; those of other calls are left alone."""
+    service.running = {"left": {"chargehand": "w:1/2"}, "other": {"chargehand": "w:1/3"}, "foreign": {}}
+    attempt = ActivityEnvironment()
+    attempt.info = replace(attempt.info, attempt=2)
+
+    await attempt.run(runner(service).run, "1", "w:1/2")
+
+    asked = [unquote(unquote(asked["metadata"][0])) for asked in service.asked_for]  # the SDK quotes twice
+    assert asked == ["chargehand=w:1/2"]
+    assert service.killed == ["left", "sb1"]
+
+
+async def test_a_first_attempt_asks_for_no_left_overs(service: E2BServer) -> None:
+    """What cannot be there is not looked for: that would be one more request for every run."""
+    service.running = {"left": {"chargehand": "w:1/2"}}
+
+    await ActivityEnvironment().run(runner(service).run, "1", "w:1/2")
+
+    assert (service.asked_for, service.killed) == ([], ["sb1"])
+
+
+async def test_internet_is_only_there_if_allowed(service: E2BServer) -> None:
+    """The operator's setting is what the service is told, and what agents are told."""
+    allowed = E2BRunner("e2b_key", api_url=service.url, sandbox_url=service.url, internet=True, limits=LIMITS)
+
+    await allowed.run("1", "s/1")
+
+    assert service.created[0]["allow_internet_access"] is True
+    assert "with internet" in allowed.language
+    assert "without internet" in runner(service).language
+
+
+@pytest.mark.parametrize(
+    ("status", "asked", "wait"),
+    [
+        (429, "7", timedelta(seconds=7)),
+        (503, "30", timedelta(seconds=30)),
+        (429, "999999", timedelta(hours=1)),
+        (429, "soon", None),
+        (429, "", None),
+        (500, "7", None),
+    ],
+)
+async def test_the_wait_that_the_service_asks_for_is_kept(
+    service: E2BServer, status: int, asked: str, wait: timedelta | None
+) -> None:
+    """The next attempt comes when the service wants it, an hour later at most."""
+    service.create_status, service.retry_after = status, asked
+
+    with pytest.raises(ApplicationError) as caught:
+        await runner(service).run("1", "s/1")
+
+    assert caught.value.next_retry_delay == wait

@@ -1,0 +1,53 @@
+"""Which sandbox a worker runs agents' programs in, by its settings."""
+
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+import worker_main
+from activities.code.e2b import E2BRunner
+from activities.code.protocol import CodeRunner
+from worker_main import Settings, SettingsError
+
+
+async def sandbox(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CodeRunner:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    settings = Settings(state_dir=tmp_path)
+    chosen = {choice.neighbour: choice.adapter for choice in worker_main.choose(settings)}
+    async with AsyncExitStack() as closing:
+        return await worker_main._code_runner(settings, chosen["code"], closing)  # pyright: ignore[reportPrivateUsage]  # the choice of one neighbour, without the others
+
+
+@pytest.mark.parametrize(
+    ("environment", "name"),
+    [
+        ({}, "monty"),
+        ({"E2B_API_KEY": ""}, "monty"),
+        ({"E2B_API_KEY": "e2b_key"}, "e2b"),
+        ({"E2B_API_KEY": "e2b_key", "CHARGEHAND_CODE": "monty"}, "monty"),
+        ({"E2B_API_KEY": "e2b_key", "CHARGEHAND_CODE": "e2b"}, "e2b"),
+    ],
+)
+async def test_a_key_chooses_unless_somebody_does(
+    environment: dict[str, str], name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A key is enough; a choice by hand goes before; full Python on this host is only ever chosen by hand."""
+    assert (await sandbox(environment, monkeypatch, tmp_path)).name == name
+
+
+async def test_a_choice_without_its_key_stops_the_worker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nobody's programs run elsewhere than was asked for."""
+    with pytest.raises(SettingsError, match="E2B_API_KEY is not set, but CHARGEHAND_CODE asks for it"):
+        await sandbox({"CHARGEHAND_CODE": "e2b"}, monkeypatch, tmp_path)
+
+
+async def test_internet_is_off_unless_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Programs at E2B reach nothing by default."""
+    off = await sandbox({"E2B_API_KEY": "e2b_key"}, monkeypatch, tmp_path)
+    on = await sandbox({"E2B_API_KEY": "e2b_key", "CHARGEHAND_CODE_INTERNET": "true"}, monkeypatch, tmp_path)
+
+    assert isinstance(off, E2BRunner)
+    assert "without internet" in off.language
+    assert "with internet" in on.language

@@ -1,0 +1,186 @@
+"""What agents get drawn of a session's tables."""
+
+import io
+import re
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from pydantic import JsonValue
+
+from activities.data.chart import DrawChart
+from activities.documents.artefacts import ArtefactStore
+from activities.documents.library import DocumentLibrary
+from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext
+from chargehand.contracts import Artefact
+
+_SALES = "day,region,units,revenue\n2026-01-01,North,3,1200.10\n2026-01-02,South,4,2000.20\n2026-01-03,North,5,3000\n"
+BY_REGION = "SELECT region, sum(revenue) AS revenue, sum(units) AS units FROM sales GROUP BY region ORDER BY region"
+
+
+class Desk:
+    """A folder with a table, a store for charts, and a library that has read the table."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "sales.csv").write_text(_SALES)
+        self.store = ArtefactStore(folder / "artefacts")
+        self._library = DocumentLibrary(self.store, folder / "index", (folder,))
+
+    async def draw(
+        self, *, timeout_seconds: float = 60.0, documents: bool = True, **arguments: JsonValue
+    ) -> ToolAnswer:
+        uris = (f"file:{self.folder}/sales.csv",) if documents else ()
+        context = ToolContext(session="s", agent="analyst", idempotency_key="k", documents=uris)
+        asked: dict[str, JsonValue] = {
+            "kind": "bar",
+            "sql": BY_REGION,
+            "x": "region",
+            "y": ["revenue"],
+            "title": "Revenue, $",
+        }
+        asked |= arguments
+        return await DrawChart(self._library, self.store, timeout_seconds).use(asked, context)
+
+    def content(self, artefact: Artefact) -> bytes:
+        digest = re.fullmatch(r"artefact:([0-9a-f]{64})/.+", artefact.uri)
+        assert digest is not None
+        return self.store.read(digest[1])
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    return Desk(tmp_path_factory.mktemp("desk"))
+
+
+async def test_a_chart_is_a_file_and_its_rows_are_evidence(desk: Desk) -> None:
+    """The user gets a picture; the agent gets its name and the numbers in it, to cite as those of any query."""
+    answer = await desk.draw(title="Revenue by  region, $")
+
+    (made,) = answer.artefacts
+    assert (made.name, made.media_type, made.title) == ("revenue-by-region.png", "image/png", "Revenue by region, $")
+    assert answer.output == {
+        "columns": ["region", "revenue", "units"],
+        "rows": [["North", 4200.1, 8], ["South", 2000.2, 4]],
+        "row_count": 2,
+        "kept_for_the_user": ["revenue-by-region.png"],
+    }
+    assert answer.sources[0].quote == "region | revenue | units\nNorth | 4200.1 | 8\nSouth | 2000.2 | 4"
+    content = desk.content(made)
+    assert (made.bytes, Image.open(io.BytesIO(content)).size) == (len(content), (960, 540))
+
+
+async def test_bars_are_as_high_as_their_numbers(desk: Desk) -> None:
+    """The picture shows the numbers: 300 is three times as much colour as 100."""
+    answer = await desk.draw(sql="SELECT 'a' AS n, 300 AS v UNION ALL SELECT 'b', 100 ORDER BY n", x="n", y=["v"])
+
+    picture = Image.open(io.BytesIO(desk.content(answer.artefacts[0]))).convert("RGB")
+    width, height = picture.size
+    blue = [
+        sum(
+            picture.getpixel((x, y)) == (0, 0x72, 0xB2) for x in range(start, start + width // 2) for y in range(height)
+        )
+        for start in (0, width // 2)
+    ]
+    assert blue[0] / blue[1] == pytest.approx(3, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sql", "x", "y"),
+    [
+        ("bar", "SELECT region, revenue, 1.50::DECIMAL(5, 2) AS d FROM sales", "region", ["revenue", "d"]),
+        ("pie", BY_REGION, "region", "units"),
+        ("line", "SELECT day, CASE WHEN units = 4 THEN NULL ELSE units END AS u FROM sales", "day", ["u"]),
+        ("line", "SELECT day::TIMESTAMP AS t, units FROM sales ORDER BY t", "t", ["units"]),
+        ("scatter", "SELECT range AS a, sin(range) AS b FROM range(5000)", "a", ["b"]),
+    ],
+)
+async def test_every_kind_draws(desk: Desk, kind: str, sql: str, x: str, y: JsonValue) -> None:
+    """Names, dates, times and numbers along the axis; gaps and decimals up; one name as well as a list of them."""
+    answer = await desk.draw(kind=kind, sql=sql, x=x, y=y, form="svg")
+
+    assert answer.output.get("error") is None
+    assert [made.media_type for made in answer.artefacts] == ["image/svg+xml"]
+    assert len(answer.model_dump_json()) <= OUTPUT_CAP_CHARACTERS * 1.2
+
+
+async def test_letters_without_a_form_are_owned_up_to(desk: Desk) -> None:
+    """Boxes in place of letters are no surprise to the user, if the agent says so."""
+    answer = await desk.draw(title="売上")
+    again = await desk.draw(title="売上")
+
+    assert answer == again  # an attempt that is made again keeps no second file
+    assert answer.output["letters"] == "Some letters have no form in the chart's font and are shown as boxes."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"kind": "radar"}, "`kind` is one of bar, line, scatter, pie."),
+        ({"form": "html"}, "`form` is one of png, svg."),
+        ({"x": ""}, "`x` is the name of a column of the statement, and `y` a list of such names."),
+        ({"y": []}, "`x` is the name of a column of the statement, and `y` a list of such names."),
+        ({"y": [7]}, "`x` is the name of a column of the statement, and `y` a list of such names."),
+        ({"kind": "pie", "y": ["revenue", "units"]}, "A chart shows at most 8 columns of numbers, a pie one."),
+        ({"y": [f"c{number}" for number in range(9)]}, "A chart shows at most 8 columns of numbers, a pie one."),
+        ({"title": 7}, "`title` is a text."),
+        ({"sql": ""}, "`sql` must be one SELECT statement of at most 10,000 characters."),
+        ({"documents": False}, "This session has no tables: none of its documents is a CSV file or a workbook."),
+    ],
+)
+async def test_what_cannot_be_asked_is_named(desk: Desk, arguments: dict[str, JsonValue], says: str) -> None:
+    """An agent that errs is told which argument is wrong; no process is started for it."""
+    answer = await desk.draw(**arguments)  # pyright: ignore[reportArgumentType]  # one of them is a flag of the desk
+
+    assert answer == ToolAnswer(ok=False, output={"error": says})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"x": "country"}, "must give one column 'country'; it gives region, revenue, units"),
+        ({"y": ["region"]}, "'region' must be a column of numbers; it has 'North'"),
+        ({"sql": "SELECT region, revenue FROM sales WHERE FALSE"}, "gives no rows"),
+        (
+            {"sql": "SELECT 'n' || range AS region, range AS revenue FROM range(61)"},
+            "shows 60 rows at most, and there are 61",
+        ),
+        ({"kind": "pie", "sql": "SELECT 'a' AS region, -1 AS revenue"}, "no negative and no missing numbers"),
+        ({"kind": "pie", "sql": "SELECT 'a' AS region, 0 AS revenue"}, "All numbers are 0"),
+        ({"sql": "DROP TABLE sales"}, "Only SELECT is allowed, not DROP"),
+        ({"sql": "SELECT * FROM read_text('/etc/passwd')"}, "disabled"),
+        ({"sql": "SELECT region, sum(revenues) AS revenue FROM sales GROUP BY region"}, "revenues"),
+        ({"sql": "SELECT region, repeat('x', 2000000000) AS revenue FROM sales"}, "more memory than it may use"),
+    ],
+)
+async def test_what_cannot_be_drawn_is_explained(desk: Desk, arguments: dict[str, JsonValue], says: str) -> None:
+    """The statement is as locked down as any, and the agent is told the tables that there are."""
+    answer = await desk.draw(**arguments)  # pyright: ignore[reportArgumentType]
+
+    error = str(answer.output["error"])
+    assert says in error
+    assert error.endswith("The tables are: sales(day DATE, region VARCHAR, units BIGINT, revenue DOUBLE)")
+    assert answer.artefacts == ()
+
+
+async def test_an_endless_chart_is_ended(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """At its time limit, and nothing of it stays, not even its folder."""
+    folder = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    started = time.monotonic()
+
+    answer = await desk.draw(
+        sql="SELECT 'a' AS region, count(*) AS revenue FROM range(1000000000000) a", timeout_seconds=2.0
+    )
+
+    assert "took longer than 2 s" in str(answer.output["error"])
+    assert time.monotonic() - started <= 3.0
+    assert _below(folder) == []
+
+
+def _below(folder: Path) -> list[Path]:
+    return list(folder.rglob("*"))
