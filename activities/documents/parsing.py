@@ -42,7 +42,8 @@ _NOT_DOCUMENTS: Final = {
     ".epub": "an e-book: save it as HTML or PDF",
 }
 _MOST_IN_A_GROUP: Final = 50
-_GROUP_BYTES: Final = 500_000
+_SMALL_BYTES: Final = 20_000
+_TEXTS: Final = frozenset({"md", "txt"})
 _LARGEST_BYTES: Final[dict[DocumentKind, int]] = {
     "csv": 200 << 20,
     "pdf": 100 << 20,
@@ -98,7 +99,7 @@ def size_problem(kind: DocumentKind, size: int) -> str:
 async def parse_in_child(jobs: Iterable[Job], directory: Path) -> AsyncGenerator[list[Answer]]:
     """Parse files in a limited child process, and in a new one after each that broke it.
 
-    Small files are handed over by the dozen; if one of them breaks the child, each is tried alone.
+    Small texts are handed over by the dozen; if one of them breaks the child, each is tried alone.
     """
     waiting = _grouped(jobs)
     while waiting:
@@ -122,15 +123,16 @@ async def parse_in_child(jobs: Iterable[Job], directory: Path) -> AsyncGenerator
 
 
 def _grouped(jobs: Iterable[Job]) -> deque[list[Job]]:
-    """Neighbours in groups: as many as are read in the time of one question that is worth asking."""
+    """Small texts by the dozen, since asking for each takes longer than reading it; all others alone."""
     groups: deque[list[Job]] = deque()
-    room = 0
+    small: list[Job] = []
     for job in jobs:
-        if not groups or len(groups[-1]) == _MOST_IN_A_GROUP or job.bytes > room:
-            groups.append([])
-            room = _GROUP_BYTES
-        groups[-1].append(job)
-        room -= job.bytes
+        if job.kind not in _TEXTS or job.bytes > _SMALL_BYTES:
+            groups.append([job])
+            continue
+        if len(small) in {0, _MOST_IN_A_GROUP}:
+            groups.append(small := [])
+        small.append(job)
     return groups
 
 

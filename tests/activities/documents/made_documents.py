@@ -87,6 +87,18 @@ def pdf() -> bytes:
     return file.getvalue()
 
 
+def pages(count: int) -> bytes:
+    """A book: each page says what no other does."""
+    file = io.BytesIO()
+    canvas = Canvas(file)
+    for page in range(1, count + 1):
+        for line in range(40):
+            canvas.drawString(50, 780 - line * 18, f"Line {line} of page {page} tells of pump {page * 41 + line}.")
+        canvas.showPage()
+    canvas.save()
+    return file.getvalue()
+
+
 async def building_begun(tmp_path: Path) -> None:
     """Wait until a library below this path has begun to build an index."""
     while not await asyncio.to_thread(lambda: list(tmp_path.glob("index/.building-*/inputs"))):

@@ -1,0 +1,188 @@
+"""Files made to break whoever reads them: small to send, ruinous to unpack."""
+
+import io
+import struct
+import zipfile
+import zlib
+
+_WORKSHEET = "xl/worksheets/sheet1.xml"
+_LAUGHS = "".join(f'<!ENTITY l{level} "{f"&l{level - 1};" * 10}">' for level in range(1, 10))
+LAUGHTER = f'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY l0 "ha">{_LAUGHS}]>'
+"""Ten to the ninth of laughs, if entities are expanded."""
+
+
+def outsider(path: str) -> str:
+    """An XML prologue whose entity `x` is a file of the machine."""
+    return f'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY x SYSTEM "file://{path}">]>'
+
+
+def nested_zip(depth: int = 5, width: int = 8) -> bytes:
+    """Archives in archives, in the manner of 42.zip: each level is small, all of them are not."""
+    content = bytes(1 << 20)
+    for _ in range(depth):
+        content = _zipped({f"word/{number}.zip": content for number in range(width)})
+    return content
+
+
+def lying_zip() -> bytes:
+    """A workbook whose directory says that a sheet of 300 MB has 1,000 bytes."""
+    packed = zlib.compressobj(9, zlib.DEFLATED, -15)
+    body = b"<worksheet><sheetData><row><c t='inlineStr'><is><t>"
+    block = b"a" * (1 << 20)
+    data = packed.compress(body) + b"".join(packed.compress(block) for _ in range(300)) + packed.flush()
+    name = _WORKSHEET.encode()
+    sizes = struct.pack("<III", 0, len(data), 1_000)
+    local = b"PK\3\4" + struct.pack("<HHHHH", 20, 0, 8, 0, 0) + sizes + struct.pack("<HH", len(name), 0) + name + data
+    others = workbook_parts("<worksheet/>")
+    del others[_WORKSHEET]
+    directory = (
+        b"PK\1\2" + struct.pack("<HHHHHH", 20, 20, 0, 8, 0, 0) + sizes
+        + struct.pack("<HHHHHII", len(name), 0, 0, 0, 0, 0, 0) + name
+    )  # fmt: skip
+    file = io.BytesIO()
+    file.write(local)
+    entries = [directory]
+    for part, text in others.items():
+        raw = text.encode()
+        sizes = struct.pack("<III", zlib.crc32(raw), len(raw), len(raw))
+        offset = file.tell()
+        file.write(
+            b"PK\3\4" + struct.pack("<HHHHH", 20, 0, 0, 0, 0) + sizes + struct.pack("<HH", len(part), 0)
+            + part.encode() + raw
+        )  # fmt: skip
+        entries.append(
+            b"PK\1\2" + struct.pack("<HHHHHH", 20, 20, 0, 0, 0, 0) + sizes
+            + struct.pack("<HHHHHII", len(part), 0, 0, 0, 0, 0, offset) + part.encode()
+        )  # fmt: skip
+    start, listed = file.tell(), b"".join(entries)
+    file.write(listed + b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, len(entries), len(entries), len(listed), start, 0))
+    return file.getvalue()
+
+
+def workbook_parts(sheet: str) -> dict[str, str]:
+    """The least that a workbook is made of."""
+    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    relations = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    return {
+        "_rels/.rels": (
+            '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
+            f'<Relationship Id="r1" Type="{relations}/officeDocument" Target="xl/workbook.xml"/></Relationships>'
+        ),
+        "xl/_rels/workbook.xml.rels": (
+            '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
+            f'<Relationship Id="r1" Type="{relations}/worksheet" Target="worksheets/sheet1.xml"/></Relationships>'
+        ),
+        "xl/workbook.xml": (
+            f'<workbook xmlns="{main}" xmlns:r="{relations}"><sheets><sheet name="S" sheetId="1" r:id="r1"/></sheets>'
+            "</workbook>"
+        ),
+        _WORKSHEET: sheet,
+    }
+
+
+def workbook(prologue: str, cell: str) -> bytes:
+    """A workbook whose only cell is this piece of XML."""
+    sheet = (
+        f'{prologue}<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>'
+        f'<row r="1"><c r="A1" t="inlineStr"><is><t>{cell}</t></is></c><c r="B1" t="inlineStr"><is><t>b</t></is></c>'
+        "</row></sheetData></worksheet>"
+    )
+    return _zipped({name: text.encode() for name, text in workbook_parts(sheet).items()})
+
+
+def wide_workbook(rows: int, columns: int) -> bytes:
+    """A workbook of repetitive rows: hardly anything to send, a hundred megabytes to hold."""
+    cells = "".join("<c t='inlineStr'><is><t>" + "x" * 90 + "</t></is></c>" for _ in range(columns))
+    sheet = "<worksheet><sheetData>" + f"<row>{cells}</row>" * rows + "</sheetData></worksheet>"
+    return _zipped({name: text.encode() for name, text in workbook_parts(sheet).items()})
+
+
+def figures(rows: int, columns: int) -> bytes:
+    """An ordinary workbook, for comparison: a header and rows of figures that are all different."""
+    header = "".join(f"<c t='inlineStr'><is><t>column {column}</t></is></c>" for column in range(columns))
+    body = "".join(
+        "<row>" + "".join(f"<c><v>{row * 7_919 + column}</v></c>" for column in range(columns)) + "</row>"
+        for row in range(rows - 1)
+    )
+    sheet = f"<worksheet><sheetData><row>{header}</row>{body}</sheetData></worksheet>"
+    return _zipped({name: text.encode() for name, text in workbook_parts(sheet).items()})
+
+
+def letter(prologue: str, paragraph: str) -> bytes:
+    """A DOCX whose only paragraph is this piece of XML."""
+    types = "http://schemas.openxmlformats.org/package/2006/content-types"
+    kind = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
+    return _zipped(
+        {
+            "[Content_Types].xml": (
+                f'<Types xmlns="{types}"><Default Extension="rels" '
+                'ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+                f'<Override PartName="/word/document.xml" ContentType="{kind}"/></Types>'
+            ).encode(),
+            "_rels/.rels": (
+                b'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship '
+                b'Id="r1" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument" '
+                b'Target="word/document.xml"/></Relationships>'
+            ),
+            "word/document.xml": (
+                f"{prologue}"
+                '<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body><w:p><w:r>'
+                f"<w:t>{paragraph}</w:t></w:r></w:p></w:body></w:document>"
+            ).encode(),
+        }
+    )
+
+
+def flate_pdf(megabytes: int, layers: int = 2) -> bytes:
+    """A page whose words are packed again and again."""
+    content = b"BT /F1 12 Tf 10 10 Td " + b"(aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa) Tj " * (megabytes * 27_000) + b" ET"
+    for _ in range(layers):
+        content = zlib.compress(content, 9)
+    filters = " ".join(["/FlateDecode"] * layers).encode()
+    return _pdf(
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R /Resources << /Font << /F1 << /Type"
+        b" /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >> >>",
+        b"<< /Length %d /Filter [%s] >>\nstream\n%s\nendstream" % (len(content), filters, content),
+    )
+
+
+def pixel_pdf(side: int = 60_000) -> bytes:
+    """A page with an image that has 3.6 billion pixels, in a few bytes."""
+    packed = zlib.compress(bytes(1 << 20), 9)
+    return _pdf(
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 5 0 R /Resources << /XObject << /I 4 0 R >>"
+        b" >> >>",
+        b"<< /Type /XObject /Subtype /Image /Width %d /Height %d /ColorSpace /DeviceGray /BitsPerComponent 8"
+        b" /Filter /FlateDecode /Length %d >>\nstream\n%s\nendstream" % (side, side, len(packed), packed),
+        b"<< /Length 27 >>\nstream\nq 600 0 0 700 0 0 cm /I Do\nendstream",
+    )
+
+
+def circular_pdf() -> bytes:
+    """A tree of pages that is its own branch."""
+    return _pdf(b"<< /Type /Pages /Kids [2 0 R 3 0 R] /Count 1000000000 /Parent 3 0 R >>")
+
+
+def _pdf(*objects: bytes) -> bytes:
+    everything = (b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>", *objects)
+    file = b"%PDF-1.4\n"
+    offsets: list[int] = []
+    for number, body in enumerate(everything, 1):
+        offsets.append(len(file))
+        file += b"%d 0 obj\n%s\nendobj\n" % (number, body)
+    table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    count = len(everything) + 1
+    return file + b"xref\n0 %d\n0000000000 65535 f \n%strailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % (
+        count,
+        table,
+        count,
+        len(file),
+    )
+
+
+def _zipped(members: dict[str, bytes]) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return file.getvalue()

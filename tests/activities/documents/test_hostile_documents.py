@@ -1,0 +1,159 @@
+"""What hostile files come to: an answer in words within seconds, a small child, a worker that is as it was."""
+
+import resource
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hostile_documents import (
+    LAUGHTER,
+    circular_pdf,
+    figures,
+    flate_pdf,
+    letter,
+    lying_zip,
+    nested_zip,
+    outsider,
+    pixel_pdf,
+    wide_workbook,
+    workbook,
+)
+from made_documents import HANDBOOK, folder, library, pages
+
+_MOST_CHILD_KB = 512 << 10
+_MOST_GROWTH_KB = 64 << 10
+_MOST_SECONDS = 10
+
+
+class Watch:
+    """The most memory that a child of this process has held, and the worker's own growth."""
+
+    def __init__(self) -> None:
+        self.child_kb = 0
+        self.growth_kb = 0
+
+
+@contextmanager
+def _watched() -> Generator[Watch]:
+    """Look at the children's high-water marks, where the system is Linux and keeps them."""
+    watch, over = Watch(), threading.Event()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    def look() -> None:
+        while not over.wait(0.01):
+            for children in Path("/proc/self/task").glob("*/children"):
+                for child in _read(children).split():
+                    watch.child_kb = max(watch.child_kb, _high_water_kb(Path("/proc") / child))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield watch
+    finally:
+        over.set()
+        thread.join()
+        watch.growth_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def _high_water_kb(process: Path) -> int:
+    # Until its program is loaded, a child shares the memory of its parent.
+    if "parser_process" not in _read(process / "cmdline"):
+        return 0
+    lines = dict(line.split(":", 1) for line in _read(process / "status").splitlines() if ":" in line)
+    return int(lines.get("VmHWM", "0 kB").split()[0])
+
+
+def _children_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+_TOO_MUCH = "needs more memory or time than a document may"
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "told"),
+    [
+        ("a.docx", nested_zip, "not a DOCX that can be read"),
+        ("a.xlsx", nested_zip, "not a workbook that can be read"),
+        ("a.xlsx", lying_zip, "All its sheets are empty"),
+        ("a.xlsx", lambda: wide_workbook(6_000, 40), "unpacks to"),
+        ("a.xlsx", lambda: workbook(LAUGHTER, "&l9;"), "All its sheets are empty"),
+        ("a.docx", lambda: letter(LAUGHTER, "&l9;"), "the file is broken"),
+        ("a.pdf", lambda: flate_pdf(400), _TOO_MUCH),
+        ("a.pdf", pixel_pdf, "no text, only images"),
+        ("a.pdf", circular_pdf, "has no text"),
+        ("a.csv", lambda: b"a,b\n" + b"x" * (30 << 20), "a line of more than a million characters"),
+        ("a.html", lambda: b"<div>" * 50_000, "has no text"),
+        ("a.md", lambda: b"[![" * 300_000, ""),
+        ("a.md", lambda: b"> " * 1_000_000 + b"a", ""),
+        ("a.txt", lambda: b". " * 1_000_000 + b"a", ""),
+        ("a.json", lambda: b"[" * 5_000_000, ""),
+    ],
+)
+async def test_a_hostile_document_is_answered_in_words(
+    tmp_path: Path, name: str, make: Callable[[], bytes], told: str
+) -> None:
+    """Refused or read, but in seconds, in a child of at most 512 MB; the worker does not grow and reads the next."""
+    uri = folder(tmp_path / "docs", **{name.replace(".", "__"): make(), "z__md": HANDBOOK})
+    documents = library(tmp_path, tmp_path)
+    before = _children_seconds()
+
+    with _watched() as watch:
+        opened = await documents.open((uri,))
+
+    # By the processor's clock: others may be at work on this machine.
+    assert _children_seconds() - before < _MOST_SECONDS
+    assert watch.child_kb <= _MOST_CHILD_KB
+    assert watch.growth_kb <= _MOST_GROWTH_KB
+    assert told in next(entry.problem for entry in opened.catalog.documents if entry.name == name)
+    assert (await opened.search("hotels"))[0].ref == "z.md#L12"
+
+
+@pytest.mark.parametrize("make", [workbook, letter])
+async def test_no_entity_reads_a_file_of_the_machine(tmp_path: Path, make: Callable[[str, str], bytes]) -> None:
+    """XML may ask for it; nobody answers."""
+    secret = tmp_path / "secret.txt"
+    secret.write_text("CANARY-7351")
+    name = "a__xlsx" if make is workbook else "a__docx"
+    uri = folder(tmp_path / "docs", **{name: make(outsider(str(secret)), "before &x; after")})
+
+    opened = await library(tmp_path, tmp_path).open((uri,))
+
+    assert "CANARY" not in opened.catalog.model_dump_json()
+    stored = b"".join(path.read_bytes() for path in (tmp_path / "index").rglob("*") if path.is_file())
+    assert b"CANARY" not in stored
+
+
+async def test_a_sparse_terabyte_is_refused_by_its_size(tmp_path: Path) -> None:
+    """Before a byte of it is read."""
+    uri = folder(tmp_path / "docs", a__csv="a,b\n")
+    with (tmp_path / "docs" / "a.csv").open("r+b") as file:
+        file.truncate(1 << 40)
+
+    opened = await library(tmp_path, tmp_path).open((uri,))
+
+    assert opened.catalog.documents[0].problem.startswith("It is too large")
+
+
+async def test_ordinary_large_documents_are_still_read(tmp_path: Path) -> None:
+    """A workbook of 20,000 rows, a table of 50,000 lines and a book of 200 pages are nothing hostile."""
+    lines = "n,word\n" + "".join(f"{number},word {number % 97}\n" for number in range(50_000))
+    uri = folder(tmp_path / "docs", a__xlsx=figures(20_000, 10), b__csv=lines, c__pdf=pages(200))
+
+    opened = await library(tmp_path, tmp_path).open((uri,))
+
+    assert [(entry.name, entry.units, entry.problem) for entry in opened.catalog.documents] == [
+        ("a.xlsx", 19_999, ""),
+        ("b.csv", 50_000, ""),
+        ("c.pdf", 200, ""),
+    ]

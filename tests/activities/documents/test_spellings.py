@@ -1,0 +1,42 @@
+"""Words that stand for a word of a question when documents are searched."""
+
+from pathlib import Path
+
+import pytest
+
+from activities.documents.artefacts import ArtefactStore
+from activities.documents.library import DocumentLibrary
+from activities.documents.spellings import variants
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("licence", ("licence", "license")),
+        ("organized", ("organized", "organised", "organiser")),
+        ("colours", ("colours", "colors")),
+        ("behavior", ("behavior", "behaviour")),
+        ("centre", ("centre", "center")),
+        ("owns", ("owns", "owner")),
+        ("hour", ("hour",)),
+        ("raise", ("raise",)),
+        ("number", ("number",)),
+    ],
+)
+def test_a_word_is_spelled_in_all_its_ways(word: str, expected: tuple[str, ...]) -> None:
+    """British and American spellings stand for each other, and a verb for whoever does it; other words stand alone."""
+    assert variants(word) == expected
+
+
+async def test_the_other_spelling_is_found_and_covers_the_question(tmp_path: Path) -> None:
+    """A question in one spelling finds a text in the other as if it were its own."""
+    papers = tmp_path / "papers"
+    papers.mkdir()
+    (papers / "terms.txt").write_text("The license fee is due when the boats are launched.\n")
+    (papers / "other.txt").write_text("The harbour master keeps a list of all boats that are launched.\n")
+    library = DocumentLibrary(ArtefactStore(tmp_path / "artefacts"), tmp_path / "indexes", (papers,))
+
+    found = await (await library.open((papers.as_uri(),))).find("licence fee")
+
+    assert [(passage.document, passage.coverage) for passage in found.passages] == [("terms.txt", 1.0)]
+    assert found.missing == ()
