@@ -11,7 +11,7 @@ from temporalio.client import WorkflowExecutionStatus
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
-from activities.contracts import PlanDraft, RefineTask, WorkTask
+from activities.contracts import PlanDraft, PlanTask, RefineTask, WorkTask
 from activities.models.protocol import ModelCall, ModelReply
 from chargehand.contracts import Limits, Report, SessionRequest
 from chargehand.errors import SessionFailed
@@ -30,12 +30,12 @@ def limited(**limits: object) -> SessionRequest:
     return GOAL.model_copy(update={"limits": Limits.model_validate({"max_turns": 40} | limits)})
 
 
-def planning(drafts: PlanDraft | Callable[[ModelCall], PlanDraft], work: Respond | None = None) -> Respond:
+def planning(drafts: PlanDraft | Callable[[PlanTask], PlanDraft], work: Respond | None = None) -> Respond:
     """Plan as told, write a report, and do everything else as told or well."""
 
     def respond(call: ModelCall) -> ModelReply | Held:
-        if call.task.kind == "plan":
-            return reply(drafts if isinstance(drafts, PlanDraft) else drafts(call))
+        if isinstance(call.task, PlanTask):
+            return reply(drafts if isinstance(drafts, PlanDraft) else drafts(call.task))
         if call.task.kind == "synthesise":
             return reply(report("All of it."))
         return work(call) if work else reply(answer("Known."))
@@ -95,10 +95,9 @@ async def test_f21_a_plan_of_no_subtask_or_of_far_too_many_is_sent_back(stage: O
     """F21: the planner is told what is wrong, and its next plan is carried out."""
     sent_back: list[tuple[str, ...]] = []
 
-    def drafts(call: ModelCall) -> PlanDraft:
-        rejected = getattr(call.task, "rejected", ())
-        if rejected:
-            sent_back.append(rejected[-1].errors)
+    def drafts(task: PlanTask) -> PlanDraft:
+        if task.rejected:
+            sent_back.append(task.rejected[-1].errors)
             return plan(subtask("T1"))
         return plan(*(subtask(f"T{number}") for number in range(1, count + 1)))
 
@@ -113,13 +112,12 @@ async def test_f21_sessions_below_sessions_stop_at_the_depth_limit_exactly(stage
     """F21: a planner that always delegates to a further session gets as deep as max_depth allows, and no deeper."""
     refused = 0
 
-    def drafts(call: ModelCall) -> PlanDraft:
+    def drafts(task: PlanTask) -> PlanDraft:
         nonlocal refused
-        rejected = getattr(call.task, "rejected", ())
-        if rejected:
+        if task.rejected:
             refused += 1
             return plan(subtask("X1"))
-        level = call.task.goal.count("deeper")
+        level = task.goal.count("deeper")
         return plan(subtask("N1", agent="supervisor", instruction="Look " + "deeper " * (level + 1) + "into it."))
 
     async with stage(planning(drafts)) as opened:
@@ -138,17 +136,17 @@ async def test_f21_a_session_that_comes_back_to_its_own_work_is_refused(stage: O
     circle = "Look into the tides as a whole."
     refused: list[str] = []
 
-    def drafts(call: ModelCall) -> PlanDraft:
-        refused.extend(error for plan_ in getattr(call.task, "rejected", ()) for error in plan_.errors)
-        to = between if between and call.task.goal == circle else circle
+    def drafts(task: PlanTask) -> PlanDraft:
+        refused.extend(error for again in task.rejected for error in again.errors)
+        to = between if between and task.goal == circle else circle
         return plan(subtask("N1", agent="supervisor", instruction=to))
 
     async with stage(planning(drafts, lambda _: reply(refined()))) as opened:
         result = await _ran(opened, GOAL)
-        goals = [call.task.goal for call in opened.model.of_kind("plan")]
+        goals = {call.task.goal for call in opened.model.calls if isinstance(call.task, PlanTask)}
 
     assert any("circle" in error for error in refused)
-    assert len(set(goals)) == (3 if between else 2)
+    assert len(goals) == (3 if between else 2)
     assert result.stop_reason == "nothing_succeeded"
     assert not opened.model.of_kind("work")
 
