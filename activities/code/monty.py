@@ -43,7 +43,7 @@ class MontyLimits(Contract):
 
 
 _DEFAULT_LIMITS: Final = MontyLimits()
-_GRACE_SECONDS: Final = 1.0
+_GRACE_SECONDS: Final = 0.5
 """What the interpreter gets to stop by itself before its process is killed."""
 _VALUE_CHARACTERS: Final = 8_000
 _TRACEBACK_CHARACTERS: Final = 2_000
