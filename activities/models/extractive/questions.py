@@ -206,7 +206,9 @@ def named_documents(question: str, documents: Sequence[DocumentEntry]) -> tuple[
 
 def _naming(words: Sequence[Word], entry: DocumentEntry) -> int:
     """Count the words by which a question names a document: `the maintenance manual`, `safety bulletin`."""
-    own = {word.stem for word in _name_words(entry.name) if word.lower.isalpha() and len(word.lower) > 2}
+    own = _telling_name(entry.name)
+    if own.isdisjoint(word.stem for word in words):
+        return 0
     best = 0
     for head, word in enumerate(words):
         following = words[head + 1].lower if head + 1 < len(words) else ""
@@ -293,3 +295,8 @@ _THINGS: Final = frozenset(
 def _name_words(name: str) -> tuple[Word, ...]:
     """Words of a document's name without its folders and its ending."""
     return read_words(name.rsplit("/", 1)[-1].rsplit(".", 1)[0])
+
+
+@lru_cache(maxsize=4_000)
+def _telling_name(name: str) -> frozenset[str]:
+    return frozenset(word.stem for word in _name_words(name) if word.lower.isalpha() and len(word.lower) > 2)

@@ -13,6 +13,7 @@ from activities.models.extractive.instructions import Assignment, Lead
 from activities.models.extractive.passages import passages_of
 from activities.models.extractive.questions import called, named_documents, without_names
 from activities.models.extractive.sentences import shown
+from activities.models.extractive.terms import stands
 from activities.models.extractive.windows import Window, best_windows, missing_words
 from activities.models.extractive.wording import (
     content_stems,
@@ -144,7 +145,10 @@ def _answer(
 ) -> AgentAnswer:
     asked = _asked(question, catalog)
     windows = _worth_quoting(windows)
-    lost_stems = {stem(word) for result in results for word in _words_found_nowhere(result)} & telling_stems(asked)
+    seen = frozenset[str]().union(*(stems(window.passage.text) for window in windows))
+    lost_stems = {
+        word for result in results for word in map(stem, _words_found_nowhere(result)) if not stands(word, seen)
+    } & telling_stems(asked)
     nowhere = list(dict.fromkeys(word.text for word in read_words(asked) if word.stem in lost_stems))
     support = max((window.support for window in windows), default=0.0)
     lost = len(nowhere) / max(1, len(telling_stems(asked)))

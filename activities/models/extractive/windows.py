@@ -9,7 +9,7 @@ from typing import Final
 from activities.models.extractive.cues import Cue, cues_of, defines, labels
 from activities.models.extractive.sentences import ITEM, MARKUP, ROWS_OF, sentences
 from activities.models.extractive.terms import Terms, stands, weigh
-from activities.models.extractive.wording import read_words, stems
+from activities.models.extractive.wording import Word, read_words, stems
 from chargehand.contracts import Source
 
 LONGEST_WINDOW: Final = 600
@@ -51,6 +51,11 @@ class Passage:
         """Where its sentences are, or its rows."""
         found = sentences(self.text, is_rows=self.is_rows)
         return tuple((start, end) for start, end in found if not MARKUP.match(self.text[start:end]))
+
+    @cached_property
+    def words(self) -> tuple[tuple[Word, ...], ...]:
+        """The words of each of its sentences."""
+        return tuple(read_words(self.text[start:end]) for start, end in self.spans)
 
     @cached_property
     def headings(self) -> frozenset[str]:
@@ -172,7 +177,7 @@ def _windows(asked: _Asked, passage: Passage) -> list[Window]:
     for first in range(len(passage.spans)):
         for last in range(first, min(first + longest, len(passage.spans))):
             text = _text(passage, first, last)
-            if len(text) < _SHORTEST or (len(text) > LONGEST_WINDOW and last > first):
+            if (len(text) < _SHORTEST and not asked.labels(text)) or (len(text) > LONGEST_WINDOW and last > first):
                 continue
             found.append(_window(asked, passage, text, first, last))
     if not found and len(passage.text.strip()) >= 3:
@@ -181,11 +186,12 @@ def _windows(asked: _Asked, passage: Passage) -> list[Window]:
 
 
 def _text(passage: Passage, first: int, last: int) -> str:
-    return passage.text[passage.spans[first][0] : _with_list(passage, last)].strip()
+    return passage.text[passage.spans[first][0] : _end(passage, last)].strip()
 
 
 def _window(asked: _Asked, passage: Passage, text: str, first: int, last: int) -> Window:
-    words = read_words(text)
+    is_listed = not passage.spans or passage.spans[last][1] != _end(passage, last)
+    words = read_words(text) if is_listed else [word for some in passage.words[first : last + 1] for word in some]
     own = frozenset(word.stem for word in words)
     start = passage.spans[first][0] if first < len(passage.spans) else 0
     above = frozenset(stems(f"{passage.source.title.rsplit(' > ', 1)[-1]} {passage.heading_of(start)}"))
@@ -195,18 +201,19 @@ def _window(asked: _Asked, passage: Passage, text: str, first: int, last: int) -
     # Words of the document's name lead to the document; in it they tell nothing.
     score = 0.55 * terms.share(own, light=passage.names) + 0.25 * coverage + 0.35 * passage.coverage
     score += 0.15 * terms.side_by_side(words) + 0.1 * sum(1 for cue in asked.cues if cue.given.search(text))
-    score += 0.2 * asked.defines(text) + 0.2 * asked.labels(text)
+    is_labelled = asked.labels(text)
+    score += 0.2 * asked.defines(text) + 0.2 * is_labelled
     score += 0.06 * max(0.0, 1 - passage.rank / 6) + 0.04 * asked.newness.get(passage.dated, 0.0)
     score += 0.15 if passage.document == asked.named else 0.0
     score -= 0.05 * (last - first) + len(text) / 6_000
     score -= 0.15 * len(terms.missing_names(own | passage.headings | above))
     score -= 0.15 if passage.is_rows else 0.0
     score -= 0.2 if _LISTING.search(text) or text.endswith("?") else 0.0
-    score -= 0.1 if len(text) < 2 * _SHORTEST else 0.0
+    score -= 0.1 if len(text) < 2 * _SHORTEST and not is_labelled else 0.0
     return Window(passage, text, first, last, coverage, terms.share(own), terms.share(own | above), score, is_fitting)
 
 
-def _with_list(passage: Passage, last: int) -> int:
+def _end(passage: Passage, last: int) -> int:
     """Keep a list with the sentence that announces it."""
     start, end = passage.spans[last]
     if not passage.text[start:end].rstrip().endswith(":"):

@@ -13,7 +13,7 @@ from activities.documents.spellings import variants
     ("word", "expected"),
     [
         ("licence", ("licence", "license")),
-        ("organized", ("organized", "organised", "organiser")),
+        ("organized", ("organized", "organised")),
         ("colours", ("colours", "colors")),
         ("behavior", ("behavior", "behaviour")),
         ("centre", ("centre", "center")),
