@@ -28,13 +28,30 @@ async def carry_out(session: Session, plan: Plan) -> None:
         while not session.is_over:
             _start_what_is_ready(session, plan, running)
             if running:
-                await workflow.wait([*running, session.clock], return_when=asyncio.FIRST_COMPLETED)
+                await _wait_for_something(session, running)
                 _take_in(session, running)
             elif not await _wait_for_more(session, plan):
                 return
         session.cut_short = True
     finally:
         await _stop(session, running)
+
+
+async def _wait_for_something(session: Session, running: _Running) -> None:
+    """Wait until a subtask has ended, or has given something back that another could start with, or time is up."""
+    session.returned.clear()
+    events = [session.clock]
+    if session.edition >= 2:
+        events.append(asyncio.create_task(_until_set(session.returned)))
+    try:
+        await workflow.wait([*running, *events], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for event in events[1:]:
+            event.cancel()
+
+
+async def _until_set(event: asyncio.Event) -> None:
+    await event.wait()
 
 
 def _start_what_is_ready(session: Session, plan: Plan, running: _Running) -> None:
@@ -86,8 +103,16 @@ async def _stop(session: Session, running: _Running) -> None:
         return
     for task in running:
         task.cancel()
-    await workflow.wait([*running], timeout=_GRACE.total_seconds())
+    told_again: asyncio.CancelledError | None = None
+    try:
+        await workflow.wait([*running], timeout=_GRACE.total_seconds())
+    except asyncio.CancelledError as error:
+        # It is stopping already; its books are closed before it says so.
+        told_again = error
+        await workflow.wait([*running], timeout=_GRACE.total_seconds())
     _take_in(session, running)
     for subtask in running.values():
         _end(session, subtask, Failure(reason="deadline", message="It did not stop in time."))
     session.charge_what_is_lost()
+    if told_again is not None:
+        raise told_again

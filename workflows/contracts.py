@@ -57,3 +57,5 @@ class SubtaskResult(Contract):
     """Part of what it spent that came to nothing."""
     rounds: int = 0
     """Rounds of thinking and tool use."""
+    waited: timedelta = timedelta(0)
+    """Time spent waiting for a larger lease."""

@@ -1,6 +1,7 @@
 """Handing a subtask to a child workflow, and taking whatever comes back as an outcome."""
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Final
 
 from temporalio import workflow
@@ -38,6 +39,8 @@ class Ended:
     wasted: Usage = field(default_factory=Usage)
     """Part of its spend that came to nothing."""
     rounds: int = 0
+    waited: timedelta = timedelta(0)
+    """Time that it waited for a larger lease."""
     depth: int = 0
     """Hops from the root to the deepest of what ran below it; 0 if nothing did."""
 
@@ -63,7 +66,7 @@ async def run_subtask(request: SubtaskRequest, workflow_id: str) -> Ended:
         if twin.ended != "completed":
             return Ended(_failure_of(twin))
         result = SubtaskResult.model_validate(twin.result)
-    return Ended(result.outcome, result.wasted, result.rounds)
+    return Ended(result.outcome, result.wasted, result.rounds, result.waited)
 
 
 async def run_session_below(request: SessionRequest, workflow_id: str, subtask_id: str) -> Ended:

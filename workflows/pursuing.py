@@ -217,7 +217,8 @@ async def _attempt(session: Session, trying: _Try, lent: Reservation) -> Ended:
     else:
         agent = agent.model_copy(update={"tier": tier or agent.tier})
         ended = await run_subtask(_subtask_request(session, subtask, agent, lent.amount, inputs), workflow_id)
-    session.used.note(ended.rounds, max(ended.depth, session.depth + 1), workflow.now() - began_at)
+    own_time = timedelta(0) if agent is None else workflow.now() - began_at - ended.waited
+    session.used.note(ended.rounds, max(ended.depth, session.depth + 1), own_time)
     if is_twin:
         session.purse.settle(lent, Amount())
         return ended
@@ -253,7 +254,7 @@ def _session_below(session: Session, subtask: Subtask, lent: Amount, inputs: Seq
         session=session.root,
         depth=session.depth + 1,
         ancestors=session.ancestors,
-        deadline_at=session.writing_starts_at - _RETURN,
+        deadline_at=session.writing_starts_at - min(_RETURN, (session.writing_starts_at - workflow.now()) / 5),
     )
     return session.request.model_copy(
         update={

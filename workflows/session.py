@@ -99,6 +99,8 @@ class Session:
     """What a person answered, by the subtask that asked."""
     reviews: int = 0
     """How often the outcomes were reviewed."""
+    returned: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when a child has given its lease back."""
     used: Used = field(default_factory=Used)
     is_stopping: bool = False
     """What runs was asked to stop."""
@@ -215,6 +217,7 @@ class Session:
             outcome = outcome.model_copy(update={"spend": (_charged_in_full(agent, lease.amount),)})
         used = usage_of(outcome.spend)
         self.purse.settle(lease, Amount(used.turns, used.cost_usd))
+        self.returned.set()
         return outcome
 
     def charge_what_is_lost(self) -> None:
@@ -293,20 +296,26 @@ class Session:
         try:
             await workflow.wait([task, self.clock], return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            task.cancel()
+            await _cancelled(task)
             raise
         if task.done():
             return task.result()
         self.cut_short = True
-        task.cancel()
-        # What it was about to pay is booked before the report is written.
-        await workflow.wait([task])
+        await _cancelled(task)
         return None
 
     async def _until_it_is_time_to_write(self) -> None:
         while not self.finish_now and (left := self.writing_starts_at - workflow.now()) > timedelta(0):
             with suppress(TimeoutError):
                 await workflow.wait_condition(lambda: self.finish_now, timeout=left, timeout_summary="until the report")
+
+
+async def _cancelled(task: "asyncio.Task[_Result]") -> None:
+    """Cancel a step and wait until what it was about to pay is booked."""
+    task.cancel()
+    await workflow.wait([task])
+    if not task.cancelled():
+        task.exception()
 
 
 def _charged_in_full(agent: str, lease: Amount) -> SpendLine:

@@ -1,6 +1,8 @@
 """Taking model turns out of a purse: reserved before, settled after, whatever happens in between."""
 
+import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
@@ -108,7 +110,6 @@ class Spender:
             TurnLost: it was called and came to nothing.
         """
         self._turns += 1
-        bound = input_bound(task, prompt_bytes)
         request = TurnRequest(
             session=self._session,
             step=f"turn-{self._turns}",
@@ -117,22 +118,25 @@ class Spender:
             tier=tier,
             documents=self._documents,
             task=sent or task,
-            max_input_tokens=bound,
+            max_input_tokens=input_bound(task, prompt_bytes),
             max_output_tokens=output_tokens,
             urgency=self._urgency,
             after_reset=was_reset(),
         )
+        turn = _Turn(request, model, task)
         for repetition in range(_MOST_REPETITIONS):
             refuse_if_cancelled()
-            reservation = await self._reserve(worst_case(model, request.max_input_tokens, output_tokens))
+            reservation = await self._reserve(turn.worst)
             try:
-                result = await self._call(request, repetition, until)
+                result = await self._call(turn.request, repetition, until)
+            except asyncio.CancelledError:
+                # Cancelled in the same task in which its result came: what it was is not to be had any more.
+                self._charge_in_full(reservation, turn)
+                raise
             except ActivityError as error:
-                request = await self._after_error(error, reservation, request, model)
-                if _is(error, ErrorType.CONVERSATION_MISSING):
-                    request = request.model_copy(update={"task": task})
+                await self._after_error(error, reservation, turn)
                 continue
-            self._book(reservation, request, result)
+            self._book(reservation, turn, result)
             return result
         raise TurnLost(
             "provider_unavailable",
@@ -167,78 +171,95 @@ class Spender:
             summary=f"{request.agent}: {request.task.kind}",
         )
 
-    async def _after_error(
-        self, error: ActivityError, reservation: Reservation, request: TurnRequest, model: ModelCard
-    ) -> TurnRequest:
-        """Settle a turn that failed; the request to try next, if there is one."""
+    async def _after_error(self, error: ActivityError, reservation: Reservation, turn: "_Turn") -> None:
+        """Settle a call that failed, and prepare its repetition, if there is one."""
         cause = error.cause
-        kind = cause.type if isinstance(cause, ApplicationError) else None
-        if kind == ErrorType.CONVERSATION_MISSING:
-            self._purse.settle(reservation, Amount())
-            return request
-        if kind == ErrorType.RESERVE_TOO_SMALL and isinstance(cause, ApplicationError):
-            self._purse.settle(reservation, Amount())
-            return request.model_copy(update={"max_input_tokens": int(cause.details[0])})
-        if kind == ErrorType.ATTEMPT_LOST:
-            self._charge_in_full(reservation, request, model, turns=0)
-            failures = int(cause.details[0]) if isinstance(cause, ApplicationError) and cause.details else 0
-            return request.model_copy(update={"provider_failures": max(failures, request.provider_failures)})
-        if kind == ErrorType.FATE_UNKNOWN and isinstance(cause, ApplicationError):
-            return await self._after_unknown_fate(cause, reservation, request, model)
-        if kind is None:  # timed out or cancelled while a call was under way: nobody knows whether it was charged
-            self._charge_in_full(reservation, request, model, turns=1)
+        if not isinstance(cause, ApplicationError):
+            # Timed out or cancelled while a call was under way: nobody knows whether it was charged.
+            self._charge_in_full(reservation, turn)
             if is_cancelled_exception(error):
                 raise error
             raise TurnLost("provider_unavailable", "The model call did not end in time.", "Timeout") from error
-        self._settle(reservation, request, Usage(turns=1), model.name, wasted=True)
-        raise TurnLost(_REASONS.get(kind, "internal"), _message(cause), kind) from error
+        match cause.type:
+            case ErrorType.CONVERSATION_MISSING:
+                self._purse.settle(reservation, Amount())
+                turn.change(task=turn.whole)
+            case ErrorType.RESERVE_TOO_SMALL:
+                self._purse.settle(reservation, Amount())
+                turn.change(max_input_tokens=int(cause.details[0]))
+            case ErrorType.ATTEMPT_LOST:
+                self._charge_in_full(reservation, turn)
+                failures = int(cause.details[0]) if cause.details else 0
+                turn.change(provider_failures=max(failures, turn.request.provider_failures))
+            case ErrorType.FATE_UNKNOWN:
+                self._charge_in_full(reservation, turn)
+                await _before_the_next(cause, turn)
+            case kind:
+                self._settle(reservation, turn, Usage(), turn.model.name, wasted=True)
+                raise TurnLost(_REASONS.get(kind or "", "internal"), cause.message, kind or "") from error
 
-    async def _after_unknown_fate(
-        self, cause: ApplicationError, reservation: Reservation, request: TurnRequest, model: ModelCard
-    ) -> TurnRequest:
-        """Charge a call that the provider may have worked on without answering, and wait before it is made again."""
-        failures, seconds = int(cause.details[0]), float(cause.details[1])
-        is_last = failures >= PROVIDER_ATTEMPTS
-        self._charge_in_full(reservation, request, model, turns=int(is_last))
-        if is_last:
-            raise TurnLost("provider_unavailable", cause.message, ErrorType.PROVIDER_UNAVAILABLE) from cause
-        await workflow.sleep(timedelta(seconds=max(seconds, 0.0)), summary="before the model is called again")
-        return request.model_copy(update={"provider_failures": failures})
-
-    def _charge_in_full(self, reservation: Reservation, request: TurnRequest, model: ModelCard, turns: int) -> None:
+    def _charge_in_full(self, reservation: Reservation, turn: "_Turn") -> None:
         worst = reservation.amount.usd
-        usage = Usage(turns=turns, cost_usd=worst, possibly_billed_twice_usd=worst)
-        self._settle(reservation, request, usage, model.name, wasted=True)
+        usage = Usage(cost_usd=worst, possibly_billed_twice_usd=worst)
+        self._settle(reservation, turn, usage, turn.model.name, wasted=True)
 
-    def _book(self, reservation: Reservation, request: TurnRequest, result: TurnResult) -> None:
+    def _book(self, reservation: Reservation, turn: "_Turn", result: TurnResult) -> None:
         usage, worst = result.usage, reservation.amount.usd
         if not result.usage_known:
             usage = usage.model_copy(update={"cost_usd": worst, "possibly_billed_twice_usd": worst})
         usage = usage.model_copy(update={"cost_usd": min(usage.cost_usd, worst)})
-        self._settle(reservation, request, usage, result.model, wasted=result.stop not in {"answer", "tools"})
+        self._settle(reservation, turn, usage, result.model, wasted=result.stop not in {"answer", "tools"})
         if result.discarded is not None:
-            self._book_discarded(request, result.discarded, result.model)
+            self._book_discarded(turn, result.discarded, result.model)
 
-    def _book_discarded(self, request: TurnRequest, discarded: Usage, model: str) -> None:
+    def _book_discarded(self, turn: "_Turn", discarded: Usage, model: str) -> None:
         """Book what a run before a reset has paid at this step, as far as the purse reaches."""
         paid = Amount(discarded.turns, discarded.cost_usd).capped(self._purse.unspent)
         reservation = self._purse.reserve(paid)
         if reservation is not None:
-            usage = discarded.model_copy(update={"turns": paid.turns, "cost_usd": paid.usd})
-            self._settle(reservation, request, usage, model, wasted=True)
+            turn.due = paid.turns
+            self._settle(reservation, turn, discarded.model_copy(update={"cost_usd": paid.usd}), model, wasted=True)
 
-    def _settle(
-        self, reservation: Reservation, request: TurnRequest, usage: Usage, model: str, *, wasted: bool
-    ) -> None:
+    def _settle(self, reservation: Reservation, turn: "_Turn", usage: Usage, model: str, *, wasted: bool) -> None:
+        usage = usage.model_copy(update={"turns": turn.due})
+        turn.due = 0
         self._purse.settle(reservation, Amount(usage.turns, usage.cost_usd))
         if wasted:
             self.wasted += usage
-        self.spend.append(SpendLine(agent=request.agent, model=model, purpose=request.task.kind, usage=usage))
+        agent, purpose = turn.request.agent, turn.request.task.kind
+        self.spend.append(SpendLine(agent=agent, model=model, purpose=purpose, usage=usage))
 
 
-def _is(error: ActivityError, kind: ErrorType) -> bool:
-    return isinstance(error.cause, ApplicationError) and error.cause.type == kind
+@dataclass
+class _Turn:
+    """A turn on its way: the call that is made next, and what is still to be counted."""
+
+    request: TurnRequest
+    model: ModelCard
+    whole: Task
+    """What is asked, also if only what is new of it is sent."""
+    due: int = 1
+    """Turns that the next settlement counts: a turn counts once, however often its call has to be repeated."""
+
+    @property
+    def worst(self) -> Amount:
+        """The most that the next call can cost."""
+        worst = worst_case(self.model, self.request.max_input_tokens, self.request.max_output_tokens)
+        return Amount(self.due, worst.usd)
+
+    def change(self, **changes: object) -> None:
+        """Make the next call another one."""
+        self.request = self.request.model_copy(update=changes)
 
 
-def _message(cause: BaseException | None) -> str:
-    return cause.message if isinstance(cause, ApplicationError) else str(cause)
+async def _before_the_next(cause: ApplicationError, turn: _Turn) -> None:
+    """Wait before a call is repeated that the provider may have worked on without answering.
+
+    Raises:
+        TurnLost: the provider has had its attempts.
+    """
+    failures, seconds = int(cause.details[0]), float(cause.details[1])
+    if failures >= PROVIDER_ATTEMPTS:
+        raise TurnLost("provider_unavailable", cause.message, ErrorType.PROVIDER_UNAVAILABLE) from cause
+    await workflow.sleep(timedelta(seconds=max(seconds, 0.0)), summary="before the model is called again")
+    turn.change(provider_failures=failures)

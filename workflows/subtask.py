@@ -76,6 +76,7 @@ class SubtaskWorkflow:
             outcome=outcome.model_copy(update={"spend": self._spend(request, spender), "artefacts": self._artefacts()}),
             wasted=spender.wasted,
             rounds=self._rounds_begun,
+            waited=self._borrower.waited,
         )
 
     @workflow.signal(name=SignalName.GRANT_LEASE, description="The supervisor's answer to a request for more.")

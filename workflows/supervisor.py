@@ -34,6 +34,10 @@ class SupervisorWorkflow:
         self._progress = Progress(workflow.info().workflow_id)
         self._session: Session | None = None
         self._decision: PlanDecision | None = None
+        self._is_being_decided = False
+        """A decision is taken: another that comes at the same time is refused."""
+        self._answered: set[str] = set()
+        """Subtasks whose question has its answer, in the same sense."""
         self._borrower = Borrower()
 
     @workflow.run
@@ -102,11 +106,13 @@ class SupervisorWorkflow:
     @workflow.update(name=UpdateName.DECIDE_PLAN, description="Approve, edit or reject the plan.")
     async def decide_plan(self, decision: PlanDecision) -> Plan:
         """Take a person's decision; an edited plan is checked like any plan."""
+        self._is_being_decided = True
         await _after_this_task()
         if decision.plan is not None and self._session is not None:
             try:
                 self._progress.planned(checked(self._session, decision.plan))
             except InvalidPlan as error:
+                self._is_being_decided = False
                 raise invalid_plan(error.errors) from None
         self._decision = decision
         plan = self._progress.plan
@@ -116,7 +122,7 @@ class SupervisorWorkflow:
 
     @decide_plan.validator
     def _is_awaited(self, decision: PlanDecision) -> None:
-        if self._progress.state != "awaiting_approval" or self._decision is not None:
+        if self._progress.state != "awaiting_approval" or self._is_being_decided:
             raise ValueError("No plan of this session waits for a decision.")
         if (decision.plan is not None) != (decision.decision == "edit"):
             raise ValueError("plan: is given with 'edit', and only then")
@@ -151,6 +157,7 @@ class SupervisorWorkflow:
     @workflow.update(name=UpdateName.ANSWER, description="Answer the question of a subtask.")
     async def answer(self, answer: Answer) -> Status:
         """Take a person's answer; the subtask that asked goes on with it."""
+        self._answered.add(answer.subtask)
         await _after_this_task()
         self._open.answers[answer.subtask] = answer.text
         return self._progress.status()
@@ -158,8 +165,8 @@ class SupervisorWorkflow:
     @answer.validator
     def _is_asked(self, answer: Answer) -> None:
         asked = self._progress.questions
-        if answer.subtask not in asked or answer.subtask in self._open.answers:
-            open_now = ", ".join(asked) or "none"
+        if answer.subtask not in asked or answer.subtask in self._answered:
+            open_now = ", ".join(id_ for id_ in asked if id_ not in self._answered) or "none"
             raise ValueError(f"subtask: '{answer.subtask}' waits for no answer; those that do: {open_now}.")
 
     @workflow.signal(name=SignalName.ASK_LEASE, description="A subtask asks for more turns or money.")
