@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
@@ -24,6 +25,11 @@ KEYS = (
     "TEMPORAL_ADDRESS",
     "TEMPORAL_PROFILE",
     "TEMPORAL_CONFIG_FILE",
+)
+
+# Chosen by `--hypothesis-profile nightly`; tests/simulation/budget.py says what it means there.
+settings.register_profile(
+    "nightly", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow], max_examples=2_000
 )
 
 

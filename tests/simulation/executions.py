@@ -13,8 +13,12 @@ from temporalio.bridge.proto.workflow_activation import WorkflowActivation
 from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob as Job
 from temporalio.bridge.proto.workflow_commands import WorkflowCommand
 from temporalio.common import Priority, SearchAttributes, TypedSearchAttributes
-from temporalio.worker import UnsandboxedWorkflowRunner, WorkflowInstance, WorkflowInstanceDetails
-from temporalio.worker import WorkflowInterceptorClassInput
+from temporalio.worker import (
+    UnsandboxedWorkflowRunner,
+    WorkflowInstance,
+    WorkflowInstanceDetails,
+    WorkflowInterceptorClassInput,
+)
 
 from chargehand.converter import data_converter
 from tests.simulation import jobs
@@ -25,8 +29,7 @@ Status = Literal["running", "completed", "failed", "cancelled", "terminated"]
 _RUNNER: Final = UnsandboxedWorkflowRunner()
 _CONVERTER: Final = data_converter()
 _DEFINITIONS: Final = {
-    definition.name: definition
-    for definition in (workflow._Definition.must_from_class(each) for each in WORKFLOWS)
+    definition.name: definition for definition in (workflow._Definition.must_from_class(each) for each in WORKFLOWS)
 }
 _INTERCEPTORS: Final = [
     RefuseBadInput().workflow_interceptor_class(WorkflowInterceptorClassInput(unsafe_extern_functions={}))
@@ -35,11 +38,11 @@ _EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _NANOSECONDS: Final = 1_000_000_000
 
 
-class TaskFailed(AssertionError):
+class TaskFailed(AssertionError):  # noqa: N818  # it is raised as a statement of fact
     """A workflow task failed: on a real server this session would hang (I15)."""
 
 
-class NotDeterministic(AssertionError):
+class NotDeterministic(AssertionError):  # noqa: N818  # as above
     """A replay came to other commands than the first time (I13)."""
 
 

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from decimal import Decimal
 from typing import Final, cast
 
@@ -15,7 +16,7 @@ from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob as
 
 from activities.contracts import TurnRequest
 from chargehand.contracts import Limits, Report, SessionRequest, SubtaskRecord
-from chargehand.wire import ActivityType, ErrorType, WorkflowType
+from chargehand.wire import ErrorType, WorkflowType
 from tests.simulation.executions import Execution, Task
 from tests.simulation.jobs import PAYLOADS
 from tests.simulation.world import CEILINGS, Watcher, World
@@ -25,7 +26,8 @@ from workflows.session import Session
 from workflows.spending import Spender
 
 _SECOND: Final = 1_000_000_000
-_REPORT_KINDS: Final = frozenset({"synthesise", "critique", "compress"})
+_REPORT_KINDS: Final = frozenset({"synthesise", "critique", "compress", "judge"})
+"""What a report may take: `judge` chooses between outcomes when the plan says `select`."""
 _USABLE: Final = frozenset({"success", "partial"})
 _ENDS: Final = frozenset({"success", "partial", "failure", "escalation", "skipped"})
 _TYPED_FAILURES: Final = frozenset(
@@ -86,7 +88,7 @@ class Invariants(Watcher):
     _spent: Amount = field(default_factory=Amount)
     _turns_seen: int = 0
 
-    def __call__(self, world: World, execution: Execution, task: Task, given: Sequence[Job]) -> None:
+    def __call__(self, world: World, execution: Execution, task: Task, given: Sequence[Job]) -> None:  # noqa: ARG002
         if execution.is_open:
             self.look_into(execution)
         new, self._turns_seen = world.turns_asked[self._turns_seen :], len(world.turns_asked)
@@ -104,45 +106,69 @@ class Invariants(Watcher):
         if found is not None:
             self._books[execution.workflow_id] = found
 
-    def crashed(self, world: World) -> None:
-        """Take over what the workflows look like after a crash; their books are the same as before."""
-        before = {id_: (books.purse.spent, books.purse.reserved, books.purse.granted) for id_, books in self._books.items()}
+    def raised(self, turns: int | None, dollars: Decimal | None, deadline: timedelta | None) -> None:
+        """Take note that higher limits were asked for; whether they are granted is the session's to say."""
+        changes: dict[str, object] = {
+            name: max(present, wanted)
+            for name, present, wanted in (
+                ("max_turns", self.limits.max_turns, turns),
+                ("budget_usd", self.limits.budget_usd, dollars),
+                ("deadline", self.limits.deadline, deadline),
+            )
+            if wanted is not None
+        }
+        self.limits = self.limits.model_copy(update=changes)
+
+    def i21_a_crash_changes_no_books(self, world: World, down_for: timedelta) -> None:
+        """I21: what a worker is made anew from says the same as what was lost."""
+        before = {id_: _amounts(books.purse) for id_, books in self._books.items()}
+        world.server.crash(down_for)
+        self.downtime += int(down_for.total_seconds() * _SECOND)
         for execution in world.server.executions.values():
             if execution.is_open and execution.history and not execution.is_held_back:
                 self.look_into(execution)
-                books = self._books.get(execution.workflow_id)
-                if books is not None and execution.workflow_id in before:
-                    now = (books.purse.spent, books.purse.reserved, books.purse.granted)
-                    assert now == before[execution.workflow_id], f"I21: a crash changed the books of {execution.workflow_id}"
+                if execution.workflow_id in before:
+                    now = _amounts(self._books[execution.workflow_id].purse)
+                    was = before[execution.workflow_id]
+                    assert now == was, f"I21: a crash changed the books of {execution.workflow_id}: {was}, now {now}"
 
     # --- at every step -----------------------------------------------------------------------------------------------
 
     def i01_never_more_than_allowed(self, world: World) -> None:
         """I01: at every point of every interleaving spent + reserved is at most min(requested, ceiling), in exact
         decimals, over the whole tree; a reservation precedes every paid request."""
-        allowed = Amount(min(self.limits.max_turns, CEILINGS.max_turns), min(self.limits.budget_usd, CEILINGS.budget_usd))
+        allowed = Amount(
+            min(self.limits.max_turns, CEILINGS.max_turns), min(self.limits.budget_usd, CEILINGS.budget_usd)
+        )
         for workflow_id, books in self._books.items():
             execution = world.server.executions[workflow_id]
             if not execution.is_open:
                 continue
             purse = books.purse
             assert purse.spent + purse.reserved + purse.unspent == purse.granted, f"I01: {workflow_id} does not balance"
-            under_way = [call.worst for call in world.calls if call.workflow == workflow_id and call.is_under_way]
+            under_way = [call for call in world.calls if call.workflow == workflow_id and call.is_under_way]
+            # A turn that is repeated because its call was lost is one turn, and may have been counted then.
+            turns = sum(".again-" not in call.step for call in under_way)
+            dollars = sum((call.worst for call in under_way), Decimal(0))
             reserved = purse.reserved
             if books.session is not None:
                 for lease in books.session.leases.values():
                     reserved = reserved - lease.amount
-            assert reserved.covers(Amount(len(under_way), sum(under_way, Decimal(0)))), (
+            assert reserved.covers(Amount(turns, dollars)), (
                 f"I01: {workflow_id} has calls under way for which nothing is reserved"
             )
             parent = execution.parent
             above = self._books.get(parent.workflow_id) if parent and parent.is_open else None
             if above is not None and above.session is not None:
                 lease = above.session.leases.get(workflow_id)
-                assert lease is None or lease.amount.covers(purse.granted), f"I01: {workflow_id} was lent less than it has"
+                assert lease is None or lease.amount.covers(purse.granted), (
+                    f"I01: {workflow_id} was lent less than it has"
+                )
         root = self._books.get(world.root.workflow_id)
         if root is not None:
-            assert allowed.covers(root.purse.spent + root.purse.reserved), "I01: more is spent and reserved than allowed"
+            assert allowed.covers(root.purse.spent + root.purse.reserved), (
+                "I01: more is spent and reserved than allowed"
+            )
         assert world.at_risk <= allowed.usd, f"I01: the provider may charge {world.at_risk} of {allowed.usd}"
 
     def i02_ledger_covers_the_provider(self, world: World) -> None:
@@ -155,7 +181,9 @@ class Invariants(Watcher):
     def i03_turns(self, world: World) -> None:
         """I03: logical turns of the whole tree are at most max_turns; repetitions after a lost call are no turns."""
         turns = {(call.workflow, call.step.split(".again-")[0]) for call in world.calls}
-        assert len(turns) <= self.limits.max_turns, f"I03: {len(turns)} turns of {self.limits.max_turns}"
+        assert len(turns) <= min(self.limits.max_turns, CEILINGS.max_turns), (
+            f"I03: {len(turns)} turns of {self.limits.max_turns}"
+        )
 
     def i04_depth(self, world: World, execution: Execution) -> None:
         """I04: no node is deeper than max_depth, and depth is carried by us."""
@@ -163,7 +191,8 @@ class Invariants(Watcher):
         assert depth <= world.scenario.request.limits.max_depth, f"I04: {execution.workflow_id} is {depth} deep"
         if execution.workflow_type == WorkflowType.SUPERVISOR and depth and len(execution.history) == 1:
             lent = _argument(execution, SessionRequest).delegation
-            assert lent is not None and lent.depth == depth, f"I04: {execution.workflow_id} does not know how deep it is"
+            known = lent.depth if lent else None
+            assert known == depth, f"I04: {execution.workflow_id} is {depth} deep and takes itself to be {known} deep"
 
     def i08_no_new_request_after_the_stop(
         self, world: World, execution: Execution, new: Sequence[TurnRequest], given: Sequence[Job]
@@ -190,13 +219,16 @@ class Invariants(Watcher):
     def i10_every_error_is_met_as_it_must_be(self, world: World) -> None:
         """I10: a call that failed for good is not made again, and every paid activity says how it is retried."""
         for execution, turn, asked in world.turns_asked[-3:]:
-            assert "PayloadsTooLarge" in asked.retry_policy.non_retryable_error_types, "I10: oversize replies are re-paid"
+            assert "PayloadsTooLarge" in asked.retry_policy.non_retryable_error_types, (
+                "I10: oversize replies are re-paid"
+            )
             assert asked.HasField("schedule_to_close_timeout"), "I10: a turn has no time limit over all its attempts"
             assert asked.HasField("heartbeat_timeout"), "I10: a lost worker would not be noticed"
             final = [
                 call
                 for call in world.calls
-                if (call.workflow, call.step.split(".again-")[0]) == (execution.workflow_id, turn.step) and call.is_final
+                if (call.workflow, call.step.split(".again-")[0]) == (execution.workflow_id, turn.step)
+                and call.is_final
             ]
             assert len(final) <= 1, f"I10: {turn.step} of {execution.workflow_id} was asked again after it had ended"
 
@@ -237,13 +269,15 @@ class Invariants(Watcher):
         unknown = sum((call.worst for call in world.calls if call.is_estimated), Decimal(0))
         assert cost - doubtful - unknown <= charged, f"I02: {cost} less {doubtful} in doubt is more than {charged}"
         if all(call.is_certain for call in world.calls) and not self.terminated and not doubtful:
-            assert cost == charged, f"I02: the report says {cost}, the provider charged {charged}, and nothing is in doubt"
+            assert cost == charged, (
+                f"I02: the report says {cost}, the provider charged {charged}, and nothing is in doubt"
+            )
         assert sum((line.usage.cost_usd for line in report.spend), Decimal(0)) == cost, "I02: the lines do not add up"
 
     def i03_report_counts_every_turn(self, world: World, report: Report) -> None:
         """I03: the report counts every turn that was made, and no more than were allowed."""
         turns = {(call.workflow, call.step.split(".again-")[0]) for call in world.calls}
-        assert len(turns) <= report.usage.turns <= self.limits.max_turns, (
+        assert len(turns) <= report.usage.turns <= min(self.limits.max_turns, CEILINGS.max_turns), (
             f"I03: {len(turns)} turns were made, {report.usage.turns} reported, {self.limits.max_turns} allowed"
         )
 
@@ -252,7 +286,11 @@ class Invariants(Watcher):
         started = Counter(world.server.starts)
         assert not [id_ for id_, times in started.items() if times > 1], f"I05: {started} were started again"
         asked = Counter(
-            (request.agent.name, request.agent.tier, " ".join(re.findall(r"\w+", request.subtask.instruction.casefold())))
+            (
+                request.agent.name,
+                request.agent.tier,
+                " ".join(re.findall(r"\w+", request.subtask.instruction.casefold())),
+            )
             for execution in world.server.executions.values()
             if execution.workflow_type == WorkflowType.SUBTASK
             for request in [_argument(execution, SubtaskRequest)]
@@ -310,12 +348,18 @@ def report_of(world: World) -> Report | None:
 
 def _finished_before(world: World, record: SubtaskRecord, moment: int) -> bool:
     child = world.server.executions.get(record.workflow_id or "")
-    if child is None or child.status != "completed" or child.result is None or (child.closed_at or 0) >= moment:
+    if child is None or child.parent is not world.root:  # refused, for another session of the tree had it done
+        return False
+    if child.status != "completed" or child.result is None or (child.closed_at or 0) >= moment:
         return False
     if child.workflow_type != WorkflowType.SUBTASK:
         return False
     result: SubtaskResult = PAYLOADS.from_payload(child.result, SubtaskResult)
     return result.outcome.kind in _USABLE
+
+
+def _amounts(purse: Purse) -> tuple[Amount, Amount, Amount]:
+    return purse.granted, purse.spent, purse.reserved
 
 
 def _depth(execution: Execution) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Final, Literal, TypeVar
+from typing import Literal, TypeVar
 from zlib import crc32
 
 from activities.contracts import (
@@ -53,7 +53,6 @@ Work = Literal[
 Decision = Literal["yes", "no", "odd"]
 """How a model decides: it is content, it is not, or it answers nonsense."""
 
-SMALL_PLAN_AGENT: Final = "reader"
 _Option = TypeVar("_Option")
 
 
@@ -117,7 +116,7 @@ class Script:
     def _plan(self, workflow: str, task: PlanTask) -> PlanDraft:
         planned = self.plans[0] if not workflow else choice(self.plans, f"{self.seed} {workflow}")
         if task.rejected:
-            planned = planned[:1]
+            planned = (Planned(topic=planned[0].topic),)
         subtasks = [_subtask(f"T{number}", each) for number, each in enumerate(planned, start=1)]
         return PlanDraft(subtasks=subtasks, strategy=_strategy(self.seed), final_instruction="Briefly.")
 

@@ -28,7 +28,7 @@ from tests.simulation.executions import Execution, Status, Task, at
 _NANOSECONDS: Final = 1_000_000_000
 
 
-class Stuck(AssertionError):
+class Stuck(AssertionError):  # noqa: N818  # it is raised as a statement of fact
     """More happened than a session can need (I20)."""
 
 
@@ -117,6 +117,7 @@ class Server:
     _coming: list[tuple[int, int, int, Callable[[], None]]] = field(
         default_factory=list[tuple[int, int, int, Callable[[], None]]]
     )
+    _cancelled_early: dict[str, str] = field(default_factory=dict[str, str])
     _count: int = 0
     _worker_is_back_at: int = 0
 
@@ -137,7 +138,10 @@ class Server:
         return execution
 
     def signal(self, workflow_id: str, name: str, payloads: Sequence[Payload]) -> None:
-        self._later(f"signal {workflow_id} {name}", lambda: self._deliver_signal(workflow_id, name, payloads))
+        def arrive() -> None:
+            self._deliver_signal(workflow_id, name, payloads)
+
+        self._later(f"signal {workflow_id} {name}", arrive)
 
     def cancel(self, workflow_id: str, reason: str = "by hand") -> None:
         self._later(f"cancel {workflow_id}", lambda: self._deliver_cancel(workflow_id, reason))
@@ -265,7 +269,9 @@ class Server:
         if activity is None:
             return []
         if was_sent and activity.cancellation_type == ActivityCancellationType.WAIT_CANCELLATION_COMPLETED:
-            self._later(f"cancelled {activity.activity_id}", lambda: self._resolve(execution, activity, None, jobs.cancelled()))
+            self._later(
+                f"cancelled {activity.activity_id}", lambda: self._resolve(execution, activity, None, jobs.cancelled())
+            )
             return []
         if was_sent:
             del execution.activities[asked.seq]
@@ -291,9 +297,7 @@ class Server:
         unsent_child = unsent.children.pop(asked.child_workflow_seq, None)
         if unsent_child is not None:
             return [
-                jobs.child_never_sent(
-                    asked.child_workflow_seq, unsent_child.workflow_id, unsent_child.workflow_type
-                )
+                jobs.child_never_sent(asked.child_workflow_seq, unsent_child.workflow_id, unsent_child.workflow_type)
             ]
         workflow_id = execution.open_children.get(asked.child_workflow_seq)
         if workflow_id is not None:
@@ -366,7 +370,9 @@ class Server:
             limit = asked.schedule_to_close_timeout.ToTimedelta()
             if answer.hangs or answer.after > limit:
                 self._at(
-                    self.now + _nanoseconds(limit), label, lambda: self._resolve(execution, asked, None, jobs.timed_out())
+                    self.now + _nanoseconds(limit),
+                    label,
+                    lambda: self._resolve(execution, asked, None, jobs.timed_out()),
                 )
                 return
         if answer.hangs:
@@ -410,21 +416,21 @@ class Server:
                 del execution.open_children[asked.seq]
                 self._tell(execution, jobs.child_refused(asked.seq, asked.workflow_id, asked.workflow_type))
                 return
-            child = Execution(
-                asked.workflow_id, asked.workflow_type, list(asked.input), self.now, execution, asked.seq
-            )
+            child = Execution(asked.workflow_id, asked.workflow_type, list(asked.input), self.now, execution, asked.seq)
             child.close_policy = asked.parent_close_policy
             self.starts.append(asked.workflow_id)
             self.executions[asked.workflow_id] = execution.children[asked.seq] = child
             self._tell(execution, jobs.child_started(asked.seq, child.run_id))
             self._wake(child)
+            if asked.workflow_id in self._cancelled_early:
+                self._deliver_cancel(asked.workflow_id, self._cancelled_early[asked.workflow_id])
 
         self._later(f"start {asked.workflow_id}", begin)
 
     def _deliver_cancel(self, workflow_id: str, reason: str) -> None:
         execution = self.executions.get(workflow_id)
         if execution is None:  # it is not started yet
-            self._at(self.now + 1_000_000, f"cancel {workflow_id}", lambda: self._deliver_cancel(workflow_id, reason))
+            self._cancelled_early[workflow_id] = reason
         elif execution.is_open and not execution.cancel_was_requested:
             execution.cancel_was_requested = True
             self._tell(execution, jobs.cancel_requested(reason))

@@ -1,5 +1,6 @@
 """The world around a simulated session: models, tools and their provider, who keeps books of its own."""
 
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -38,7 +39,9 @@ from tests.simulation.script import Script, choice
 from tests.simulation.server import Answer, Server
 
 ROOT: Final = "session"
-CEILINGS: Final = Limits(max_turns=60, budget_usd=Decimal(5), deadline=timedelta(hours=1))
+CEILINGS: Final = Limits(
+    max_turns=60, budget_usd=Decimal(5), deadline=timedelta(hours=1), subtask_deadline=timedelta(hours=1)
+)
 
 Fate = Literal[
     "answers",
@@ -46,6 +49,7 @@ Fate = Literal[
     "attempt lost",
     "fate unknown",
     "reserve too small",
+    "conversation missing",
     "provider unavailable",
     "provider refused",
     "hangs",
@@ -56,24 +60,24 @@ ToolFate = Literal["answers", "fails", "hangs"]
 
 _PRICES: Final = (PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(5)),)
 _CARD: Final = ModelCard(provider="scripted", name="scripted-1", prices=_PRICES)
-_TOOLS: Final = {
-    name: ScriptedTool(name, found(f"{name}.md#L1", f"what {name} read"))
-    for name in ("search", "read_page", "search_documents", "read_document", "query_data", "run_code")
-}
 _CREWS: Final = Path(__file__).resolve().parents[2] / "crews"
 _MOST_LOST_IN_A_ROW: Final = 4
+_LONGEST_OPENING: Final = timedelta(milliseconds=100)
+"""It looks into the worker's memory only, and a session's time counts from its end."""
 
 
 @dataclass(frozen=True)
 class Scenario:
     """All that is drawn for a session."""
 
-    request: SessionRequest = SessionRequest(goal="What do the documents say about the topics?")
-    script: Script = Script()
+    request: SessionRequest
+    script: Script
     fates: tuple[Fate, ...] = ("answers",)
     tool_fates: tuple[ToolFate, ...] = ("answers",)
     costs: tuple[int, ...] = (50,)
     """What calls cost, in per cent of the worst case."""
+    flat_cost: Decimal | None = None
+    """What every call costs, in dollars, whatever its worst case."""
     latencies: tuple[int, ...] = (0,)
     """How long messages take, in milliseconds."""
     durations: tuple[int, ...] = (0,)
@@ -145,7 +149,7 @@ class World:
         after = timedelta(milliseconds=choice(self.scenario.durations, f"duration {label}"))
         match asked.activity_type:
             case ActivityType.OPEN_SESSION:
-                return _open(_read(asked, OpenSessionRequest), after)
+                return _open(_read(asked, OpenSessionRequest), min(after, _LONGEST_OPENING))
             case ActivityType.TAKE_TURN:
                 return self._turn(execution, asked, _read(asked, TurnRequest), label, after)
             case ActivityType.USE_TOOL:
@@ -169,7 +173,7 @@ class World:
 
     # --- what activities answer --------------------------------------------------------------------------------------
 
-    def _turn(
+    def _turn(  # noqa: PLR0911  # one for each fate
         self, execution: Execution, asked: ScheduleActivity, request: TurnRequest, label: str, after: timedelta
     ) -> Answer:
         self.turns_asked.append((execution, request, asked))
@@ -177,14 +181,20 @@ class World:
         fate = choice(self.scenario.fates, f"fate {label}")
         if repetition > _MOST_LOST_IN_A_ROW and fate not in {"hangs", "provider refused"}:
             fate = "answers"
-        if fate == "reserve too small" and repetition > 1:
+        if (fate == "reserve too small" and repetition > 1) or (
+            fate == "conversation missing" and not getattr(request.task, "earlier", "")
+        ):
             fate = "answers"
+        if fate == "conversation missing":
+            return _failed(after, "Another worker keeps it.", ErrorType.CONVERSATION_MISSING)
         if fate == "reserve too small":
             longest = request.max_input_tokens + 1_000
             return _failed(after, "The prompt is longer.", ErrorType.RESERVE_TOO_SMALL, longest)
         worst = _worst(request)
         part = Decimal(choice(self.scenario.costs, f"cost {label}")) / 100
         charged = (worst * part).quantize(Decimal("0.000000001"), rounding=ROUND_UP)
+        if self.scenario.flat_cost is not None:
+            charged = self.scenario.flat_cost
         call = Call(
             workflow=execution.workflow_id,
             step=asked.activity_id,
@@ -230,9 +240,7 @@ class World:
         if fate == "fails":
             return _failed(after, "The search service is down.", ErrorType.TOOL_UNAVAILABLE)
         source = Source(ref=f"{request.call.tool}.md#L1", title="A title", quote=f"what {request.call.tool} read")
-        result = ToolResult(
-            call_id=request.call.id, tool=request.call.tool, output={"found": 1}, sources=(source,)
-        )
+        result = ToolResult(call_id=request.call.id, tool=request.call.tool, output={"found": 1}, sources=(source,))
         return Answer(after, PAYLOADS.to_payload(result))
 
 
@@ -267,8 +275,16 @@ def _worst(request: TurnRequest) -> Decimal:
 
 
 @cache
+def _tools() -> dict[str, ScriptedTool]:
+    """Stand in for every tool that the crew names."""
+    crew = tomllib.loads((_CREWS / "research.toml").read_text(encoding="utf-8"))
+    names = {tool for agent in crew["agents"] for tool in agent.get("tools", [])}
+    return {name: ScriptedTool(name, found(f"{name}.md#L1", f"what {name} read")) for name in sorted(names)}
+
+
+@cache
 def _crew() -> Crew:
-    return load_crews([_CREWS], _TOOLS)["research"]
+    return load_crews([_CREWS], _tools())["research"]
 
 
 def _open(opening: OpenSessionRequest, after: timedelta) -> Answer:
@@ -281,7 +297,7 @@ def _facts(request: str) -> Payload | Failure:
     """Have the real activity look up what the world says; by all of the request that it depends on."""
     cards = dict.fromkeys(Tier, _CARD)
     models = Models(adapter=ScriptedModel(lambda _: NotImplemented), cards=cards)
-    activity = SessionActivities({"research": _crew()}, models, _TOOLS, CEILINGS).open_session
+    activity = SessionActivities({"research": _crew()}, models, _tools(), CEILINGS).open_session
     opening = activity(OpenSessionRequest(session=ROOT, request=SessionRequest.model_validate_json(request)))
     try:
         opening.send(None)

@@ -114,7 +114,7 @@ def test_help_names_every_word(project: Path) -> None:
     result = make(project)
 
     listed = [line.split()[1] for line in result.stdout.splitlines() if line.startswith("  make ")]
-    assert listed == ["help", "run", "test", "check", "bench", "replay", "up", "down", "clean", "run"]
+    assert listed == ["help", "run", "test", "check", "bench", "replay", "nightly", "up", "down", "clean", "run"]
 
 
 def test_an_old_python_is_named_with_the_way_out(project: Path) -> None:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
+from tests.simulation import budget
 from workflows.purse import Amount, Purse, Reservation
 
 DOLLARS = st.integers(min_value=0, max_value=3_000_000_000).map(lambda nanodollars: Decimal(nanodollars).scaleb(-9))
@@ -72,6 +73,8 @@ def _nano(amount: Amount) -> int:
 
 class TestPurse(PurseMachine.TestCase):
     """I01: after every operation, in any order, spent + reserved + unspent = granted, exactly, and none is negative."""
+
+    settings = budget.settings_for(500)
 
 
 @pytest.mark.parametrize("usd", ["NaN", "sNaN", "Infinity", "-Infinity", "-0.000000001"])

@@ -1,0 +1,27 @@
+"""How many examples are tried: enough for every merge, and twenty times as many at night."""
+
+from typing import Final
+
+from hypothesis import HealthCheck, settings
+
+_STEPS: Final = 12
+_AT_NIGHT: Final = 20
+_DATABASE: Final = settings().database
+"""Keeps what failed at night, to be tried first the next time."""
+
+
+def settings_for(examples: int) -> settings:
+    """Say how a property of sessions is tried: the same examples each time, or new ones at night.
+
+    500 examples over all tests of the decision core are 10,000 at night.
+    """
+    at_night = settings.get_current_profile_name() == "nightly"
+    return settings(
+        max_examples=examples * _AT_NIGHT if at_night else examples,
+        stateful_step_count=_STEPS,
+        deadline=None,
+        derandomize=not at_night,
+        print_blob=at_night,
+        database=_DATABASE if at_night else None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+    )

@@ -1,0 +1,194 @@
+"""The whole decision core, supervisor and subtasks, under everything that can happen to it, in any order."""
+
+import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import timedelta
+from decimal import Decimal
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from chargehand.contracts import Answer, PlanDecision, Status
+from chargehand.wire import QueryName, UpdateName
+from tests.simulation import budget
+from tests.simulation.invariants import Invariants
+from tests.simulation.jobs import PAYLOADS
+from tests.simulation.strategies import limits, scenarios, scripts
+from tests.simulation.world import ROOT, Scenario, World
+
+_EVENTS = st.sampled_from([1, 2, 3, 5, 8, 13])
+_WHICH = st.integers(0, 5)
+_SELDOM = st.sampled_from([False, False, False, True])
+_TURNS = st.sampled_from([None, 10, 30, 60, 61])
+_DOLLARS = st.sampled_from([None, Decimal(1), Decimal(3), Decimal(5), Decimal(6)])
+_SECONDS = st.sampled_from([None, 100, 1_000])
+_DOWN = st.sampled_from([timedelta(0), timedelta(milliseconds=100), timedelta(seconds=2)])
+
+
+@contextmanager
+def unanswered_handlers_are_no_error() -> Generator[None]:
+    """A session that is cancelled answers none of the updates that are under way; the SDK warns of that."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"\[TMPRL1102\]")
+        yield
+
+
+class DecisionCore(RuleBasedStateMachine):
+    """One session. Rules let it go on for a while, and do things to it in between; at its end all of it is judged."""
+
+    drawn = scenarios()
+
+    @initialize(data=st.data())
+    def start(self, data: st.DataObject) -> None:
+        self.begin(data.draw(self.drawn))
+
+    def begin(self, scenario: Scenario) -> None:
+        self.world = World(scenario)
+        self.server = self.world.server
+        self.laws = Invariants(scenario.request.limits)
+        self.world.watchers.append(self.laws)
+        self.world.open()
+        self.updates = 0
+
+    def is_running(self) -> bool:
+        return self.world.root.is_open and bool(self.world.root.history)
+
+    @rule(after=_EVENTS)
+    def go_on(self, after: int) -> None:
+        """Activities answer, fail and time out; messages arrive, early and late."""
+        self._let_happen(after)
+
+    @rule(after=_EVENTS, down_for=_DOWN)
+    def crash(self, after: int, down_for: timedelta) -> None:
+        """I13, I21: made anew from their histories, workflows come to the same commands and the same books."""
+        self._let_happen(after)
+        self.laws.i21_a_crash_changes_no_books(self.world, down_for)
+
+    @rule(after=_EVENTS, really=_SELDOM)
+    def cancel(self, after: int, *, really: bool) -> None:
+        self._let_happen(after)
+        if really:
+            self.server.cancel(ROOT)
+
+    @rule(after=_EVENTS, which=_WHICH)
+    def cancel_a_descendant(self, after: int, which: int) -> None:
+        self._let_happen(after)
+        below = [execution for execution in self.world.root.descendants if execution.is_open]
+        if which < len(below):
+            self.server.cancel(below[which].workflow_id)
+
+    @rule(after=_EVENTS, which=_WHICH)
+    def terminate_a_descendant(self, after: int, which: int) -> None:
+        self._let_happen(after)
+        below = [execution for execution in self.world.root.descendants if execution.is_open]
+        if which < len(below):
+            self.laws.terminated.add(below[which].workflow_id)
+            self.server.terminate(below[which].workflow_id)
+
+    @rule(after=_EVENTS, really=_SELDOM)
+    def finish_now(self, after: int, *, really: bool) -> None:
+        self._let_happen(after)
+        if really:
+            self._update(UpdateName.FINISH_NOW)
+
+    @rule(after=_EVENTS, turns=_TURNS, dollars=_DOLLARS, seconds=_SECONDS)
+    def raise_limits(self, after: int, turns: int | None, dollars: Decimal | None, seconds: int | None) -> None:
+        self._let_happen(after)
+        self.laws.raised(turns, dollars, None if seconds is None else timedelta(seconds=seconds))
+        self._update(UpdateName.RAISE_LIMITS, {"max_turns": turns, "budget_usd": dollars, "deadline": seconds})
+
+    @rule(after=_EVENTS, really_not=_SELDOM)
+    def decide(self, after: int, *, really_not: bool) -> None:
+        self._let_happen(after)
+        self._update(UpdateName.DECIDE_PLAN, PlanDecision(decision="reject" if really_not else "approve"))
+
+    @rule(after=_EVENTS, subtask=st.sampled_from(["T1", "T2", "T3"]))
+    def answer(self, after: int, subtask: str) -> None:
+        self._let_happen(after)
+        self._update(UpdateName.ANSWER, Answer(subtask=subtask, text="The first reading is meant."))
+
+    @rule(after=_EVENTS, which=_WHICH)
+    def duplicate_a_message(self, after: int, which: int) -> None:
+        """I14: whatever the workflows told each other arrives once more, out of order."""
+        self._let_happen(after)
+        if which < len(self.server.sent_signals):
+            self.server.signal(*self.server.sent_signals[-1 - which])
+
+    @precondition(is_running)
+    @rule()
+    def look(self) -> None:
+        """Whoever watches is answered and changes nothing."""
+        found = self.server.query(ROOT, QueryName.STATUS)
+        assert found is not None
+        status: Status = PAYLOADS.from_payload(found, Status)
+        assert status.session == ROOT
+
+    def teardown(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        try:
+            with unanswered_handlers_are_no_error():
+                self.server.run()
+            self.laws.at_the_end(self.world)
+            for execution in self.server.executions.values():
+                execution.replay()
+        finally:
+            self.server.close()
+
+    def _let_happen(self, events: int) -> None:
+        with unanswered_handlers_are_no_error():
+            for _ in range(events):
+                self.server.step()
+
+    def _update(self, name: UpdateName, argument: object = None) -> None:
+        self.updates += 1
+        payloads = [] if argument is None else [PAYLOADS.to_payload(argument)]
+        self.server.update(ROOT, f"update {self.updates}", name, payloads)
+
+
+class Simple(DecisionCore):
+    drawn = scenarios(
+        scripted=scripts(("reader", "analyst", "writer"), ("success", "partial", "tools", "no_answer")),
+        limited=limits(seconds=(600,)),
+        fates=("answers", "attempt lost"),
+    )
+
+
+class Nested(DecisionCore):
+    drawn = scenarios(
+        scripted=scripts(("supervisor", "reader", "supervisor"), ("success", "tools", "too_big", "out_of_scope")),
+        limited=limits(turns=(20, 40, 12), dollars=("2", "5"), seconds=(600, 60)),
+        fates=("answers", "attempt lost", "hangs"),
+    )
+
+
+class Poor(DecisionCore):
+    drawn = scenarios(
+        scripted=scripts(works=("success", "tools", "confidence_too_low", "ambiguous_input")),
+        limited=limits(turns=(3, 4, 5, 6), dollars=("0.3", "0.4", "0.5")),
+    )
+
+
+class TestDecisionCore(DecisionCore.TestCase):
+    """I01-I10, I13, I15, I20, I21 hold whatever happens."""
+
+    settings = budget.settings_for(140)
+
+
+class TestSimpleSessions(Simple.TestCase):
+    """The same for sessions whose models mostly do what they are asked."""
+
+    settings = budget.settings_for(120)
+
+
+class TestNestedSessions(Nested.TestCase):
+    """The same for sessions below sessions."""
+
+    settings = budget.settings_for(120)
+
+
+class TestPoorSessions(Poor.TestCase):
+    """The same for sessions that can hardly pay for what they do."""
+
+    settings = budget.settings_for(120)
