@@ -16,6 +16,7 @@ from temporalio.converter import (
     CompositePayloadConverter,
     DataConverter,
     DefaultFailureConverter,
+    DefaultFailureConverterWithEncodedAttributes,
     DefaultPayloadConverter,
     JSONPlainPayloadConverter,
 )
@@ -200,12 +201,6 @@ def data_converter(encryption: "Encryption | None" = None, storage: "Storage | N
         DataConverter.default,
         payload_converter_class=_RoomyPayloadConverter if storage else PayloadConverter,
         payload_codec=encryption.codec() if encryption else None,
-        failure_converter_class=_hiding_failure_converter() if encryption else DefaultFailureConverter,
+        failure_converter_class=DefaultFailureConverterWithEncodedAttributes if encryption else DefaultFailureConverter,
         external_storage=storage.external() if storage else None,
     )
-
-
-def _hiding_failure_converter() -> type[DefaultFailureConverter]:
-    from chargehand.protection.codec import HidingFailureConverter  # noqa: PLC0415  # only if something is encrypted
-
-    return HidingFailureConverter

@@ -1,13 +1,11 @@
-"""The payload codec that encrypts, and the failure converter that leaves no words outside of what is encrypted."""
+"""The payload codec that encrypts."""
 
 from collections.abc import Sequence
 from typing import Final
 
 from google.protobuf.message import DecodeError
 from temporalio.api.common.v1 import Payload
-from temporalio.api.failure.v1 import Failure
-from temporalio.converter import DefaultFailureConverter, PayloadCodec
-from temporalio.converter import PayloadConverter as AnyPayloadConverter
+from temporalio.converter import PayloadCodec
 
 from chargehand.protection.encryption import PAYLOAD, Encryption, off_the_loop
 from chargehand.protection.errors import SealBroken
@@ -15,7 +13,6 @@ from chargehand.protection.errors import SealBroken
 ENCRYPTED: Final = b"binary/encrypted"
 NOT_ENCRYPTED: Final = b"chargehand/not-encrypted"
 """The encoding that a plain payload is given where only encrypted ones are read: no converter knows it."""
-_HIDDEN_MESSAGE: Final = "Encoded failure"
 
 
 class EncryptionCodec(PayloadCodec):
@@ -60,28 +57,3 @@ def _parsed(content: bytes) -> Payload:
         return Payload.FromString(content)
     except DecodeError as error:
         raise SealBroken("it holds something else than a payload") from error
-
-
-class HidingFailureConverter(DefaultFailureConverter):
-    """Moves message and stack trace of a failure and of all its causes into what is encrypted.
-
-    The SDK's own converter does so for a failure that arises, but hands the causes of one that came from elsewhere on
-    as they were read: in clear.
-    """
-
-    def to_failure(self, exception: BaseException, payload_converter: AnyPayloadConverter, failure: Failure) -> None:
-        """See the base class."""
-        super().to_failure(exception, payload_converter, failure)
-        hidden: Failure | None = failure
-        while hidden is not None:
-            _hide(hidden, payload_converter)
-            hidden = hidden.cause if hidden.HasField("cause") else None
-
-
-def _hide(failure: Failure, payload_converter: AnyPayloadConverter) -> None:
-    if failure.message == _HIDDEN_MESSAGE and failure.HasField("encoded_attributes"):
-        return
-    words = {"message": failure.message, "stack_trace": failure.stack_trace}
-    failure.encoded_attributes.CopyFrom(payload_converter.to_payloads([words])[0])
-    failure.message = _HIDDEN_MESSAGE
-    failure.stack_trace = ""
