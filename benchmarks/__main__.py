@@ -7,13 +7,15 @@ import sys
 from collections.abc import Sequence
 
 from benchmarks import tables
+from benchmarks.documents import documents
 from benchmarks.extractive import extractive
 from benchmarks.growth import growth
 from benchmarks.main_job import main_job
 from benchmarks.overhead import overhead
 from benchmarks.tables import Row
+from benchmarks.tools import tools
 
-NAMES = ("main_job", "growth", "overhead", "extractive")
+NAMES = ("main_job", "growth", "overhead", "extractive", "documents", "tools")
 
 
 async def _measure(name: str, *, wire: bool, jobs: int) -> tuple[str, Sequence[Row], Sequence[str]]:
@@ -27,6 +29,10 @@ async def _measure(name: str, *, wire: bool, jobs: int) -> tuple[str, Sequence[R
             return "Growth with the number of subtasks and of turns", rows, notes
         case "extractive":
             return "Answers without a model: labelled questions over real documents", *await extractive()
+        case "documents":
+            return "Documents: an index beside bare SQLite, and hostile files", *await documents()
+        case "tools":
+            return "Tools that compute, in a child process each, beside the bare library", *await tools()
         case _:
             return "Around the work, in seconds", await overhead(), ()
 

@@ -39,10 +39,12 @@ class Watch:
 def _watched() -> Generator[Watch]:
     """Look at the children's high-water marks, where the system is Linux and keeps them."""
     watch, over = Watch(), threading.Event()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    here = Path("/proc/self")
+    before = _kb(here, "VmRSS")
 
     def look() -> None:
         while not over.wait(0.01):
+            watch.growth_kb = max(watch.growth_kb, _kb(here, "VmRSS") - before)
             for children in Path("/proc/self/task").glob("*/children"):
                 for child in _read(children).split():
                     watch.child_kb = max(watch.child_kb, _high_water_kb(Path("/proc") / child))
@@ -54,7 +56,6 @@ def _watched() -> Generator[Watch]:
     finally:
         over.set()
         thread.join()
-        watch.growth_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
 
 
 def _read(path: Path) -> str:
@@ -68,8 +69,12 @@ def _high_water_kb(process: Path) -> int:
     # Until its program is loaded, a child shares the memory of its parent.
     if "parser_process" not in _read(process / "cmdline"):
         return 0
+    return _kb(process, "VmHWM")
+
+
+def _kb(process: Path, field: str) -> int:
     lines = dict(line.split(":", 1) for line in _read(process / "status").splitlines() if ":" in line)
-    return int(lines.get("VmHWM", "0 kB").split()[0])
+    return int(lines.get(field, "0 kB").split()[0])
 
 
 def _children_seconds() -> float:
