@@ -118,6 +118,8 @@ class Settings(BaseSettings):
     storage_threshold: int | None = Field(default=None, ge=0)
     """How many bytes make a payload large."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    openai_background: bool = False
+    """Whether OpenAI keeps replies for a while, so that one whose worker was lost is fetched and not paid again."""
     anthropic_api_key: SecretStr | None = Field(default=None, validation_alias="ANTHROPIC_API_KEY")
     anthropic_base_url: str | None = Field(default=None, validation_alias="ANTHROPIC_BASE_URL")
     openai_api_key: SecretStr | None = Field(default=None, validation_alias="OPENAI_API_KEY")
@@ -373,7 +375,9 @@ def _adapter(settings: Settings, provider: str, closing: AsyncExitStack) -> Mode
 
             key = _required(settings.openai_api_key, "OPENAI_API_KEY")
             url = settings.openai_base_url or openai_responses.BASE_URL
-            adapter = openai_responses.OpenAIResponsesModel(api_key=key, base_url=url, prices=prices, patience=patience)
+            adapter = openai_responses.OpenAIResponsesModel(
+                api_key=key, base_url=url, prices=prices, patience=patience, background=settings.openai_background
+            )
         case "openai_compatible":
             from activities.models.openai_chat import OpenAIChatModel
 

@@ -7,10 +7,12 @@ pay again. Heartbeats in between keep the attempt alive and repeat what is recor
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Final
 
 from temporalio import activity
-from temporalio.client import AsyncActivityHandle
+from temporalio.client import AsyncActivityHandle, WorkflowExecutionStatus
+from temporalio.service import RPCError
 
 from activities.contracts import TurnResult
 from activities.models.protocol import ProviderJob
@@ -18,6 +20,8 @@ from chargehand.contracts import Contract
 
 BEAT_SECONDS: Final = 0.8
 """A heartbeat's answer is how a cancel arrives: at the latest after this long, a paid call is stopped."""
+
+_DESCRIBE_TIMEOUT: Final = timedelta(seconds=3)
 
 
 class Entry(Contract):
@@ -52,7 +56,7 @@ class Journal:
         async def remember(identity: str) -> None:
             await self.record(self.entry.model_copy(update={"provider_job": identity}))
 
-        return ProviderJob(id=self.entry.provider_job, remember=remember, is_unwanted=_is_cancelled)
+        return ProviderJob(id=self.entry.provider_job, remember=remember, is_unwanted=_is_unwanted)
 
     async def confirm(self) -> None:
         """Return if the server still counts on this attempt.
@@ -69,10 +73,25 @@ class Journal:
         activity.heartbeat(self.entry)
 
 
-def _is_cancelled() -> bool:
-    """Whether the session was cancelled; a worker that shuts down, or was given up, leaves its work to another."""
+async def _is_unwanted() -> bool:
+    """Whether a cancelled attempt is the last. One that was given up, or whose worker shuts down, is not."""
     details = activity.cancellation_details()
-    return details is not None and details.cancel_requested
+    if details is None or details.cancel_requested:
+        return details is not None
+    return details.not_found and await _session_is_over()
+
+
+async def _session_is_over() -> bool:
+    """Whether the workflow that asked has ended; while that cannot be learnt, another attempt may come."""
+    info = activity.info()
+    if info.workflow_id is None:
+        return False
+    asking = activity.client().get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
+    try:
+        status = (await asking.describe(rpc_timeout=_DESCRIBE_TIMEOUT)).status
+    except RPCError:
+        return False
+    return status is not None and status != WorkflowExecutionStatus.RUNNING
 
 
 @asynccontextmanager

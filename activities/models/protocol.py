@@ -50,7 +50,7 @@ class ProviderJob:
     """Of the job that an earlier attempt began; empty if none did."""
     remember: Callable[[str], Awaitable[None]]
     """Keeps a new job's id; on return the next attempt is sure to find it."""
-    is_unwanted: Callable[[], bool]
+    is_unwanted: Callable[[], Awaitable[bool]]
     """Whether, now that the call is cancelled, no other attempt will ask after the job."""
 
 

@@ -71,19 +71,28 @@ async def receive(
         TimeoutError: it took too long as a whole, or fell silent.
         UnreadableReply: it is no such reply, or ended before its end.
     """
-    async with asyncio.timeout(whole_seconds), _patient(patience) as heard, asking as response:
-        heard()
+    whole = asyncio.timeout(whole_seconds)
+    try:
+        async with whole, _patient(patience) as heard, asking as response:
+            heard()
+            return await _body(response, fold, heard)
+    except TimeoutError:
+        if not whole.expired():
+            raise
+        raise TimeoutError(f"it was not done after {whole_seconds:g} seconds.") from None
+
+
+async def _body(response: Response, fold: Fold, heard: Callable[[], None]) -> JsonValue:
+    async with aclosing(_lines(response, heard)) as lines:
         if "text/event-stream" not in response.headers.get("content-type", ""):
-            return parse(b"".join([line async for line in _lines(response, heard)]))
-        async with aclosing(_lines(response, heard)) as lines:
-            async for event in _events(lines):
-                if fold.take(event):
-                    await _drain(lines)
-                    break
-            else:
-                if not fold.is_complete():
-                    raise UnreadableReply("it broke off before its end")
-        return fold.body
+            return parse(b"".join([line async for line in lines]))
+        async for event in _events(lines):
+            if fold.take(event):
+                await _drain(lines)
+                return fold.body
+    if not fold.is_complete():
+        raise UnreadableReply("it broke off before its end")
+    return fold.body
 
 
 @asynccontextmanager

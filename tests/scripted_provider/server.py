@@ -11,7 +11,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.scripted_provider import streams, wires
-from tests.scripted_provider.exchange import Exchange, Respond, ScriptedReply, ScriptedRequest
+from tests.scripted_provider.exchange import Exchange, Respond, ScriptedReply, ScriptedRequest, Wire
+from tests.scripted_provider.jobs import BATCHES, Jobs
 from tests.scripted_provider.session import canned_session
 
 
@@ -34,6 +35,8 @@ class ScriptedProvider:
         self._server: asyncio.Server | None = None
         self.connections: set[_Connection] = set()
         """Open ones."""
+        self.jobs = Jobs(self.decide, self.changed)
+        """Batches and background responses."""
         self.script_errors: list[BaseException] = []
         """What the script raised, or the server itself."""
 
@@ -93,6 +96,7 @@ class ScriptedProvider:
         """Close every connection and stop listening; what the script did wrong is raised here."""
         assert self._server is not None
         self._server.close()
+        await self.jobs.close()
         for connection in tuple(self.connections):
             await connection.close()
         await self._server.wait_closed()
@@ -191,19 +195,38 @@ class _Connection(asyncio.Protocol):
         path = path.partition("?")[0]
         if method == "GET" and path == "/requests":
             return self._write(200, {}, self._provider.log())
+        if told := self._provider.jobs.answer(method, path):
+            return self._write(told[0], {}, told[1])
+        if method == "POST" and path == BATCHES:
+            return self._begin_batch(json.loads(body), headers, arrived_at)
         wire = wires.PATHS.get(path)
         if method != "POST" or wire is None:
             return self._write(404, {}, {"error": {"message": f"no {method} {path} here", "type": "not_found_error"}})
-        sequence = len(self._provider.exchanges) + 1
-        exchange = Exchange(wires.read(wire, json.loads(body), headers, sequence, arrived_at))
+        exchange = self._enter(wire, json.loads(body), headers, arrived_at)
+        if exchange.request.body.get("background"):
+            job = self._provider.jobs.begin(f"resp_{exchange.request.sequence}", exchange)
+            return self._write(200, {}, self._provider.jobs.describe(job))
         self._exchange = exchange
-        self._provider.exchanges.append(exchange)
-        self._provider.changed()
         reply = await self._provider.decide(exchange)
         if reply.delay:
             await asyncio.sleep(reply.delay)
         await self._carry_out(exchange, reply)
         return None
+
+    def _enter(self, wire: Wire, body: dict[str, Any], headers: Mapping[str, str], arrived_at: float) -> Exchange:
+        """Enter a request into the list of all."""
+        sequence = len(self._provider.exchanges) + 1
+        exchange = Exchange(wires.read(wire, body, headers, sequence, arrived_at))
+        self._provider.exchanges.append(exchange)
+        self._provider.changed()
+        return exchange
+
+    def _begin_batch(self, body: dict[str, Any], headers: Mapping[str, str], arrived_at: float) -> None:
+        (asked,) = body["requests"]
+        exchange = self._enter("anthropic", asked["params"], headers, arrived_at)
+        identity = f"msgbatch_{exchange.request.sequence}"
+        job = self._provider.jobs.begin(identity, exchange, asked["custom_id"])
+        self._write(200, {}, self._provider.jobs.describe(job))
 
     async def _carry_out(self, exchange: Exchange, reply: ScriptedReply) -> None:
         request = exchange.request

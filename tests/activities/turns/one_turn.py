@@ -17,6 +17,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from activities.contracts import ModelCard, PriceStep, TurnRequest, TurnResult, WorkTask
+from activities.conversations import Conversations
 from activities.crews import load_crews
 from activities.documents.artefacts import ArtefactStore
 from activities.documents.library import DocumentLibrary
@@ -133,20 +134,27 @@ def a_turn(provider_failures: int = 0, **more: JsonValue) -> Asked:
 def turn_activities(folder: Path, model: Model, name: str) -> TurnActivities:
     """Make the activities that take turns by a model of this name."""
     crews = folder / "crews"
-    crews.mkdir()
+    crews.mkdir(parents=True)
     (crews / "desk.toml").write_text(_CREW)
     tools: dict[str, Tool] = {"search": ScriptedTool("search", found("search.md#L1", "read"))}
     price = PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(5))
     cards = {tier: ModelCard(provider="scripted", name=name, prices=(price,)) for tier in Tier}
-    library = DocumentLibrary(ArtefactStore(folder / "artefacts"), folder / "indexes")
-    return TurnActivities(load_crews([crews], tools), Models(adapter=model, cards=cards), tools, library)
+    store = ArtefactStore(folder / "artefacts")
+    library = DocumentLibrary(store, folder / "indexes")
+    models = Models(adapter=model, cards=cards)
+    return TurnActivities(load_crews([crews], tools), models, tools, library, Conversations(store))
 
 
 @asynccontextmanager
 async def open_desk(client: Client, folder: Path, model: Model, name: str) -> AsyncGenerator[Desk]:
     """Run a worker that takes turns by a model."""
-    async with _worker(client, f"desk-{uuid4().hex[:8]}", turn_activities(folder, model, name)) as worker:
+    async with desk_worker(client, f"desk-{uuid4().hex[:8]}", folder, model, name) as worker:
         yield Desk(client, worker.task_queue)
+
+
+def desk_worker(client: Client, task_queue: str, folder: Path, model: Model, name: str) -> Worker:
+    """Make a worker that takes turns by a model."""
+    return _worker(client, task_queue, turn_activities(folder, model, name))
 
 
 @asynccontextmanager

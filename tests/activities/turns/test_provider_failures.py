@@ -152,7 +152,7 @@ async def test_every_step_is_three_requests_for_every_provider(client: Client, t
     for wire in WIRES:
         async with (
             a_provider(wire, lambda _: error(500)) as (server, model),
-            open_desk(client, tmp_path, model, MODELS[wire]) as desk,
+            open_desk(client, tmp_path / wire, model, MODELS[wire]) as desk,
         ):
             for _ in range(2):
                 await desk.fail(a_turn())

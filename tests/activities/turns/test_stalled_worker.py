@@ -18,7 +18,9 @@ async def test_a_stopped_worker_pays_once_when_it_goes_on(client: Client, tmp_pa
     the server has given up, and the turn is paid once."""
     async with ScriptedProvider(lambda _: answer("At eight.")) as server, open_front(client) as front:
         chosen = settings("openai_compatible", server.base_url, client, tmp_path)
-        patient = a_turn(crew="research", agent="writer").model_copy(update={"queue": chosen["CHARGEHAND_TASK_QUEUE"], "repetitions": 10})
+        patient = a_turn(crew="research", agent="writer").model_copy(
+            update={"queue": chosen["CHARGEHAND_TASK_QUEUE"], "repetitions": 10}
+        )
         asked = patient.model_copy(update={"heartbeat": timedelta(seconds=1.5)})
         async with worker_process(chosen) as worker:
             await front.take(patient)

@@ -1,0 +1,97 @@
+"""One call as an Anthropic Message Batch: at half the price, within a day, mostly within the hour."""
+
+import hashlib
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import quote
+
+from pydantic import JsonValue
+
+from activities.models.clients import make_timeout
+from activities.models.failures import UnreadableReply, reported_failure
+from activities.models.jobs import REQUEST_SECONDS
+from activities.models.reading import parse, within
+
+if TYPE_CHECKING:
+    import anthropic
+    from anthropic.types.messages.batch_create_params import Request
+
+PRICE_SHARE: Final = Decimal("0.5")
+"""What of the usual price a batch costs."""
+POLL_SECONDS: Final = 15.0
+_PASSING: Final = frozenset({"api_error", "overloaded_error", "rate_limit_error", "timeout_error"})
+_NOT_OF_BATCHES: Final = frozenset({"stream", "service_tier"})
+"""What a request of its own may say, and one in a batch may not."""
+
+
+class BatchDesk:
+    """Hands one call in as a batch."""
+
+    def __init__(
+        self,
+        client: "anthropic.AsyncAnthropic",
+        body: Mapping[str, Any],
+        key: str,
+        provider: str,
+        secrets: tuple[str, ...],
+    ) -> None:
+        """Set one call up; `key` names it across attempts."""
+        self._client = client
+        self._params = {name: value for name, value in body.items() if name not in _NOT_OF_BATCHES}
+        self._custom_id = hashlib.sha256(key.encode()).hexdigest()
+        self._provider = provider
+        self._secrets = secrets
+
+    async def begin(self) -> str:
+        """Make a batch of one request."""
+        request = cast("Request", {"custom_id": self._custom_id, "params": self._params})
+        response = await self._client.messages.batches.with_raw_response.create(
+            requests=[request], timeout=make_timeout(REQUEST_SECONDS)
+        )
+        identity = within(parse(response.http_response.content), "id")
+        if not isinstance(identity, str) or not identity:
+            raise UnreadableReply("unexpected form of: id")
+        return identity
+
+    async def look(self, identity: str) -> JsonValue:
+        """Give the message, once the batch has ended."""
+        response = await self._client.messages.batches.with_raw_response.retrieve(
+            identity, timeout=make_timeout(REQUEST_SECONDS)
+        )
+        if within(parse(response.http_response.content), "processing_status") != "ended":
+            return None
+        return self._message(await self._results(identity))
+
+    async def abandon(self, identity: str) -> None:
+        """Cancel the batch; what it has not begun is not charged."""
+        await self._client.messages.batches.cancel(identity, timeout=make_timeout(REQUEST_SECONDS))
+
+    async def _results(self, identity: str) -> bytes:
+        import httpx2  # the SDK brings it in
+
+        # Not by the address that the batch gives, which could lead our key anywhere.
+        response = await self._client.get(
+            f"/v1/messages/batches/{quote(identity, safe='')}/results",
+            cast_to=httpx2.Response,
+            options={"timeout": make_timeout(REQUEST_SECONDS)},
+        )
+        return response.content
+
+    def _message(self, lines: bytes) -> JsonValue:
+        results = [parse(line) for line in lines.split(b"\n") if line.strip()]
+        ours = [within(result, "result") for result in results if within(result, "custom_id") == self._custom_id]
+        if len(ours) != 1:
+            raise UnreadableReply("the batch does not have this call's result")
+        (result,) = ours
+        kind = str(within(result, "type"))
+        if kind == "succeeded":
+            message: JsonValue = within(result, "message")
+            if message is None:
+                raise UnreadableReply("unexpected form of: message")
+            return message
+        # None of the other ends is charged.
+        code = str(within(result, "error", "error", "type") or kind)
+        told = str(within(result, "error", "error", "message") or f"the batch ended as {kind}")
+        passing = kind == "expired" or code in _PASSING
+        raise reported_failure(self._provider, code, told, passing=passing, secrets=self._secrets)

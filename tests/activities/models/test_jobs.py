@@ -1,0 +1,256 @@
+"""Calls that a provider carries out by itself: batches and background responses, begun once and fetched by id."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Literal
+
+import httpx2
+import pytest
+from temporalio.exceptions import ApplicationError
+
+from activities.models.anthropic_messages import AnthropicModel
+from activities.models.openai_responses import OpenAIResponsesModel
+from activities.models.protocol import ModelCall, ProviderJob
+from chargehand.wire import ErrorType
+from tests.activities.models.calls import KEY, PROVIDERS, AnyModel, Wire, a_call, a_provider
+from tests.scripted_provider import (
+    Respond,
+    ScriptedProvider,
+    ScriptedReply,
+    ScriptedRequest,
+    Tokens,
+    ToolUse,
+    answer,
+    calling,
+    error,
+    hanging,
+)
+
+Way = Literal["batch", "background"]
+WIRE: dict[Way, Wire] = {"batch": "anthropic", "background": "responses"}
+PREFIX = {"batch": "msgbatch", "background": "resp"}
+every_way = pytest.mark.parametrize("way", ["batch", "background"])
+
+
+@dataclass
+class Keeper:
+    """Keeps a job's id as the journal does."""
+
+    known: str = ""
+    is_unwanted: bool = False
+    kept: list[str] = field(default_factory=list[str])
+    fails: bool = False
+
+    def job(self) -> ProviderJob:
+        async def is_unwanted() -> bool:
+            return self.is_unwanted
+
+        return ProviderJob(id=self.known, remember=self._remember, is_unwanted=is_unwanted)
+
+    async def _remember(self, identity: str) -> None:
+        if self.fails:
+            raise ConnectionResetError("the journal cannot be reached")
+        self.kept.append(identity)
+
+
+@asynccontextmanager
+async def open_provider(way: Way, respond: Respond) -> AsyncGenerator[tuple[ScriptedProvider, AnyModel]]:
+    """Run a provider and the adapter that has its calls done in this way; it looks every few milliseconds."""
+    network = httpx2.AsyncClient(trust_env=False, verify=False)
+    async with ScriptedProvider(respond) as server:
+        model = (
+            AnthropicModel(api_key=KEY, base_url=server.base_url, batch_poll_seconds=0.01, http_client=network)
+            if way == "batch"
+            else OpenAIResponsesModel(
+                api_key=KEY,
+                base_url=server.openai_url,
+                background=True,
+                background_poll_seconds=0.01,
+                http_client=network,
+            )
+        )
+        try:
+            yield server, model
+        finally:
+            await model.aclose()
+
+
+def a_job(way: Way, keeper: Keeper, timeout_seconds: float = 20.0) -> ModelCall:
+    """Ask for a call as a job."""
+    call = a_call(WIRE[way], timeout_seconds=timeout_seconds)
+    return call.model_copy(update={"urgency": "batch" if way == "batch" else "now", "job": keeper.job()})
+
+
+REPLIES = {
+    "answer": answer("At eight.").using(Tokens(input=1_000, cached=8_000, cache_write=500, output=200)),
+    "tools": calling(ToolUse("read_document", {"name": "a.pdf"}, id="id_1"), text="Let me look."),
+}
+
+
+@every_way
+@pytest.mark.parametrize("name", REPLIES)
+async def test_a_job_brings_the_same_reply(way: Way, name: str) -> None:
+    """What comes back is what a call at once brings; only a batch costs less: half."""
+    async with a_provider(WIRE[way], lambda _: REPLIES[name]) as (_, model):
+        at_once = await model.complete(a_call(WIRE[way]))
+    async with open_provider(way, lambda _: REPLIES[name].after(0.05)) as (server, model):
+        later = await model.complete(a_job(way, Keeper()))
+
+    assert at_once.usage is not None
+    share = 2 if way == "batch" else 1
+    half = at_once.usage.model_copy(update={"cost_usd": at_once.usage.cost_usd / share})
+    assert later == at_once.model_copy(update={"usage": half})
+    assert server.charges == 1
+    assert server.jobs.looks > 1
+
+
+@every_way
+async def test_the_id_is_kept_before_anything_is_waited_for(way: Way) -> None:
+    """While the provider still works, the id is in safety already."""
+    go_on = asyncio.Event()
+
+    async def respond(_: ScriptedRequest) -> ScriptedReply:
+        await go_on.wait()
+        return answer()
+
+    keeper = Keeper()
+    async with open_provider(way, respond) as (server, model):
+        call = asyncio.create_task(model.complete(a_job(way, keeper)))
+        await server.until(lambda: server.jobs.looks > 1)
+        kept = list(keeper.kept)
+        go_on.set()
+        await call
+
+    assert kept == [f"{PREFIX[way]}_1"]
+
+
+@every_way
+async def test_a_job_that_was_begun_is_fetched_and_not_paid_again(way: Way) -> None:
+    """Given the id, an attempt asks for nothing new and keeps nothing new."""
+    first, second = Keeper(), Keeper()
+    async with open_provider(way, lambda _: answer("At eight.")) as (server, model):
+        begun = await model.complete(a_job(way, first))
+        second.known = first.kept[0]
+        fetched = await model.complete(a_job(way, second))
+
+    assert fetched == begun
+    assert (len(server.requests), second.kept) == (1, [])
+
+
+@every_way
+async def test_a_job_whose_id_cannot_be_kept_is_called_off(way: Way) -> None:
+    """Nobody would ever ask after it."""
+    async with open_provider(way, lambda _: hanging()) as (server, model):
+        with pytest.raises(ApplicationError):
+            await model.complete(a_job(way, Keeper(fails=True)))
+        (job,) = server.jobs.all.values()
+
+    assert job.is_cancelled
+
+
+@every_way
+@pytest.mark.parametrize("is_unwanted", [True, False], ids=["session cancelled", "worker shut down"])
+async def test_only_what_nobody_wants_is_called_off(way: Way, is_unwanted: bool) -> None:  # noqa: FBT001  # a column
+    """A cancelled session cancels the provider's work; a worker that shuts down leaves it to the next."""
+    keeper = Keeper(is_unwanted=is_unwanted)
+    async with open_provider(way, lambda _: hanging()) as (server, model):
+        call = asyncio.create_task(model.complete(a_job(way, keeper)))
+        await server.until(lambda: server.jobs.looks > 0)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        (job,) = server.jobs.all.values()
+
+    assert job.is_cancelled is is_unwanted
+
+
+@every_way
+async def test_an_outage_while_waiting_is_waited_out(way: Way) -> None:
+    """A provider that cannot say how a job stands is asked again; nothing is begun anew."""
+    async with open_provider(way, lambda _: answer("At eight.").after(0.05)) as (server, model):
+        server.jobs.lose = 5
+        reply = await model.complete(a_job(way, Keeper()))
+
+    assert (reply.stop, len(server.requests)) == ("answer", 1)
+
+
+@every_way
+async def test_a_job_that_failed_cost_nothing(way: Way) -> None:
+    """A failure at the provider can be tried again, as a new job, and is not charged."""
+    async with open_provider(way, lambda _: error(529)) as (_, model):
+        with pytest.raises(ApplicationError) as caught:
+            await model.complete(a_job(way, Keeper()))
+
+    assert (caught.value.type, caught.value.non_retryable) == (ErrorType.PROVIDER_UNAVAILABLE, False)
+    assert not caught.value.details[0].possibly_billed
+
+
+@every_way
+async def test_a_job_that_the_provider_has_lost_is_of_unknown_fate(way: Way) -> None:
+    """An id that the provider does not know any more may have been charged."""
+    async with open_provider(way, lambda _: answer()) as (server, model):
+        with pytest.raises(ApplicationError) as caught:
+            await model.complete(a_job(way, Keeper(known=f"{PREFIX[way]}_99")))
+
+    assert (caught.value.type, caught.value.non_retryable) == (ErrorType.PROVIDER_UNAVAILABLE, False)
+    assert caught.value.details[0].possibly_billed
+    assert server.requests == []
+
+
+@every_way
+async def test_without_a_place_for_its_id_a_call_is_made_at_once(way: Way) -> None:
+    """A job whose id nobody keeps could be paid twice."""
+    async with open_provider(way, lambda _: answer()) as (server, model):
+        await model.complete(a_job(way, Keeper()).model_copy(update={"job": None}))
+
+    assert server.jobs.all == {}
+    assert server.requests[0].body["stream"] is True
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "final"),
+    [
+        (error(410), ErrorType.PROVIDER_UNAVAILABLE, False),
+        (error(400), ErrorType.PROVIDER_REFUSED, True),
+        (error(429), ErrorType.PROVIDER_UNAVAILABLE, False),
+    ],
+    ids=["expired", "invalid", "rate limit"],
+)
+async def test_every_end_of_a_batch_has_its_meaning(
+    reply: ScriptedReply,
+    kind: ErrorType,
+    final: bool,  # noqa: FBT001  # a column of the table above
+) -> None:
+    """What expired can be handed in again; what is not valid cannot."""
+    async with open_provider("batch", lambda _: reply) as (_, model):
+        with pytest.raises(ApplicationError) as caught:
+            await model.complete(a_job("batch", Keeper()))
+
+    assert (caught.value.type, caught.value.non_retryable) == (kind, final)
+    assert not caught.value.details[0].possibly_billed
+
+
+async def test_a_batch_is_written_so() -> None:
+    """A request in a batch is the request of its own, but for what batches do not take; its id is the call's."""
+    async with open_provider("batch", lambda _: answer()) as (server, model):
+        await model.complete(a_call())
+        await model.complete(a_job("batch", Keeper()))
+        alone, batched = (request.body for request in server.requests)
+        (job,) = server.jobs.all.values()
+
+    assert batched == {name: value for name, value in alone.items() if name not in {"stream", "service_tier"}}
+    assert (len(job.custom_id), job.custom_id.isalnum()) == (64, True)
+
+
+async def test_a_background_response_that_takes_too_long_is_called_off() -> None:
+    """The call's whole time holds here too; what becomes of it is not known."""
+    async with open_provider("background", lambda _: hanging()) as (server, model):
+        with pytest.raises(ApplicationError) as caught:
+            await model.complete(a_job("background", Keeper(), timeout_seconds=0.2))
+        (job,) = server.jobs.all.values()
+
+    assert job.is_cancelled
+    assert caught.value.message.startswith(f"{PROVIDERS['responses']} did not answer (TimeoutError)")
+    assert caught.value.details[0].possibly_billed

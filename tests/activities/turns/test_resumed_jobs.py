@@ -1,0 +1,104 @@
+"""A provider's own work outlives the worker that asked for it, and is paid once."""
+
+import asyncio
+import signal
+from datetime import timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import httpx2
+import pytest
+from temporalio.client import Client, WorkflowFailureError
+
+from activities.models.anthropic_messages import AnthropicModel
+from tests.acceptance.test_real_wires import settings
+from tests.acceptance.workers import worker_process
+from tests.activities.models.calls import KEY, MODELS
+from tests.activities.turns.one_turn import a_turn, desk_worker, open_front
+from tests.scripted_provider import ScriptedProvider, ScriptedReply, ScriptedRequest, answer, hanging
+
+
+async def test_a_killed_worker_does_not_pay_a_background_response_twice(client: Client, tmp_path: Path) -> None:
+    """Killed while OpenAI works, a worker leaves the id behind; the next fetches that response, asks for no other, and
+    the workflow has nothing to book twice."""
+    go_on = asyncio.Event()
+
+    async def respond(_: ScriptedRequest) -> ScriptedReply:
+        await go_on.wait()
+        return answer("At eight.")
+
+    async with ScriptedProvider(respond) as server, open_front(client) as front:
+        chosen = settings("openai", server.base_url, client, tmp_path) | {"CHARGEHAND_OPENAI_BACKGROUND": "true"}
+        asked = a_turn(crew="research", agent="writer").model_copy(
+            update={"queue": chosen["CHARGEHAND_TASK_QUEUE"], "heartbeat": timedelta(seconds=2)}
+        )
+        async with worker_process(chosen) as first:
+            turn = await front.start(asked)
+            await server.until(lambda: server.jobs.looks > 0, 60)
+            first.send_signal(signal.SIGKILL)
+            await first.wait()
+        looks = server.jobs.looks
+        async with worker_process(chosen):
+            await server.until(lambda: server.jobs.looks > looks, 60)
+            go_on.set()
+            result = await turn.result()
+
+    assert result.work is not None
+    assert result.work.content == "At eight."
+    assert server.charges == 1
+
+
+def a_batch_model(server: ScriptedProvider) -> AnthropicModel:
+    """Make the adapter, which looks often."""
+    network = httpx2.AsyncClient(trust_env=False, verify=False)
+    return AnthropicModel(api_key=KEY, base_url=server.base_url, batch_poll_seconds=0.02, http_client=network)
+
+
+async def test_a_worker_that_shuts_down_leaves_its_batch_to_the_next(client: Client, tmp_path: Path) -> None:
+    """A batch goes on while no worker runs; whoever comes next brings its result, at half the price."""
+    go_on = asyncio.Event()
+
+    async def respond(_: ScriptedRequest) -> ScriptedReply:
+        await go_on.wait()
+        return answer("At eight.")
+
+    queue = f"batch-{uuid4().hex[:8]}"
+    asked = a_turn(urgency="batch").model_copy(update={"queue": queue})
+    name = MODELS["anthropic"]
+    async with ScriptedProvider(respond) as server, open_front(client) as front:
+        first, second = a_batch_model(server), a_batch_model(server)
+        async with desk_worker(client, queue, tmp_path / "one", first, name):
+            turn = await front.start(asked)
+            await server.until(lambda: server.jobs.looks > 0)
+        looks = server.jobs.looks
+        async with desk_worker(client, queue, tmp_path / "two", second, name):
+            await server.until(lambda: server.jobs.looks > looks)
+            go_on.set()
+            result = await turn.result()
+        await first.aclose()
+        await second.aclose()
+        (job,) = server.jobs.all.values()
+
+    assert result.work is not None
+    assert result.work.content == "At eight."
+    assert (server.charges, job.is_cancelled) == (1, False)
+    # 1,000 input and 100 output tokens at half of 0.10 and 0.50 dollars a million.
+    assert str(result.usage.cost_usd) == "0.000075"
+
+
+async def test_a_cancelled_session_cancels_its_batch(client: Client, tmp_path: Path) -> None:
+    """What nobody wants any more is called off at the provider."""
+    queue = f"batch-{uuid4().hex[:8]}"
+    asked = a_turn(urgency="batch").model_copy(update={"queue": queue})
+    async with ScriptedProvider(lambda _: hanging()) as server, open_front(client) as front:
+        model = a_batch_model(server)
+        async with desk_worker(client, queue, tmp_path / "one", model, MODELS["anthropic"]):
+            turn = await front.start(asked)
+            await server.until(lambda: server.jobs.looks > 0)
+            await turn.cancel()
+            with pytest.raises(WorkflowFailureError):
+                await turn.result()
+            await server.until(lambda: all(job.is_cancelled for job in server.jobs.all.values()))
+        await model.aclose()
+
+    assert len(server.jobs.all) == 1
