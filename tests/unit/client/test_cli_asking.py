@@ -33,6 +33,12 @@ def test_every_option_reaches_its_field() -> None:
         attempts=4,
         rounds=3,
         approve_plan=True,
+        subtask_deadline="2m",
+        on_limit="pause",
+        review="always",
+        questions=True,
+        answer_within="PT1H",
+        urgency="batch",
     )
 
     assert build_request(typed, (_URI,)) == SessionRequest(
@@ -47,8 +53,14 @@ def test_every_option_reaches_its_field() -> None:
             max_attempts=4,
             max_rounds=3,
             deadline=timedelta(seconds=90),
+            subtask_deadline=timedelta(minutes=2),
+            on_limit="pause",
         ),
         approval="plan",
+        review="always",
+        questions="allowed",
+        answer_within=timedelta(hours=1),
+        urgency="batch",
     )
 
 

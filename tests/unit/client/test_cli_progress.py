@@ -9,7 +9,7 @@ from rich.console import Console
 
 from chargehand.cli.following import asked_of
 from chargehand.cli.progress import Lines, session_tree
-from chargehand.contracts import SessionState, Status, SubtaskRecord
+from chargehand.contracts import Question, SessionState, Status, SubtaskRecord
 from tests.unit.client.reports import at
 
 _WAITING = SubtaskRecord(id="T1", agent="reader", instruction="Read the rules.")
@@ -90,6 +90,32 @@ def test_a_session_that_waits_for_a_person_says_what_to_type() -> None:
     assert "`chargehand plan s1`" in asked["awaiting_approval"]
     assert "`chargehand raise s1 --turns N --budget USD`" in asked["paused"]
     assert "`chargehand finish s1`" in asked["paused"]
+
+
+def test_open_questions_come_with_the_command_that_answers_them() -> None:
+    """One question needs no subtask's name, several do; a session that is paused as well says so first."""
+    asked = Question(subtask="T1", agent="reader", text="Which year?", open_until=at(300))
+    other = asked.model_copy(update={"subtask": "T2"})
+
+    assert asked_of("s1", "awaiting_answer", [asked]) == (
+        "waits for you: `chargehand answer s1 TEXT` decides what was asked"
+    )
+    assert "`chargehand answer s1 --subtask T1 TEXT`" in asked_of("s1", "carrying_out", [asked, other])
+    assert "chargehand raise" in asked_of("s1", "paused", [asked])
+
+
+def test_a_question_is_a_branch_and_a_line_said_once() -> None:
+    """Whoever watches sees who asks what."""
+    asked = Question(subtask="T1", agent="reader", text="Which\x1b[2J year?", open_until=at(300))
+    found = status(_RUNNING, state="awaiting_answer", questions=(asked,))
+    lines: list[str] = []
+    shown = Lines("s", write=lines.append, clock=lambda: at(0))
+
+    shown.update(found)
+    shown.update(found)
+
+    assert lines[2:] == ["[   0.0 s] ? T1 asks: Which␛[2J year?"]
+    assert "└── ? T1 reader asks Which␛[2J year?  until " in drawn(found)
 
 
 def test_a_paused_session_is_shown_as_such() -> None:

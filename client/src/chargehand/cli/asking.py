@@ -1,4 +1,4 @@
-"""Turn what was typed on the command line into a request, or into higher limits."""
+"""Turn what was typed on the command line into a request, into higher limits or an answer."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from pydantic import ValidationError
 
 from chargehand.cli.typed import BadRequest, Typed
-from chargehand.contracts import RaisedLimits, SessionRequest
+from chargehand.contracts import Answer, RaisedLimits, SessionRequest
 from chargehand.converter import describe_problems
 
 _SECONDS: Final[Mapping[str, int]] = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
@@ -25,13 +25,25 @@ def build_request(typed: Typed, documents: tuple[str, ...]) -> SessionRequest:
         BadRequest: it cannot be read or does not fit.
     """
     fields = _read(typed.input) if typed.input else {}
-    fields |= _given({"goal": typed.goal, "crew": typed.crew, "approval": "plan" if typed.approve_plan else None})
+    fields |= _given(
+        {
+            "goal": typed.goal,
+            "crew": typed.crew,
+            "approval": "plan" if typed.approve_plan else None,
+            "review": typed.review,
+            "questions": "allowed" if typed.questions else None,
+            "answer_within": _length_or_none(typed.answer_within),
+            "urgency": typed.urgency,
+        }
+    )
     limits = _raisable(typed) | _given(
         {
             "max_parallel": typed.parallel,
             "max_depth": typed.depth,
             "max_attempts": typed.attempts,
             "max_rounds": typed.rounds,
+            "subtask_deadline": _length_or_none(typed.subtask_deadline),
+            "on_limit": typed.on_limit,
         }
     )
     if limits:
@@ -62,12 +74,24 @@ def build_raised(typed: Typed) -> RaisedLimits:
         ) from error
 
 
+def build_answer(subtask: str, text: str) -> Answer:
+    """Check what was typed as an answer.
+
+    Raises:
+        BadRequest: it does not fit.
+    """
+    try:
+        return Answer(subtask=subtask, text=text)
+    except ValidationError as error:
+        raise BadRequest(f"The answer cannot be used: {'; '.join(describe_problems(error, Answer))}") from error
+
+
 def _raisable(typed: Typed) -> dict[str, Any]:
     return _given(
         {
             "budget_usd": None if typed.budget is None else Decimal(str(typed.budget)),
             "max_turns": typed.turns,
-            "deadline": None if typed.deadline is None else _length(typed.deadline),
+            "deadline": _length_or_none(typed.deadline),
         }
     )
 
@@ -89,7 +113,9 @@ def _read(source: str) -> dict[str, Any]:
     return cast("dict[str, Any]", fields)
 
 
-def _length(text: str) -> float | str:
+def _length_or_none(text: str | None) -> float | str | None:
     """Read `90`, `90s`, `10m`, `2h`; anything else is left to the contract, which also knows ISO 8601."""
+    if text is None:
+        return None
     match = _LENGTH.fullmatch(text.strip().lower())
     return float(match[1]) * _SECONDS[match[2] or "s"] if match else text

@@ -2,11 +2,13 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from typing import Final, NoReturn
 
+from chargehand.cli.answering import Answering
 from chargehand.cli.connection import Connection
 from chargehand.cli.progress import Progress
-from chargehand.contracts import Report, SessionState, Status
+from chargehand.contracts import Question, Report, SessionState, Status
 from chargehand.errors import ChargehandError, NotReachable, SessionEnded, SessionNotFound
 from chargehand.render.escaping import one_safe_line
 
@@ -16,8 +18,10 @@ _REMARK_AFTER_SECONDS: Final = 5
 _CANCEL_SECONDS: Final = 15
 
 
-async def follow(connection: Connection, session_id: str, progress: Progress) -> Report:
-    """Show a session until it ends.
+async def follow(
+    connection: Connection, session_id: str, progress: Progress, answering: Answering | None = None
+) -> Report:
+    """Show a session until it ends; with `answering`, whoever sits at the terminal is asked what it asks.
 
     Raises:
         SessionEnded: it ended without a report.
@@ -25,7 +29,7 @@ async def follow(connection: Connection, session_id: str, progress: Progress) ->
     """
     with progress:
         result = asyncio.create_task(_result(connection, session_id))
-        watching = asyncio.create_task(_watch(connection, session_id, progress))
+        watching = asyncio.create_task(_watch(connection, session_id, progress, answering))
         minding = asyncio.create_task(_mind(connection))
         tasks = (result, watching, minding)
         try:
@@ -37,6 +41,8 @@ async def follow(connection: Connection, session_id: str, progress: Progress) ->
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            if answering:
+                await answering.end()
 
 
 async def cancel(connection: Connection, session_id: str) -> bool:
@@ -52,7 +58,7 @@ async def cancel(connection: Connection, session_id: str) -> bool:
     return True
 
 
-def asked_of(session_id: str, state: SessionState) -> str:
+def asked_of(session_id: str, state: SessionState, questions: Sequence[Question] = ()) -> str:
     """Say what a session in this state waits for a person to do; nothing if it does not."""
     match state:
         case "awaiting_approval":
@@ -62,6 +68,9 @@ def asked_of(session_id: str, state: SessionState) -> str:
                 f"waits for you: a limit is reached; `chargehand raise {session_id} --turns N --budget USD` lets it "
                 f"go on, `chargehand finish {session_id}` ends it with a report"
             )
+        case _ if questions:
+            which = f" --subtask {one_safe_line(questions[0].subtask, 20)}" if len(questions) > 1 else ""
+            return f"waits for you: `chargehand answer {session_id}{which} TEXT` decides what was asked"
         case _:
             return ""
 
@@ -75,14 +84,16 @@ async def _result(connection: Connection, session_id: str) -> Report:
             await asyncio.sleep(connection.polling_seconds)
 
 
-async def _watch(connection: Connection, session_id: str, progress: Progress) -> NoReturn:
+async def _watch(connection: Connection, session_id: str, progress: Progress, answering: Answering | None) -> NoReturn:
     answered_at = time.monotonic()
     while True:
         try:
             async with asyncio.timeout(_REMARK_AFTER_SECONDS):
                 status = await connection.session(session_id).status()
             progress.update(status)
-            progress.remark(asked_of(session_id, status.state))
+            progress.remark(asked_of(session_id, status.state, status.questions))
+            if answering:
+                await answering.notice(status.questions)
             answered_at = time.monotonic()
         except SessionNotFound:
             raise

@@ -14,7 +14,7 @@ from chargehand.errors import SessionNotFound
 from chargehand.render.escaping import one_safe_line, safe_text
 
 if TYPE_CHECKING:
-    from chargehand.contracts import Plan, PlanDecision, Status
+    from chargehand.contracts import Plan, PlanDecision, Question, Status
 
 
 @dataclass(frozen=True)
@@ -133,6 +133,36 @@ async def raise_limits(connection: Connection, session_id: str, typed: Typed) ->
     return Exit.DONE
 
 
+async def answer(connection: Connection, session_id: str, text: str, subtask: str | None) -> Exit:
+    """Answer the question of a subtask; of the only one that asks, if none is named."""
+    from chargehand.cli.asking import build_answer  # noqa: PLC0415  # slow to load
+
+    if subtask is not None:
+        build_answer(subtask, text)
+    await connection.open()
+    session = connection.session(session_id)
+    asked = _asked(await session.status(), subtask)
+    await session.answer(build_answer(asked.subtask, text))
+    say(f"Session {session_id}: {one_safe_line(asked.subtask)} goes on with your answer.")
+    return Exit.DONE
+
+
+def _asked(status: "Status", subtask: str | None) -> "Question":
+    """Find the question that is meant.
+
+    Raises:
+        BadRequest: none is open, or not this one, or several are and none was named.
+    """
+    matching = [asked for asked in status.questions if subtask in (None, asked.subtask)]
+    if len(matching) == 1:
+        return matching[0]
+    if not status.questions:
+        raise BadRequest(f"Session {status.session} asks nothing now: it is {status.state.replace('_', ' ')}.")
+    known = "; ".join(f"{one_safe_line(each.subtask)}: {one_safe_line(each.text)}" for each in status.questions)
+    which = "Several questions are open" if subtask is None else f"Subtask {one_safe_line(subtask)} asks nothing"
+    raise BadRequest(f"{which}. Say with --subtask which of these you answer: {known}")
+
+
 async def cancel(connection: Connection, session_id: str) -> Exit:
     """Ask a session to stop without a report."""
     await connection.open()
@@ -160,13 +190,17 @@ _DECIDED = {"approve": "approved", "edit": "replaced and approved", "reject": "r
 
 
 def _put_status(status: "Status") -> None:
-    from chargehand.cli.progress import now, session_tree  # noqa: PLC0415  # slow to load
+    from chargehand.cli.following import asked_of  # noqa: PLC0415  # slow to load
+    from chargehand.cli.progress import now, session_tree  # noqa: PLC0415  # as above
 
     at = now()
     ended = [record.ended_at for record in status.subtasks if record.ended_at]
     if status.state in ("finished", "failed", "cancelled") and ended:
         at = max(ended)
     output_console().print(session_tree(status.session, status, "", at, status.started_at or at))
+    hint = asked_of(status.session, status.state, status.questions)
+    if hint:
+        say(f"It {hint}.")
 
 
 def _put_plan(plan: "Plan") -> None:

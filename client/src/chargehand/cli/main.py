@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Literal, NoReturn
 
 import typer
 
@@ -83,6 +83,25 @@ Parallel = Annotated[int | None, typer.Option(help="Subtasks at the same time.",
 Depth = Annotated[int | None, typer.Option(help="Delegations deep.", show_default="5")]
 Attempts = Annotated[int | None, typer.Option(help="Tries at a subtask.", show_default="3")]
 Rounds = Annotated[int | None, typer.Option(help="Rounds of an agent.", show_default="10")]
+SubtaskTime = Annotated[
+    str | None, typer.Option("--subtask-deadline", help="Time of one attempt at a subtask.", show_default="5m")
+]
+OnLimit = Annotated[
+    Literal["finish", "pause"] | None,
+    typer.Option(help="At a limit, write the report, or wait for `chargehand raise`.", show_default="finish"),
+]
+Review = Annotated[
+    Literal["auto", "always", "never"] | None,
+    typer.Option(help="Have a judge look at the outcomes and a critic at the report.", show_default="auto"),
+]
+Questions = Annotated[bool, typer.Option("--questions", help="Let an agent ask you what an unclear instruction means.")]
+AnswerWithin = Annotated[
+    str | None, typer.Option(help="How long a question waits before the work goes on.", show_default="5m")
+]
+Urgency = Annotated[
+    Literal["now", "batch"] | None,
+    typer.Option(help="`batch`: hours, at half the price, where the provider offers that.", show_default="now"),
+]
 MoreTurns = Annotated[int | None, typer.Option("--turns", help="Model calls in all, those made included.")]
 MoreBudget = Annotated[float | None, typer.Option("--budget", help="US dollars in all, those spent included.")]
 MoreTime = Annotated[
@@ -108,6 +127,12 @@ def run(
     depth: Depth = None,
     attempts: Attempts = None,
     rounds: Rounds = None,
+    subtask_deadline: SubtaskTime = None,
+    on_limit: OnLimit = None,
+    review: Review = None,
+    questions: Questions = False,
+    answer_within: AnswerWithin = None,
+    urgency: Urgency = None,
     address: Address = None,
     application: Application = None,
     state_dir: State = None,
@@ -115,7 +140,25 @@ def run(
     task_queue: Queue = None,
 ) -> None:
     """Carry out a request, show how it goes, and put the report out."""
-    typed = Typed(goal, input, crew, budget, turns, deadline, parallel, depth, attempts, rounds, approve_plan)
+    typed = Typed(
+        goal,
+        input,
+        crew,
+        budget,
+        turns,
+        deadline,
+        parallel,
+        depth,
+        attempts,
+        rounds,
+        approve_plan,
+        subtask_deadline,
+        on_limit,
+        review,
+        questions,
+        answer_within,
+        urgency,
+    )
     paths = _checked(typed, docs)
     _connected(
         Wishes(address, application, state_dir, artefacts, task_queue),
@@ -141,6 +184,12 @@ def start(
     depth: Depth = None,
     attempts: Attempts = None,
     rounds: Rounds = None,
+    subtask_deadline: SubtaskTime = None,
+    on_limit: OnLimit = None,
+    review: Review = None,
+    questions: Questions = False,
+    answer_within: AnswerWithin = None,
+    urgency: Urgency = None,
     address: Address = None,
     application: Application = None,
     state_dir: State = None,
@@ -148,7 +197,25 @@ def start(
     task_queue: Queue = None,
 ) -> None:
     """Start a session, put out its id, and leave it to the worker."""
-    typed = Typed(goal, input, crew, budget, turns, deadline, parallel, depth, attempts, rounds, approve_plan)
+    typed = Typed(
+        goal,
+        input,
+        crew,
+        budget,
+        turns,
+        deadline,
+        parallel,
+        depth,
+        attempts,
+        rounds,
+        approve_plan,
+        subtask_deadline,
+        on_limit,
+        review,
+        questions,
+        answer_within,
+        urgency,
+    )
     paths = _checked(typed, docs)
     departure = _connected(
         Wishes(address, application, state_dir, artefacts, task_queue),
@@ -262,6 +329,26 @@ def raise_(
     _connected(
         Wishes(address, application, state_dir, None, task_queue),
         lambda connection: looking.raise_limits(connection, session, typed),
+    )
+
+
+@app.command()
+def answer(
+    session: SessionId,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The answer, as you would tell a colleague.")],
+    *,
+    subtask: Annotated[
+        str | None, typer.Option(help="Subtask whose question is answered.", show_default="the one that asks")
+    ] = None,
+    address: Address = None,
+    application: Application = None,
+    state_dir: State = None,
+    task_queue: Queue = None,
+) -> None:
+    """Answer the question of a session that was started with --questions."""
+    _connected(
+        Wishes(address, application, state_dir, None, task_queue),
+        lambda connection: looking.answer(connection, session, text, subtask),
     )
 
 

@@ -1,7 +1,8 @@
 """Show how a session does: a live tree on a terminal, one line for each change elsewhere."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
@@ -51,6 +52,10 @@ class Progress(Protocol):
         """Show something that is not part of the session's state, such as that nobody answers; empty takes it away."""
         ...
 
+    def stepping_aside(self) -> AbstractContextManager[None]:
+        """Show nothing while somebody types."""
+        ...
+
 
 def now() -> datetime:
     return datetime.now(UTC)
@@ -74,6 +79,7 @@ class Lines:
         self._state = ""
         self._subtasks: dict[str, tuple[str, int]] = {}
         self._remark = ""
+        self._asked: set[tuple[str, datetime]] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -90,11 +96,18 @@ class Lines:
             if before != current:
                 self._subtasks[record.id] = current
                 self._line(describe_record(record, self._clock()))
+        for asked in status.questions:
+            if (asked.subtask, asked.open_until) not in self._asked:
+                self._asked.add((asked.subtask, asked.open_until))
+                self._line(f"? {one_safe_line(asked.subtask, 20)} asks: {one_safe_line(asked.text, 1_000)}")
 
     def remark(self, text: str) -> None:
         if text and text != self._remark:
             self._line(text)
         self._remark = text
+
+    def stepping_aside(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def _line(self, text: str) -> None:
         elapsed = (self._clock() - self._begun).total_seconds()
@@ -133,6 +146,14 @@ class LiveTree:
     def remark(self, text: str) -> None:
         self._remark = text
 
+    @contextmanager
+    def stepping_aside(self) -> Generator[None]:
+        self._live.stop()
+        try:
+            yield
+        finally:
+            self._live.start()
+
     def _tree(self) -> "Tree":
         return session_tree(self._session_id, self._status, self._remark, now(), self._begun)
 
@@ -158,6 +179,15 @@ def session_tree(session_id: str, status: Status | None, remark: str, at: dateti
                 (f"  {one_safe_line(record.instruction, 400)}", "bright_black"),
                 no_wrap=True,
                 overflow="ellipsis",
+            )
+        )
+    for asked in status.questions if status else ():
+        tree.add(
+            Text.assemble(
+                ("? ", "yellow"),
+                (f"{one_safe_line(asked.subtask, 20)} {one_safe_line(asked.agent, 40)} asks ", "bold"),
+                one_safe_line(asked.text, 400),
+                (f"  until {asked.open_until.astimezone():%H:%M:%S}", "bright_black"),
             )
         )
     if remark:

@@ -148,10 +148,15 @@ async def _mention_others(connection: Connection, session_id: str | None) -> Non
 
 
 async def _see_through(connection: Connection, session_id: str, output: Output) -> Exit:
-    from chargehand.cli.following import follow  # noqa: PLC0415  # slow to load
+    from chargehand.cli.answering import Answering, somebody_can_answer  # noqa: PLC0415  # slow to load
+    from chargehand.cli.following import follow  # noqa: PLC0415  # as above
     from chargehand.cli.progress import choose_progress  # noqa: PLC0415  # as above
 
-    report = await follow(connection, session_id, choose_progress(session_id, quiet=output.quiet))
+    progress = choose_progress(session_id, quiet=output.quiet)
+    answering = None
+    if somebody_can_answer() and not output.quiet:
+        answering = Answering(connection.session(session_id), progress)
+    report = await follow(connection, session_id, progress, answering)
     return await put_report(connection, report, output)
 
 

@@ -25,3 +25,9 @@ class Typed:
     attempts: int | None = None
     rounds: int | None = None
     approve_plan: bool = False
+    subtask_deadline: str | None = None
+    on_limit: str | None = None
+    review: str | None = None
+    questions: bool = False
+    answer_within: str | None = None
+    urgency: str | None = None

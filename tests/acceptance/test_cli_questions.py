@@ -1,0 +1,218 @@
+"""The command line beside a session that waits for a person: questions, and limits that are reached."""
+
+import asyncio
+import os
+import pty
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+
+from activities.contracts import WorkTask
+from activities.models.protocol import ModelCall, ModelReply
+from chargehand.client import Session
+from chargehand.contracts import Report
+from tests.scripted_model import answer, plan, reply, report, subtask, use
+from tests.stage import Stage, open_stage
+from tests.waiting import until
+
+GOAL = "What do the documents say about the topics?"
+ASKED = "The fiscal year or the calendar year?"
+MEANT = "The fiscal year, please."
+
+
+def asking(*topics: str) -> Callable[[ModelCall], ModelReply]:
+    """Let the agents of these topics ask until their instruction says what is meant."""
+
+    def respond(call: ModelCall) -> ModelReply:
+        if call.task.kind == "plan":
+            return reply(plan(subtask("T1"), subtask("T2")))
+        if not isinstance(call.task, WorkTask):
+            return reply(report("All of it."))
+        told = call.task.instruction
+        if MEANT in told or not any(f"topic {topic} in" in told for topic in topics):
+            return reply(answer("Known."))
+        return reply(answer("", status="ambiguous_input").model_copy(update={"message": ASKED}))
+
+    return respond
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command came to."""
+
+    code: int
+    out: str
+    said: str
+
+
+class Commands:
+    """Runs commands as processes of their own, against the stage's server and queue."""
+
+    def __init__(self, stage: Stage, folder: Path) -> None:
+        target = stage.chargehand.client.service_client.config.target_host
+        self._where = ("--address", target, "--task-queue", stage.chargehand.task_queue, "--state-dir", str(folder))
+        self._environment = {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
+
+    async def __call__(self, command: str, *arguments: str) -> Ran:
+        running = await self.begin(command, *arguments)
+        out, said = await asyncio.wait_for(running.communicate(), 60)
+        return Ran(running.returncode or 0, out.decode(), said.decode())
+
+    async def begin(self, command: str, *arguments: str, terminal: int | None = None) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "chargehand.cli.main", command, *arguments, *self._where),
+            stdin=asyncio.subprocess.DEVNULL if terminal is None else terminal,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE if terminal is None else terminal,
+            env=self._environment | {"TERM": "xterm", "COLUMNS": "200"},
+        )
+
+
+async def _asks(session: Session, count: int) -> bool:
+    return len((await session.status()).questions) == count
+
+
+async def _in_state(session: Session, state: str) -> bool:
+    return (await session.status()).state == state
+
+
+async def test_a_question_is_answered_from_another_terminal(client: Client, tmp_path: Path) -> None:
+    """`status` shows who asks what and the command to type; `answer` needs no id of a subtask if only one asks."""
+    async with open_stage(client, tmp_path / "stage", asking("T1")) as opened:
+        chargehand = Commands(opened, tmp_path)
+        started = await chargehand("start", GOAL, "--questions", "--review", "never")
+        session = opened.chargehand.session(started.out.strip())
+        await until(lambda: _asks(session, 1))
+        status = await chargehand("status", session.id)
+        answered = await chargehand("answer", session.id, MEANT)
+        again = await chargehand("answer", session.id, MEANT)
+        result = await session.result()
+
+    assert f"T1 reader asks {ASKED}" in status.out
+    assert f"It waits for you: `chargehand answer {session.id} TEXT` decides what was asked." in status.said
+    assert answered == Ran(0, "", f"Session {session.id}: T1 goes on with your answer.\n")
+    assert again.code == 2
+    assert "asks nothing now" in again.said
+    assert [record.state for record in result.subtasks] == ["success", "success"]
+    assert any(MEANT in call.task.instruction for call in opened.model.calls if isinstance(call.task, WorkTask))
+
+
+async def test_with_several_questions_the_subtask_is_named(client: Client, tmp_path: Path) -> None:
+    """Without --subtask the open questions are listed and nothing is answered; a wrong one is refused the same way."""
+    async with open_stage(client, tmp_path / "stage", asking("T1", "T2")) as opened:
+        chargehand = Commands(opened, tmp_path)
+        started = await chargehand("start", GOAL, "--questions", "--review", "never")
+        session = opened.chargehand.session(started.out.strip())
+        await until(lambda: _asks(session, 2))
+        unnamed, wrong, empty = await asyncio.gather(
+            chargehand("answer", session.id, MEANT),
+            chargehand("answer", session.id, MEANT, "--subtask", "T9"),
+            chargehand("answer", session.id, " ", "--subtask", "T1"),
+        )
+        still_open = len((await session.status()).questions)
+        answered = [
+            await chargehand("answer", session.id, MEANT, "--subtask", "T2"),
+            await chargehand("answer", session.id, MEANT),
+        ]
+        await session.result()
+
+    assert (unnamed.code, wrong.code, empty.code) == (2, 2, 2)
+    assert unnamed.said.startswith("chargehand: Several questions are open. Say with --subtask which")
+    assert wrong.said.startswith("chargehand: Subtask T9 asks nothing. Say with --subtask which")
+    assert all(f"T1: {ASKED}" in ran.said and f"T2: {ASKED}" in ran.said for ran in (unnamed, wrong))
+    assert "text" in empty.said
+    assert still_open == 2
+    assert [ran.code for ran in answered] == [0, 0]
+
+
+async def test_run_asks_whoever_sits_at_the_terminal(client: Client, tmp_path: Path) -> None:
+    """On a terminal `run` puts the question, takes the line that is typed, and goes on to the report."""
+    ours, theirs = pty.openpty()
+    try:
+        async with open_stage(client, tmp_path / "stage", asking("T1")) as opened:
+            chargehand = Commands(opened, tmp_path)
+            running = await chargehand.begin("run", GOAL, "--questions", "--review", "never", "--json", terminal=theirs)
+            seen = await _read_until(ours, "leaves it open): ")
+            os.write(ours, f"{MEANT}\n".encode())
+            draining = asyncio.create_task(_drain(ours))
+            out, _ = await asyncio.wait_for(running.communicate(), 60)
+            draining.cancel()
+    finally:
+        os.close(theirs)
+        os.close(ours)
+
+    assert f"T1 (reader) asks:\r\n  {ASKED}" in seen
+    assert running.returncode == 0
+    assert [record.state for record in Report.model_validate_json(out).subtasks] == ["success", "success"]
+    assert any(MEANT in call.task.instruction for call in opened.model.calls if isinstance(call.task, WorkTask))
+
+
+async def test_run_without_a_terminal_says_what_to_type(client: Client, tmp_path: Path) -> None:
+    """In a pipe nobody is asked: the question and the command are written, and the work goes on after its time."""
+    async with open_stage(client, tmp_path / "stage", asking("T1")) as opened:
+        chargehand = Commands(opened, tmp_path)
+        ran = await chargehand("run", GOAL, "--questions", "--answer-within", "4s", "--review", "never", "--id", "q-1")
+
+    assert ran.code == 0
+    assert f"? T1 asks: {ASKED}" in ran.said
+    assert "`chargehand answer q-1 TEXT`" in ran.said
+    assert "All of it." in ran.out
+
+
+async def test_a_paused_session_goes_on_when_its_limits_are_raised(client: Client, tmp_path: Path) -> None:
+    """`status` of a session at its limit says so with the command to type; `raise` lets it go on to its report."""
+
+    def respond(call: ModelCall) -> ModelReply:
+        if call.task.kind == "plan":
+            return reply(plan(*(subtask(f"T{number}") for number in range(1, 4))))
+        if not isinstance(call.task, WorkTask):
+            return reply(report("All three."))
+        return reply(answer("Known.")) if call.task.rounds else use("search_documents")
+
+    async with open_stage(client, tmp_path / "stage", respond) as opened:
+        chargehand = Commands(opened, tmp_path)
+        started = await chargehand("start", GOAL, "--turns", "5", "--on-limit", "pause", "--review", "never")
+        session = opened.chargehand.session(started.out.strip())
+        await until(lambda: _in_state(session, "paused"))
+        status = await chargehand("status", session.id)
+        raised = await chargehand("raise", session.id, "--turns", "12")
+        result = await chargehand("result", session.id)
+
+    assert "paused" in status.out
+    assert f"It waits for you: a limit is reached; `chargehand raise {session.id} --turns N" in status.said
+    assert raised.code == 0
+    assert (result.code, "All three." in result.out) == (0, True)
+
+
+@pytest.mark.parametrize("option", ["--review", "--urgency", "--on-limit"])
+async def test_an_unknown_choice_is_refused_before_anything_starts(client: Client, tmp_path: Path, option: str) -> None:
+    """Options with fixed words name them."""
+    async with open_stage(client, tmp_path / "stage", asking()) as opened:
+        ran = await Commands(opened, tmp_path)("start", GOAL, option, "sometimes")
+
+    assert ran.code == 2
+    assert "'sometimes' is not one of" in ran.said
+    assert opened.model.calls == []
+
+
+async def _read_until(descriptor: int, words: str) -> str:
+    """Read from a terminal until it shows something."""
+    seen = ""
+    async with asyncio.timeout(60):
+        while words not in seen:
+            seen += (await asyncio.to_thread(os.read, descriptor, 4_096)).decode(errors="replace")
+    return seen
+
+
+async def _drain(descriptor: int) -> None:
+    """Read what a terminal goes on to show, so that whoever writes is not held up."""
+    loop = asyncio.get_running_loop()
+    loop.add_reader(descriptor, lambda: os.read(descriptor, 4_096))
+    try:
+        await asyncio.Event().wait()
+    finally:
+        loop.remove_reader(descriptor)
