@@ -111,6 +111,8 @@ class Window:
     score: float
     is_fitting: bool = True
     """Whether it has what the question asks for: a number, a time, a person."""
+    lost_names: int = 0
+    """How many names of the question stand neither in it nor in its headings."""
 
     @property
     def source(self) -> Source:
@@ -123,7 +125,8 @@ class Window:
     @property
     def support(self) -> float:
         """How surely it answers, 0 to 1: what the passage, its titles and its own words cover of the question."""
-        return 0.5 * self.passage.coverage + 0.25 * (self.coverage + self.inside) - (0.0 if self.is_fitting else 0.2)
+        covered = 0.5 * self.passage.coverage + 0.25 * (self.coverage + self.inside)
+        return covered - (0.0 if self.is_fitting else 0.2) - 0.1 * min(self.lost_names, 2)
 
     @cached_property
     def stems(self) -> frozenset[str]:
@@ -206,11 +209,13 @@ def _window(asked: _Asked, passage: Passage, text: str, first: int, last: int) -
     score += 0.06 * max(0.0, 1 - passage.rank / 6) + 0.04 * asked.newness.get(passage.dated, 0.0)
     score += 0.15 if passage.document == asked.named else 0.0
     score -= 0.05 * (last - first) + len(text) / 6_000
-    score -= 0.15 * len(terms.missing_names(own | passage.headings | above))
+    lost_names = len(terms.missing_names(own | passage.headings | above))
+    score -= 0.15 * lost_names
     score -= 0.15 if passage.is_rows else 0.0
     score -= 0.2 if _LISTING.search(text) or text.endswith("?") else 0.0
     score -= 0.1 if len(text) < 2 * _SHORTEST and not is_labelled else 0.0
-    return Window(passage, text, first, last, coverage, terms.share(own), terms.share(own | above), score, is_fitting)
+    inside, close = terms.share(own), terms.share(own | above)
+    return Window(passage, text, first, last, coverage, inside, close, score, is_fitting, lost_names)
 
 
 def _end(passage: Passage, last: int) -> int:
