@@ -6,7 +6,7 @@ import codecs
 from datetime import timedelta
 from typing import Final
 
-from activities.documents.child_process import ChildError, ChildProcess, ChildTimeoutError
+from activities.documents.child_process import ChildError, ChildProcess
 from activities.pages.page import Fetched, Page, PageUnreadableError
 
 _HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
@@ -16,11 +16,17 @@ _PROCESS: Final = "activities.pages.text_process"
 _CHILDREN: Final = 2
 _PAGES_A_CHILD: Final = 50
 """A parser that leaks, or was damaged, is not kept for ever."""
-_PARSING: Final = timedelta(seconds=15)
+_PARSING: Final = timedelta(seconds=10)
+_BUSY: Final = 4
+"""A busy machine takes so many times longer than the processor time that it gives to a page."""
+_STARTING: Final = timedelta(seconds=30)
 
 
 class PageTexts:
-    """Reads bodies of pages. A hostile one costs its own child process, and never the worker; close it after use."""
+    """Reads bodies of pages. A hostile one costs its own child process, and never the worker; close it after use.
+
+    `parsing` is the processor time of one page.
+    """
 
     def __init__(self, parsing: timedelta = _PARSING) -> None:
         self._seconds = parsing.total_seconds()
@@ -55,18 +61,18 @@ class PageTexts:
             "processor_seconds": max(1, round(self._seconds)),
         }
         child, pages = self._idle.pop() if self._idle else (await ChildProcess(_PROCESS).__aenter__(), 0)
-        pages += 1
         try:
-            answer = await child.ask(question, self._seconds)
-        except ChildTimeoutError as error:
-            raise PageUnreadableError(f"{fetched.url} takes longer than {self._seconds:g} seconds to parse") from error
+            if not pages:
+                # A page is not to blame for what a busy machine takes to start its reader.
+                await child.ask({}, _STARTING.total_seconds())
+            answer = await child.ask(question, self._seconds * _BUSY)
         except ChildError as error:
-            raise PageUnreadableError(f"{fetched.url} needs more memory or time than a page may to parse") from error
+            raise PageUnreadableError(f"{fetched.url} takes more time or memory to parse than a page may") from error
         except BaseException:
             await _end(child)
             raise
-        if pages < _PAGES_A_CHILD:
-            self._idle.append((child, pages))
+        if pages + 1 < _PAGES_A_CHILD:
+            self._idle.append((child, pages + 1))
         else:
             await _end(child)
         if problem := answer.get("problem"):

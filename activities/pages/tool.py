@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from activities.models.protocol import ToolSpec
 from activities.pages.page import FetchLimits, Page, PageUnreadableError
 from activities.pages.text import PageTexts
-from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext, failed
+from activities.tools import OUTPUT_CAP_CHARACTERS, READS_THE_WEB, ToolAnswer, ToolContext, failed
 from chargehand.contracts import Source
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ class ReadPage:
     Each is `name:port`, or `name` alone for ports 80 and 443. Close it after use.
     """
 
+    capabilities = READS_THE_WEB
     spec = ToolSpec(
         name="read_page",
         description=(

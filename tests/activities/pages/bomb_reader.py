@@ -36,11 +36,11 @@ async def watch(lag: list[float]) -> None:
         lag.append(time.monotonic() - before - 0.005)
 
 
-async def read_all(host: str, paths: list[str], total: float) -> dict[str, Any]:
-    fetcher = Fetcher(GuardedBackend(frozenset({host})), FetchLimits(total=timedelta(seconds=total)))
-    texts = PageTexts(timedelta(seconds=5))
+async def read_all(host: str, seconds_by_path: dict[str, float]) -> dict[str, Any]:
+    texts = PageTexts(timedelta(seconds=2))
     ended: dict[str, Any] = {}
-    for path in paths:
+    for path, total in seconds_by_path.items():
+        fetcher = Fetcher(GuardedBackend(frozenset({host})), FetchLimits(total=timedelta(seconds=total)))
         lag = [0.0]
         watching = asyncio.create_task(watch(lag))
         before, started = forget_most(), time.monotonic()
@@ -56,5 +56,5 @@ async def read_all(host: str, paths: list[str], total: float) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    host, paths, total = sys.argv[1:]
-    sys.stdout.write(json.dumps(asyncio.run(read_all(host, json.loads(paths), float(total)))))
+    host, seconds_by_path = sys.argv[1:]
+    sys.stdout.write(json.dumps(asyncio.run(read_all(host, json.loads(seconds_by_path)))))

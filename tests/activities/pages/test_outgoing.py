@@ -39,6 +39,7 @@ PLACES: dict[str, Callable[[str], str]] = {
     "query in pieces": lambda sent: (
         "https://e.example/?" + "&".join(f"k{at}={sent[at : at + 7]}" for at in range(0, len(sent), 7))
     ),
+    "address in query": lambda sent: "https://e.example/?to=" + quote(PLACES["query in pieces"](sent), safe=""),
     "fragment": lambda sent: f"https://e.example/#{sent}",
     "another scheme": lambda sent: f"ftp://e.example/{sent}",
     "no URL": lambda sent: f"https://[e.example:x/{sent}",
