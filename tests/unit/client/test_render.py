@@ -1,16 +1,17 @@
 """Reports as Markdown and as a page: everything is in it, nothing can be smuggled in."""
 
 import re
+from decimal import Decimal
 from html.parser import HTMLParser
 from typing import Any
 
 import pytest
 
-from chargehand.contracts import Source, SubtaskRecord
+from chargehand.contracts import Artefact, Contradiction, Source, SubtaskRecord, Usage
 from chargehand.render.escaping import one_safe_line, safe_text
 from chargehand.render.graph import plan_graph
 from chargehand.render.page import report_page
-from chargehand.render.text import dollars, report_markdown
+from chargehand.render.text import dollars, report_markdown, size, wasted_words
 from chargehand.render.timeline import timeline
 from tests.unit.client.reports import at, report, trace
 
@@ -90,6 +91,62 @@ def test_the_page_holds_the_whole_report() -> None:
     assert links == ["#S1", "#S2", "https://example.org/b"]
     assert anchors == ["S1", "S2"]
     assert drawings == ["Plan with 3 subtasks", "Time line"]
+
+
+_MADE = Artefact(
+    uri="artefact:" + "0" * 64 + "/by-month.png",
+    name="by-month.png",
+    media_type="image/png",
+    bytes=48_200,
+    title="Incidents <by> month",
+)
+_DECIDED = Contradiction(about="the interval", positions=("6 months [S1]",), resolution="S1 is newer.", confidence=85)
+_WASTED = Usage(turns=2, cost_usd=Decimal("0.0040"))
+
+
+def test_a_report_names_its_files_its_waste_and_how_sure_a_judge_was() -> None:
+    """Files are named with their sizes and neither shown nor linked; waste stands beside what was paid."""
+    made = report(artefacts=(_MADE,), contradictions=(_DECIDED,), wasted=_WASTED)
+
+    page = Page(report_page(made, trace()))
+    words = " ".join("".join(page.words).split())
+    markdown = report_markdown(made)
+    assert "by-month.png image/png, 48 kB Incidents <by> month".replace(" ", "") in words.replace(" ", "")
+    assert "S1 is newer. · confidence 85 of 100" in words
+    assert "$0.0040 of it wasted: attempts that were not used" in words
+    assert not any("artefact:" in (value or "") for _, found in page.elements for value in found.values())
+    assert "## Files\n\n- **by-month.png**: Incidents <by> month (image/png, 48 kB)\n" in markdown
+    assert "*S1 is newer.* (confidence 85 of 100)" in markdown
+    assert "$0.0123 ($0.0040 of it wasted)" in markdown
+
+
+def test_what_is_still_set_aside_is_said() -> None:
+    """A report with an open reservation says so; it is the sign of something wrong."""
+    words = " ".join("".join(Page(report_page(report(reserved_usd=Decimal("0.5")))).words).split())
+
+    assert "$0.5000 was still set aside when the report was written." in words
+
+
+@pytest.mark.parametrize(
+    ("count", "written"), [(0, "0 bytes"), (999, "999 bytes"), (1_000, "1 kB"), (1_260_000, "1.3 MB")]
+)
+def test_sizes_are_short(count: int, written: str) -> None:
+    """Bytes are written in the largest unit that fits."""
+    assert size(count) == written
+
+
+@pytest.mark.parametrize(
+    ("wasted", "written"),
+    [
+        (Usage(), ""),
+        (Usage(turns=1), "1 turn of it wasted"),
+        (Usage(turns=2), "2 turns of it wasted"),
+        (_WASTED, "$0.0040 of it wasted"),
+    ],
+)
+def test_waste_of_models_that_cost_nothing_is_counted_in_turns(wasted: Usage, written: str) -> None:
+    """Where no money is paid, turns are what was wasted."""
+    assert wasted_words(wasted) == written
 
 
 def test_the_page_loads_and_runs_nothing() -> None:

@@ -6,11 +6,11 @@ from datetime import timedelta
 from html import escape
 from typing import Final
 
-from chargehand.contracts import LimitUse, Report, Source, SpendLine, SubtaskRecord, Trace, Usage
+from chargehand.contracts import Artefact, Contradiction, LimitUse, Report, Source, SubtaskRecord, Trace, Usage
 from chargehand.render.escaping import safe_text
 from chargehand.render.graph import plan_graph
 from chargehand.render.style import STYLE
-from chargehand.render.text import STOP_WORDS, dollars, duration
+from chargehand.render.text import STOP_WORDS, dollars, duration, size, wasted_words
 from chargehand.render.timeline import timeline
 
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -30,9 +30,10 @@ def report_page(report: Report, trace: Trace | None = None) -> str:
         _section("Contradictions", _contradictions(report)),
         _section("Not found or not done", _list(report.gaps)),
         _section("Sources", _sources(report.sources)),
+        _section("Files", _files(report.artefacts)),
         _section("Plan", _plan(report.subtasks)),
         _section("Time line", _time(report, trace)),
-        _section("Usage", _usage(report.spend, report.usage)),
+        _section("Usage", _usage(report)),
         _section("Limits", _limits(report.limits)),
     ]
     title = escape(_short(report.goal))
@@ -98,9 +99,25 @@ def _cited(match: re.Match[str], known: int) -> str:
 def _contradictions(report: Report) -> str:
     return "".join(
         f"<p><strong>{_text(each.about)}</strong></p>{_list(each.positions)}"
-        + (f'<p class="soft">{_text(each.resolution)}</p>' if each.resolution else "")
+        + (f'<p class="soft">{_text(each.resolution)}{_sureness(each)}</p>' if each.resolution else "")
         for each in report.contradictions
     )
+
+
+def _sureness(contradiction: Contradiction) -> str:
+    return f" · confidence {contradiction.confidence} of 100" if contradiction.confidence else ""
+
+
+def _files(artefacts: Iterable[Artefact]) -> str:
+    """List files by name: where they are kept is the installation's business, and a page loads nothing."""
+    listed = "".join(
+        f"<li><strong>{_text(each.name)}</strong> "
+        f'<span class="soft">{_text(each.media_type)}, {size(each.bytes)}</span>'
+        + (f"<br>{_text(each.title)}" if each.title else "")
+        + "</li>"
+        for each in artefacts
+    )
+    return f'<ul class="plain">{listed}</ul>' if listed else ""
 
 
 def _list(items: Iterable[str]) -> str:
@@ -137,6 +154,7 @@ def _state(record: SubtaskRecord) -> str:
     facts = [record.state, record.reason if record.reason != record.state else ""]
     facts += [f"confidence {record.confidence}"] if record.state in ("success", "partial") else []
     facts += [f"{record.attempts} attempts"] if record.attempts > 1 else []
+    facts += [wasted_words(record.wasted)]
     return " · ".join(_text(fact) for fact in facts if fact)
 
 
@@ -157,7 +175,8 @@ def _time(report: Report, trace: Trace | None) -> str:
     return (f'<div class="scroll">{drawn}</div>{key}' if drawn else "") + f'<p class="soft">{words}</p>'
 
 
-def _usage(spend: Iterable[SpendLine], total: Usage) -> str:
+def _usage(report: Report) -> str:
+    total = report.usage
     heads = "".join(
         f'<th class="{css}">{name}</th>'
         for name, css in (
@@ -174,17 +193,20 @@ def _usage(spend: Iterable[SpendLine], total: Usage) -> str:
     )
     rows = "".join(
         f"<tr><td>{_text(line.agent)}</td><td>{_text(line.model)}</td><td>{_text(line.purpose)}</td>{_amounts(line.usage)}</tr>"
-        for line in spend
+        for line in report.spend
     )
-    uncertain = (
-        f'<p class="soft">{dollars(float(total.possibly_billed_twice_usd))} of it is charged at its worst case: '
-        "for calls whose fate is unknown.</p>"
-        if total.possibly_billed_twice_usd
-        else ""
-    )
+    facts: list[str] = []
+    if total.possibly_billed_twice_usd:
+        charged = dollars(float(total.possibly_billed_twice_usd))
+        facts.append(f"{charged} of it is charged at its worst case: for calls whose fate is unknown.")
+    if wasted := wasted_words(report.wasted):
+        facts.append(f"{wasted}: attempts that were not used, rejected plans, calls that were lost.")
+    if report.reserved_usd:
+        facts.append(f"{dollars(float(report.reserved_usd))} was still set aside when the report was written.")
+    notes = "".join(f'<p class="soft">{fact}</p>' for fact in facts)
     foot = f"<tfoot><tr><td>Total</td><td></td><td></td>{_amounts(total)}</tr></tfoot>"
     table = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>{foot}</table>"
-    return f'<div class="scroll">{table}</div>{uncertain}'
+    return f'<div class="scroll">{table}</div>{notes}'
 
 
 def _amounts(usage: Usage) -> str:

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Final
 
-from chargehand.contracts import Contradiction, Report, Source, StopReason
+from chargehand.contracts import Artefact, Contradiction, Report, Source, StopReason, Usage
 
 STOP_WORDS: Final[dict[StopReason, str]] = {
     "completed": "completed",
@@ -22,6 +22,7 @@ def report_markdown(report: Report) -> str:
     parts += _section("Contradictions", [_contradiction(each) for each in report.contradictions])
     parts += _section("Not found or not done", [f"- {_inline(gap)}" for gap in report.gaps])
     parts += _section("Sources", [_source(number, each) for number, each in enumerate(report.sources, start=1)])
+    parts += _section("Files", [_file(each) for each in report.artefacts])
     parts.append("---")
     parts.append(summary_line(report))
     return "\n\n".join(parts) + "\n"
@@ -36,7 +37,7 @@ def summary_line(report: Report) -> str:
         report.brain,
         f"{usage.turns} {'turn' if usage.turns == 1 else 'turns'}",
         f"{usage.tool_calls} {'tool call' if usage.tool_calls == 1 else 'tool calls'}",
-        dollars(float(usage.cost_usd)),
+        dollars(float(usage.cost_usd)) + (f" ({wasted})" if (wasted := wasted_words(report.wasted)) else ""),
         duration(report.timing.wall),
     ]
     if report.timing.speed_up >= 1.05:
@@ -60,14 +61,39 @@ def duration(length: timedelta) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
+def wasted_words(wasted: Usage) -> str:
+    """Say how much came to nothing; nothing if nothing did."""
+    if wasted.cost_usd:
+        return f"{dollars(float(wasted.cost_usd))} of it wasted"
+    return f"{wasted.turns} {'turn' if wasted.turns == 1 else 'turns'} of it wasted" if wasted.turns else ""
+
+
+def size(count: int) -> str:
+    """Write a number of bytes as people say it."""
+    if count < 1_000:
+        return f"{count} bytes"
+    return f"{count / 1_000:.0f} kB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"
+
+
 def _section(title: str, lines: list[str]) -> list[str]:
     return [f"## {title}", "\n".join(lines)] if lines else []
 
 
 def _contradiction(contradiction: Contradiction) -> str:
     positions = "".join(f"\n  - {_inline(position)}" for position in contradiction.positions)
-    resolution = f"\n  - *{_inline(contradiction.resolution)}*" if contradiction.resolution else ""
+    resolution = (
+        f"\n  - *{_inline(contradiction.resolution)}*{_sureness(contradiction)}" if contradiction.resolution else ""
+    )
     return f"- {_inline(contradiction.about)}{positions}{resolution}"
+
+
+def _sureness(contradiction: Contradiction) -> str:
+    return f" (confidence {contradiction.confidence} of 100)" if contradiction.confidence else ""
+
+
+def _file(artefact: Artefact) -> str:
+    title = f": {_inline(artefact.title)}" if artefact.title else ""
+    return f"- **{_inline(artefact.name)}**{title} ({_inline(artefact.media_type)}, {size(artefact.bytes)})"
 
 
 def _source(number: int, source: Source) -> str:
