@@ -7,6 +7,8 @@ from typing import Any, Literal
 from pydantic import JsonValue
 
 Wire = Literal["anthropic", "responses", "chat"]
+Answer = Literal["text", "tools", "truncated", "refusal", "empty"]
+Kind = Answer | Literal["error", "raw", "drop", "reset", "hang", "stall", "drip"]
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class ScriptedRequest:
 class ScriptedReply:
     """What the provider does with a request; made by the functions below."""
 
-    kind: Literal["text", "tools", "truncated", "refusal", "empty", "error", "raw", "drop", "hang", "stall", "drip"]
+    kind: Kind
     text: str = ""
     tools: tuple[ToolUse, ...] = ()
     tokens: Tokens = Tokens()
@@ -183,6 +185,11 @@ def raw(
 def dropping() -> ScriptedReply:
     """Close the connection in the middle of the answer; it is charged nevertheless."""
     return ScriptedReply("drop")
+
+
+def resetting() -> ScriptedReply:
+    """Reset the connection in the middle of the answer; it is charged nevertheless."""
+    return ScriptedReply("reset")
 
 
 def stalling(text: str = "And so") -> ScriptedReply:

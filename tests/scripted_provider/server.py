@@ -3,6 +3,8 @@
 import asyncio
 import inspect
 import json
+import socket
+import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -244,8 +246,8 @@ class _Connection(asyncio.Protocol):
                 while True:
                     self._write_events([b"d"])
                     await asyncio.sleep(_DRIP_SECONDS)
-            case "drop":
-                self._drop(request, is_streamed=is_streamed)
+            case "drop" | "reset":
+                self._drop(request, is_streamed=is_streamed, by_reset=reply.kind == "reset")
             case "error":
                 usual = wires.write_error(request.wire, reply.status) if reply.body is None else reply.body
                 self._write(reply.status, reply.headers, usual, request)
@@ -281,7 +283,7 @@ class _Connection(asyncio.Protocol):
         assert self._transport is not None
         self._transport.write(b"0\r\n\r\n")
 
-    def _drop(self, request: ScriptedRequest, *, is_streamed: bool) -> None:
+    def _drop(self, request: ScriptedRequest, *, is_streamed: bool, by_reset: bool) -> None:
         assert self._transport is not None
         if is_streamed:
             self._begin_stream(request)
@@ -289,7 +291,13 @@ class _Connection(asyncio.Protocol):
         else:
             self._transport.write(b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n{"')
         self._exchange = None
-        self._transport.close()
+        if by_reset:
+            # Without lingering, a close is a reset.
+            connected: socket.socket = self._transport.get_extra_info("socket")
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self._transport.abort()
+        else:
+            self._transport.close()
 
     def _begin_stream(self, request: ScriptedRequest) -> None:
         assert self._transport is not None

@@ -131,6 +131,22 @@ async def test_cached_tokens_are_part_of_the_input_and_cheaper(wire: Wire) -> No
     )
 
 
+@pytest.mark.parametrize(
+    ("wire", "step", "above"),
+    # Dollars a million for input and output, below the step 0.10 and 0.50.
+    [("anthropic", 100_000, ("0.5", "2.5")), ("responses", 272_000, ("0.2", "0.75"))],
+)
+async def test_a_long_prompt_reprices_the_whole_call(wire: Wire, step: int, above: tuple[str, str]) -> None:
+    """Up to the model's step tokens cost the usual; one token more, and every token of the call costs more."""
+    usual = await reply_to(wire, answer().using(Tokens(input=step, output=200)))
+    longer = await reply_to(wire, answer().using(Tokens(input=step + 1, output=200)))
+
+    assert usual.usage is not None
+    assert longer.usage is not None
+    assert usual.usage.cost_usd == (Decimal("0.1") * step + Decimal("0.5") * 200) / 1_000_000
+    assert longer.usage.cost_usd == (Decimal(above[0]) * (step + 1) + Decimal(above[1]) * 200) / 1_000_000
+
+
 @pytest.mark.parametrize("wire", ["anthropic", "responses"])
 async def test_writing_to_a_cache_costs_more(wire: Wire) -> None:
     """Tokens written to a cache are charged at 1.25 times the price of plain input."""
@@ -173,11 +189,8 @@ MALFORMED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("wire", "case"),
-    # Anthropic sends arguments parsed: with NaN in them the whole reply is not JSON.
-    [(wire, case) for wire in WIRES for case in MALFORMED if (wire, case) != ("anthropic", "NaN")],
-)
+@every_wire
+@pytest.mark.parametrize("case", MALFORMED)
 async def test_malformed_calls_are_told_and_do_not_poison_what_follows(wire: Wire, case: str) -> None:
     """A call that cannot be read says why, and the conversation with it is one that the provider takes back."""
     use, why = MALFORMED[case]

@@ -24,7 +24,7 @@ from activities.documents.library import DocumentLibrary
 from activities.journal import BEAT_SECONDS
 from activities.models.protocol import Model
 from activities.models.registry import Models
-from activities.tools import Tool
+from activities.tools import Tool, tool_capabilities
 from activities.turns import TurnActivities
 from chargehand.contracts import Contract, Tier
 from chargehand.wire import ErrorType, WorkflowType
@@ -46,6 +46,7 @@ name = "clerk"
 does = "Looks things up."
 prompt = "You look things up."
 tools = ["search"]
+capabilities = ["reads_untrusted", "reaches_out"]
 """
 
 
@@ -142,7 +143,7 @@ def turn_activities(folder: Path, model: Model, name: str) -> TurnActivities:
     store = ArtefactStore(folder / "artefacts")
     library = DocumentLibrary(store, folder / "indexes")
     models = Models(adapter=model, cards=cards)
-    return TurnActivities(load_crews([crews], tools), models, tools, library, Conversations(store))
+    return TurnActivities(load_crews([crews], tool_capabilities(tools)), models, tools, library, Conversations(store))
 
 
 @asynccontextmanager

@@ -10,13 +10,14 @@ from temporalio.client import Client
 from chargehand.wire import ErrorType
 from tests.activities.models.calls import MODELS, WIRES, Wire, a_provider
 from tests.activities.turns.one_turn import QUICK, a_turn, open_desk
-from tests.scripted_provider import ScriptedReply, answer, dropping, error, hanging, raw
+from tests.scripted_provider import ScriptedReply, answer, dropping, error, hanging, raw, resetting
 from workflows import options
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
 
 UNKNOWN_FATES = {
     "dropped": (dropping(), 1.0),
+    "reset": (resetting(), 1.0),
     "not JSON": (raw(b"<html>504 from a proxy</html>", {"content-type": "text/html"}), 1.0),
     "gateway timeout": (error(504, {"retry-after": "7"}), 7.0),
 }
