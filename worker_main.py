@@ -26,8 +26,9 @@ from temporalio.worker import Worker
 
 from activities.code.protocol import CodeRunner
 from activities.contracts import ModelCard, PriceStep
+from activities.conversations import Conversations
 from activities.crews import CrewError, load_crews
-from activities.documents.artefacts import Artefacts
+from activities.documents.artefacts import Artefacts, ArtefactStore
 from activities.documents.bucket_store import open_artefacts
 from activities.documents.downloads import Downloads
 from activities.documents.library import DocumentLibrary
@@ -36,10 +37,11 @@ from activities.journal import BEAT_SECONDS
 from activities.models.protocol import Model
 from activities.models.registry import Models
 from activities.models.streaming import SLOW_TO_BEGIN, STEADY, Patience
+from activities.resets import TwinActivities
 from activities.search.protocol import SearchBackend
 from activities.sessions import SessionActivities
 from activities.tool_calls import ToolActivities
-from activities.tools import Tool
+from activities.tools import Tool, tool_capabilities
 from activities.turns import TurnActivities
 from chargehand.bucket import BucketError
 from chargehand.contracts import Limits, Tier
@@ -167,10 +169,27 @@ def choose(settings: Settings) -> tuple[Choice, ...]:
         _choose_model(settings),
         _choose_search(settings),
         _choose_code(settings),
-        Choice("pages", "httpx2", "always"),
+        _choose_pages(settings),
         Choice("documents", "embedded parsers", "always"),
         Choice("data", "duckdb", "always"),
+        Choice("encryption", "AES-256-GCM", f"CHARGEHAND_ENCRYPTION_KEY_ID is {settings.encryption_key_id}")
+        if settings.encryption_key_id
+        else Choice("encryption", "none", "no CHARGEHAND_ENCRYPTION_KEY_ID: Temporal keeps payloads as they are"),
+        Choice("large payloads", settings.storage, "CHARGEHAND_STORAGE says so")
+        if settings.storage and settings.storage != "off"
+        else Choice("large payloads", "none", "no CHARGEHAND_STORAGE: payloads above 2 MB are refused"),
     )
+
+
+def _choose_pages(settings: Settings) -> Choice:
+    if _choose_search(settings).adapter == "local":
+        return Choice("pages", "off", "the search reads the user's documents, and no agent may carry them to the web")
+    return Choice("pages", "httpx2", "there is a web search")
+
+
+def _absent(chosen: Mapping[str, str]) -> frozenset[str]:
+    """Name the tools that no agent gets."""
+    return frozenset({"read_page"} if chosen["pages"] == "off" else ())
 
 
 def _choose_code(settings: Settings) -> Choice:
@@ -209,17 +228,22 @@ async def compose(settings: Settings, closing: AsyncExitStack) -> Sequence[Calla
     chosen = {choice.neighbour: choice.adapter for choice in choose(settings)}
     store = _artefacts(settings)
     library = _library(settings, store)
-    kept = [settings.state_dir / name for name in ("indexes", "fetched-artefacts", "downloads")]
+    kept = [settings.state_dir / name for name in ("indexes", "fetched-artefacts", "downloads", "conversations")]
     sweeping = asyncio.create_task(asyncio.to_thread(sweep, kept, timedelta(days=settings.index_days)))
     closing.callback(sweeping.cancel)
     runner = await _code_runner(settings, chosen["code"], closing)
     tools = _tools(settings, chosen, library, store, runner=runner, closing=closing)
-    crews = load_crews([_HERE / "crews", *([settings.crews] if settings.crews else [])], tools)
+    crews = load_crews(
+        [_HERE / "crews", *([settings.crews] if settings.crews else [])],
+        tool_capabilities(tools),
+        absent=_absent(chosen),
+    )
     models = Models(adapter=_adapter(settings, chosen["model"], closing), cards=_cards(settings, chosen["model"]))
     return [
         SessionActivities(crews, models, tools, settings.ceilings, turns_queue=turns_queue(settings)).open_session,
-        TurnActivities(crews, models, tools, library).take_turn,
+        TurnActivities(crews, models, tools, library, Conversations(_conversations(settings, store))).take_turn,
         ToolActivities(crews, tools).use_tool,
+        TwinActivities().await_twin,
     ]
 
 
@@ -230,6 +254,11 @@ def _artefacts(settings: Settings) -> Artefacts:
         )
     except BucketError as error:
         raise SettingsError(f"CHARGEHAND_ARTEFACTS: {error}") from error
+
+
+def _conversations(settings: Settings, store: Artefacts) -> Artefacts:
+    """Keep conversations where other workers find them, if there is such a place."""
+    return store if settings.artefacts else ArtefactStore(settings.state_dir / "conversations")
 
 
 def _library(settings: Settings, store: Artefacts) -> DocumentLibrary:

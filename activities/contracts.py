@@ -6,6 +6,7 @@ from pydantic import Field, JsonValue
 
 from chargehand.contracts import (
     Artefact,
+    Capability,
     Contract,
     Contradiction,
     Dollars,
@@ -47,6 +48,8 @@ class AgentCard(Contract):
     tools: tuple[str, ...] = ()
     tier: Tier
     fallback: str | None = None
+    capabilities: tuple[Capability, ...] = ()
+    """What its tools, as they are set up here, let it do."""
     prompt_bytes: int
     """UTF-8 bytes of everything in the agent's prompt that does not depend on the session."""
 
@@ -450,4 +453,8 @@ class ToolRequest(Contract):
     crew: str
     agent: str
     call: ToolCall
+    private: tuple[str, ...] = ()
+    """Private text that the agent was given, for an agent that reaches out: no address may carry any of it."""
+    public: tuple[str, ...] = ()
+    """Text that may go out although it stands in `private` too."""
     documents: tuple[str, ...] = ()

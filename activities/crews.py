@@ -5,11 +5,11 @@ import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, get_args
 
 from pydantic import Field, StringConstraints, ValidationError
 
-from chargehand.contracts import Tier, TypedByPeople
+from chargehand.contracts import Capability, Tier, TypedByPeople
 from chargehand.contracts.request import Name
 from chargehand.converter import describe_problems
 
@@ -32,6 +32,8 @@ class Agent(TypedByPeople):
     """How it works and what a good answer is."""
     tools: tuple[Name, ...] = ()
     """Tools that only this agent of the crew has."""
+    capabilities: tuple[Capability, ...] = ()
+    """What its tools may let it do. Which of it they do depends on what stands behind them; never all three at once."""
     tier: Tier = Tier.MEDIUM
     fallback: Name | None = None
     """Agent that is tried when this one has failed."""
@@ -53,6 +55,10 @@ class Crew(TypedByPeople):
         return next((agent for agent in self.agents if agent.name == name), None)
 
 
+Tools = Mapping[str, Collection[Capability]]
+"""The tools that there are, with what each lets an agent do."""
+
+
 class CrewError(ValueError):
     """A crew file cannot be used; the message names the file, the field and the remedy."""
 
@@ -60,8 +66,13 @@ class CrewError(ValueError):
         super().__init__(f"{file}: {'; '.join(problems)}")
 
 
-def load_crews(folders: Iterable[Path], tools: Collection[str]) -> dict[str, Crew]:
+def load_crews(folders: Iterable[Path], tools: Tools, absent: Collection[str] = ()) -> dict[str, Crew]:
     """Read every `*.toml` of the folders, later folders replacing crews of the same name.
+
+    Args:
+        folders: where crew files are.
+        tools: the tools that there are.
+        absent: tools that agents name and do not get in this installation.
 
     Raises:
         CrewError: a folder or a file is missing or wrong.
@@ -70,13 +81,13 @@ def load_crews(folders: Iterable[Path], tools: Collection[str]) -> dict[str, Cre
     for folder in folders:
         if not folder.is_dir():
             raise CrewError(folder, ["there is no such folder; point the setting at a folder of crew files"])
-        crews |= {crew.name: crew for crew in (_load(file, tools) for file in sorted(folder.glob("*.toml")))}
+        crews |= {crew.name: crew for crew in (_load(file, tools, absent) for file in sorted(folder.glob("*.toml")))}
     return crews
 
 
-def _load(file: Path, tools: Collection[str]) -> Crew:
+def _load(file: Path, tools: Tools, absent: Collection[str]) -> Crew:
     try:
-        crew = Crew.model_validate(_tables(file))
+        crew = _without(Crew.model_validate(_tables(file)), absent)
     except OSError as error:
         raise CrewError(file, [f"cannot be read: {error.strerror or error}"]) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -91,6 +102,19 @@ def _load(file: Path, tools: Collection[str]) -> Crew:
     return crew
 
 
+def _without(crew: Crew, absent: Collection[str]) -> Crew:
+    agents = tuple(
+        agent.model_copy(update={"tools": tuple(tool for tool in agent.tools if tool not in absent)})
+        for agent in crew.agents
+    )
+    return crew.model_copy(update={"agents": agents})
+
+
+def capabilities_of(agent: Agent, tools: Tools) -> frozenset[Capability]:
+    """Name what an agent's tools let it do, as they are set up here."""
+    return frozenset(capability for tool in agent.tools for capability in tools.get(tool, ()))
+
+
 def _tables(file: Path) -> Mapping[str, object]:
     with file.open("rb") as opened:
         data = opened.read(_LARGEST_FILE_BYTES + 1)
@@ -103,7 +127,7 @@ def _tables(file: Path) -> Mapping[str, object]:
     return tables
 
 
-def _problems(crew: Crew, tools: Collection[str]) -> list[str]:
+def _problems(crew: Crew, tools: Tools) -> list[str]:
     names = Counter(agent.name for agent in crew.agents)
     owners = Counter(tool for agent in crew.agents for tool in agent.tools)
     problems = [f"agents: the name '{name}' occurs {count} times" for name, count in names.items() if count > 1]
@@ -121,6 +145,16 @@ def _problems(crew: Crew, tools: Collection[str]) -> list[str]:
             for tool in agent.tools
             if tool not in tools
         ]
+        has = capabilities_of(agent, tools)
+        problems += [
+            f"{where}.capabilities: its tools let it do '{undeclared}'; declare that, or take the tool away"
+            for undeclared in sorted(has.difference(agent.capabilities))
+        ]
+        if len(has) == len(get_args(Capability)):
+            problems.append(
+                f"{where}.tools: together they read what strangers write, read what is private and reach out, so that "
+                "a stranger's text could have private text sent away; split them between two agents"
+            )
         if agent.fallback is not None and (agent.fallback not in names or agent.fallback == agent.name):
             problems.append(f"{where}.fallback: '{agent.fallback}' is not another agent of this crew")
     return problems

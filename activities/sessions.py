@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from temporalio import activity
 
 from activities.contracts import EDITION, AgentCard, CrewCard, OpenSessionRequest, SessionFacts
-from activities.crews import Agent, Crew
+from activities.crews import Agent, Crew, capabilities_of
 from activities.models.registry import Models
 from activities.prompts import SCHEMA_BYTES, SUPERVISOR_KINDS, system_text
-from activities.tools import Tool
+from activities.tools import Tool, tool_capabilities
 from chargehand.contracts import Limits, SessionRequest
 from chargehand.converter import invalid_input
 from chargehand.wire import ActivityType
@@ -71,6 +71,7 @@ class SessionActivities:
                     tools=agent.tools,
                     tier=request.tiers.agents.get(agent.name, agent.tier),
                     fallback=agent.fallback,
+                    capabilities=tuple(sorted(capabilities_of(agent, tool_capabilities(self._tools)))),
                     prompt_bytes=self._prompt_bytes(crew, agent),
                 )
                 for agent in crew.agents

@@ -1,15 +1,20 @@
 """The activity that uses a tool for an agent."""
 
+import re
 from collections.abc import Mapping
+from typing import Final
 
 from temporalio import activity
 
 from activities.contracts import ToolRequest, ToolResult
 from activities.crews import Crew
 from activities.journal import kept_alive
+from activities.pages.outgoing import carries
 from activities.ticket import require_session
 from activities.tools import Tool, ToolAnswer, ToolContext, failed
 from chargehand.wire import ActivityType
+
+_IS_ADDRESS: Final = re.compile(r"^\S+\.\S+$|://")
 
 
 class ToolActivities:
@@ -52,4 +57,16 @@ class ToolActivities:
             return failed(f"You have no tool '{request.call.tool}'. Yours are: {', '.join(agent.tools) or 'none'}.")
         if request.call.malformed:
             return failed(f"The arguments could not be read: {request.call.malformed}")
+        return self._leak(request)
+
+    def _leak(self, request: ToolRequest) -> ToolAnswer | None:
+        """Refuse an address that carries what the agent was given in private."""
+        if not request.private or "reaches_out" not in self._tools[request.call.tool].capabilities:
+            return None
+        values = (value for value in request.call.arguments.values() if isinstance(value, str))
+        if any(carries(value, request.private, request.public) for value in values if _IS_ADDRESS.search(value)):
+            return failed(
+                "This address carries text of the user's own documents, which must not leave. Open pages only by "
+                "addresses that were found, as they stand there."
+            )
         return None

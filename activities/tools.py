@@ -1,15 +1,19 @@
 """The boundary to a tool: what an agent may use, whatever stands behind it."""
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from pydantic import JsonValue
 
 from activities.models.protocol import ToolSpec
-from chargehand.contracts import Artefact, Contract, Source
+from chargehand.contracts import Artefact, Capability, Contract, Source
 
 OUTPUT_CAP_CHARACTERS = 8_000
 """The most text that one tool call hands to a model, output and quotes together."""
+
+
+READS_DOCUMENTS: Final[frozenset[Capability]] = frozenset({"reads_private"})
+READS_THE_WEB: Final[frozenset[Capability]] = frozenset({"reads_untrusted", "reaches_out"})
 
 
 class ToolContext(Contract):
@@ -38,7 +42,17 @@ class Tool(Protocol):
     @property
     def spec(self) -> ToolSpec: ...
 
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What it lets an agent do, as it is set up here."""
+        ...
+
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer: ...
+
+
+def tool_capabilities(tools: Mapping[str, Tool]) -> dict[str, frozenset[Capability]]:
+    """Name what each tool lets an agent do."""
+    return {name: tool.capabilities for name, tool in tools.items()}
 
 
 def failed(error: str) -> ToolAnswer:

@@ -21,7 +21,7 @@ from activities.contracts import (
     WorkTask,
 )
 from activities.models.protocol import ModelCall, ModelReply, ToolSpec
-from activities.tools import ToolAnswer, ToolContext
+from activities.tools import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext
 from chargehand.contracts import Source, Usage
 
 TURN: Final = timedelta(milliseconds=200)
@@ -137,6 +137,7 @@ class ScriptedTool:
     """Finds the same two passages at every call."""
 
     def __init__(self, name: str) -> None:
+        self.capabilities = READS_THE_WEB if name in {"search", "read_page"} else READS_DOCUMENTS
         self.spec = ToolSpec(
             name=name,
             description=f"The scripted tool {name}.",

@@ -24,7 +24,7 @@ from activities.models.registry import Models
 from activities.resets import TwinActivities
 from activities.sessions import SessionActivities
 from activities.tool_calls import ToolActivities
-from activities.tools import Tool
+from activities.tools import Tool, tool_capabilities
 from activities.turns import TurnActivities
 from benchmarks import scripted
 from benchmarks.bare import BareActivities, BareJob, BarePart
@@ -42,7 +42,7 @@ _PRICES: Final = {scripted.MODEL_NAME: (Decimal(1), Decimal(5))}
 async def _own(address: str, settings: Settings, provider: str, closing: AsyncExitStack) -> Worker:
     client = await Client.connect(address, data_converter=data_converter())
     tools: dict[str, Tool] = {name: scripted.ScriptedTool(name) for name in scripted.TOOL_NAMES}
-    crews = load_crews([_CREWS], tools)
+    crews = load_crews([_CREWS], tool_capabilities(tools))
     price = PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(5))
     card = ModelCard(provider="openai" if provider else "scripted", name=scripted.MODEL_NAME, prices=(price,))
     models = Models(adapter=_model(provider, closing), cards=dict.fromkeys(Tier, card))

@@ -22,8 +22,8 @@ from activities.contracts import (
     ToolCall,
 )
 from activities.models.protocol import ModelCall, ModelReply, ToolSpec
-from activities.tools import ToolAnswer, ToolContext
-from chargehand.contracts import Source, Usage
+from activities.tools import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext
+from chargehand.contracts import Capability, Source, Usage
 
 Respond = Callable[[ModelCall], "ModelReply | Held"]
 
@@ -68,6 +68,10 @@ class ScriptedTool:
     name: str
     answer: ToolAnswer
     calls: list[Mapping[str, JsonValue]] = field(default_factory=list[Mapping[str, JsonValue]])
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        return READS_THE_WEB if self.name in {"search", "read_page"} else READS_DOCUMENTS
 
     @property
     def spec(self) -> ToolSpec:

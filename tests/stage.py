@@ -19,7 +19,7 @@ from activities.models.registry import Models
 from activities.resets import TwinActivities
 from activities.sessions import SessionActivities
 from activities.tool_calls import ToolActivities
-from activities.tools import Tool
+from activities.tools import Tool, tool_capabilities
 from activities.turns import TurnActivities
 from chargehand.client import Chargehand
 from chargehand.contracts import Limits, Tier
@@ -58,7 +58,7 @@ async def open_stage(
     settings = Settings(state_dir=folder, task_queue=task_queue)
     fakes = {name: ScriptedTool(name, found(f"{name}.md#L1", f"what {name} read")) for name in _TOOLS}
     tools: dict[str, Tool] = {**fakes}
-    crews = load_crews([_CREWS], tools)
+    crews = load_crews([_CREWS], tool_capabilities(tools))
     model = ScriptedModel(respond)
     cards = {tier: ModelCard(provider="scripted", name=f"scripted-{tier}", prices=_PRICES) for tier in Tier}
     models = Models(adapter=model, cards=cards)

@@ -9,10 +9,11 @@ from typing import Final
 from pydantic import ValidationError
 
 from activities.contracts import CrewCard, PlanDraft, SubtaskDraft
-from chargehand.contracts import Plan, Subtask
+from chargehand.contracts import Capability, Plan, Subtask
 from chargehand.converter import describe_problems, shown
 from workflows.graph import cycle
 from workflows.guard import fingerprint, normalise
+from workflows.taint import leaks
 
 SUPERVISOR: Final = "supervisor"
 """The agent name that stands for a session of its own."""
@@ -34,7 +35,14 @@ class InvalidPlan(ValueError):  # noqa: N818  # it is raised as a statement of f
 
 
 def check_plan(
-    draft: PlanDraft | Plan, crew: CrewCard, *, max_subtasks: int, may_nest: bool, ancestors: Collection[str]
+    draft: PlanDraft | Plan,
+    crew: CrewCard,
+    *,
+    max_subtasks: int,
+    may_nest: bool,
+    ancestors: Collection[str],
+    inherited: frozenset[Capability] = frozenset(),
+    is_watched: bool = False,
 ) -> Plan:
     """Turn a draft into a plan that can be carried out.
 
@@ -44,6 +52,8 @@ def check_plan(
         max_subtasks: how many subtasks the limits pay for.
         may_nest: whether a subtask may be a session of its own.
         ancestors: fingerprints of the work that this session is part of.
+        inherited: what the session was given by the one above.
+        is_watched: whether a person approves the plan, and may let private text meet a way out.
 
     Raises:
         InvalidPlan: with every reason against it.
@@ -57,11 +67,23 @@ def check_plan(
         (error for subtask in draft.subtasks for error in _subtask_errors(subtask, agents, ancestors)),
         _repetition_errors(draft),
         _dependency_errors(draft),
+        () if is_watched else _leak_errors(draft, crew, inherited),
     )
     errors = list(islice(found, 1 if len(draft.subtasks) > _MOST_SUBTASKS else _MOST_ERRORS))
     if errors:
         raise InvalidPlan(errors)
     return Plan.model_validate(draft.model_dump())
+
+
+def _leak_errors(draft: PlanDraft | Plan, crew: CrewCard, inherited: frozenset[Capability]) -> Iterator[str]:
+    if next(chain(_shape_errors(draft), _dependency_errors(draft)), None) is not None:
+        return
+    for id_, needed in leaks(draft.subtasks, crew, inherited).items():
+        brought = f"by {', '.join(sorted(needed))}" if needed else "by the session above"
+        yield (
+            f"{_name(id_)}: it reaches out, and would be given what was read in private {brought}; let it work "
+            "without, or ask for the plan's approval by a person"
+        )
 
 
 def _count_errors(draft: PlanDraft | Plan, max_subtasks: int) -> Iterator[str]:

@@ -49,6 +49,8 @@ def checked(session: Session, draft: PlanDraft | Plan, *, already: int = 0) -> P
         max_subtasks=already + most_subtasks(session),
         may_nest=session.may_nest,
         ancestors=session.ancestors,
+        inherited=session.inherited,
+        is_watched=session.request.approval == "plan",
     )
 
 

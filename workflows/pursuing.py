@@ -42,6 +42,7 @@ from workflows.recovery import (
 from workflows.reporting import USABLE, goal_below, input_for, usage_of
 from workflows.session import Session
 from workflows.spending import CannotPay, TurnLost
+from workflows.taint import capabilities_of, carried, is_leak
 
 _ABOVE: Final = {Tier.SMALL: Tier.MEDIUM, Tier.MEDIUM: Tier.LARGE}
 _RETURN: Final = timedelta(seconds=5)
@@ -189,6 +190,8 @@ def _needed(session: Session, subtask: Subtask) -> Amount:
 def _means(session: Session, subtask: Subtask, attempts: Attempts) -> Means:
     agent = session.agent(subtask.agent)
     fallback = agent.fallback if agent and agent.fallback not in attempts.agents else None
+    if fallback and is_leak(capabilities_of(fallback, session.facts.crew), session.given(subtask)):
+        fallback = None
     return Means(
         max_attempts=session.request.limits.max_attempts,
         fallback=fallback,
@@ -211,6 +214,8 @@ async def _attempt(session: Session, trying: _Try, lent: Reservation) -> Ended:
         session.leases[workflow_id] = lent
     session.show()
     inputs = session.inputs(subtask.depends_on)
+    given, own = session.given(subtask), capabilities_of(subtask.agent, session.facts.crew)
+    session.carried[subtask.id] = carried([given, session.carried.get(subtask.id, frozenset())], own)
     agent = session.agent(subtask.agent)
     if agent is None:
         ended = await run_session_below(_session_below(session, subtask, lent.amount, inputs), workflow_id, subtask.id)
@@ -243,6 +248,7 @@ def _subtask_request(
         deadline=session.request.limits.subtask_deadline if session.edition >= 2 else None,
         urgency=session.request.urgency,
         turns_queue=session.facts.turns_queue,
+        has_private_inputs="reads_private" in session.given(subtask),
     )
 
 
@@ -254,6 +260,7 @@ def _session_below(session: Session, subtask: Subtask, lent: Amount, inputs: Seq
         session=session.root,
         depth=session.depth + 1,
         ancestors=session.ancestors,
+        carries=tuple(sorted(session.given(subtask))),
         deadline_at=session.writing_starts_at - min(_RETURN, (session.writing_starts_at - workflow.now()) / 5),
     )
     return session.request.model_copy(

@@ -14,6 +14,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 from activities.contracts import AgentCard, InputOutcome, OpenSessionRequest, SessionFacts, Task, TurnResult
 from activities.sessions import SessionActivities
 from chargehand.contracts import (
+    Capability,
     Contradiction,
     Failure,
     FailureReason,
@@ -23,6 +24,7 @@ from chargehand.contracts import (
     SessionState,
     SpendLine,
     StopReason,
+    Subtask,
     Tier,
     Usage,
 )
@@ -99,6 +101,8 @@ class Session:
     """What a person answered, by the subtask that asked."""
     reviews: int = 0
     """How often the outcomes were reviewed."""
+    carried: dict[str, frozenset[Capability]] = field(default_factory=dict[str, frozenset[Capability]])
+    """What the outcome of each subtask that ran rests on."""
     returned: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a child has given its lease back."""
     used: Used = field(default_factory=Used)
@@ -128,6 +132,15 @@ class Session:
         """Fingerprints of the work that this session is, and is part of."""
         above = self.request.delegation.ancestors if self.request.delegation else ()
         return (*above, fingerprint(SUPERVISOR, self.request.goal))
+
+    @property
+    def inherited(self) -> frozenset[Capability]:
+        """What the text rests on that the session above has put into the goal."""
+        return frozenset(self.request.delegation.carries if self.request.delegation else ())
+
+    def given(self, subtask: Subtask) -> frozenset[Capability]:
+        """Name what the inputs of a subtask rest on."""
+        return self.inherited.union(*(self.carried.get(needed, frozenset()) for needed in subtask.depends_on))
 
     @property
     def edition(self) -> int:

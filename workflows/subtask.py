@@ -184,6 +184,8 @@ class SubtaskWorkflow:
                     crew=request.crew,
                     agent=request.agent.name,
                     call=call,
+                    private=_private_texts(request),
+                    public=(request.goal,),
                     documents=request.documents,
                 ),
                 activity_id=f"{step}.{call.tool}",
@@ -257,6 +259,16 @@ def _complaint(result: TurnResult) -> str:
             return f"it was not the JSON that was asked for: {result.problem}"
         case _:
             return "no tool can be used any more; the answer itself was asked for"
+
+
+def _private_texts(request: SubtaskRequest) -> tuple[str, ...]:
+    """Collect what no address may carry, for an agent that reaches out and was given private text."""
+    if not request.has_private_inputs or "reaches_out" not in request.agent.capabilities:
+        return ()
+    outcomes = [given.outcome for given in request.inputs]
+    quotes = (source.quote for outcome in outcomes for source in outcome.sources)
+    claims = (finding.claim for outcome in outcomes for finding in outcome.findings)
+    return tuple(text for text in (*(outcome.content for outcome in outcomes), *claims, *quotes) if text)
 
 
 def _refused(call: ToolCall, error: str) -> ToolResult:

@@ -60,6 +60,7 @@ class BubblewrapRunner:
 
     name = "bubblewrap"
     handles_files = True
+    reaches_out = False
 
     def __init__(self, limits: BubblewrapLimits = _DEFAULT_LIMITS, packages: Path | None = None) -> None:
         """Take the limits, and a folder of packages (made by `pip install --target`) that code may import."""

@@ -69,6 +69,7 @@ class E2BRunner:
             raise ValueError("an E2B sandbox needs an API key")
         self._limits = limits
         self._internet = internet
+        self.reaches_out = internet
         self.language = (
             "It is full Python 3 with numpy, pandas, scipy, scikit-learn, sympy and matplotlib, "
             f"{'with' if internet else 'without'} internet, for at most {limits.execution.total_seconds():g} seconds."

@@ -55,6 +55,7 @@ class MontyRunner:
     name = "monty"
     language = f"A part of Python 3. {_SUBSET}"
     handles_files = False
+    reaches_out = False
 
     def __init__(self, limits: MontyLimits = _DEFAULT_LIMITS) -> None:
         self._limits = limits

@@ -46,6 +46,8 @@ class CodeRunner(Protocol):
     """What the code may be, in a sentence or two, for agents."""
     handles_files: bool
     """Whether it can be given documents and brings files back."""
+    reaches_out: bool
+    """Whether code in it can talk to the outside."""
 
     async def run(self, code: str, name: str, files: Sequence[GivenFile] = ()) -> CodeResult:
         """Run a piece of Python from a clean start; `name` tells it apart across attempts, for clean-up."""

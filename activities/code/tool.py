@@ -11,8 +11,8 @@ from activities.code.protocol import ARTEFACTS, DOCUMENTS, CodeResult, CodeRunne
 from activities.documents.sources import DocumentSources
 from activities.made_files import FileStore, keep
 from activities.models.protocol import ToolSpec
-from activities.tools import ToolAnswer, ToolContext, failed
-from chargehand.contracts import Artefact, Source
+from activities.tools import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext, failed
+from chargehand.contracts import Artefact, Capability, Source
 
 _CODE_CHARACTERS: Final = 50_000
 _PRINTED_CHARACTERS: Final = 4_500
@@ -30,6 +30,8 @@ class RunCode:
         self._runner = runner
         self._store = store
         self._sources = sources if runner.handles_files else None
+        reads = READS_DOCUMENTS if self._sources else frozenset[Capability]()
+        self.capabilities: frozenset[Capability] = reads | (READS_THE_WEB if runner.reaches_out else frozenset())
         self.spec = ToolSpec(
             name="run_code",
             description=(

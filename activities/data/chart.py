@@ -14,7 +14,7 @@ from activities.data.query import NO_STATEMENT, NO_TABLES, ask_tables, explained
 from activities.documents.library import DocumentLibrary
 from activities.made_files import FileStore, MadeFile, keep
 from activities.models.protocol import ToolSpec
-from activities.tools import ToolAnswer, ToolContext, failed
+from activities.tools import READS_DOCUMENTS, ToolAnswer, ToolContext, failed
 
 _KINDS: Final = ("bar", "line", "scatter", "pie")
 _FORMS: Final = ("png", "svg")
@@ -34,6 +34,7 @@ class _Chart(NamedTuple):
 class DrawChart:
     """Draws the rows of one SELECT over the session's tables, as a file for the user."""
 
+    capabilities = READS_DOCUMENTS
     spec = ToolSpec(
         name="draw_chart",
         description=(

@@ -12,7 +12,7 @@ from activities.documents.catalog import Table
 from activities.documents.child_process import ChildError, ChildProcess, ChildTimeoutError
 from activities.documents.library import DocumentLibrary
 from activities.models.protocol import ToolSpec
-from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext, failed
+from activities.tools import OUTPUT_CAP_CHARACTERS, READS_DOCUMENTS, ToolAnswer, ToolContext, failed
 from chargehand.contracts import Source
 
 _MOST_ROWS: Final = 50
@@ -29,6 +29,7 @@ _LONGEST_ROWS: Final = OUTPUT_CAP_CHARACTERS * 45 // 100
 class QueryData:
     """Runs one SELECT over the session's tables."""
 
+    capabilities = READS_DOCUMENTS
     spec = ToolSpec(
         name="query_data",
         description=(

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from activities.contracts import PASSAGE_GAP
 from activities.documents.library import DocumentLibrary, Passage, UnknownDocumentError
 from activities.models.protocol import ToolSpec
-from activities.tools import ToolAnswer, ToolContext, failed
+from activities.tools import READS_DOCUMENTS, ToolAnswer, ToolContext, failed
 from chargehand.contracts import Source
 
 _MOST_PASSAGES: Final = 6
@@ -18,6 +18,7 @@ _LONGEST_QUERY: Final = 1_000
 class SearchDocuments:
     """Finds passages in the session's documents by words."""
 
+    capabilities = READS_DOCUMENTS
     spec = ToolSpec(
         name="search_documents",
         description=(
@@ -79,6 +80,7 @@ def _source(ref: str, parts: Sequence[Passage]) -> Source:
 class ReadDocument:
     """Reads on in one document."""
 
+    capabilities = READS_DOCUMENTS
     spec = ToolSpec(
         name="read_document",
         description=(

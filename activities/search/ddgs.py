@@ -30,6 +30,7 @@ class DdgsSearch:
     """
 
     name = "ddgs"
+    reaches_out = True
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ class LocalSearch:
     """Finds passages in the session's documents, as if they were the web; a hit's `url` is the passage's `ref`."""
 
     name = "local"
+    reaches_out = False
 
     def __init__(self, library: DocumentLibrary) -> None:
         self._library = library

@@ -52,6 +52,8 @@ class SearchBackend(Protocol):
 
     name: str
     """Names the engine to agents and in reports."""
+    reaches_out: bool
+    """Whether queries leave this installation, and strangers write the results."""
 
     async def search(self, query: str, limit: int, documents: tuple[str, ...]) -> SearchResults:
         """Find at most `limit` places; `documents` are the session's, for engines that search those."""

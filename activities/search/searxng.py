@@ -32,6 +32,7 @@ class SearxngSearch:
     """
 
     name = "searxng"
+    reaches_out = True
 
     def __init__(self, url: str, http_client: "AsyncClient | None" = None) -> None:
         parts = urlsplit(url.strip())

@@ -51,6 +51,7 @@ class TavilySearch:
     """Searches the web; raises `ApplicationError` of type `RateLimited` or `ToolUnavailable`."""
 
     name = "tavily"
+    reaches_out = True
 
     def __init__(
         self, api_key: str, http_client: "AsyncClient | None" = None, base_url: str = "https://api.tavily.com"

@@ -7,8 +7,15 @@ from pydantic import JsonValue
 
 from activities.models.protocol import ToolSpec
 from activities.search.protocol import SearchBackend, SearchHit, SearchResults
-from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext, failed
-from chargehand.contracts import Source
+from activities.tools import (
+    OUTPUT_CAP_CHARACTERS,
+    READS_DOCUMENTS,
+    READS_THE_WEB,
+    ToolAnswer,
+    ToolContext,
+    failed,
+)
+from chargehand.contracts import Capability, Source
 
 _RESULTS: Final = 8
 _TITLE_CHARACTERS: Final = 200
@@ -35,6 +42,7 @@ class Search:
 
     def __init__(self, backend: SearchBackend) -> None:
         self._backend = backend
+        self.capabilities: frozenset[Capability] = READS_THE_WEB if backend.reaches_out else READS_DOCUMENTS
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
         query = arguments.get("query")

@@ -284,7 +284,7 @@ def _tools() -> dict[str, ScriptedTool]:
 
 @cache
 def _crew() -> Crew:
-    return load_crews([_CREWS], _tools())["research"]
+    return load_crews([_CREWS], {name: tool.capabilities for name, tool in _tools().items()})["research"]
 
 
 def _open(opening: OpenSessionRequest, after: timedelta) -> Answer:

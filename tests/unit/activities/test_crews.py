@@ -6,16 +6,26 @@ from pathlib import Path
 import pytest
 
 from activities.crews import Agent, Crew, CrewError, load_crews
+from activities.tools import READS_DOCUMENTS, READS_THE_WEB
 from chargehand.contracts import Tier
 
 SHIPPED = Path(__file__).parents[3] / "crews"
-TOOLS = ("search", "read_page", "search_documents", "read_document", "query_data", "draw_chart", "run_code")
+TOOLS = {
+    "search": READS_THE_WEB,
+    "read_page": READS_THE_WEB,
+    "search_documents": READS_DOCUMENTS,
+    "read_document": READS_DOCUMENTS,
+    "query_data": READS_DOCUMENTS,
+    "draw_chart": READS_DOCUMENTS,
+    "run_code": READS_DOCUMENTS,
+}
 AGENT = """
 [[agents]]
 name = "reader"
 does = "Reads what there is to read."
 prompt = "Read it, and say what it says."
 tools = ["read_document"]
+capabilities = ["reads_private"]
 """
 CREW = f"""
 name = "small"
@@ -51,6 +61,7 @@ def test_a_crew_is_read_as_it_is_written(tmp_path: Path) -> None:
                 does="Reads what there is to read.",
                 prompt="Read it, and say what it says.",
                 tools=("read_document",),
+                capabilities=("reads_private",),
                 tier=Tier.MEDIUM,
             ),
         ),
@@ -191,3 +202,34 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
 
     with pytest.raises(CrewError, match=r"dangling\.toml: cannot be read: No such file or directory"):
         load_crews([tmp_path], TOOLS)
+
+
+def test_an_agent_declares_what_its_tools_let_it_do(tmp_path: Path) -> None:
+    """A tool that does more than its agent declares is refused by name."""
+    undeclared = CREW.replace('capabilities = ["reads_private"]\n', "")
+
+    assert _refusal(tmp_path, undeclared) == (
+        "agents.reader.capabilities: its tools let it do 'reads_private'; declare that, or take the tool away"
+    )
+
+
+def test_no_agent_reads_strangers_and_private_text_and_reaches_out(tmp_path: Path) -> None:
+    """An agent whose tools together could be talked into carrying documents away is refused when crews are loaded."""
+    all_three = CREW.replace('tools = ["read_document"]', 'tools = ["read_document", "read_page"]').replace(
+        '["reads_private"]', '["reads_private", "reads_untrusted", "reaches_out"]'
+    )
+
+    assert "agents.reader.tools: together they read what strangers write" in _refusal(tmp_path, all_three)
+
+
+def test_a_tool_that_is_absent_here_is_taken_from_its_agent() -> None:
+    """Where the search reads the user's documents, the shipped researcher opens no pages."""
+    local = TOOLS | {"search": READS_DOCUMENTS}
+
+    crew = load_crews([SHIPPED], local, absent={"read_page"})["research"]
+
+    researcher = crew.agent("researcher")
+    assert researcher is not None
+    assert researcher.tools == ("search",)
+    with pytest.raises(CrewError, match="split them between two agents"):
+        load_crews([SHIPPED], local)

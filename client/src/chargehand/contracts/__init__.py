@@ -28,12 +28,13 @@ from chargehand.contracts.report import (
     SubtaskState,
     Timing,
 )
-from chargehand.contracts.request import Delegation, Limits, RaisedLimits, SessionRequest, Tier, Tiers
+from chargehand.contracts.request import Capability, Delegation, Limits, RaisedLimits, SessionRequest, Tier, Tiers
 from chargehand.contracts.trace import Step, Trace
 
 __all__ = [
     "Answer",
     "Artefact",
+    "Capability",
     "Confidence",
     "Contract",
     "Contradiction",

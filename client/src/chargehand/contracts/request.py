@@ -110,6 +110,10 @@ class Tiers(TypedByPeople):
     """Tier by agent name; an agent that is not named keeps the crew's."""
 
 
+Capability = Literal["reads_untrusted", "reads_private", "reaches_out"]
+"""What an agent's tools let it do: read what strangers write, read what is the user's own, send something out."""
+
+
 class Delegation(Contract):
     """What a session lends a session below it. Set by a supervisor; refused from anyone else."""
 
@@ -121,6 +125,8 @@ class Delegation(Contract):
     """Fingerprints of the (agent, instruction) pairs above, the root's first."""
     deadline_at: datetime
     """When the session above stops, whatever this one's own deadline is."""
+    carries: tuple[Capability, ...] = ()
+    """What the text in the goal rests on that the session above has put there."""
 
 
 class SessionRequest(TypedByPeople):
