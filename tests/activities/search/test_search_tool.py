@@ -15,6 +15,7 @@ class Scripted:
     """An engine whose results are given."""
 
     name = "scripted"
+    reaches_out = True
 
     def __init__(self, *hits: SearchHit, confidence: int = 50, note: str = "") -> None:
         self._hits = hits
