@@ -4,37 +4,38 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
 
 from benchmarks import tables
 from benchmarks.documents import documents
 from benchmarks.extractive import extractive
 from benchmarks.growth import growth
+from benchmarks.limits import limits
 from benchmarks.main_job import main_job
 from benchmarks.overhead import overhead
 from benchmarks.tables import Row
 from benchmarks.tools import tools
 
-NAMES = ("main_job", "growth", "overhead", "extractive", "documents", "tools")
+_OTHERS: Final[Mapping[str, tuple[str, Callable[[], Awaitable[tuple[Sequence[Row], Sequence[str]]]]]]] = {
+    "growth": ("Growth with the number of subtasks and of turns", growth),
+    "limits": ("Limits: larger leases, limits that bind, and the books themselves", limits),
+    "extractive": ("Answers without a model: labelled questions over real documents", extractive),
+    "documents": ("Documents: an index beside bare SQLite, and hostile files", documents),
+    "tools": ("Tools that compute, in a child process each, beside the bare library", tools),
+}
+NAMES: Final = ("main_job", "overhead", *_OTHERS)
 
 
 async def _measure(name: str, *, wire: bool, jobs: int) -> tuple[str, Sequence[Row], Sequence[str]]:
-    match name:
-        case "main_job":
-            reached = "over the wire, OpenAI's SDK" if wire else "in the worker's process"
-            rows, notes = await main_job(wire=wire, jobs=jobs)
-            return f"The main job: plan, 5 subtasks (turn, tool, turn), report; scripted model {reached}", rows, notes
-        case "growth":
-            rows, notes = await growth()
-            return "Growth with the number of subtasks and of turns", rows, notes
-        case "extractive":
-            return "Answers without a model: labelled questions over real documents", *await extractive()
-        case "documents":
-            return "Documents: an index beside bare SQLite, and hostile files", *await documents()
-        case "tools":
-            return "Tools that compute, in a child process each, beside the bare library", *await tools()
-        case _:
-            return "Around the work, in seconds", await overhead(), ()
+    if name == "main_job":
+        reached = "over the wire, OpenAI's SDK" if wire else "in the worker's process"
+        rows, notes = await main_job(wire=wire, jobs=jobs)
+        return f"The main job: plan, 5 subtasks (turn, tool, turn), report; scripted model {reached}", rows, notes
+    if name == "overhead":
+        return "Around the work, in seconds", await overhead(), ()
+    title, measured = _OTHERS[name]
+    return title, *await measured()
 
 
 def main() -> None:
