@@ -35,7 +35,8 @@ async def _measure(name: str, *, wire: bool, jobs: int) -> tuple[str, Sequence[R
     if name == "overhead":
         return "Around the work, in seconds", await overhead(), ()
     title, measured = _OTHERS[name]
-    return title, *await measured()
+    rows, notes = await measured()
+    return title, rows, notes
 
 
 def main() -> None:
