@@ -70,7 +70,8 @@ def cues_of(question: str) -> tuple[Cue, ...]:
 
 
 _MEANING: Final = re.compile(
-    r"(?i)\bwhat (?:does|do|is|are) (?:(?:an?|the) )?(?P<verb>.+?) (?:mean|stand for)\b"
+    r"(?i)\bwhat does it mean (?:to|that|if|when) (?P<act>.+)"
+    r"|\bwhat (?:does|do|is|are) (?:(?:an?|the) )?(?P<verb>.+?) (?:mean|stand for)\b"
     r"|\b(?:definition|meaning) of (?:(?:an?|the) )?(?P<noun>.+)"
     r"|\bhow (?:does|do|is|are)\b.*?\b(?:defined?|call(?:ed)?)\b (?:(?:an?|the) )?(?P<defined>.+)"
     r"|\bwhat is (?:an? )(?P<thing>[^?]+)\?*$"

@@ -34,8 +34,9 @@ PASSAGES = (
     Source(
         ref="glossary.txt#L20-L26",
         title="Glossary > Terms of the contract",
-        quote="The carrier may waive demurrage for members. Demurrage is charged by the day. To "
-        '"lade" a vessel means to put cargo into its holds, and whoever lades a vessel signs the bill.',
+        quote="Members lade the vessel at the quay on Mondays and Fridays. The vessel waits for the tide, as every "
+        "vessel does that is to leave. To "
+        '"lade" a vessel means to put cargo into its holds until it lies at its marks, and to close the hatches.',
     ),
     Source(
         ref="minutes-2023-04.md#L4-L6",
@@ -46,6 +47,11 @@ PASSAGES = (
         ref="minutes-2025-09.md#L4-L6",
         title="Minutes > Membership fee",
         quote="The yearly membership fee was set at 75 euros for a household.",
+    ),
+    Source(
+        ref="release.txt#L20-L22",
+        title="Release",
+        quote="The yellow derrick was sold in May. It lifted four tonnes of granite. Nobody asked for the price.",
     ),
     Source(
         ref="release.txt#L1-L6",
@@ -94,12 +100,10 @@ async def test_who_owns_is_answered_by_the_field_that_names_the_owner(tmp_path: 
 
 
 async def test_a_sentence_that_points_back_brings_the_one_before(desk: Desk) -> None:
-    """`They cost nothing` is not quoted without what costs nothing."""
-    answer = await desk.answer("What do nights away cost the member?")
+    """`It lifted four tonnes` is not quoted without what lifted them."""
+    answer = await desk.answer("How many tonnes of granite were lifted?")
 
-    assert "Nights away are booked by the office. They cost the member nothing up to 140 euros." in (
-        answer.findings[0].quote
-    )
+    assert "The yellow derrick was sold in May. It lifted four tonnes of granite." in answer.findings[0].quote
 
 
 async def test_of_two_statements_alike_the_newer_comes_first(desk: Desk) -> None:
@@ -115,7 +119,7 @@ async def test_a_number_is_not_answered_by_a_sentence_without_one(tmp_path: Path
     passages = (Source(ref="pilots.txt#L1", title="Pilots", quote=quote),)
     desk = Desk(documents=(DocumentEntry(name="pilots.txt", kind="txt", units=3),), passages=passages).open(tmp_path)
 
-    refused = await desk.answer("How many harbour pilots earn overtime?")
+    refused = await desk.answer("How many harbour pilots come by helicopter?")
     answered = await desk.answer("How do harbour pilots come aboard?")
 
     assert (refused.status, answered.status) == ("no_answer", "success")
