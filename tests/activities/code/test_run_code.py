@@ -25,6 +25,7 @@ class Scripted:
     name = "scripted"
     language = "Nothing at all."
     handles_files = True
+    reaches_out = False
 
     def __init__(self, result: CodeResult) -> None:
         self._result = result
