@@ -1,6 +1,8 @@
 """What an attempt at a paid call may do: whether it may pay at all, and what its provider's failure leads to."""
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -12,6 +14,8 @@ from temporalio.service import RPCError
 from activities.journal import Entry, Journal
 from activities.models.failures import ProviderFault
 from chargehand.wire import ErrorType
+
+_logger = logging.getLogger("chargehand.turns")
 
 PROVIDER_ATTEMPTS: Final = 3
 """How often a provider may answer a turn with an error before it is given up, whoever asks again."""
@@ -107,3 +111,35 @@ def _may_have_been_charged(error: ApplicationError) -> bool:
 
 def _attempt_lost(message: str, failures: int) -> ApplicationError:
     return ApplicationError(message, failures, type=ErrorType.ATTEMPT_LOST, non_retryable=True)
+
+
+@contextmanager
+def unpaid_faults() -> Generator[None]:
+    """End a turn at once if this worker cannot even ask: trying again would meet the same fault, and pay for nothing.
+
+    Raises:
+        ApplicationError: as it was raised, or `Internal`.
+    """
+    try:
+        yield
+    except ApplicationError:
+        raise
+    except Exception as error:
+        _logger.exception("a model call could not be prepared")
+        raise ApplicationError(
+            f"This worker could not prepare a model call ({type(error).__name__}); its log says why.",
+            type=ErrorType.INTERNAL,
+            non_retryable=True,
+        ) from error
+
+
+def fault_while_paying(error: Exception) -> ApplicationError:
+    """Build the error for a fault of our own around a call that may have been charged: it is not made again."""
+    _logger.error("a model's adapter failed", exc_info=error)
+    return ApplicationError(
+        f"This worker failed around a model call ({type(error).__name__}); its log says why.",
+        PROVIDER_ATTEMPTS,
+        0.0,
+        type=ErrorType.FATE_UNKNOWN,
+        non_retryable=True,
+    )

@@ -9,7 +9,14 @@ from pydantic_core import to_json
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.attempts import Freshness, answer_failure, refuse_if_an_attempt_was_lost, refuse_if_stale
+from activities.attempts import (
+    Freshness,
+    answer_failure,
+    fault_while_paying,
+    refuse_if_an_attempt_was_lost,
+    refuse_if_stale,
+    unpaid_faults,
+)
 from activities.contracts import (
     AgentAnswer,
     CompressDraft,
@@ -84,8 +91,9 @@ class TurnActivities:
             if earlier is not None and earlier.was_asked(request):
                 return reused(earlier)
             refuse_if_an_attempt_was_lost(record.entry, request.provider_failures)
-            call = await self._prepare(request, await self._conversations.whole(request.task))
-            _refuse_above_reserve(call, request)
+            with unpaid_faults():
+                call = await self._prepare(request, await self._conversations.whole(request.task))
+                _refuse_above_reserve(call, request)
             keeping = asyncio.create_task(self._conversations.keep(call.task))
             reply = await self._complete(call, record, request.provider_failures)
             result = interpret(reply, call.answer_type).model_copy(update={"conversation": await keeping})
@@ -125,6 +133,8 @@ class TurnActivities:
         except ApplicationError as error:
             leaving = await answer_failure(error, record, earlier_failures)
             raise leaving from (None if leaving is error else error)
+        except Exception as error:
+            raise fault_while_paying(error) from error
 
 
 def _refuse_above_reserve(call: ModelCall, request: TurnRequest) -> None:

@@ -5,12 +5,39 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from activities.contracts import JudgeTask, PlanTask, RefineTask, SubtaskDraft, WorkTask
+from pydantic import BaseModel
+
+from activities.contracts import (
+    CompressTask,
+    CritiqueTask,
+    JudgeTask,
+    PlanTask,
+    RefineTask,
+    ReviewTask,
+    SubtaskDraft,
+    SynthesisTask,
+    WorkTask,
+)
 from activities.models.protocol import ModelCall, ModelReply
 from chargehand.client import Session
-from chargehand.contracts import Limits, Plan, PlanDecision, RaisedLimits, SessionRequest, Subtask
+from chargehand.contracts import Answer, Limits, Plan, PlanDecision, RaisedLimits, SessionRequest, Subtask
 from chargehand.errors import SessionEnded
-from tests.scripted_model import Held, Respond, answer, judged, plan, refined, reply, report, subtask, use
+from tests.scripted_model import (
+    Held,
+    Respond,
+    answer,
+    compressed,
+    criticised,
+    disagreement,
+    judged,
+    plan,
+    refined,
+    reply,
+    report,
+    reviewed,
+    subtask,
+    use,
+)
 from tests.waiting import until
 
 GOAL: Final = "What do the documents say about the topics?"
@@ -43,7 +70,8 @@ def _model(*subtasks: SubtaskDraft, lost: str = "", held: str = "", below: tuple
         if lost and lost in task.instruction:
             return ModelReply(stop="refused", model="scripted-1", provider="scripted")
         if not task.rounds:
-            return use(call.tools[0].name) if call.tools else reply(answer("From what is given."))
+            may_look = call.tools and not task.must_answer
+            return use(call.tools[0].name) if may_look else reply(answer("From what is given."))
         source = task.rounds[0].results[0].sources[0]
         return reply(answer(f"Known [{source.ref}].", ref=source.ref, quote=source.quote))
 
@@ -82,6 +110,82 @@ def _recovering(call: ModelCall) -> ModelReply:
             return reply(plan(subtask("T1"), subtask("T2", agent="analyst")))
         case _:
             return reply(report("What is known."))
+
+
+def _thorough(call: ModelCall) -> ModelReply:
+    """Find something missing, contradictions, and faults in the report."""
+    said: BaseModel
+    match call.task:
+        case PlanTask():
+            said = plan(subtask("T1"), subtask("T2"))
+        case ReviewTask() if len(call.task.outcomes) == 2:
+            found = disagreement("the year", "T1 says 1987", "T2 says 1990")
+            said = reviewed(subtask("T3", after=["T1"]), missing=["a third"], contradictions=[found])
+        case ReviewTask():
+            said = reviewed()
+        case JudgeTask():
+            said = judged("T2")
+        case CritiqueTask():
+            said = criticised("The second sentence has no source.")
+        case SynthesisTask():
+            said = report("What is known, mended." if call.task.problems else "What is known.")
+        case _:
+            said = answer("Known.")
+    return reply(said)
+
+
+def _long_winded(call: ModelCall) -> ModelReply:
+    """Answer at such length that answers are compressed, and summarised in a tree."""
+    match call.task:
+        case PlanTask():
+            return reply(plan(*(subtask(f"T{number}") for number in range(1, 15)), strategy="reduce"))
+        case WorkTask() if "topic T1 " in call.task.instruction:
+            return reply(answer("It is so. " * 1_200))
+        case WorkTask():
+            return reply(answer("It is so. " * 790))
+        case CompressTask():
+            return reply(compressed("It is so."))
+        case _:
+            return reply(report("It is so."))
+
+
+def _choosing(call: ModelCall) -> ModelReply:
+    """Have several candidates, of which a judge selects one."""
+    match call.task:
+        case PlanTask():
+            return reply(plan(subtask("T1"), subtask("T2", agent="analyst"), strategy="select"))
+        case JudgeTask():
+            return reply(judged("T2"))
+        case _:
+            return reply(answer("Known."))
+
+
+def _unclear(call: ModelCall) -> ModelReply:
+    """Ask what is meant, and know it once that is answered."""
+    match call.task:
+        case PlanTask():
+            return reply(plan(subtask("T1"), subtask("T2", agent="analyst")))
+        case WorkTask() if "topic T1" in call.task.instruction and "which decides" not in call.task.instruction:
+            return reply(answer("", status="ambiguous_input"))
+        case WorkTask():
+            return reply(answer("Known."))
+        case _:
+            return reply(report("What is known."))
+
+
+async def _answer(session: Session) -> None:
+    await until(lambda: _in_state(session, "awaiting_answer"))
+    await session.answer(Answer(subtask="T1", text="The one of this year."))
+
+
+def _lengthy(call: ModelCall) -> ModelReply:
+    """Read so much that the conversation is kept outside of the history."""
+    if not isinstance(call.task, WorkTask):
+        return reply(plan(subtask("T1")))
+    rounds = len(call.task.rounds)
+    if rounds == 5:
+        return reply(answer("Known at last."))
+    return use("search_documents", about=f"{rounds} {'and on ' * 400}")
 
 
 async def _cancel(session: Session) -> None:
@@ -158,5 +262,17 @@ def shapes() -> dict[str, Shape]:
             _model(*five[:3]), SessionRequest(goal=GOAL, limits=Limits(max_turns=5, on_limit="pause")), _raise
         ),
         "finished-early": Shape(_model(subtask("T1"), subtask("T2"), held="topic T2"), meanwhile=_finish),
+        "looked-at-again": Shape(_thorough, SessionRequest(goal=GOAL, review="always")),
+        "condensed": Shape(_long_winded, SessionRequest(goal=GOAL, limits=Limits(max_turns=60, max_parallel=14))),
+        "selected": Shape(_choosing),
+        "asked-and-answered": Shape(_unclear, SessionRequest(goal=GOAL, questions="allowed"), _answer),
+        "asked-in-vain": Shape(
+            _unclear, SessionRequest.model_validate({"goal": GOAL, "questions": "allowed", "answer_within": 1})
+        ),
+        "out-of-time": Shape(
+            _model(subtask("T1"), subtask("T2"), held="topic T2"),
+            SessionRequest.model_validate({"goal": GOAL, "limits": {"subtask_deadline": 2, "max_depth": 1}}),
+        ),
+        "long-conversation": Shape(_lengthy),
         "rejected": Shape(_model(subtask("T1"), subtask("T2")), approval, _reject),
     }

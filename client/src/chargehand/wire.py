@@ -65,4 +65,5 @@ class ErrorType(StrEnum):
     CONVERSATION_MISSING = "ConversationMissing"
     FATE_UNKNOWN = "FateUnknown"
     TOOL_UNAVAILABLE = "ToolUnavailable"
+    INTERNAL = "Internal"
     PAYLOAD_TOO_LARGE = "PayloadTooLarge"

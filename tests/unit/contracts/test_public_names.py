@@ -96,6 +96,7 @@ def test_wire_names_stay() -> None:
             "ConversationMissing",
             "FateUnknown",
             "ToolUnavailable",
+            "Internal",
             "PayloadTooLarge",
         ],
     }
