@@ -171,6 +171,20 @@ async def test_the_self_test_sees_the_host_through_a_hole(monkeypatch: pytest.Mo
 
 
 @inside
+async def test_the_namespace_alone_keeps_the_network_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were the filter of system calls to fail, a server on the host's loopback could still not be reached."""
+    monkeypatch.setattr(bubblewrap.seccomp, "filter_program", lambda: ALLOW_ALL)
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+
+    async with server:
+        result = await ran(f"import socket\nsocket.create_connection(('127.0.0.1', {port}), 2)\nprint('reached')")
+
+    assert result.stdout == ""
+    assert result.error.endswith("ConnectionRefusedError: [Errno 111] Connection refused")
+
+
+@inside
 async def test_output_and_value_come_back() -> None:
     """Full Python: both streams, the value of the last expression, inheritance, generators, threads."""
     code = (
