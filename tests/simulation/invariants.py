@@ -125,7 +125,9 @@ class Invariants(Watcher):
         world.server.crash(down_for)
         self.downtime += int(down_for.total_seconds() * _SECOND)
         for execution in world.server.executions.values():
-            if execution.is_open and execution.history and not execution.is_held_back:
+            if execution.is_held_back:  # what is in the worker's memory is a task behind
+                self._books.pop(execution.workflow_id, None)
+            elif execution.is_open and execution.history:
                 self.look_into(execution)
                 if execution.workflow_id in before:
                     now = _amounts(self._books[execution.workflow_id].purse)
@@ -272,6 +274,7 @@ class Invariants(Watcher):
             assert cost == charged, (
                 f"I02: the report says {cost}, the provider charged {charged}, and nothing is in doubt"
             )
+        assert report.reserved_usd == 0, f"I02: {report.reserved_usd} is still set aside in the report"
         assert sum((line.usage.cost_usd for line in report.spend), Decimal(0)) == cost, "I02: the lines do not add up"
 
     def i03_report_counts_every_turn(self, world: World, report: Report) -> None:
