@@ -49,7 +49,7 @@ class Borrower:
             await workflow.get_external_workflow_handle(info.parent.workflow_id).signal(SignalName.ASK_LEASE, request)
         except FailureError as error:
             if is_cancelled_exception(error):
-                raise
+                raise asyncio.CancelledError from error
             return Amount()
         asked_at = workflow.now()
         await workflow.wait_condition(lambda: number in self._granted)

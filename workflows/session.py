@@ -271,6 +271,11 @@ class Session:
                 problems.append(f"{name}: {wanted} is not more than the present {present}")
             elif wanted is not None and wanted > ceiling:
                 problems.append(f"{name}: {wanted} is above this installation's ceiling of {ceiling}")
+        fence = workflow.info().execution_timeout
+        if raised.deadline is not None and fence is not None and raised.deadline > fence - _LONGEST_WRITING:
+            problems.append(
+                f"deadline: {raised.deadline} is beyond the {fence} after which the server ends this session"
+            )
         return problems
 
     def raise_limits(self, raised: RaisedLimits) -> None:

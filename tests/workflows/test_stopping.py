@@ -5,13 +5,14 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
-from temporalio.client import ActivityFailureError, WorkflowExecutionStatus
+from temporalio.client import ActivityFailureError, Client, WorkflowExecutionStatus
 from temporalio.exceptions import ApplicationError
 
 from activities.contracts import PlanTask, ToolCall, ToolRequest, TurnRequest, WorkTask
 from activities.models.protocol import ModelCall, ModelReply
-from chargehand.contracts import Plan, PlanDecision, SessionRequest, Subtask, Tier
-from chargehand.errors import SessionCancelled, SessionFailed, SessionNotFound
+from chargehand.client import Chargehand, Session
+from chargehand.contracts import Limits, Plan, PlanDecision, RaisedLimits, SessionRequest, Subtask, Tier
+from chargehand.errors import ChargehandError, SessionCancelled, SessionFailed, SessionNotFound
 from chargehand.wire import ActivityType, ErrorType
 from tests.scripted_model import Held, answer, plan, reply, report, subtask, use
 from tests.stage import Stage
@@ -19,6 +20,7 @@ from tests.waiting import until
 from tests.workflows.conftest import OpenStage
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never")
+BRIEF = GOAL.model_copy(update={"limits": Limits(deadline=timedelta(seconds=60))})
 
 
 def held_at(kind: str, reached: asyncio.Event):
@@ -249,3 +251,36 @@ async def test_a_provider_that_keeps_failing_is_asked_three_times(stage: OpenSta
 
     assert failure.value.error_type is ErrorType.PROVIDER_UNAVAILABLE
     assert len(opened.model.calls) == 3
+
+
+async def test_the_server_ends_a_session_that_no_worker_takes_up(client: Client) -> None:
+    """A day after its deadline a session ends although nobody works on it, and until then it can be cancelled (F40)."""
+    session = await Chargehand(client, f"nobody-{uuid4().hex}").start(BRIEF)
+
+    description = await client.get_workflow_handle(session.id).describe()
+    info = description.raw_description.execution_config
+    await session.cancel()
+
+    assert info.workflow_execution_timeout.ToTimedelta() == timedelta(days=1, seconds=60)
+
+
+async def test_a_deadline_is_not_raised_beyond_what_the_server_allows(stage: OpenStage) -> None:
+    """The server would end the session before its report: such a deadline is refused by name."""
+    go_on = asyncio.Event()
+
+    def respond(call: ModelCall) -> ModelReply | Held:
+        return reply(plan(subtask("T1"))) if call.task.kind == "plan" else Held(reply(answer("Known.")), go_on)
+
+    async with stage(respond, ceilings=Limits(max_turns=99, deadline=timedelta(days=7))) as opened:
+        session = await opened.chargehand.start(BRIEF)
+        await until(lambda: _is_carrying_out(session))
+        with pytest.raises(ChargehandError, match="after which the server ends this session"):
+            await session.raise_limits(RaisedLimits(deadline=timedelta(days=2)))
+        go_on.set()
+        result = await session.result()
+
+    assert result.stop_reason == "completed"
+
+
+async def _is_carrying_out(session: Session) -> bool:
+    return (await session.status()).state == "carrying_out"

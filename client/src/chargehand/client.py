@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager, suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel, ConfigDict
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from chargehand.protection.storage import Storage
 
 _UNANSWERED: Final = {RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED}
+
+
+_AFTER_THE_DEADLINE: Final = timedelta(days=1)
+"""How long after its deadline the server itself ends a session that no worker has ended: none waits for ever."""
 
 
 class SessionSummary(BaseModel):
@@ -166,6 +170,7 @@ class Chargehand:
                 id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
                 static_summary=one_line(request.goal, 100),
                 static_details=request.goal,
+                execution_timeout=request.limits.deadline + _AFTER_THE_DEADLINE,
                 priority=Priority(priority_key=request.priority, fairness_key=request.tenant),
             )
         return self.session(session_id)
@@ -226,7 +231,10 @@ def _ending(session_id: str, cause: BaseException) -> ChargehandError:
         case TerminatedError():
             return SessionTerminated(f"Session '{session_id}' was terminated. {cause.message}".strip())
         case WorkflowTimedOut():
-            return SessionTerminated(f"Session '{session_id}' was ended by the server's own time limit.")
+            return SessionTerminated(
+                f"Session '{session_id}' was ended by the server a day after its deadline: no worker ended it. "
+                "Run one (`chargehand doctor` tells whether there is any) and start the session again."
+            )
         case _:
             return _failure(cause)
 
