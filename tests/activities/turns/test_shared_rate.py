@@ -40,8 +40,8 @@ class Throttle:
 
 
 async def test_two_workers_together_stay_below_the_providers_limit(client: Client, tmp_path: Path) -> None:
-    """Forty turns at once, on two workers that share a limit below the provider's, are hardly ever refused once the limit holds;
-    one that is comes again no sooner than it was told, and all are answered."""
+    """Forty turns at once on two workers that share a limit below the provider's: once it holds, hardly any is refused;
+    one that is comes again no sooner than it was told; and all are answered."""
     throttle = Throttle()
     settings = Settings(task_queue=f"rate-{uuid4().hex[:8]}", requests_per_second=6)
     async with a_provider("anthropic", throttle) as (server, model), open_front(client) as front:
