@@ -1,6 +1,7 @@
 """The worker: settings become adapters, adapters become activities, and the worker polls until it is told to stop.
 
-The only place that reads the environment. `--explain` prints what the settings choose, and why, as JSON.
+The only place that reads the environment. `--explain` prints what the settings choose, and why, as JSON;
+`--replay FILE` replays recorded histories on the workflows that are here, and prints a line of JSON for each.
 """
 
 import asyncio
@@ -21,8 +22,11 @@ from typing import TYPE_CHECKING, Final, Literal
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from temporalio.client import Client
+from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfig
-from temporalio.worker import Worker
+from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
+from temporalio.worker import Worker, WorkerDeploymentConfig
 
 from activities.code.protocol import CodeRunner
 from activities.contracts import ModelCard, PriceStep
@@ -43,6 +47,7 @@ from activities.sessions import SessionActivities
 from activities.tool_calls import ToolActivities
 from activities.tools import Tool, tool_capabilities
 from activities.turns import TurnActivities
+from activities.watchdog import watch_event_loop
 from chargehand.bucket import BucketError
 from chargehand.contracts import Limits, Tier
 from chargehand.converter import data_converter, describe_problems
@@ -50,6 +55,8 @@ from chargehand.protection.errors import ProtectionSettingsError
 from chargehand.protection.settings import Protection, encryption_from, storage_from
 from chargehand.wire import TASK_QUEUE
 from workflows.registered import WORKFLOWS, RefuseBadInput, workflow_runner
+from workflows.replaying import HistoriesError
+from workflows.replaying import replay as replayed
 
 if TYPE_CHECKING:
     from activities.documents.download import Downloader
@@ -58,6 +65,8 @@ _HERE: Final = Path(__file__).resolve().parent
 _GRACE: Final = timedelta(seconds=30)
 """How long calls that are under way may take to finish when a worker is told to stop."""
 _BEAT: Final = timedelta(seconds=BEAT_SECONDS)
+_ANY_BUILD: Final = "chargehand"
+"""Named, since the default is a digest of every loaded module, which takes a second."""
 _logger = logging.getLogger("chargehand.worker")
 
 Provider = Literal["anthropic", "openai", "openai_compatible", "extractive"]
@@ -119,6 +128,12 @@ class Settings(BaseSettings):
     """Where large payloads go instead of into the history: a folder that clients and workers share, or s3://BUCKET."""
     storage_threshold: int | None = Field(default=None, ge=0)
     """How many bytes make a payload large."""
+    deployment: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_-]{1,100}$")
+    """The Worker Deployment that this worker is part of; together with `build_id` it turns Worker Versioning on."""
+    build_id: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_.+-]{1,200}$")
+    """Names this build of the workers; sessions stay with workers of the build that they began on."""
+    metrics_address: str | None = Field(default=None, pattern=r"^\S+:\d{1,5}$")
+    """HOST:PORT at which Prometheus reads this worker's metrics, below `/metrics`; none by default."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     openai_background: bool = False
     """Whether OpenAI keeps replies for a while, so that one whose worker was lost is fetched and not paid again."""
@@ -457,7 +472,8 @@ def build_turns_worker(
         client,
         task_queue=task_queue,
         activities=[one for one in activities if one.__name__ == TurnActivities.take_turn.__name__],
-        build_id="chargehand",
+        build_id=None if settings.build_id else _ANY_BUILD,
+        deployment_config=_deployment(settings),
         max_concurrent_activities=settings.max_activities,
         max_task_queue_activities_per_second=settings.requests_per_second,
         graceful_shutdown_timeout=_GRACE,
@@ -477,8 +493,8 @@ def build_worker(
         activities=activities,
         workflow_runner=workflow_runner(),
         interceptors=[RefuseBadInput()],
-        # Named, since the default is a digest of every loaded module, which takes a second.
-        build_id="chargehand",
+        build_id=None if settings.build_id else _ANY_BUILD,
+        deployment_config=_deployment(settings),
         max_cached_workflows=cached_workflows,
         max_concurrent_activities=settings.max_activities,
         max_concurrent_activity_task_polls=20,
@@ -490,15 +506,32 @@ def build_worker(
     )
 
 
+def _deployment(settings: Settings) -> WorkerDeploymentConfig | None:
+    """Keep sessions, with everything below them, on the build that they began on, if builds have names here."""
+    if not settings.deployment or not settings.build_id:
+        return None
+    return WorkerDeploymentConfig(
+        version=WorkerDeploymentVersion(deployment_name=settings.deployment, build_id=settings.build_id),
+        use_worker_versioning=True,
+        default_versioning_behavior=VersioningBehavior.PINNED,
+    )
+
+
 async def run(settings: Settings) -> None:
     """Poll until SIGTERM or SIGINT; calls that are under way get half a minute to finish."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    if bool(settings.deployment) != bool(settings.build_id):
+        missing = "CHARGEHAND_BUILD_ID" if settings.deployment else "CHARGEHAND_DEPLOYMENT"
+        raise SettingsError(f"{missing} is not set: Worker Versioning needs a deployment and a build id.")
+    runtime = _runtime(settings)
     async with AsyncExitStack() as closing:
+        watching = asyncio.create_task(watch_event_loop(runtime.metric_meter))
+        closing.callback(watching.cancel)
         activities = await compose(settings, closing)
-        client = await _connected(settings, stop)
+        client = await _connected(settings, stop, runtime)
         if client is None:
             return
         workers = [build_worker(client, settings, activities), build_turns_worker(client, settings, activities)]
@@ -518,15 +551,31 @@ def protection(settings: Settings, namespace: str) -> Protection:
     )
 
 
-async def _connected(settings: Settings, stop: asyncio.Event) -> Client | None:
+def _runtime(settings: Settings) -> Runtime:
+    if not settings.metrics_address:
+        return Runtime.default()
+    metrics = PrometheusConfig(bind_address=settings.metrics_address, durations_as_seconds=True)
+    try:
+        return Runtime(telemetry=TelemetryConfig(metrics=metrics))
+    except (ValueError, RuntimeError) as error:
+        raise SettingsError(
+            f"CHARGEHAND_METRICS_ADDRESS: {settings.metrics_address} cannot be used: {error}"
+        ) from error
+
+
+def _converter(settings: Settings, namespace: str) -> DataConverter:
+    protected = protection(settings, namespace)
+    return data_converter(protected.encryption, protected.storage)
+
+
+async def _connected(settings: Settings, stop: asyncio.Event, runtime: Runtime) -> Client | None:
     """Connect, however long the server takes to come up; None if the worker is told to stop meanwhile."""
     options = ClientConfig.load_client_connect_config()
-    protected = protection(settings, options.get("namespace") or "default")
-    converter = data_converter(protected.encryption, protected.storage)
+    converter = _converter(settings, options.get("namespace") or "default")
     delay = 0.05
     while not stop.is_set():
         try:
-            return await Client.connect(**options, data_converter=converter)
+            return await Client.connect(**options, data_converter=converter, runtime=runtime)
         except RuntimeError as error:
             _logger.warning("no Temporal server yet", extra={"problem": str(error)})
         with suppress(TimeoutError):
@@ -540,17 +589,33 @@ def explain(settings: Settings) -> str:
     return json.dumps({"active": [vars(choice) for choice in choose(settings)], "task_queue": settings.task_queue})
 
 
+async def replay(settings: Settings, file: Path) -> int:
+    """Replay the histories of a file, whose payloads are protected as the settings say; 1 if one differs."""
+    namespace = ClientConfig.load_client_connect_config().get("namespace") or "default"
+    differs = 0
+    async for each in replayed(file, _converter(settings, namespace)):
+        sys.stdout.write(each.to_json() + "\n")
+        differs = 1 if each.problem else differs
+    return differs
+
+
 def main(arguments: Sequence[str]) -> int:
-    """Run the worker, or explain what it would use."""
+    """Run the worker, or explain what it would use, or replay histories."""
     try:
         settings = Settings()
         if "--explain" in arguments:
             sys.stdout.write(explain(settings) + "\n")
             return 0
+        if "--replay" in arguments:
+            logging.basicConfig(level=logging.ERROR)
+            return asyncio.run(replay(settings, Path(arguments[arguments.index("--replay") + 1])))
         logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         asyncio.run(run(settings))
     except ValidationError as error:
         sys.stderr.write(f"The worker's settings cannot be used: {'; '.join(describe_problems(error))}\n")
+        return 2
+    except HistoriesError as error:
+        sys.stderr.write(f"Nothing can be replayed: {error}\n")
         return 2
     except (SettingsError, CrewError, ProtectionSettingsError) as error:
         sys.stderr.write(f"The worker cannot start: {error}\n")
