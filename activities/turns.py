@@ -95,7 +95,11 @@ class TurnActivities:
                 call = await self._prepare(request, await self._conversations.whole(request.task))
                 _refuse_above_reserve(call, request)
             keeping = asyncio.create_task(self._conversations.keep(call.task))
-            reply = await self._complete(call, record, request.provider_failures)
+            try:
+                reply = await self._complete(call, record, request.provider_failures)
+            except BaseException:
+                keeping.cancel()
+                raise
             result = interpret(reply, call.answer_type).model_copy(update={"conversation": await keeping})
             if earlier is not None and earlier.result is not None:
                 result = result.model_copy(update={"discarded": earlier.result.usage})

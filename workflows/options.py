@@ -6,7 +6,7 @@ from typing import Final
 from temporalio.common import RetryPolicy
 
 HEARTBEAT_TIMEOUT: Final = timedelta(seconds=5)
-"""After this long without a sign of life a worker is taken for lost; heartbeats come every second."""
+"""After this long without a sign of life a worker is taken for lost; heartbeats come every 0.8 s."""
 
 TWIN_TIMEOUT: Final = timedelta(days=7)
 """The longest that a session may run; its own deadline ends the wait sooner."""
@@ -18,6 +18,8 @@ OPEN_SESSION_RETRIES: Final = RetryPolicy(initial_interval=timedelta(millisecond
 TURN_TIMEOUT: Final = timedelta(minutes=5)
 TURN_PATIENCE: Final = timedelta(hours=1)
 """A turn's time with all its attempts; the session's deadline usually ends it sooner."""
+BATCH_PATIENCE: Final = timedelta(hours=24)
+"""What a provider may take for a batch; the session's deadline usually ends it sooner."""
 # No limit on attempts here: the activity counts the provider's errors itself, and lost workers are not among them.
 TURN_RETRIES: Final = RetryPolicy(
     initial_interval=timedelta(seconds=1),

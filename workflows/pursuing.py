@@ -245,11 +245,16 @@ def _subtask_request(
         turns=lent.turns,
         usd=lent.usd,
         max_rounds=session.request.limits.max_rounds,
-        deadline=session.request.limits.subtask_deadline if session.edition >= 2 else None,
+        deadline=session.request.limits.subtask_deadline if _has_own_time(session) else None,
         urgency=session.request.urgency,
         turns_queue=session.facts.turns_queue,
         has_private_inputs="reads_private" in session.given(subtask),
     )
+
+
+def _has_own_time(session: Session) -> bool:
+    """Whether attempts have a time of their own: a provider that may take hours for a batch cannot be held to it."""
+    return session.edition >= 2 and session.request.urgency == "now"
 
 
 def _session_below(session: Session, subtask: Subtask, lent: Amount, inputs: Sequence[InputOutcome]) -> SessionRequest:

@@ -156,7 +156,8 @@ class Spender:
         return reservation
 
     async def _call(self, request: TurnRequest, repetition: int, until: datetime | None) -> TurnResult:
-        patience = options.TURN_PATIENCE
+        is_batch = request.urgency == "batch"
+        patience = options.BATCH_PATIENCE if is_batch else options.TURN_PATIENCE
         if until is not None:
             patience = min(patience, max(until - workflow.now(), _LEAST_PATIENCE))
         return await workflow.execute_activity_method(
@@ -164,7 +165,7 @@ class Spender:
             request,
             task_queue=self._queue,
             activity_id=request.step if not repetition else f"{request.step}.again-{repetition}",
-            start_to_close_timeout=options.TURN_TIMEOUT,
+            start_to_close_timeout=patience if is_batch else options.TURN_TIMEOUT,
             schedule_to_close_timeout=patience,
             heartbeat_timeout=options.HEARTBEAT_TIMEOUT,
             retry_policy=options.TURN_RETRIES,
