@@ -134,8 +134,11 @@ class Execution:
         Raises:
             TaskFailed: the activation failed.
         """
-        together = [*self._held_back, *given]
-        self._held_back = []
+        held_back, self._held_back = self._held_back, []
+        if held_back and not all(job.HasField("do_update") for job in given):
+            self._run(self.instance, held_back, task.at, replaying=True, flags=self._flags, used=set())
+            held_back = []
+        together = [*held_back, *given]
         commands = self._run(self.instance, together, task.at, replaying=False, flags=self._flags, used=task.flags)
         self._flags |= task.flags
         refused = _refused_updates(commands)
