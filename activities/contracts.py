@@ -13,6 +13,7 @@ from chargehand.contracts import (
     Limits,
     Outcome,
     SessionRequest,
+    Severity,
     Source,
     Strategy,
     Tier,
@@ -244,6 +245,22 @@ class AgentAnswer(Contract):
     """Why, for anything but success."""
 
 
+class IssueDraft(Contract):
+    """Something wrong, as a reviewer writes it, not yet checked."""
+
+    severity: Severity
+    location: str
+    message: str
+    suggestion: str
+    confidence: int
+
+
+class ReviewerAnswer(AgentAnswer):
+    """A reviewer's account of its subtask: an agent's, and what it found wrong."""
+
+    issues: list[IssueDraft]
+
+
 class ContradictionDraft(Contract):
     about: str
     positions: list[str]
@@ -401,6 +418,8 @@ class TurnResult(Contract):
     stop: TurnStop
     plan: PlanDraft | None = None
     work: AgentAnswer | None = None
+    issues: tuple[IssueDraft, ...] = ()
+    """Beside `work`, for an agent that reviews."""
     report: ReportDraft | None = None
     refine: RefineDraft | None = None
     review: ReviewDraft | None = None

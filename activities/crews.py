@@ -35,6 +35,9 @@ class Agent(TypedByPeople):
     capabilities: tuple[Capability, ...] = ()
     """What its tools may let it do. Which of it they do depends on what stands behind them; never all three at once."""
     tier: Tier = Tier.MEDIUM
+    reviews: bool = False
+    """Whether it checks what it is given, and answers with issues: severity, place, what is wrong, what would mend it.
+    """
     fallback: Name | None = None
     """Agent that is tried when this one has failed."""
 

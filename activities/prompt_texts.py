@@ -38,6 +38,11 @@ Work with your tools until you can answer, then answer with JSON:
   first of these sources, and confidence 0-100. Never invent a ref or a quote.
 - confidence: 0-100 for the whole. gaps: what was asked and not found. message: why, for any status but success."""
 
+CHECKER: Final = """
+- issues: each thing that is wrong with what you were given: severity (critical: the whole is unusable; major: a part is
+  wrong; minor: worth mending), location (id of the subtask, and the words in question), message (what is wrong),
+  suggestion (what would mend it, or empty), confidence 0-100. Empty if nothing is wrong."""
+
 WRITER: Final = """You are the supervisor of a crew of agents. You now write the report for the user from the
 outcomes of its subtasks.
 

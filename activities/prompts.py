@@ -4,6 +4,7 @@ The system text holds what never changes for an agent, so that providers can cac
 the messages. What tools and documents say is framed as data.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -25,6 +26,7 @@ from activities.contracts import (
     RefineTask,
     ReportDraft,
     ReviewDraft,
+    ReviewerAnswer,
     ReviewTask,
     Round,
     SynthesisTask,
@@ -32,10 +34,12 @@ from activities.contracts import (
     ToolResult,
     WorkTask,
 )
-from activities.crews import Crew
+from activities.crews import Agent, Crew
 from activities.documents.catalog import Catalog
+from activities.framing import data, defused
 from activities.models.protocol import Message, ToolText
 from activities.prompt_texts import (
+    CHECKER,
     COMPRESSOR,
     CRITIC,
     DATA_RULE,
@@ -66,9 +70,16 @@ ANSWER_TYPES: Final[dict[str, type[BaseModel]]] = {
 }
 """The shape of the final reply, by the task's kind."""
 
+
+def answer_type(kind: str, agent: Agent | None) -> type[BaseModel]:
+    """Choose the shape of the final reply to a task."""
+    return ReviewerAnswer if kind == "work" and agent is not None and agent.reviews else ANSWER_TYPES[kind]
+
+
 SUPERVISOR_KINDS: Final = tuple(kind for kind in ANSWER_TYPES if kind != "work")
 """Kinds of tasks that are the supervisor's own."""
 
+_TOOL_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _SYSTEM_TEXTS: Final = {"synthesise": WRITER, "judge": JUDGE, "critique": CRITIC, "compress": COMPRESSOR}
 _SYSTEM_TEXTS_WITH_AGENTS: Final = {"plan": PLANNER, "refine": REFINER, "review": REVIEWER}
 
@@ -87,11 +98,17 @@ def system_text(kind: str, crew: Crew, agent_name: str) -> str:
         if agent is None:
             raise ValueError(f"crew '{crew.name}' has no agent '{agent_name}'")
         text = WORKER.format(name=agent.name, does=agent.does, prompt=agent.prompt)
+        text += CHECKER if agent.reviews else ""
     return f"{text}\n\n{DATA_RULE}"
 
 
-def messages(task: Task, catalog: Catalog) -> tuple[Message, ...]:
-    """Write the part of the prompt that belongs to the session."""
+def messages(task: Task, catalog: Catalog | None) -> tuple[Message, ...]:
+    """Write the part of the prompt that belongs to the session.
+
+    Args:
+        task: what is to be done.
+        catalog: the user's documents; None for an agent that reaches out, which is to know nothing of them.
+    """
     match task:
         case WorkTask():
             return _work_messages(task, catalog)
@@ -112,15 +129,17 @@ def messages(task: Task, catalog: Catalog) -> tuple[Message, ...]:
     return (Message(role="user", text=text),)
 
 
-def _plan_text(task: PlanTask, catalog: Catalog) -> str:
+def _plan_text(task: PlanTask, catalog: Catalog | None) -> str:
     parts = [
-        f"Request:\n{_data(task.goal)}",
-        f"Documents of the user:\n{_data(catalog_text(catalog))}",
+        f"Request:\n{data(task.goal)}",
+        *_documents(catalog),
         f"Write at most {task.max_subtasks} subtasks. {_nesting(may_nest=task.may_nest)}",
     ]
     for rejected in task.rejected:
         problems = "\n".join(f"- {error}" for error in rejected.errors)
-        parts.append(f"This plan of yours was refused:\n{rejected.plan}\nbecause of:\n{problems}\nMend all of it.")
+        parts.append(
+            f"This plan of yours was refused:\n{data(rejected.plan)}\nbecause of:\n{data(problems)}\nMend all of it."
+        )
     return "\n\n".join(parts)
 
 
@@ -130,11 +149,11 @@ def _nesting(*, may_nest: bool) -> str:
     return "Nested sessions are not available."
 
 
-def _work_messages(task: WorkTask, catalog: Catalog) -> tuple[Message, ...]:
+def _work_messages(task: WorkTask, catalog: Catalog | None) -> tuple[Message, ...]:
     parts = [
-        f"Instruction:\n{task.instruction}",
-        f"It is part of this request, for context only:\n{_data(task.goal)}",
-        f"Documents of the user:\n{_data(catalog_text(catalog))}",
+        f"Instruction:\n{defused(task.instruction)}",
+        f"It is part of this request, for context only:\n{data(task.goal)}",
+        *_documents(catalog),
     ]
     parts += [_input_text(given) for given in task.inputs]
     written = [Message(role="user", text="\n\n".join(parts))]
@@ -149,7 +168,10 @@ def _round_messages(past: Round) -> list[Message]:
     if past.correction:
         return [
             Message(role="assistant", text="(a reply that could not be used)"),
-            Message(role="user", text=f"Your reply could not be used: {past.correction}. Answer again, mending that."),
+            Message(
+                role="user",
+                text=f"Your reply could not be used:\n{data(past.correction)}\nAnswer again, mending that.",
+            ),
         ]
     results = tuple(ToolText(call_id=result.call_id, text=tool_text(result), ok=result.ok) for result in past.results)
     return [
@@ -159,7 +181,10 @@ def _round_messages(past: Round) -> list[Message]:
 
 
 def _synthesis_text(task: SynthesisTask) -> str:
-    parts = [f"Request:\n{_data(task.goal)}", f"How to write: {task.final_instruction or 'clearly and briefly'}"]
+    parts = [
+        f"Request:\n{data(task.goal)}",
+        f"How to write: {defused(task.final_instruction) or 'clearly and briefly'}",
+    ]
     if task.is_part:
         parts.append("These are only some of the outcomes. Others summarise the rest; someone else writes the report.")
     elif task.strategy == "select":
@@ -172,31 +197,31 @@ def _synthesis_text(task: SynthesisTask) -> str:
             f"- {found.about}\n{_listed(found.positions)}\n= {found.resolution or 'left open: state both sides'}"
             for found in task.contradictions
         )
-        parts.append(f"Known contradictions; follow what was decided, and do not list them again:\n{_data(known)}")
+        parts.append(f"Known contradictions; follow what was decided, and do not list them again:\n{data(known)}")
     parts.append(_sources_text(task.sources))
     if task.problems:
-        parts.append(f"A critic found in your first version:\n{_data(_listed(task.problems))}\nMake none of it again.")
+        parts.append(f"A critic found in your first version:\n{data(_listed(task.problems))}\nMake none of it again.")
     return "\n\n".join(parts)
 
 
-def _refine_text(task: RefineTask, catalog: Catalog) -> str:
+def _refine_text(task: RefineTask, catalog: Catalog | None) -> str:
     outcome = task.outcome
     said = [outcome.content, *(f"Gap: {gap}" for gap in outcome.gaps)]
     parts = [
-        f"Request, for context only:\n{_data(task.goal)}",
-        f"Documents of the user:\n{_data(catalog_text(catalog))}",
-        f"Instruction for the agent {task.agent}:\n{_data(task.instruction)}",
-        f"It ended badly ({_ending(outcome)}) in attempt {task.attempts}:\n{_data(task.problem)}",
+        f"Request, for context only:\n{data(task.goal)}",
+        *_documents(catalog),
+        f"Instruction for the agent {task.agent}:\n{data(task.instruction)}",
+        f"It ended badly ({_ending(outcome)}) in attempt {task.attempts}:\n{data(task.problem)}",
     ]
     if any(said):
-        parts.append(f"The agent handed back, with confidence {outcome.confidence}:\n" + _data("\n".join(said)))
+        parts.append(f"The agent handed back, with confidence {outcome.confidence}:\n" + data("\n".join(said)))
     return "\n\n".join(parts)
 
 
-def _review_text(task: ReviewTask, catalog: Catalog) -> str:
+def _review_text(task: ReviewTask, catalog: Catalog | None) -> str:
     parts = [
-        f"Request:\n{_data(task.goal)}",
-        f"Documents of the user:\n{_data(catalog_text(catalog))}",
+        f"Request:\n{data(task.goal)}",
+        *_documents(catalog),
         *(_ended_text(given) for given in task.outcomes),
         f"Add at most {task.max_subtasks} subtasks. {_nesting(may_nest=task.may_nest)}"
         if task.max_subtasks
@@ -208,10 +233,10 @@ def _review_text(task: ReviewTask, catalog: Catalog) -> str:
 def _judge_text(task: JudgeTask) -> str:
     candidates = [
         f"Candidate {given.id} ({given.agent}), confidence {given.outcome.confidence}:\n"
-        f"{_data(_evidence(given.outcome))}"
+        f"{data(_evidence(given.outcome))}"
         for given in task.candidates
     ]
-    return "\n\n".join([f"Question:\n{_data(task.question)}", *candidates])
+    return "\n\n".join([f"Question:\n{data(task.question)}", *candidates])
 
 
 def _critique_text(task: CritiqueTask) -> str:
@@ -219,13 +244,14 @@ def _critique_text(task: CritiqueTask) -> str:
     report = [draft.answer, f"Gaps:\n{_listed(draft.gaps)}", "Contradictions:"]
     report += [f"- {found.about}\n{_listed(found.positions)}\n= {found.resolution}" for found in draft.contradictions]
     parts = [
-        f"Request:\n{_data(task.goal)}",
-        f"Report, confidence {draft.confidence}:\n" + _data("\n".join(report)),
+        f"Request:\n{data(task.goal)}",
+        f"Report, confidence {draft.confidence}:\n" + data("\n".join(report)),
     ]
     for given in task.outcomes:
-        heading = f"Outcome of {given.id} ({given.agent}: {given.instruction})"
         lost = isinstance(given.outcome, Failure | Escalation)
-        parts.append(_ended_text(given) if lost else f"{heading}:\n{_data(_evidence(given.outcome))}")
+        parts.append(
+            _ended_text(given) if lost else f"{_heading(given)}:\n{data(f'{_asked(given)}{_evidence(given.outcome)}')}"
+        )
     parts.append(_sources_text(task.sources))
     return "\n\n".join(parts)
 
@@ -233,8 +259,8 @@ def _critique_text(task: CritiqueTask) -> str:
 def _compress_text(task: CompressTask) -> str:
     return "\n\n".join(
         [
-            f"Instruction that the text answers:\n{_data(task.instruction)}",
-            f"Text:\n{_data(task.content)}",
+            f"Instruction that the text answers:\n{data(task.instruction)}",
+            f"Text:\n{data(task.content)}",
             f"Shorten it to at most {task.most_words} words.",
         ]
     )
@@ -244,8 +270,7 @@ def _ended_text(given: InputOutcome) -> str:
     """Write an outcome for someone who decides what is still to be done."""
     outcome = given.outcome
     if isinstance(outcome, Failure | Escalation):
-        heading = f"Outcome of {given.id} ({given.agent}: {given.instruction})"
-        return f"{heading}\nIt came to nothing ({outcome.reason}):\n{_data(outcome.message)}"
+        return f"{_heading(given)}, which came to nothing ({outcome.reason}):\n{data(_asked(given) + outcome.message)}"
     return _input_text(given)
 
 
@@ -267,12 +292,17 @@ def _findings(outcome: Outcome) -> str:
         for finding in outcome.findings
     )
     gaps = "".join(f"\nGap: {gap}" for gap in outcome.gaps)
-    return f"Findings:\n{findings}{gaps}"
+    issues = "".join(
+        f"\nIssue ({issue.severity}, confidence {issue.confidence}) at {issue.location}: {issue.message}"
+        + (f" Suggestion: {issue.suggestion}" if issue.suggestion else "")
+        for issue in outcome.issues
+    )
+    return f"Findings:\n{findings}{gaps}{issues}"
 
 
 def _sources_text(refs: Sequence[str]) -> str:
     numbered = "\n".join(f"[S{number}] {ref}" for number, ref in enumerate(refs, start=1))
-    return f"Sources:\n{_data(numbered or '(none)')}"
+    return f"Sources:\n{data(numbered or '(none)')}"
 
 
 def _listed(items: Sequence[str]) -> str:
@@ -283,17 +313,32 @@ def _input_text(given: InputOutcome) -> str:
     outcome = given.outcome
     if isinstance(outcome, Failure | Escalation):
         lost = f"It came to nothing ({outcome.reason}): work without it and name the gap."
-        return f"Outcome of {given.id} ({given.agent}: {given.instruction})\n{lost}"
-    return f"Outcome of {given.id} ({given.agent}: {given.instruction}), confidence {outcome.confidence}:\n" + _data(
-        f"{outcome.content}\n\n{_findings(outcome)}"
+        return f"{_heading(given)}:\n{data(_asked(given).rstrip())}\n{lost}"
+    return f"{_heading(given)}, confidence {outcome.confidence}:\n" + data(
+        f"{_asked(given)}{outcome.content}\n\n{_findings(outcome)}"
     )
 
 
+def _heading(given: InputOutcome) -> str:
+    return f"Outcome of {given.id} ({given.agent})"
+
+
+def _asked(given: InputOutcome) -> str:
+    """Say what an outcome answers. It was written by a model, and is an instruction to nobody but that agent."""
+    return f"Asked: {given.instruction}\n\n"
+
+
 def tool_text(result: ToolResult) -> str:
-    """Write a tool's result as text: its output as JSON, then each source with its words."""
+    """Write a tool's result as text: whose it is, its output as JSON, then each source with its words."""
     parts = [to_json(result.output, inf_nan_mode="null").decode()]
     parts += [f"[{source.ref}] {source.title}\n{source.quote}" for source in result.sources]
-    return _data("\n\n".join(parts))
+    # A tool that there is not is named as the model named it.
+    named = result.tool if _TOOL_NAME.fullmatch(result.tool) else "that tool"
+    return f"From {named}:\n" + data("\n\n".join(parts))
+
+
+def _documents(catalog: Catalog | None) -> tuple[str, ...]:
+    return () if catalog is None else (f"Documents of the user:\n{data(catalog_text(catalog))}",)
 
 
 def catalog_text(catalog: Catalog) -> str:
@@ -330,8 +375,3 @@ def _fitting(lines: Sequence[str]) -> str:
             break
         kept.append(line)
     return "\n".join(kept)
-
-
-def _data(text: str) -> str:
-    """Frame text as data; a forged end mark in it is defused."""
-    return f"<data>\n{text.replace('</data>', '</ data>')}\n</data>"

@@ -26,6 +26,7 @@ from activities.contracts import (
     RefineDraft,
     ReportDraft,
     ReviewDraft,
+    ReviewerAnswer,
     Task,
     TurnRequest,
     TurnResult,
@@ -36,7 +37,7 @@ from activities.documents.library import DocumentLibrary
 from activities.journal import Journal, journal
 from activities.models.protocol import ModelCall, ModelReply
 from activities.models.registry import Models
-from activities.prompts import ANSWER_TYPES, SCHEMA_BYTES, messages, system_text
+from activities.prompts import SCHEMA_BYTES, answer_type, messages, system_text
 from activities.resets import DiscardedTurns, reused
 from activities.ticket import require_session
 from activities.tools import Tool
@@ -51,6 +52,7 @@ _LONGEST_ANSWER_CHARACTERS: Final = 200_000
 _FIELDS: Final[dict[type[BaseModel], str]] = {
     PlanDraft: "plan",
     AgentAnswer: "work",
+    ReviewerAnswer: "work",
     ReportDraft: "report",
     RefineDraft: "refine",
     ReviewDraft: "review",
@@ -123,7 +125,7 @@ class TurnActivities:
             system=system_text(task.kind, crew, request.agent),
             messages=messages(task, library.catalog),
             tools=tuple(self._tools[tool].spec for tool in offered),
-            answer_type=ANSWER_TYPES[task.kind],
+            answer_type=answer_type(task.kind, agent),
             max_output_tokens=request.max_output_tokens,
             timeout_seconds=CALL_TIMEOUT_SECONDS,
             idempotency_key=f"{info.workflow_id}:{info.workflow_run_id}:{request.step}",
@@ -189,7 +191,14 @@ def interpret(reply: ModelReply, answer_type: type[BaseModel]) -> TurnResult:
     field = _FIELDS.get(answer_type)
     if field is None:
         raise TypeError(f"no task asks for a {answer_type.__name__}")
+    if isinstance(answer, ReviewerAnswer):
+        issues = tuple(answer.issues)
+        return common.model_copy(update={field: _account_of(answer), "issues": issues})
     return common.model_copy(update={field: answer})
+
+
+def _account_of(answer: ReviewerAnswer) -> AgentAnswer:
+    return AgentAnswer.model_validate(answer.model_dump(exclude={"issues"}))
 
 
 def _malformed(common: TurnResult, reply: ModelReply, problem: str) -> TurnResult:

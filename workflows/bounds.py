@@ -23,7 +23,13 @@ _ITEM_BYTES: Final = 6
 """By how much a line of a prompt may be longer than the same item in a JSON list."""
 _END_OF_DATA: Final = "</data>"
 """Takes one byte more in a prompt, where it is defused."""
-_LATER_FIELDS: Final = (',"artefacts":[]', ',"earlier":""', ',"contradictions":[]', ',"is_part":false')
+_LATER_FIELDS: Final = (
+    ',"artefacts":[]',
+    ',"issues":[]',
+    ',"earlier":""',
+    ',"contradictions":[]',
+    ',"is_part":false',
+)
 """Fields of tasks that came after 0.1.0, where they are empty. They say nothing in a prompt, and what is reserved must
 not depend on the release that reckons it: a session would otherwise not replay."""
 _REPORT_TASK_BYTES: Final = 20_000

@@ -1,12 +1,13 @@
 """From what an agent says to what it may say: claims keep only sources that a tool really returned."""
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Final
 
 from pydantic import TypeAdapter
 
-from activities.contracts import PASSAGE_GAP, AgentAnswer, FindingDraft, InputOutcome, Round
-from chargehand.contracts import Escalation, Finding, Outcome, Partial, Report, Source, SpendLine
+from activities.contracts import PASSAGE_GAP, AgentAnswer, FindingDraft, InputOutcome, IssueDraft, Round
+from chargehand.contracts import Escalation, Finding, Issue, Outcome, Partial, Report, Source, SpendLine
 from workflows.citations import name_refs
 
 CONTENT_CHARACTERS: Final = 20_000
@@ -16,6 +17,7 @@ CLAIM_CHARACTERS: Final = 1_000
 MESSAGE_CHARACTERS: Final = 500
 FINDINGS: Final = 40
 GAPS: Final = 20
+ISSUES: Final = 40
 _OUTCOME: Final = TypeAdapter[Outcome](Outcome)
 
 
@@ -32,7 +34,9 @@ def sources_read(rounds: Iterable[Round], inputs: Iterable[InputOutcome]) -> dic
     return read
 
 
-def ground(answer: AgentAnswer, read: Mapping[str, Source], spend: tuple[SpendLine, ...]) -> Outcome:
+def ground(
+    answer: AgentAnswer, read: Mapping[str, Source], spend: tuple[SpendLine, ...], issues: Iterable[IssueDraft] = ()
+) -> Outcome:
     """Turn an agent's own account into an outcome.
 
     A source that no tool returned is dropped, and a quotation is kept only if its words stand in the source.
@@ -46,6 +50,7 @@ def ground(answer: AgentAnswer, read: Mapping[str, Source], spend: tuple[SpendLi
         "sources": tuple(_as_cited(read[ref], quotes.get(ref, "")) for ref in cited),
         "confidence": percentage(answer.confidence),
         "gaps": tuple(gap[:MESSAGE_CHARACTERS] for gap in answer.gaps[:GAPS]),
+        "issues": tuple(_issue(draft) for draft in islice(issues, ISSUES)),
         "spend": spend,
     }
     message = answer.message[:MESSAGE_CHARACTERS]
@@ -59,6 +64,16 @@ def ground(answer: AgentAnswer, read: Mapping[str, Source], spend: tuple[SpendLi
         case escalated:
             ending = {"kind": "escalation", "reason": escalated, "message": message}
     return _OUTCOME.validate_python(facts | ending)
+
+
+def _issue(draft: IssueDraft) -> Issue:
+    return Issue(
+        severity=draft.severity,
+        location=draft.location[:MESSAGE_CHARACTERS],
+        message=draft.message[:CLAIM_CHARACTERS],
+        suggestion=draft.suggestion[:CLAIM_CHARACTERS],
+        confidence=percentage(draft.confidence),
+    )
 
 
 def _finding(draft: FindingDraft, read: Mapping[str, Source], quotes: dict[str, str]) -> Finding:

@@ -5,6 +5,7 @@ Needs no server: a history holds all that the workflow was told. `worker_main.py
 
 import gzip
 import json
+import re
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,11 +13,14 @@ from typing import Final, cast
 
 from temporalio.client import WorkflowHistory
 from temporalio.converter import DataConverter
+from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.worker import Replayer
 
 from workflows.registered import WORKFLOWS, RefuseBadInput, workflow_runner
 
 _MOST_CHARACTERS: Final = 600
+_OWN_WORDS: Final = re.compile(r'message: "((?:[^"\\]|\\.)+)"')
+"""The sentence in the SDK's dump of a failure."""
 
 
 class HistoriesError(Exception):
@@ -48,6 +52,7 @@ async def replay(file: Path, converter: DataConverter) -> AsyncIterator[Replayed
         workflow_runner=workflow_runner(),
         interceptors=[RefuseBadInput()],
         data_converter=converter,
+        runtime=Runtime(telemetry=TelemetryConfig(logging=None)),  # it would log to standard output
     )
 
     async def one_by_one() -> AsyncIterator[WorkflowHistory]:
@@ -56,9 +61,8 @@ async def replay(file: Path, converter: DataConverter) -> AsyncIterator[Replayed
 
     async with replayer.workflow_replay_iterator(one_by_one()) as results:
         async for result in results:
-            problem = str(result.replay_failure)[:_MOST_CHARACTERS] if result.replay_failure else ""
             history = result.history
-            yield Replayed(history.workflow_id, _type_of(history), len(history.events), problem)
+            yield Replayed(history.workflow_id, _type_of(history), len(history.events), _problem(result.replay_failure))
 
 
 def read_histories(file: Path) -> Iterator[WorkflowHistory]:
@@ -91,6 +95,14 @@ def _history(file: Path, entry: object) -> WorkflowHistory:
             "`temporal workflow show --output json` puts out."
         ) from error
     return WorkflowHistory(history.workflow_id or true_id, history.events)
+
+
+def _problem(failure: Exception | None) -> str:
+    if failure is None:
+        return ""
+    text = str(failure) or type(failure).__name__
+    found = _OWN_WORDS.search(text)
+    return (found[1].replace('\\"', '"') if found else text)[:_MOST_CHARACTERS]
 
 
 def _type_of(history: WorkflowHistory) -> str:

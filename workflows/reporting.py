@@ -2,15 +2,17 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, get_args
 
 from activities.contracts import InputOutcome, ReportDraft
 from chargehand.contracts import (
     Artefact,
     Escalation,
     Failure,
+    Issue,
     Outcome,
     Plan,
+    Severity,
     Source,
     SpendLine,
     StopReason,
@@ -25,6 +27,7 @@ from chargehand.contracts import (
 from workflows.citations import cited_numbers, number_refs, replace_citations, restates, sentences
 from workflows.graph import critical_path
 
+_SEVERITIES: Final = get_args(Severity)
 USABLE: Final = frozenset({"success", "partial"})
 """Kinds of outcomes that others can build on."""
 _GOAL_CHARACTERS: Final = 20_000
@@ -174,6 +177,12 @@ def wasted_of(records: Iterable[SubtaskRecord], lost: Iterable[SpendLine]) -> Us
     return sum((record.wasted for record in records), usage_of(lost))
 
 
+def issues_of(outcomes: Iterable[Outcome]) -> tuple[Issue, ...]:
+    """List what reviewers found wrong, the worst and surest first."""
+    issues = [issue for outcome in outcomes for issue in outcome.issues]
+    return tuple(sorted(issues, key=lambda issue: (_SEVERITIES.index(issue.severity), -issue.confidence)))
+
+
 def artefacts_of(outcomes: Iterable[Outcome]) -> tuple[Artefact, ...]:
     """List every file that was made, once."""
     made = {artefact.uri: artefact for outcome in outcomes for artefact in outcome.artefacts}
@@ -224,6 +233,7 @@ def _shortened(given: InputOutcome, most: int) -> InputOutcome:
                     "sources": sources,
                     "findings": outcome.findings[: most // 150],
                     "gaps": outcome.gaps[: most // 100],
+                    "issues": outcome.issues[: most // 400],
                 }
             ),
         }

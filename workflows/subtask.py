@@ -109,7 +109,7 @@ class SubtaskWorkflow:
             self._kept, self._kept_rounds = result.conversation, len(task.rounds)
             if result.stop == "answer" and result.work is not None:
                 read = sources_read(self._rounds, request.inputs)
-                return ground(result.work, read, ())
+                return ground(result.work, read, (), result.issues)
             if result.stop == "tools" and not task.must_answer:
                 await self._use_tools(request, result, number)
                 continue

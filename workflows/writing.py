@@ -22,6 +22,7 @@ from workflows.reporting import (
     draft_without_writer,
     fitted,
     gaps_of,
+    issues_of,
     merged_spend,
     numbered_sources,
     only_cited,
@@ -79,6 +80,7 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         limits=_limit_use(session, ended_at),
         timing=timing_of(plan, session.progress.records, session.started_at, ended_at),
         subtasks=tuple(session.progress.records),
+        issues=issues_of(session.outcomes.values()),
         artefacts=artefacts_of(session.outcomes.values()),
     )
 

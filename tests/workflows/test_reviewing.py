@@ -1,5 +1,6 @@
 """After the plan's subtasks: what is missing is added, what contradicts is decided, the report is read once more."""
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -293,3 +294,28 @@ async def test_many_outcomes_are_summarised_in_a_tree(stage: OpenStage) -> None:
     assert len({given.id for given in last.outcomes}) < count
     assert result.answer == "From all of it [S1]."
     assert [source.ref for source in result.sources] == ["search_documents.md#L1"]
+
+
+async def test_a_reviewer_says_what_is_wrong_where_and_how_badly(stage: OpenStage) -> None:
+    """Its issues reach the report, the worst first, and whoever writes it; one without a known severity is mended."""
+    minor = {"severity": "minor", "location": "T1: Known.", "message": "Vague.", "suggestion": "", "confidence": 90}
+    major = {"severity": "major", "location": "T1", "message": "No source.", "suggestion": "Name it.", "confidence": 70}
+
+    def respond(call: ModelCall) -> ModelReply:
+        if call.task.kind == "plan":
+            return reply(plan(subtask("T1"), subtask("R1", agent="reviewer", after=["T1"])))
+        if call.agent != "reviewer" or not isinstance(call.task, WorkTask):
+            return reply(answer("Known.") if call.task.kind == "work" else report("All of it."))
+        found = answer("Two things are wrong.").model_dump() | {"issues": [minor, major]}
+        wrong = found | {"issues": [minor | {"severity": "dreadful"}]}
+        said = json.dumps(found if call.task.rounds else wrong)
+        return reply(answer("")).model_copy(update={"text": said})
+
+    async with stage(respond) as opened:
+        result = await (await opened.chargehand.start(GOAL)).result()
+
+    assert [issue.model_dump() for issue in result.issues] == [major, minor]
+    assert len([call for call in opened.model.of_kind("work") if call.agent == "reviewer"]) == 2
+    assert "Issue (major, confidence 70) at T1: No source. Suggestion: Name it." in (
+        opened.model.of_kind("synthesise")[0].messages[0].text
+    )

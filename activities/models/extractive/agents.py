@@ -2,7 +2,7 @@
 
 import re
 
-from activities.contracts import AgentAnswer, FindingDraft, InputOutcome, ToolCall, WorkTask
+from activities.contracts import AgentAnswer, FindingDraft, InputOutcome, IssueDraft, ReviewerAnswer, ToolCall, WorkTask
 from activities.documents.catalog import Catalog
 from activities.models.extractive.analyst import compute
 from activities.models.extractive.answers import no_answer
@@ -92,3 +92,20 @@ def _compile(task: WorkTask, assignment: Assignment) -> AgentAnswer:
         gaps=gaps,
         message=gaps[0] if gaps else "",
     )
+
+
+def checked(answer: AgentAnswer, task: WorkTask) -> ReviewerAnswer:
+    """Add what rules can find wrong with what an agent was given: claims that no source bears out."""
+    issues = [
+        IssueDraft(
+            severity="major",
+            location=f"{given.id}: {shortened(finding.claim, 160)}",
+            message="No source is named for this.",
+            suggestion="Name the document, the page or the table that says so, or leave it out.",
+            confidence=100,
+        )
+        for given in task.inputs
+        for finding in given.outcome.findings
+        if not finding.sources
+    ]
+    return ReviewerAnswer.model_validate(answer.model_dump() | {"issues": issues})

@@ -11,11 +11,12 @@ from activities.contracts import (
     JudgeTask,
     PlanTask,
     RefineTask,
+    ReviewerAnswer,
     ReviewTask,
     SynthesisTask,
     WorkTask,
 )
-from activities.models.extractive.agents import work
+from activities.models.extractive.agents import checked, work
 from activities.models.extractive.deciding import compress, critique, judge, refine, review
 from activities.models.extractive.planner import plan
 from activities.models.extractive.synthesis import synthesise
@@ -44,7 +45,7 @@ def reply(call: ModelCall) -> ModelReply:
             made = work(call.task, call.catalog, frozenset(tool.name for tool in call.tools))
             if isinstance(made, tuple):
                 return ModelReply(stop="tools", tool_calls=made, model=MODEL_NAME, provider=MODEL_NAME, usage=usage)
-            answer = made
+            answer = made if call.answer_type is not ReviewerAnswer else checked(made, call.task)
         case SynthesisTask():
             answer = synthesise(call.task)
         case RefineTask():

@@ -17,7 +17,7 @@ from workflows.supervisor import SupervisorWorkflow
 # fmt: off
 PUBLIC = [
     "TASK_QUEUE", "Answer", "Artefact", "Chargehand", "ChargehandError", "Contradiction", "ErrorType", "Escalation",
-    "Failure", "Finding", "LimitUse", "Limits", "NotReachable", "Outcome", "Partial", "Plan", "PlanDecision",
+    "Failure", "Finding", "Issue", "LimitUse", "Limits", "NotReachable", "Outcome", "Partial", "Plan", "PlanDecision",
     "Question", "RaisedLimits", "Report", "Session", "SessionCancelled", "SessionEnded", "SessionFailed",
     "SessionNotFound", "SessionRequest", "SessionSummary", "SessionTerminated", "Source", "SpendLine", "Status",
     "Step", "Subtask", "SubtaskRecord", "Success", "Tier", "Tiers", "Timing", "Trace", "Usage", "data_converter",

@@ -35,6 +35,24 @@ class Finding(Contract):
     """How sure the agent is of this claim: 0 (a guess) to 100 (certain)."""
 
 
+Severity = Literal["critical", "major", "minor"]
+
+
+class Issue(Contract):
+    """Something that a reviewer found wrong with what it was given."""
+
+    severity: Severity
+    """`critical` makes the whole unusable, `major` a part of it wrong, `minor` is worth mending."""
+    location: str
+    """Where it is: the subtask's id, and the words in question."""
+    message: str
+    """What is wrong."""
+    suggestion: str = ""
+    """What would mend it; empty if the reviewer knows no way."""
+    confidence: Confidence
+    """How sure the reviewer is: 0 (a guess) to 100 (certain)."""
+
+
 class Artefact(Contract):
     """A file that a tool made, such as a chart; kept in the artefact store."""
 
@@ -96,6 +114,8 @@ class _Ended(Contract):
     """How sure the agent is of the whole: 0 (a guess) to 100 (certain)."""
     gaps: tuple[str, ...] = ()
     """What was asked for and could not be found or done."""
+    issues: tuple[Issue, ...] = ()
+    """What a reviewer found wrong with the outcomes it was given."""
     artefacts: tuple[Artefact, ...] = ()
     """Files that the subtask's tools made."""
     spend: tuple[SpendLine, ...] = ()

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from chargehand.contracts.base import Contract, Dollars
-from chargehand.contracts.outcome import Artefact, Confidence, FailureReason, Source, SpendLine, Usage
+from chargehand.contracts.outcome import Artefact, Confidence, FailureReason, Issue, Source, SpendLine, Usage
 from chargehand.contracts.plan import Plan
 
 StopReason = Literal["completed", "deadline", "out_of_turns", "out_of_budget", "finish_now", "nothing_succeeded"]
@@ -137,6 +137,8 @@ class Report(Contract):
     """How long it took, and what working side by side gained."""
     subtasks: tuple[SubtaskRecord, ...] = ()
     """How each subtask of the plan ended, in the plan's order."""
+    issues: tuple[Issue, ...] = ()
+    """What reviewers among the agents found wrong, the worst first."""
     artefacts: tuple[Artefact, ...] = ()
     """Files that the agents' tools made, such as charts."""
 

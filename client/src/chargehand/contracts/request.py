@@ -96,7 +96,7 @@ class Limits(TypedByPeople):
         ),
     ] = timedelta(minutes=5)
     """Time for one attempt of an agent at a subtask, after which it hands back what it has: seconds, or ISO 8601
-    (at most a day). A nested session, and any attempt with urgency `batch`, has until the session's deadline instead."""
+    (at most a day). A nested session, and an attempt with urgency `batch`, has until the session's deadline."""
     on_limit: Literal["finish", "pause"] = "finish"
     """What to do when a limit is reached: write the report from what is there, or wait for higher limits."""
 
