@@ -185,9 +185,10 @@ def test_a_first_turn_tells_instruction_goal_documents_and_inputs() -> None:
             text="Instruction:\nReckon the date\n\n"
             "It is part of this request, for context only:\n<data>\nWhen can we leave?\n</data>\n\n"
             "Documents of the user:\n<data>\n- a.md (md, 40 lines) — Notice\n</data>\n\n"
-            "Outcome of T1 (reader: Find the notice), confidence 80:\n<data>\nThree months.\n\n"
+            "Outcome of T1 (reader), confidence 80:\n<data>\nAsked: Find the notice\n\nThree months.\n\n"
             "Findings:\n- Notice is 3 months. [a.md#L1] (confidence 90)\nGap: costs\n</data>\n\n"
-            "Outcome of T2 (analyst: Sum the costs)\nIt came to nothing (no_answer): work without it and name the gap.",
+            "Outcome of T2 (analyst):\n<data>\nAsked: Sum the costs\n</data>\n"
+            "It came to nothing (no_answer): work without it and name the gap.",
         ),
     )
 
@@ -210,10 +211,15 @@ def test_a_conversation_is_told_in_order() -> None:
         Message(role="assistant", calls=(call,), provider_items=({"id": 7},)),
         Message(
             role="tools",
-            results=(ToolText(call_id="1", text='<data>\n{"error":"é"}\n\n[r] \n\n</data>', ok=False),),
+            results=(
+                ToolText(call_id="1", text='From read_document:\n<data>\n{"error":"é"}\n\n[r] \n\n</data>', ok=False),
+            ),
         ),
         Message(role="assistant", text="(a reply that could not be used)"),
-        Message(role="user", text="Your reply could not be used: it was empty. Answer again, mending that."),
+        Message(
+            role="user",
+            text="Your reply could not be used:\n<data>\nit was empty\n</data>\nAnswer again, mending that.",
+        ),
         Message(role="user", text="No tool can be used any more. Answer now from what you have."),
     ]
 
@@ -228,7 +234,8 @@ def test_a_refused_plan_comes_back_with_every_reason() -> None:
 
     assert message.text.endswith(
         "Write at most 7 subtasks. Nested sessions are not available.\n\n"
-        'This plan of yours was refused:\n{"a":1}\nbecause of:\n- one\n- two\nMend all of it.'
+        'This plan of yours was refused:\n<data>\n{"a":1}\n</data>\n'
+        "because of:\n<data>\n- one\n- two\n</data>\nMend all of it."
     )
 
 
@@ -284,9 +291,9 @@ NOT_FOUND = InputOutcome(
     outcome=Escalation(reason="confidence_too_low", content="Perhaps 9.", confidence=20, message="No column fits."),
 )
 EVIDENCE = (
-    "<data>\nThree months [a.md#L1].\n\n"
+    "Three months [a.md#L1].\n\n"
     "Findings:\n- Notice is 3 months. [a.md#L1] (confidence 90)\nGap: costs\n\n"
-    "[a.md#L1] Lease\nNotice: three months.\n</data>"
+    "[a.md#L1] Lease\nNotice: three months."
 )
 
 
@@ -326,10 +333,10 @@ def test_a_review_sees_what_was_found_and_what_was_lost() -> None:
 
     assert message.text == (
         "Request:\n<data>\ng\n</data>\n\nDocuments of the user:\n<data>\n(none)\n</data>\n\n"
-        "Outcome of T1 (reader: Find the notice), confidence 80:\n<data>\nThree months [a.md#L1].\n\n"
+        "Outcome of T1 (reader), confidence 80:\n<data>\nAsked: Find the notice\n\nThree months [a.md#L1].\n\n"
         "Findings:\n- Notice is 3 months. [a.md#L1] (confidence 90)\nGap: costs\n</data>\n\n"
-        "Outcome of T2 (analyst: Sum the costs)\n"
-        "It came to nothing (confidence_too_low):\n<data>\nNo column fits.\n</data>\n\n"
+        "Outcome of T2 (analyst), which came to nothing (confidence_too_low):\n"
+        "<data>\nAsked: Sum the costs\n\nNo column fits.\n</data>\n\n"
         "Add at most 2 subtasks. Nested sessions are not available."
     )
 
@@ -346,7 +353,8 @@ def test_a_judge_sees_the_evidence() -> None:
     [message] = messages(JudgeTask(question="How long?", candidates=(FOUND, NOT_FOUND)), NOTHING)
 
     assert message.text == (
-        f"Question:\n<data>\nHow long?\n</data>\n\nCandidate T1 (reader), confidence 80:\n{EVIDENCE}\n\n"
+        "Question:\n<data>\nHow long?\n</data>\n\n"
+        f"Candidate T1 (reader), confidence 80:\n<data>\n{EVIDENCE}\n</data>\n\n"
         "Candidate T2 (analyst), confidence 20:\n<data>\nPerhaps 9.\n\nFindings:\n\n</data>"
     )
 
@@ -366,9 +374,9 @@ def test_a_critic_sees_report_and_evidence() -> None:
     assert message.text == (
         "Request:\n<data>\ng\n</data>\n\nReport, confidence 70:\n<data>\nThree months [S1].\n"
         "Gaps:\n- costs\nContradictions:\n- notice\n- 3\n- 6\n= the later one\n</data>\n\n"
-        f"Outcome of T1 (reader: Find the notice):\n{EVIDENCE}\n\n"
-        "Outcome of T2 (analyst: Sum the costs)\n"
-        "It came to nothing (confidence_too_low):\n<data>\nNo column fits.\n</data>\n\n"
+        f"Outcome of T1 (reader):\n<data>\nAsked: Find the notice\n\n{EVIDENCE}\n</data>\n\n"
+        "Outcome of T2 (analyst), which came to nothing (confidence_too_low):\n"
+        "<data>\nAsked: Sum the costs\n\nNo column fits.\n</data>\n\n"
         "Sources:\n<data>\n[S1] a.md#L1\n</data>"
     )
 
@@ -435,4 +443,4 @@ def test_numbers_that_are_none_reach_no_model() -> None:
     """What JSON cannot say is said as null, not as NaN or Infinity."""
     result = ToolResult(call_id="1", tool="query_data", output={"rows": [float("nan"), float("inf"), 1.5]})
 
-    assert tool_text(result) == '<data>\n{"rows":[null,null,1.5]}\n</data>'
+    assert tool_text(result) == 'From query_data:\n<data>\n{"rows":[null,null,1.5]}\n</data>'
