@@ -51,6 +51,7 @@ from activities.watchdog import watch_event_loop
 from chargehand.bucket import BucketError
 from chargehand.contracts import Limits, Tier
 from chargehand.converter import data_converter, describe_problems
+from chargehand.protection.encryption import Encryption
 from chargehand.protection.errors import ProtectionSettingsError
 from chargehand.protection.settings import Protection, encryption_from, storage_from
 from chargehand.wire import TASK_QUEUE
@@ -119,7 +120,7 @@ class Settings(BaseSettings):
     silence_seconds: float | None = Field(default=None, ge=1, le=3_600)
     """After this long without a word a model call is given up; by default a minute, for local models once it began."""
     encryption_keys: SecretStr | None = None
-    """Keys that payloads are encrypted with: a JSON object of 32 bytes in base64 by key id, or a file of it."""
+    """What payloads and artefacts are encrypted with: a JSON object of 32 bytes in base64 by key id, or its file."""
     encryption_key_id: str | None = None
     """The key of them that new payloads are encrypted with; encryption is on if this and the keys are set."""
     encryption_accept_plain: bool = False
@@ -241,8 +242,10 @@ def _choose_search(settings: Settings) -> Choice:
 async def compose(settings: Settings, closing: AsyncExitStack) -> Sequence[Callable[..., object]]:
     """Build the adapters that the settings choose, and the activities on top of them."""
     chosen = {choice.neighbour: choice.adapter for choice in choose(settings)}
-    store = _artefacts(settings)
+    sealing = encryption(settings)
+    store = _artefacts(settings, sealing)
     library = _library(settings, store)
+    conversations = Conversations(_conversations(settings, store, sealing))
     kept = [settings.state_dir / name for name in ("indexes", "fetched-artefacts", "downloads", "conversations")]
     sweeping = asyncio.create_task(asyncio.to_thread(sweep, kept, timedelta(days=settings.index_days)))
     closing.callback(sweeping.cancel)
@@ -256,24 +259,23 @@ async def compose(settings: Settings, closing: AsyncExitStack) -> Sequence[Calla
     models = Models(adapter=_adapter(settings, chosen["model"], closing), cards=_cards(settings, chosen["model"]))
     return [
         SessionActivities(crews, models, tools, settings.ceilings, turns_queue=turns_queue(settings)).open_session,
-        TurnActivities(crews, models, tools, library, Conversations(_conversations(settings, store))).take_turn,
+        TurnActivities(crews, models, tools, library, conversations).take_turn,
         ToolActivities(crews, tools).use_tool,
         TwinActivities().await_twin,
     ]
 
 
-def _artefacts(settings: Settings) -> Artefacts:
+def _artefacts(settings: Settings, sealing: Encryption | None) -> Artefacts:
+    place = settings.artefacts or settings.state_dir / "artefacts"
     try:
-        return open_artefacts(
-            settings.artefacts or settings.state_dir / "artefacts", settings.state_dir / "fetched-artefacts"
-        )
+        return open_artefacts(place, settings.state_dir / "fetched-artefacts", sealing)
     except BucketError as error:
         raise SettingsError(f"CHARGEHAND_ARTEFACTS: {error}") from error
 
 
-def _conversations(settings: Settings, store: Artefacts) -> Artefacts:
+def _conversations(settings: Settings, store: Artefacts, sealing: Encryption | None) -> Artefacts:
     """Keep conversations where other workers find them, if there is such a place."""
-    return store if settings.artefacts else ArtefactStore(settings.state_dir / "conversations")
+    return store if settings.artefacts else ArtefactStore(settings.state_dir / "conversations", sealing)
 
 
 def _library(settings: Settings, store: Artefacts) -> DocumentLibrary:
@@ -500,7 +502,7 @@ def build_worker(
         max_concurrent_activity_task_polls=20,
         graceful_shutdown_timeout=_GRACE,
         # A killed worker's workflows go on elsewhere after this long, instead of after ten seconds.
-        sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
+        sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
         max_heartbeat_throttle_interval=_BEAT,
         default_heartbeat_throttle_interval=_BEAT,
     )
@@ -544,11 +546,13 @@ async def run(settings: Settings) -> None:
 
 def protection(settings: Settings, namespace: str) -> Protection:
     """Build what protects payloads, as far as the settings ask for it."""
+    return Protection(encryption(settings), storage_from(settings.storage, namespace, settings.storage_threshold))
+
+
+def encryption(settings: Settings) -> Encryption | None:
+    """Build what payloads, documents and conversations are encrypted with, if the settings ask for it."""
     keys = settings.encryption_keys.get_secret_value() if settings.encryption_keys else None
-    return Protection(
-        encryption_from(keys, settings.encryption_key_id, accept_plain=settings.encryption_accept_plain),
-        storage_from(settings.storage, namespace, settings.storage_threshold),
-    )
+    return encryption_from(keys, settings.encryption_key_id, accept_plain=settings.encryption_accept_plain)
 
 
 def _runtime(settings: Settings) -> Runtime:
@@ -608,6 +612,7 @@ def main(arguments: Sequence[str]) -> int:
             return 0
         if "--replay" in arguments:
             logging.basicConfig(level=logging.ERROR)
+            Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=None)))  # it would log among the results
             return asyncio.run(replay(settings, Path(arguments[arguments.index("--replay") + 1])))
         logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         asyncio.run(run(settings))

@@ -13,7 +13,6 @@ from typing import Final, cast
 
 from temporalio.client import WorkflowHistory
 from temporalio.converter import DataConverter
-from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.worker import Replayer
 
 from workflows.registered import WORKFLOWS, RefuseBadInput, workflow_runner
@@ -52,7 +51,6 @@ async def replay(file: Path, converter: DataConverter) -> AsyncIterator[Replayed
         workflow_runner=workflow_runner(),
         interceptors=[RefuseBadInput()],
         data_converter=converter,
-        runtime=Runtime(telemetry=TelemetryConfig(logging=None)),  # it would log to standard output
     )
 
     async def one_by_one() -> AsyncIterator[WorkflowHistory]:

@@ -9,7 +9,7 @@ class Exit(IntEnum):
     DONE = 0
     """It worked; a report is complete."""
     FAILED = 1
-    """The session failed, was cancelled or terminated; or `doctor` found something wrong."""
+    """The session failed, was cancelled or terminated; or `doctor` or `replay` found something wrong."""
     BAD_INPUT = 2
     """The request, an option or a session id cannot be used."""
     PARTIAL = 3

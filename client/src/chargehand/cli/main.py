@@ -11,7 +11,7 @@ from typing import Annotated, Literal, NoReturn
 import typer
 
 from chargehand.cli import doctor as doctor_
-from chargehand.cli import looking, protecting, running
+from chargehand.cli import looking, protecting, replaying, running
 from chargehand.cli.connection import Connection, decide
 from chargehand.cli.exits import Exit
 from chargehand.cli.interrupts import run_interruptible
@@ -412,6 +412,40 @@ def list_(
         Wishes(address, application, state_dir, None, task_queue),
         lambda connection: looking.list_sessions(connection, limit, as_json=as_json),
     )
+
+
+@app.command()
+def replay(
+    sessions: Annotated[list[str] | None, typer.Argument(metavar="SESSION", help="Ids of sessions.")] = None,
+    *,
+    last: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="How many, the newest first.", show_default="20")
+    ] = None,
+    running: Annotated[
+        bool, typer.Option("--running", help="Only sessions that run now; all, without --last.")
+    ] = False,
+    file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Histories from --save or from Temporal's tools instead.")
+    ] = None,
+    save: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the histories, to replay them later.")] = None,
+    as_json: AsJson = False,
+    address: Address = None,
+    application: Application = None,
+    state_dir: State = None,
+    task_queue: Queue = None,
+) -> None:
+    """Replay sessions on the workflows installed here: would they go on after an upgrade? 1 if one would not."""
+    named = bool(sessions)
+    if sum((named, last is not None or running, file is not None)) > 1 or (file and save):
+        raise typer.BadParameter("Name sessions, or choose by --last and --running, or name a --file; --save fetches.")
+    wishes = Wishes(address, application, state_dir, None, task_queue)
+    if file:
+        code = run_interruptible(replaying.replay_file(decide(wishes), file.absolute(), as_json=as_json))
+        if code is not Exit.DONE:
+            raise typer.Exit(code)
+        return
+    chosen = replaying.Chosen(sessions or (), last, running, save, as_json)
+    _connected(wishes, lambda connection: replaying.replay_sessions(connection, chosen))
 
 
 @app.command()

@@ -127,6 +127,11 @@ def explain_command(application: Path) -> tuple[str, ...]:
     return (str(_python(application)), _WORKER_FILE, "--explain")
 
 
+def replay_command(application: Path, file: Path) -> tuple[str, ...]:
+    """Build the command that replays the histories of a file on the application's workflows."""
+    return (str(_python(application)), _WORKER_FILE, "--replay", str(file))
+
+
 def _application(wishes: Wishes, environment: Mapping[str, str], near: tuple[Path, ...]) -> Path | None:
     named = wishes.application or _path(environment, "CHARGEHAND_APPLICATION")
     if named:

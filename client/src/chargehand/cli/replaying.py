@@ -1,0 +1,169 @@
+"""`replay`: find out whether the workflows installed here would decide as sessions have decided.
+
+This package knows no workflows, so the application's own program replays: here histories are fetched and results shown.
+"""
+
+import asyncio
+import gzip
+import json
+import os
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from chargehand.cli.connection import Connection
+from chargehand.cli.exits import Exit
+from chargehand.cli.place import Place, replay_command
+from chargehand.cli.terminal import put, say
+from chargehand.cli.typed import BadRequest
+from chargehand.errors import NotReachable, SessionNotFound
+from chargehand.render.escaping import one_safe_line
+
+if TYPE_CHECKING:
+    from temporalio.client import Client, WorkflowHistory
+
+_USUAL: Final = 20
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Which sessions are replayed; the newest ones if none is named."""
+
+    sessions: Sequence[str] = ()
+    last: int | None = None
+    running: bool = False
+    save: Path | None = None
+    """Where the histories are kept, beside being replayed."""
+    as_json: bool = False
+
+
+async def replay_sessions(connection: Connection, chosen: Chosen) -> Exit:
+    """Fetch the histories of sessions, with everything below them, and replay them."""
+    _require_application(connection.place)
+    await connection.open()
+    client = connection.chargehand.client
+    ids = list(chosen.sessions) or [each async for each in _newest(client, chosen)]
+    if not ids:
+        say("There are no sessions here to replay.")
+        return Exit.DONE
+    async with AsyncExitStack() as closing:
+        folder = closing.enter_context(tempfile.TemporaryDirectory(prefix="chargehand-replay-"))
+        file = Path(folder) / "histories.json.gz"
+        await _fetch(client, ids, file)
+        if chosen.save:
+            await asyncio.to_thread(_keep, file, chosen.save)
+        return await _replay(connection.place, file, namespace=client.namespace, as_json=chosen.as_json)
+
+
+async def replay_file(place: Place, file: Path, *, as_json: bool) -> Exit:
+    """Replay the histories of a file; needs no server."""
+    _require_application(place)
+    return await _replay(place, file, namespace=None, as_json=as_json)
+
+
+def _require_application(place: Place) -> None:
+    if place.application is None:
+        raise NotReachable(
+            "There is no checkout here whose workflows could replay. Name one: --application DIR or "
+            "CHARGEHAND_APPLICATION."
+        )
+
+
+async def _newest(client: "Client", chosen: Chosen) -> AsyncIterator[str]:
+    from chargehand.wire import WorkflowType  # noqa: PLC0415  # beside its only use
+
+    query = f"WorkflowType = '{WorkflowType.SUPERVISOR}' AND ParentWorkflowId IS NULL"
+    if chosen.running:
+        query += " AND ExecutionStatus = 'Running'"
+    limit = chosen.last or (None if chosen.running else _USUAL)
+    async for execution in client.list_workflows(query, limit=limit):
+        yield execution.id
+
+
+async def _fetch(client: "Client", sessions: Sequence[str], file: Path) -> None:
+    """Write a list of `{"id", "history"}`, one history at a time: together they may be large."""
+    with gzip.open(file, "wt", encoding="utf-8") as written:
+        separator = "["
+        for session in sessions:
+            async for history in _tree(client, session, None):
+                entry = {"id": history.workflow_id, "history": json.loads(history.to_json())}
+                text = separator + json.dumps(entry, separators=(",", ":"))
+                await asyncio.to_thread(written.write, text)
+                separator = ",\n"
+        written.write("]" if separator != "[" else "[]")
+
+
+async def _tree(client: "Client", workflow_id: str, run_id: str | None) -> AsyncIterator["WorkflowHistory"]:
+    from temporalio.service import RPCError, RPCStatusCode  # noqa: PLC0415  # slow to load
+
+    try:
+        history = await client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        if run_id is None:
+            raise SessionNotFound(workflow_id) from error
+        say(f"{one_safe_line(workflow_id)} is no longer on the server, and is left out.")
+        return
+    yield history
+    for event in history.events:
+        if event.HasField("child_workflow_execution_started_event_attributes"):
+            child = event.child_workflow_execution_started_event_attributes.workflow_execution
+            async for below in _tree(client, child.workflow_id, child.run_id):
+                yield below
+
+
+def _keep(file: Path, target: Path) -> None:
+    # Histories hold what users asked and were told, so nobody else may read them.
+    with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as kept:
+        kept.write(file.read_bytes())
+    say(f"The histories are kept in {target}. They hold what users asked and were told.")
+
+
+async def _replay(place: Place, file: Path, *, namespace: str | None, as_json: bool) -> Exit:
+    assert place.application, "required before"
+    settings = {**place.worker.environment} if place.worker else {}
+    if namespace:
+        settings["TEMPORAL_NAMESPACE"] = namespace
+    process = await asyncio.create_subprocess_exec(
+        *replay_command(place.application, file),
+        cwd=place.application,
+        env=os.environ | settings,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout, "it is a pipe"
+    assert process.stderr, "it is a pipe"
+    failing = asyncio.create_task(process.stderr.read())
+    results: list[dict[str, Any]] = []
+    try:
+        async for line in process.stdout:
+            results.append(cast("dict[str, Any]", json.loads(line)))
+            if not as_json:
+                _put(results[-1])
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()
+    said = (await failing).decode(errors="replace").strip()
+    differing = sum(1 for each in results if each["problem"])
+    if process.returncode != (1 if differing else 0):
+        raise BadRequest(f"{said[-2_000:]} (the program that replays ended with code {process.returncode})".lstrip())
+    if as_json:
+        put(json.dumps(results, indent=1))
+    if differing:
+        say(f"{differing} of {len(results)} histories differ: with these workflows such sessions would not go on.")
+        return Exit.FAILED
+    say(f"All {len(results)} histories replay on the workflows of {place.application}.")
+    return Exit.DONE
+
+
+def _put(result: dict[str, Any]) -> None:
+    mark = "✘" if result["problem"] else "✔"
+    put(f"{mark} {result['events']:>6} events  {result['type']:<10}  {one_safe_line(result['id'], 300)}")
+    if result["problem"]:
+        put(f"    {one_safe_line(result['problem'], 600)}")

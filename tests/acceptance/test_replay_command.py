@@ -1,0 +1,155 @@
+"""The command `replay`: sessions of an operator's server on the workflows of a checkout."""
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+
+from activities.contracts import WorkTask
+from activities.models.protocol import ModelCall, ModelReply
+from chargehand.contracts import SessionRequest
+from chargehand.converter import data_converter
+from chargehand.protection.encryption import Encryption
+from tests.scripted_model import answer, plan, reply, report, subtask
+from tests.stage import open_stage
+
+_ROOT = Path(__file__).resolve().parents[2]
+_KEYS = json.dumps({"k1": "A" * 43 + "="})
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command came to."""
+
+    code: int | None
+    out: str
+    said: str
+
+
+async def _replay(client: Client, *arguments: str | Path, application: Path = _ROOT, **settings: str) -> Ran:
+    address = client.service_client.config.target_host
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("CHARGEHAND_", "TEMPORAL_"))}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "chargehand.cli.main", "replay", *map(str, arguments), "--address", address),
+        env=kept | {"CHARGEHAND_APPLICATION": str(application), "XDG_CONFIG_HOME": "/nonexistent"} | settings,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, said = await process.communicate()
+    return Ran(process.returncode, out.decode(), said.decode())
+
+
+def _respond(call: ModelCall) -> ModelReply:
+    if isinstance(call.task, WorkTask):
+        return reply(answer("Known."))
+    return reply(plan(subtask("T1"), subtask("T2")) if call.task.kind == "plan" else report("What is known."))
+
+
+async def _session(client: Client, folder: Path) -> str:
+    async with open_stage(client, folder, _respond, cached_workflows=10) as stage:
+        session = await stage.chargehand.start(SessionRequest(goal="What do the two topics come to?"))
+        await session.result()
+        return session.id
+
+
+@pytest.fixture(scope="module")
+async def session(client: Client, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A session that has ended, with two subtasks."""
+    return await _session(client, tmp_path_factory.mktemp("session"))
+
+
+def _checkout(folder: Path) -> Path:
+    """Make a checkout whose workflows name their first activity otherwise."""
+    for part in ("workflows", "activities", "crews"):
+        shutil.copytree(_ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(_ROOT / "worker_main.py", folder)
+    changed = folder / "workflows" / "session.py"
+    text = changed.read_text()
+    assert text.count('activity_id="open"') == 1
+    changed.write_text(text.replace('activity_id="open"', 'activity_id="open-the-session"'))
+    return folder
+
+
+async def test_a_session_and_everything_below_it_replay(client: Client, session: str) -> None:
+    """A session's own workflow and those of its subtasks are each replayed and named."""
+    ran = await _replay(client, session, "--json")
+
+    results = json.loads(ran.out)
+    assert ran.code == 0, ran.said
+    assert [(each["type"], each["problem"]) for each in results] == [
+        ("Supervisor", ""),
+        ("Subtask", ""),
+        ("Subtask", ""),
+    ]
+    assert results[0]["id"] == session
+    assert all(each["id"].startswith(f"{session}/reader/") for each in results[1:])
+
+
+async def test_workflows_that_would_decide_otherwise_are_found_out(
+    client: Client, session: str, tmp_path: Path
+) -> None:
+    """The exit code is 1 and the difference is named, for the history that differs and for no other."""
+    ran = await _replay(client, session, application=_checkout(tmp_path / "changed"))
+
+    lines = ran.out.splitlines()
+    assert ran.code == 1
+    assert [line[0] for line in lines if line[0] in "✔✘"] == ["✘", "✔", "✔"]
+    assert "open-the-session" in lines[1]
+    assert "1 of 3 histories differ" in ran.said
+
+
+async def test_kept_histories_replay_without_a_server(client: Client, session: str, tmp_path: Path) -> None:
+    """What `--save` keeps is for its owner only, and replays from the file as it did from the server."""
+    kept = tmp_path / "kept.json.gz"
+    fetched = await _replay(client, session, "--save", kept)
+    replayed = await _replay(client, "--file", kept)
+
+    assert (fetched.code, replayed.code) == (0, 0), replayed.said
+    assert replayed.out == fetched.out
+    assert kept.stat().st_mode & 0o077 == 0
+
+
+async def test_what_temporal_puts_out_replays(client: Client, session: str, tmp_path: Path) -> None:
+    """One history as Temporal's command shows it as JSON replays: its id is read from the history itself."""
+    shown = tmp_path / "shown.json"
+    shown.write_text((await client.get_workflow_handle(session).fetch_history()).to_json())
+
+    ran = await _replay(client, "--file", shown)
+
+    assert (ran.code, ran.out.split()[-1]) == (0, session)
+
+
+async def test_encrypted_sessions_replay_with_their_keys_only(client: Client, tmp_path: Path) -> None:
+    """Histories are read with the settings of the workers; without the keys nothing is said to be fine."""
+    protected = data_converter(Encryption.from_text(_KEYS, "k1"))
+    encrypted = await _session(Client(client.service_client, data_converter=protected), tmp_path)
+    keys = {"CHARGEHAND_ENCRYPTION_KEYS": _KEYS, "CHARGEHAND_ENCRYPTION_KEY_ID": "k1"}
+
+    with_keys = await _replay(client, encrypted, application=_ROOT, **keys)
+    without = await _replay(client, encrypted)
+
+    assert with_keys.code == 0, with_keys.said
+    assert without.code == 1
+    assert "✔" not in without.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--file", "/nonexistent/histories.json"), "cannot be read"),
+        (("no-such-session",), "There is no session 'no-such-session'"),
+        (("one", "--last", "3"), "Name sessions, or choose"),
+    ],
+)
+async def test_what_cannot_be_replayed_is_bad_input(client: Client, arguments: tuple[str, ...], said: str) -> None:
+    """A file, an id or a choice that cannot be used is exit code 2 and is named."""
+    ran = await _replay(client, *arguments)
+
+    assert ran.code == 2
+    assert said in ran.said
