@@ -1,0 +1,39 @@
+"""A later build of the workflows, which takes another step than those of today; loaded by the sandbox like them."""
+
+from datetime import timedelta
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from chargehand.contracts import Report, SessionRequest
+    from chargehand.wire import WorkflowType
+    from workflows.contracts import SubtaskRequest, SubtaskResult
+    from workflows.subtask import SubtaskWorkflow
+    from workflows.supervisor import SupervisorWorkflow
+
+STEP = "a step of the later build"
+
+
+@workflow.defn(name=WorkflowType.SUPERVISOR)
+class LaterSupervisor(SupervisorWorkflow):
+    """Waits a moment before everything else."""
+
+    @workflow.run
+    async def run(self, request: SessionRequest) -> Report:
+        """Take the additional step."""
+        await workflow.sleep(timedelta(milliseconds=10), summary=STEP)
+        return await super().run(request)
+
+
+@workflow.defn(name=WorkflowType.SUBTASK)
+class LaterSubtask(SubtaskWorkflow):
+    """Waits a moment before everything else."""
+
+    @workflow.run
+    async def run(self, request: SubtaskRequest) -> SubtaskResult:
+        """Take the additional step."""
+        await workflow.sleep(timedelta(milliseconds=10), summary=STEP)
+        return await super().run(request)
+
+
+LATER_WORKFLOWS = (LaterSupervisor, LaterSubtask)
