@@ -1,6 +1,7 @@
 """What an attempt at a paid call may do: whether it may pay at all, and what its provider's failure leads to."""
 
 import logging
+import random
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -84,7 +85,7 @@ async def answer_failure(error: ApplicationError, record: Journal, earlier_failu
     """
     failures = earlier_failures + record.entry.provider_failures + 1
     if _may_have_been_charged(error):
-        wait = error.next_retry_delay or timedelta(seconds=2 ** (failures - 1))
+        wait = error.next_retry_delay or pause_after(failures)
         return ApplicationError(
             error.message,
             # A provider that says not to ask again has used up its attempts.
@@ -102,7 +103,19 @@ async def answer_failure(error: ApplicationError, record: Journal, earlier_failu
             non_retryable=True,
         )
     await record.record(Entry(provider_failures=record.entry.provider_failures + 1))
-    return error
+    return error if error.next_retry_delay is not None else _with_delay(error, failures)
+
+
+def pause_after(failures: int) -> timedelta:
+    """Say how long to wait after a provider's error that names no time: 1 s, 2 s, 4 s, each a tenth more or less.
+
+    Not quite the same for everyone, so that many sessions do not come back at once.
+    """
+    return timedelta(seconds=2 ** (failures - 1) * random.uniform(0.9, 1.1))  # noqa: S311  # no secret
+
+
+def _with_delay(error: ApplicationError, failures: int) -> ApplicationError:
+    return ApplicationError(error.message, *error.details, type=error.type, next_retry_delay=pause_after(failures))
 
 
 def _may_have_been_charged(error: ApplicationError) -> bool:

@@ -29,8 +29,8 @@ async def ask(session: Session, subtask: Subtask, outcome: Outcome) -> str | Non
         return None
     finally:
         del session.progress.questions[subtask.id]
-        if not session.progress.questions and session.progress.state == "awaiting_answer":
-            session.enter("carrying_out")
+        if session.progress.state == "awaiting_answer":
+            session.go_on()
     return session.answers.pop(subtask.id, None)
 
 

@@ -26,6 +26,8 @@ class SubtaskRequest(Contract):
     """The attempt's own time, without what it waits for a larger lease; None if only the session's deadline holds."""
     urgency: Literal["now", "batch"] = "now"
     turns_queue: str | None = None
+    waits_for_means: bool = False
+    """Whether it would rather wait for a larger lease than answer early."""
     has_private_inputs: bool = False
     """Whether what it is given rests on the user's own documents."""
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from temporalio.common import RetryPolicy
 
-HEARTBEAT_TIMEOUT: Final = timedelta(seconds=5)
+HEARTBEAT_TIMEOUT: Final = timedelta(seconds=4)
 """After this long without a sign of life a worker is taken for lost; heartbeats come every 0.8 s."""
 
 TWIN_TIMEOUT: Final = timedelta(days=7)
@@ -22,7 +22,8 @@ BATCH_PATIENCE: Final = timedelta(hours=24)
 """What a provider may take for a batch; the session's deadline usually ends it sooner."""
 # No limit on attempts here: the activity counts the provider's errors itself, and lost workers are not among them.
 TURN_RETRIES: Final = RetryPolicy(
-    initial_interval=timedelta(seconds=1),
+    # After a lost worker. After an error of the provider, `activities.attempts` says how long to wait.
+    initial_interval=timedelta(milliseconds=100),
     backoff_coefficient=2.0,
     maximum_interval=timedelta(seconds=60),
     maximum_attempts=0,

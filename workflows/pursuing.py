@@ -248,6 +248,7 @@ def _subtask_request(
         deadline=session.request.limits.subtask_deadline if _has_own_time(session) else None,
         urgency=session.request.urgency,
         turns_queue=session.facts.turns_queue,
+        waits_for_means=session.edition >= 2 and session.request.limits.on_limit == "pause",
         has_private_inputs="reads_private" in session.given(subtask),
     )
 

@@ -170,6 +170,10 @@ class Session:
             workflow.upsert_memo({"state": state})
         self.show()
 
+    def go_on(self) -> None:
+        """Pass on from waiting for a person, unless another question is open."""
+        self.enter("awaiting_answer" if self.progress.questions else "carrying_out")
+
     def show(self) -> None:
         """Bring what the Web UI shows up to date."""
         workflow.set_current_details(details(self.progress.status()))
@@ -254,7 +258,7 @@ class Session:
         if self.request.limits.on_limit == "pause" and not enough() and not self.is_over:
             self.enter("paused")
             await workflow.wait_condition(lambda: enough() or self.is_over)
-            self.enter("carrying_out")
+            self.go_on()
 
     def problems_with(self, raised: RaisedLimits) -> list[str]:
         """Say why limits cannot be raised so."""
@@ -305,7 +309,7 @@ class Session:
             model=self.facts.models[tier],
             prompt_bytes=crew.prompt_bytes,
             output_tokens=output_tokens,
-            until=until,
+            until=lambda: until,
         )
 
     async def before_the_deadline(self, work: Coroutine[object, object, _Result]) -> _Result | None:

@@ -1,7 +1,7 @@
 """Taking model turns out of a purse: reserved before, settled after, whatever happens in between."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Literal
@@ -100,10 +100,15 @@ class Spender:
         model: ModelCard,
         prompt_bytes: int,
         output_tokens: int,
-        until: datetime | None = None,
+        until: Callable[[], datetime | None] | None = None,
         sent: Task | None = None,
     ) -> TurnResult:
-        """Take one turn, with all its attempts by `until`; `sent` instead of the whole task if a worker has the rest.
+        """Take one turn.
+
+        Args:
+            task: what is asked, from which the worst case is reckoned.
+            until: when its time is up with all its attempts, asked anew before each call.
+            sent: what is sent instead of the whole task, if a worker has the rest.
 
         Raises:
             CannotPay: the purse does not cover it; nothing was called.
@@ -128,7 +133,7 @@ class Spender:
             refuse_if_cancelled()
             reservation = await self._reserve(turn.worst)
             try:
-                result = await self._call(turn.request, repetition, until)
+                result = await self._call(turn.request, repetition, until() if until else None)
             except asyncio.CancelledError:
                 # Cancelled in the same task in which its result came: what it was is not to be had any more.
                 self._charge_in_full(reservation, turn)

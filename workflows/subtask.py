@@ -99,7 +99,7 @@ class SubtaskWorkflow:
                     model=request.model,
                     prompt_bytes=request.agent.prompt_bytes,
                     output_tokens=WORK_OUTPUT_TOKENS,
-                    until=self._until,
+                    until=lambda: self._until,
                     sent=self._new_in(task),
                 )
             except CannotPay as error:
@@ -136,7 +136,7 @@ class SubtaskWorkflow:
             or too_long
             or hurried
             or going_round(self._rounds, MOST_CALLS)
-            or not await spender.can_pay(now + then)
+            or not await spender.can_pay(now + then, patient=request.waits_for_means)
         )
         return task.model_copy(update={"must_answer": must_answer})
 

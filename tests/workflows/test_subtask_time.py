@@ -106,26 +106,34 @@ async def test_in_the_last_fifth_of_its_time_an_agent_must_answer(stage: OpenSta
 
 
 async def test_waiting_for_a_lease_is_not_the_agents_time(stage: OpenStage) -> None:
-    """An attempt that waits in a paused session for longer than its own time goes on when the limits are raised."""
+    """An attempt that waits in a paused session for longer than its own time goes on when the limits are raised, and
+    has its time for the turn that it waited for."""
+    raised = asyncio.Event()
 
-    def respond(call: ModelCall) -> ModelReply:
+    def respond(call: ModelCall) -> ModelReply | Held:
         if call.task.kind == "plan":
             return reply(plan(*(subtask(f"T{number}") for number in range(1, 4))))
         if not isinstance(call.task, WorkTask):
             return reply(report("All three."))
-        return reply(answer("Known.")) if call.task.rounds else use("search_documents")
+        if not call.task.rounds:
+            return use("search_documents")
+        thought = asyncio.Event()
+        asyncio.get_running_loop().call_later(1.5 if raised.is_set() else 0.0, thought.set)
+        return Held(reply(answer("Known.")), thought)
 
     async with stage(respond) as opened:
-        session = await opened.chargehand.start(timed(2, max_turns=5, on_limit="pause"))
+        session = await opened.chargehand.start(timed(4, max_turns=5, on_limit="pause"))
         await until(lambda: _in_state(session, "paused"))
         paused = await session.status()
         waiting_since = asyncio.get_running_loop().time()
-        await until(lambda: _passed(waiting_since + 2.5))
+        await until(lambda: _passed(waiting_since + 4.5))
+        raised.set()
         await session.raise_limits(RaisedLimits(max_turns=20))
         result = await asyncio.wait_for(session.result(), 60)
 
     assert "running" in {record.state for record in paused.subtasks}
     assert [(record.state, record.attempts) for record in result.subtasks] == [("success", 1)] * 3
+    assert result.wasted.turns == 0
 
 
 async def _passed(moment: float) -> bool:

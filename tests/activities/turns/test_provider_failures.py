@@ -1,15 +1,15 @@
 """A provider's failure ends where it belongs: retried by the activity, or handed back to be booked first."""
 
-from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from temporalio.client import Client
 
+from activities.attempts import pause_after
 from chargehand.wire import ErrorType
 from tests.activities.models.calls import MODELS, WIRES, Wire, a_provider
-from tests.activities.turns.one_turn import QUICK, a_turn, open_desk
+from tests.activities.turns.one_turn import a_turn, open_desk
 from tests.scripted_provider import ScriptedReply, answer, dropping, error, hanging, raw, resetting
 from workflows import options
 
@@ -92,19 +92,25 @@ async def test_an_error_that_passes_is_three_requests(client: Client, tmp_path: 
 
     assert (failure.type, failure.non_retryable) == (ErrorType.PROVIDER_UNAVAILABLE, True)
     assert failure.message.startswith("The model provider failed 3 times: ")
-    first = QUICK.initial_interval.total_seconds()
+    first = 0.9
     gaps = [later - earlier for earlier, later in pairwise(arrivals)]
     assert len(gaps) == 2
     assert gaps[0] >= first
     assert gaps[1] >= 2 * first
 
 
-def test_the_real_gaps_are_a_second_and_two() -> None:
-    """What the tests above hurry is a back-off of 1, 2, 4 seconds, with no limit but the activity's own count."""
-    policy = options.TURN_RETRIES
+@pytest.mark.parametrize(("failures", "seconds"), [(1, 1), (2, 2), (3, 4)])
+def test_every_gap_is_twice_the_one_before(failures: int, seconds: int) -> None:
+    """A provider's errors are answered by a back-off of 1, 2, 4 seconds, a tenth more or less (F13)."""
+    pauses = {pause_after(failures).total_seconds() for _ in range(100)}
 
-    assert (policy.initial_interval, policy.backoff_coefficient) == (timedelta(seconds=1), 2.0)
-    assert policy.maximum_attempts == 0
+    assert all(0.9 * seconds <= pause <= 1.1 * seconds for pause in pauses)
+    assert len(pauses) > 1
+
+
+def test_only_the_activity_counts_attempts() -> None:
+    """Temporal's own policy has no limit, which would count lost workers as a provider's errors."""
+    assert options.TURN_RETRIES.maximum_attempts == 0
 
 
 @every_wire
