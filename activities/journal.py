@@ -5,6 +5,7 @@ pay again. Heartbeats in between keep the attempt alive and repeat what is recor
 """
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -34,18 +35,55 @@ class Entry(Contract):
     result: TurnResult | None = None
 
 
+Step = tuple[str, str, str]
+"""Workflow, run and step: the same for every attempt and repetition of one call."""
+
+
+class Unrecorded:
+    """Replies that were paid and that the server could not record, as while it is away.
+
+    The next attempt finds them if it comes to the same process.
+    """
+
+    def __init__(self, most: int = 200) -> None:
+        self._most = most
+        self._entries: OrderedDict[Step, Entry] = OrderedDict()
+
+    def keep(self, step: Step, entry: Entry) -> None:
+        """Keep a reply until it is recorded or returned."""
+        self._entries[step] = entry
+        if len(self._entries) > self._most:
+            self._entries.popitem(last=False)
+
+    def forget(self, step: Step) -> None:
+        """Let go of a reply that the server has."""
+        self._entries.pop(step, None)
+
+    def find(self, step: Step) -> Entry | None:
+        """Give what is kept of a step."""
+        return self._entries.get(step)
+
+
+_unrecorded: Final = Unrecorded()
+"""One for the process: attempts at one call share nothing else."""
+
+
 class Journal:
     """The journal of the activity that is running."""
 
-    def __init__(self, handle: AsyncActivityHandle, entry: Entry) -> None:
+    def __init__(self, handle: AsyncActivityHandle, entry: Entry, step: Step) -> None:
         self._handle = handle
         self.entry = entry
+        self._step = step
         self._has_beaten = False
 
     async def record(self, entry: Entry) -> None:
         """Write an entry; on return it is stored on the server."""
         self.entry = entry
+        if entry.result is not None:
+            _unrecorded.keep(self._step, entry)
         await self._handle.heartbeat(entry)
+        _unrecorded.forget(self._step)
         if self._has_beaten:
             # The SDK repeats the last of its own heartbeats when an attempt fails: no older entry must come back.
             activity.heartbeat(entry)
@@ -99,8 +137,10 @@ async def journal() -> AsyncGenerator[Journal]:
     """Open the running activity's journal and keep the activity alive meanwhile."""
     info = activity.info()
     entry = Entry.model_validate(info.heartbeat_details[0]) if info.heartbeat_details else Entry()
+    # A repetition after a lost attempt is an activity of its own: `turn-3.again-1` is the third turn once more.
+    step = (info.workflow_id or "", info.workflow_run_id or "", info.activity_id.partition(".again-")[0])
     handle = activity.client().get_async_activity_handle(task_token=info.task_token)
-    opened = Journal(handle, entry)
+    opened = Journal(handle, _unrecorded.find(step) or entry, step)
     beating = asyncio.create_task(_beat(opened))
     try:
         yield opened

@@ -1,0 +1,70 @@
+"""A reply that arrives while the server is out of reach is not paid again when it is back."""
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+
+from temporalio.client import Client
+
+from activities.journal import Entry, Unrecorded
+from tests.acceptance.test_real_wires import settings
+from tests.acceptance.workers import worker_process
+from tests.activities.turns.one_turn import a_turn, open_front
+from tests.chaos.proxy import open_proxy
+from tests.scripted_provider import ScriptedProvider, ScriptedRequest, answer
+from tests.scripted_provider.exchange import ScriptedReply
+from tests.waiting import until
+
+
+async def test_a_reply_that_came_during_a_cut_is_paid_once(client: Client, tmp_path: Path) -> None:
+    """Cut off from the server for longer than a heartbeat, a worker keeps the reply it got, and the next attempt
+    finds it."""
+    asked_again = asyncio.Event()
+
+    def respond(_: ScriptedRequest) -> ScriptedReply:
+        return answer("At eight.")
+
+    async with ScriptedProvider(respond) as server, open_front(client) as front:
+        chosen = settings("openai_compatible", server.base_url, client, tmp_path)
+        patient = a_turn(crew="research", agent="writer").model_copy(
+            update={"queue": chosen["CHARGEHAND_TASK_QUEUE"], "repetitions": 10}
+        )
+        asked = patient.model_copy(update={"heartbeat": timedelta(seconds=1.5)})
+        async with (
+            open_proxy(chosen["TEMPORAL_ADDRESS"]) as proxy,
+            worker_process(chosen | {"TEMPORAL_ADDRESS": proxy.address}),
+        ):
+            await front.take(patient)
+            paid_before = server.charges
+
+            def hold_then_answer(_: ScriptedRequest) -> ScriptedReply:
+                if not asked_again.is_set():
+                    asked_again.set()
+                    proxy.hold()
+                return answer("At nine.")
+
+            server.respond = hold_then_answer
+            turn = await front.start(asked)
+
+            async def given_up() -> bool:
+                pending = (await turn.describe()).raw_description.pending_activities
+                return bool(pending) and pending[0].attempt > 1
+
+            await until(given_up)
+            proxy.heal()
+            result = await turn.result()
+
+    assert result.work is not None
+    assert result.work.content == "At nine."
+    assert server.charges - paid_before == 1
+
+
+def test_unrecorded_replies_are_bounded() -> None:
+    """The oldest goes first; what is recorded goes at once."""
+    kept = Unrecorded(most=2)
+    entries = {number: Entry(provider_failures=number) for number in (1, 2, 3)}
+    for number, entry in entries.items():
+        kept.keep(("w", "r", f"turn-{number}"), entry)
+    kept.forget(("w", "r", "turn-3"))
+
+    assert [kept.find(("w", "r", f"turn-{number}")) for number in entries] == [None, entries[2], None]
