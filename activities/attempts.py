@@ -77,7 +77,13 @@ def refuse_if_an_attempt_was_lost(entry: Entry, earlier_failures: int) -> None:
         )
 
 
-async def answer_failure(error: ApplicationError, record: Journal, earlier_failures: int) -> ApplicationError:
+Pause = Callable[[int], timedelta]
+"""How long to wait after a number of failures that name no time themselves."""
+
+
+async def answer_failure(
+    error: ApplicationError, record: Journal, earlier_failures: int, pause: Pause
+) -> ApplicationError:
     """Decide what becomes of a provider's failure: the error to leave this attempt with.
 
     What cannot have been charged is tried again by the activity's own retries, until `PROVIDER_ATTEMPTS`. What may have
@@ -85,7 +91,7 @@ async def answer_failure(error: ApplicationError, record: Journal, earlier_failu
     """
     failures = earlier_failures + record.entry.provider_failures + 1
     if _may_have_been_charged(error):
-        wait = error.next_retry_delay or pause_after(failures)
+        wait = error.next_retry_delay or pause(failures)
         return ApplicationError(
             error.message,
             # A provider that says not to ask again has used up its attempts.
@@ -103,7 +109,7 @@ async def answer_failure(error: ApplicationError, record: Journal, earlier_failu
             non_retryable=True,
         )
     await record.record(Entry(provider_failures=record.entry.provider_failures + 1))
-    return error if error.next_retry_delay is not None else _with_delay(error, failures)
+    return error if error.next_retry_delay is not None else _with_delay(error, pause(failures))
 
 
 def pause_after(failures: int) -> timedelta:
@@ -114,8 +120,8 @@ def pause_after(failures: int) -> timedelta:
     return timedelta(seconds=2 ** (failures - 1) * random.uniform(0.9, 1.1))  # noqa: S311  # no secret
 
 
-def _with_delay(error: ApplicationError, failures: int) -> ApplicationError:
-    return ApplicationError(error.message, *error.details, type=error.type, next_retry_delay=pause_after(failures))
+def _with_delay(error: ApplicationError, delay: timedelta) -> ApplicationError:
+    return ApplicationError(error.message, *error.details, type=error.type, next_retry_delay=delay)
 
 
 def _may_have_been_charged(error: ApplicationError) -> bool:

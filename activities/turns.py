@@ -11,8 +11,10 @@ from temporalio.exceptions import ApplicationError
 
 from activities.attempts import (
     Freshness,
+    Pause,
     answer_failure,
     fault_while_paying,
+    pause_after,
     refuse_if_an_attempt_was_lost,
     refuse_if_stale,
     unpaid_faults,
@@ -73,12 +75,20 @@ class TurnActivities:
         tools: Mapping[str, Tool],
         library: DocumentLibrary,
         conversations: Conversations,
+        *,
+        pause: Pause = pause_after,
     ) -> None:
+        """Take turns.
+
+        Args:
+            pause: how long to wait after a provider's error before it is asked again.
+        """
         self._crews = crews
         self._models = models
         self._tools = tools
         self._library = library
         self._conversations = conversations
+        self._pause = pause
         self._freshness = Freshness()
         self._discarded = DiscardedTurns()
 
@@ -137,7 +147,7 @@ class TurnActivities:
         try:
             return await self._models.adapter.complete(call.model_copy(update={"job": record.job()}))
         except ApplicationError as error:
-            leaving = await answer_failure(error, record, earlier_failures)
+            leaving = await answer_failure(error, record, earlier_failures, self._pause)
             raise leaving from (None if leaving is error else error)
         except Exception as error:
             raise fault_while_paying(error) from error

@@ -16,6 +16,7 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
+from activities.attempts import pause_after
 from activities.contracts import ModelCard, PriceStep, TurnRequest, TurnResult, WorkTask
 from activities.conversations import Conversations
 from activities.crews import load_crews
@@ -31,6 +32,7 @@ from chargehand.wire import ErrorType, WorkflowType
 from tests.scripted_model import ScriptedTool, found
 from workflows import options
 
+HURRY = 20
 QUICK = RetryPolicy(
     initial_interval=options.TURN_RETRIES.initial_interval / 20,
     backoff_coefficient=options.TURN_RETRIES.backoff_coefficient,
@@ -132,6 +134,11 @@ def a_turn(provider_failures: int = 0, **more: JsonValue) -> Asked:
     return Asked(turn=TurnRequest.model_validate(turn | more))
 
 
+def hurried(failures: int) -> timedelta:
+    """Wait a twentieth of the real time after a provider's error."""
+    return pause_after(failures) / HURRY
+
+
 def turn_activities(folder: Path, model: Model, name: str) -> TurnActivities:
     """Make the activities that take turns by a model of this name."""
     crews = folder / "crews"
@@ -143,7 +150,9 @@ def turn_activities(folder: Path, model: Model, name: str) -> TurnActivities:
     store = ArtefactStore(folder / "artefacts")
     library = DocumentLibrary(store, folder / "indexes")
     models = Models(adapter=model, cards=cards)
-    return TurnActivities(load_crews([crews], tool_capabilities(tools)), models, tools, library, Conversations(store))
+    return TurnActivities(
+        load_crews([crews], tool_capabilities(tools)), models, tools, library, Conversations(store), pause=hurried
+    )
 
 
 @asynccontextmanager

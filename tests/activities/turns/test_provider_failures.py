@@ -16,9 +16,9 @@ from workflows import options
 every_wire = pytest.mark.parametrize("wire", WIRES)
 
 UNKNOWN_FATES = {
-    "dropped": (dropping(), 1.0),
-    "reset": (resetting(), 1.0),
-    "not JSON": (raw(b"<html>504 from a proxy</html>", {"content-type": "text/html"}), 1.0),
+    "dropped": (dropping(), 1.0 / HURRY),
+    "reset": (resetting(), 1.0 / HURRY),
+    "not JSON": (raw(b"<html>504 from a proxy</html>", {"content-type": "text/html"}), 1.0 / HURRY),
     "gateway timeout": (error(504, {"retry-after": "7"}), 7.0),
 }
 
@@ -51,8 +51,8 @@ async def test_failures_of_earlier_activities_count(client: Client, tmp_path: Pa
         failures = [await desk.fail(a_turn(provider_failures=earlier)) for earlier in (1, 2)]
 
     assert [tuple(failure.details) for failure in failures] == [
-        (2, pytest.approx(2, rel=0.1)),
-        (3, pytest.approx(4, rel=0.1)),
+        (2, pytest.approx(2 / HURRY, rel=0.1)),
+        (3, pytest.approx(4 / HURRY, rel=0.1)),
     ]
 
 
@@ -66,7 +66,7 @@ async def test_known_and_unknown_failures_are_counted_together(client: Client, t
     ):
         failure = await desk.fail(a_turn())
 
-    assert (failure.type, tuple(failure.details)) == (ErrorType.FATE_UNKNOWN, (2, pytest.approx(2, rel=0.1)))
+    assert (failure.type, tuple(failure.details)) == (ErrorType.FATE_UNKNOWN, (2, pytest.approx(2 / HURRY, rel=0.1)))
     assert len(server.requests) == 2
 
 
@@ -95,7 +95,7 @@ async def test_an_error_that_passes_is_three_requests(client: Client, tmp_path: 
 
     assert (failure.type, failure.non_retryable) == (ErrorType.PROVIDER_UNAVAILABLE, True)
     assert failure.message.startswith("The model provider failed 3 times: ")
-    first = 0.9
+    first = 0.9 / HURRY
     gaps = [later - earlier for earlier, later in pairwise(arrivals)]
     assert len(gaps) == 2
     assert gaps[0] >= first
@@ -183,7 +183,7 @@ async def test_a_provider_that_hangs_is_handed_back(
         failure = await desk.fail(a_turn())
         await server.until(lambda: server.exchanges[0].hung_up)
 
-    assert (failure.type, tuple(failure.details)) == (ErrorType.FATE_UNKNOWN, (1, pytest.approx(1, rel=0.1)))
+    assert (failure.type, tuple(failure.details)) == (ErrorType.FATE_UNKNOWN, (1, pytest.approx(1 / HURRY, rel=0.1)))
 
 
 async def test_an_unreachable_provider_costs_nothing(client: Client, tmp_path: Path) -> None:
