@@ -17,9 +17,9 @@ from datetime import timedelta
 from decimal import Decimal
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
@@ -134,7 +134,7 @@ class Settings(BaseSettings):
     build_id: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_.+-]{1,200}$")
     """Names this build of the workers; sessions stay with workers of the build that they began on."""
     metrics_address: str | None = Field(default=None, pattern=r"^\S+:\d{1,5}$")
-    """HOST:PORT at which Prometheus reads this worker's metrics, below `/metrics`; none by default."""
+    """IP:PORT, such as 127.0.0.1:9464, at which Prometheus reads this worker's metrics, below `/metrics`; none by default."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     openai_background: bool = False
     """Whether OpenAI keeps replies for a while, so that one whose worker was lost is fetched and not paid again."""
@@ -152,6 +152,13 @@ class Settings(BaseSettings):
     """A folder of packages (made by `pip install --target`) that programs in bubblewrap may import."""
     e2b_api_key: SecretStr | None = Field(default=None, validation_alias="E2B_API_KEY")
     e2b_domain: str | None = Field(default=None, validation_alias="E2B_DOMAIN")
+
+    @model_validator(mode="after")
+    def _builds_have_both_names(self) -> Self:
+        if bool(self.deployment) != bool(self.build_id):
+            missing = "CHARGEHAND_BUILD_ID" if self.deployment else "CHARGEHAND_DEPLOYMENT"
+            raise ValueError(f"{missing} is not set; Worker Versioning needs the names of a deployment and of a build")
+        return self
 
 
 _DEFAULT_MODELS: Final[Mapping[str, Mapping[Tier, str]]] = {
@@ -260,7 +267,7 @@ async def compose(settings: Settings, closing: AsyncExitStack) -> Sequence[Calla
     return [
         SessionActivities(crews, models, tools, settings.ceilings, turns_queue=turns_queue(settings)).open_session,
         TurnActivities(crews, models, tools, library, conversations).take_turn,
-        ToolActivities(crews, tools).use_tool,
+        ToolActivities(crews, tools, library).use_tool,
         TwinActivities().await_twin,
     ]
 
@@ -525,9 +532,6 @@ async def run(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    if bool(settings.deployment) != bool(settings.build_id):
-        missing = "CHARGEHAND_BUILD_ID" if settings.deployment else "CHARGEHAND_DEPLOYMENT"
-        raise SettingsError(f"{missing} is not set: Worker Versioning needs a deployment and a build id.")
     runtime = _runtime(settings)
     async with AsyncExitStack() as closing:
         watching = asyncio.create_task(watch_event_loop(runtime.metric_meter))
