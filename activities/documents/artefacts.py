@@ -1,15 +1,24 @@
-"""Keep uploaded bytes under their own SHA-256: one directory that clients write to and workers read from."""
+"""Keep uploaded bytes under their own SHA-256: one directory that clients write to and workers read from.
+
+With a key they lie there sealed, and are read into memory whole; without one they are streamed.
+"""
 
 import hashlib
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
+from chargehand.protection.at_rest import is_kept, open_stored, require_plain
+from chargehand.protection.encryption import Encryption
+from chargehand.protection.errors import ProtectionError
+
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _CHUNK_BYTES: Final = 1 << 20
+_MOST_SIZES: Final = 100_000
 
 
 class ArtefactError(Exception):
@@ -22,6 +31,10 @@ class ArtefactMissingError(ArtefactError):
 
 class ArtefactDamagedError(ArtefactError):
     """What is stored under this digest is something else."""
+
+
+class ArtefactLockedError(ArtefactError):
+    """What is stored under this digest cannot be opened with the keys that are here; the message names the key."""
 
 
 class Artefacts(Protocol):
@@ -40,11 +53,15 @@ class Artefacts(Protocol):
         ...
 
     def size(self, digest: str) -> int:
-        """Bytes stored under this digest. Raises `ArtefactError`."""
+        """Bytes of the content under this digest. Raises `ArtefactError`."""
         ...
 
-    def open(self, digest: str) -> Path:
-        """Return the path of the verified content on this machine. Raises `ArtefactError`."""
+    def open(self, digest: str, copy_to: Path) -> Path:
+        """Return the path of the verified content on this machine. Raises `ArtefactError`.
+
+        That is the stored file itself, or `copy_to` if it had to be decrypted: readable by this user only, and the
+        caller's to remove.
+        """
         ...
 
     def read(self, digest: str) -> bytes:
@@ -55,15 +72,22 @@ class Artefacts(Protocol):
 class ArtefactStore:
     """A directory of files named by their content: `<root>/<first two hex digits>/<sha256>`."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, encryption: Encryption | None = None) -> None:
         self._root = root
+        self._encryption = encryption
+        self._sizes: dict[str, int] = {}
 
     def put(self, content: bytes) -> str:
-        """Store bytes and return their digest; storing the same bytes again changes nothing."""
-        return self._put(hashlib.sha256(content).hexdigest(), len(content), lambda file: file.write(content))
+        """Store bytes and return their digest; storing the same bytes again changes nothing. Raises `ArtefactError`."""
+        digest = hashlib.sha256(content).hexdigest()
+        if self._encryption:
+            return self._put_sealed(digest, content, self._encryption)
+        return self._put(digest, len(content), lambda file: file.write(content))
 
     def put_file(self, path: Path) -> str:
-        """Store a file's bytes, which nobody changes meanwhile, and return their digest."""
+        """Store a file's bytes, which nobody changes meanwhile, and return their digest. Raises `ArtefactError`."""
+        if self._encryption:
+            return self.put(path.read_bytes())
         found = hashlib.sha256()
         for chunk in _chunks(path):
             found.update(chunk)
@@ -76,10 +100,25 @@ class ArtefactStore:
 
     def _put(self, digest: str, size: int, fill: Callable[[BinaryIO], object]) -> str:
         path = self._path(digest)
-        if path.is_file() and path.stat().st_size == size:
+        if path.is_file():
+            if path.stat().st_size == size:
+                return digest
+            with path.open("rb") as file, locked_if_protected():
+                require_plain(digest, file.read(16))
+        self._write(path, fill)
+        return digest
+
+    def _put_sealed(self, digest: str, content: bytes, encryption: Encryption) -> str:
+        path = self._path(digest)
+        if path.is_file() and is_kept(encryption, digest, path.read_bytes()):
             return digest
+        sealed = encryption.seal(content)
+        self._write(path, lambda file: file.write(sealed))
+        return digest
+
+    def _write(self, path: Path, fill: Callable[[BinaryIO], object]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{digest}.{secrets.token_hex(8)}")
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
         try:
             with temporary.open("xb") as file:
                 fill(file)
@@ -88,39 +127,52 @@ class ArtefactStore:
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
-        return digest
 
     def has(self, digest: str) -> bool:
         """Tell whether something is stored under this digest, without checking what."""
         return self._path(digest).is_file()
 
     def size(self, digest: str) -> int:
-        """Bytes stored under this digest. Raises `ArtefactMissingError`."""
+        """Bytes of the content under this digest. Raises `ArtefactError`."""
         try:
-            return self._path(digest).stat().st_size
+            stored = self._path(digest).stat().st_size
         except OSError as error:
             raise _missing(digest) from error
+        if not self._encryption:
+            return stored
+        # It is asked for at every tool call, and what is sealed has to be opened to tell.
+        if (size := self._sizes.get(digest)) is None:
+            if len(self._sizes) >= _MOST_SIZES:
+                self._sizes.clear()
+            size = self._sizes[digest] = len(self.read(digest))
+        return size
 
-    def open(self, digest: str) -> Path:
-        """Return the path of the verified content. Raises `ArtefactMissingError` or `ArtefactDamagedError`."""
+    def open(self, digest: str, copy_to: Path) -> Path:
+        """Return the path of the verified content, decrypted into `copy_to` if it is sealed. Raises `ArtefactError`."""
+        if self._encryption:
+            return write_private(copy_to, self.read(digest))
         path = self._path(digest)
         found = hashlib.sha256()
+        start = b""
         try:
             for chunk in _chunks(path):
                 found.update(chunk)
+                start = start or chunk[:16]
         except OSError as error:
             raise _missing(digest) from error
-        _verify(digest, found.hexdigest())
+        if found.hexdigest() != digest:
+            with locked_if_protected():
+                require_plain(digest, start)
+            raise damaged(digest)
         return path
 
     def read(self, digest: str) -> bytes:
-        """Return the verified content. Raises `ArtefactMissingError` or `ArtefactDamagedError`."""
+        """Return the verified content. Raises `ArtefactError`."""
         try:
-            content = self._path(digest).read_bytes()
+            stored = self._path(digest).read_bytes()
         except OSError as error:
             raise _missing(digest) from error
-        _verify(digest, hashlib.sha256(content).hexdigest())
-        return content
+        return verified(self._encryption, digest, stored)
 
     def _path(self, digest: str) -> Path:
         if not _DIGEST.fullmatch(digest):
@@ -140,6 +192,30 @@ def _missing(digest: str) -> ArtefactMissingError:
     )
 
 
-def _verify(expected: str, found: str) -> None:
-    if found != expected:
-        raise ArtefactDamagedError(f"what is stored under {expected} is damaged: delete that file and upload it again")
+def damaged(digest: str) -> ArtefactDamagedError:
+    return ArtefactDamagedError(f"what is stored under {digest} is damaged: delete it and upload it again")
+
+
+def verified(encryption: Encryption | None, digest: str, stored: bytes) -> bytes:
+    """Return the content of what is stored. Raises `ArtefactLockedError` or `ArtefactDamagedError`."""
+    with locked_if_protected():
+        content = open_stored(encryption, digest, stored)
+    if content is None:
+        raise damaged(digest)
+    return content
+
+
+@contextmanager
+def locked_if_protected() -> Generator[None]:
+    """Say in this module's words what stands between us and sealed content."""
+    try:
+        yield
+    except ProtectionError as error:
+        raise ArtefactLockedError(str(error).rstrip(".")) from error
+
+
+def write_private(path: Path, content: bytes) -> Path:
+    """Write a file that was not there before and that this user alone can read."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+    return path

@@ -1,33 +1,41 @@
 """Artefacts in an S3 bucket, for workers on several hosts, with a directory on each that keeps what was fetched."""
 
 import hashlib
+import io
 import secrets
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from activities.documents.artefacts import (
-    ArtefactDamagedError,
     ArtefactError,
-    ArtefactMissingError,
     Artefacts,
     ArtefactStore,
+    damaged,
+    locked_if_protected,
+    verified,
 )
 from activities.documents.sweeping import mark_used
 from chargehand.bucket import Bucket, BucketError, bucket_location, open_bucket
+from chargehand.protection.at_rest import is_kept, require_plain
+from chargehand.protection.encryption import Encryption
+
+_T = TypeVar("_T")
 
 
 class BucketStore:
     """A bucket read through a directory: under a digest nothing ever changes, so nothing is fetched twice."""
 
-    def __init__(self, bucket: Bucket, cache: Path) -> None:
+    def __init__(self, bucket: Bucket, cache: Path, encryption: Encryption | None = None) -> None:
         self._bucket = bucket
         self._directory = cache
-        self._cache = ArtefactStore(cache)
+        self._cache = ArtefactStore(cache, encryption)
+        self._encryption = encryption
 
     def put(self, content: bytes) -> str:
         digest = hashlib.sha256(content).hexdigest()
         try:
-            if self._bucket.size(digest) != len(content):
-                self._bucket.put(digest, content)
+            self._put(digest, content)
         except BucketError as error:
             raise ArtefactError(str(error)) from error
         return digest
@@ -36,55 +44,86 @@ class BucketStore:
         return self.put(path.read_bytes())
 
     def has(self, digest: str) -> bool:
-        try:
-            self.size(digest)
-        except ArtefactMissingError:
-            return False
-        return True
+        return self._cache.has(digest) or self._size_there(digest) is not None
 
     def size(self, digest: str) -> int:
         if self._cache.has(digest):
-            return self._cache.size(digest)
-        try:
-            size = self._bucket.size(digest)
-        except BucketError as error:
-            raise ArtefactError(str(error)) from error
+            return self._from_cache(digest, lambda: self._cache.size(digest))
+        size = self._size_there(digest)
         if size is None:
             return self._cache.size(digest)  # says that it is missing
-        return size
+        # What is sealed has to be opened to tell.
+        return self._from_cache(digest, lambda: self._cache.size(digest)) if self._encryption else size
 
-    def open(self, digest: str) -> Path:
-        if self._cache.has(digest):
-            mark_used(self._directory / digest[:2] / digest)
-            try:
-                return self._cache.open(digest)
-            except ArtefactDamagedError:
-                (self._directory / digest[:2] / digest).unlink(missing_ok=True)
-        self._fetch(digest)
-        return self._cache.open(digest)
+    def open(self, digest: str, copy_to: Path) -> Path:
+        return self._from_cache(digest, lambda: self._cache.open(digest, copy_to))
 
     def read(self, digest: str) -> bytes:
-        return self.open(digest).read_bytes()
+        return self._from_cache(digest, lambda: self._cache.read(digest))
+
+    def _put(self, digest: str, content: bytes) -> None:
+        size = self._bucket.size(digest)
+        if self._encryption is None and size == len(content):
+            return
+        there = b"" if size is None else self._stored(digest)
+        if self._encryption is None:
+            with locked_if_protected():
+                require_plain(digest, there)
+            self._bucket.put(digest, content)
+        elif not is_kept(self._encryption, digest, there):
+            self._bucket.put(digest, self._encryption.seal(content))
+
+    def _size_there(self, digest: str) -> int | None:
+        try:
+            return self._bucket.size(digest)
+        except BucketError as error:
+            raise ArtefactError(str(error)) from error
+
+    def _from_cache(self, digest: str, take: Callable[[], _T]) -> _T:
+        """Take it from the directory, fetched anew if what is there is of no use."""
+        path = self._directory / digest[:2] / digest
+        if self._cache.has(digest):
+            mark_used(path)
+            try:
+                return take()
+            except ArtefactError:
+                path.unlink(missing_ok=True)
+        self._fetch(digest)
+        return take()
 
     def _fetch(self, digest: str) -> None:
-        """Take it into the directory, if it is what its digest says."""
+        """Put it into the directory, if it is what its digest says."""
+        try:
+            if self._encryption:
+                if stored := self._stored(digest):
+                    self._cache.put(verified(self._encryption, digest, stored))
+            else:
+                self._fetch_file(digest)
+        except BucketError as error:
+            raise ArtefactError(str(error)) from error
+
+    def _fetch_file(self, digest: str) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
         draft = self._directory / f".draft-{secrets.token_hex(8)}"
         try:
             with draft.open("xb") as file:
                 found = self._bucket.fetch(digest, file)
             if found and self._cache.put_file(draft) != digest:
-                raise ArtefactDamagedError(
-                    f"what is stored under {digest} is damaged: delete that object and upload it again"
-                )
-        except BucketError as error:
-            raise ArtefactError(str(error)) from error
+                with draft.open("rb") as file, locked_if_protected():
+                    require_plain(digest, file.read(16))
+                raise damaged(digest)
         finally:
             draft.unlink(missing_ok=True)
 
+    def _stored(self, digest: str) -> bytes:
+        """What lies in the bucket as it is; nothing if nothing does."""
+        stored = io.BytesIO()
+        self._bucket.fetch(digest, stored)
+        return stored.getvalue()
 
-def open_artefacts(location: Path | str, cache: Path) -> Artefacts:
+
+def open_artefacts(location: Path | str, cache: Path, encryption: Encryption | None = None) -> Artefacts:
     """Open a directory, or `s3://bucket/prefix` with a directory for what is fetched. Raises `BucketError`."""
     if bucket := bucket_location(location):
-        return BucketStore(open_bucket(bucket), cache)
-    return ArtefactStore(Path(location))
+        return BucketStore(open_bucket(bucket), cache, encryption)
+    return ArtefactStore(Path(location), encryption)

@@ -80,7 +80,7 @@ class DocumentSources:
         Raises `ArtefactError` or `OSError`.
         """
         if file.place is None:
-            return self._artefacts.open(file.digest)
+            return self._artefacts.open(file.digest, copy_to)
         # Between the listing and now it may have been swapped for a link or a pipe, or a folder above it for a link.
         descriptor = open_beneath(file.place)
         with os.fdopen(descriptor, "rb") as source:

@@ -5,6 +5,7 @@ other: `{"format": "chargehand-manifest-1", "files": [{"name", "sha256", "bytes"
 """
 
 import hashlib
+import io
 import json
 import os
 import secrets
@@ -16,6 +17,9 @@ from urllib.parse import quote
 
 from chargehand.bucket import Bucket, BucketError, bucket_location, open_bucket
 from chargehand.errors import ChargehandError
+from chargehand.protection.at_rest import is_kept, require_plain
+from chargehand.protection.encryption import Encryption
+from chargehand.protection.errors import ProtectionError
 
 MANIFEST_FORMAT: Final = "chargehand-manifest-1"
 MOST_FILES: Final = 2_000
@@ -61,24 +65,25 @@ def store_documents(
     artefact_root: Path | str,
     *,
     on_skip: Callable[[str, str], None] = lambda _name, _reason: None,
+    encryption: Encryption | None = None,
 ) -> tuple[str, ...]:
     """Copy files and folders to where workers read them and return their URIs; what is there already is not copied.
 
     `artefact_root` is a directory, or `s3://bucket/prefix`. `on_skip` is told the name and the reason of each file of
-    a folder that was left out.
+    a folder that was left out. With `encryption` files lie there sealed, and workers need its keys.
 
     Raises:
         UploadRefused: a path is missing, empty or unreadable, or there is too much.
     """
     total = _Total()
     uris: dict[str, None] = {}
-    store = _open_store(artefact_root)
+    store = _open_store(artefact_root, encryption)
     for path in paths:
         try:
             resolved = path.expanduser().resolve(strict=True)
             put = _store_folder if resolved.is_dir() else _store_single_file
             uris[put(resolved, store, total, on_skip)] = None
-        except BucketError as error:
+        except (BucketError, ProtectionError) as error:
             raise UploadRefused(f"{path} cannot be uploaded: {error}") from error
         except FileNotFoundError as error:
             raise UploadRefused(f"There is no file or folder {path}.") from error
@@ -103,13 +108,13 @@ class _Store(Protocol):
         ...
 
 
-def _open_store(root: Path | str) -> _Store:
+def _open_store(root: Path | str, encryption: Encryption | None) -> _Store:
     if location := bucket_location(root):
         try:
-            return _BucketStore(open_bucket(location))
+            return _BucketStore(open_bucket(location), encryption)
         except BucketError as error:
             raise UploadRefused(str(error)) from error
-    return _DirectoryStore(Path(root))
+    return _DirectoryStore(Path(root), encryption)
 
 
 def _store_single_file(path: Path, store: _Store, total: _Total, _on_skip: Callable[[str, str], None]) -> str:
@@ -215,8 +220,9 @@ def _store_bytes(content: bytes, store: _Store) -> str:
 
 
 class _DirectoryStore:
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, encryption: Encryption | None) -> None:
         self._root = root
+        self._encryption = encryption
 
     @property
     def directory(self) -> Path:
@@ -224,9 +230,26 @@ class _DirectoryStore:
 
     def holds(self, digest: str, size: int) -> bool:
         place = self._root / digest[:2] / digest
-        return place.is_file() and place.stat().st_size == size
+        if not place.is_file():
+            return False
+        if self._encryption:
+            return is_kept(self._encryption, digest, place.read_bytes())
+        if place.stat().st_size == size:
+            return True
+        with place.open("rb") as file:
+            require_plain(digest, file.read(16))
+        return False
 
     def write(self, chunks: Iterator[bytes]) -> tuple[str, int]:
+        if self._encryption:
+            content = b"".join(chunks)
+            digest = hashlib.sha256(content).hexdigest()
+            self._write(iter((self._encryption.seal(content),)), digest)
+            return digest, len(content)
+        return self._write(chunks)
+
+    def _write(self, chunks: Iterator[bytes], name: str = "") -> tuple[str, int]:
+        """Write a file under its name, or else under its digest."""
         root = self._root
         root.mkdir(parents=True, exist_ok=True)
         draft = root / f".draft-{secrets.token_hex(8)}"
@@ -240,7 +263,8 @@ class _DirectoryStore:
                     file.write(chunk)
                 file.flush()
                 os.fsync(file.fileno())
-            place = root / digest.hexdigest()[:2] / digest.hexdigest()
+            name = name or digest.hexdigest()
+            place = root / name[:2] / name
             place.parent.mkdir(exist_ok=True)
             draft.replace(place)
         finally:
@@ -251,17 +275,26 @@ class _DirectoryStore:
 class _BucketStore:
     directory = None
 
-    def __init__(self, bucket: Bucket) -> None:
+    def __init__(self, bucket: Bucket, encryption: Encryption | None) -> None:
         self._bucket = bucket
+        self._encryption = encryption
 
     def holds(self, digest: str, size: int) -> bool:
-        return self._bucket.size(digest) == size
+        there = self._bucket.size(digest)
+        if there is None or (there == size and not self._encryption):
+            return there is not None
+        stored = io.BytesIO()
+        self._bucket.fetch(digest, stored)
+        if self._encryption:
+            return is_kept(self._encryption, digest, stored.getvalue())
+        require_plain(digest, stored.getvalue())
+        return False
 
     def write(self, chunks: Iterator[bytes]) -> tuple[str, int]:
         # A file may change while it is read; what is sent is what was hashed. Files have 50 MB at most.
         content = b"".join(chunks)
         digest = hashlib.sha256(content).hexdigest()
-        self._bucket.put(digest, content)
+        self._bucket.put(digest, self._encryption.seal(content) if self._encryption else content)
         return digest, len(content)
 
 

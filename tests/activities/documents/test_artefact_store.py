@@ -27,7 +27,7 @@ def test_storing_twice_leaves_one_file(tmp_path: Path) -> None:
 def test_a_file_cut_short_is_replaced(tmp_path: Path) -> None:
     """What a crashed writer left under a digest does not stay there for good."""
     store = ArtefactStore(tmp_path)
-    path = store.open(store.put(b"words"))
+    path = store.open(store.put(b"words"), tmp_path / "copy")
     path.write_bytes(b"wo")
 
     store.put(b"words")
@@ -38,11 +38,11 @@ def test_a_file_cut_short_is_replaced(tmp_path: Path) -> None:
 def test_damaged_content_is_refused(tmp_path: Path) -> None:
     """Content that is not what its digest says is never handed out."""
     store = ArtefactStore(tmp_path)
-    path = store.open(store.put(b"words"))
+    path = store.open(store.put(b"words"), tmp_path / "copy")
     path.write_bytes(b"wards")
 
     with pytest.raises(ArtefactDamagedError):
-        store.open(path.name)
+        store.open(path.name, tmp_path / "copy")
     with pytest.raises(ArtefactDamagedError):
         store.read(path.name)
 
@@ -52,6 +52,6 @@ def test_what_is_not_there_is_missing(tmp_path: Path, digest: str) -> None:
     """A digest that nobody stored, and a name that is no digest, end in the same error."""
     store = ArtefactStore(tmp_path)
 
-    for reach in (store.open, store.read, store.size):
+    for reach in (lambda digest: store.open(digest, tmp_path / "copy"), store.read, store.size):
         with pytest.raises(ArtefactMissingError):
             reach(digest)

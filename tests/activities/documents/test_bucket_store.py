@@ -47,7 +47,7 @@ def test_another_host_reads_what_one_has_stored(tmp_path: Path) -> None:
     other = open_artefacts(_ROOT, tmp_path / "other")
 
     assert (other.has(digest), other.size(digest)) == (True, 12)
-    assert other.open(digest).read_bytes() == b"shared words"
+    assert other.open(digest, tmp_path / "copy").read_bytes() == b"shared words"
     assert other.read(digest) == b"shared words"
 
 
@@ -55,7 +55,7 @@ def test_what_was_fetched_once_is_not_fetched_again(s3: S3Client, tmp_path: Path
     """Content under a digest never changes, so a host keeps it."""
     store = open_artefacts(_ROOT, tmp_path)
     digest = store.put(b"kept here")
-    store.open(digest)
+    store.open(digest, tmp_path / "copy")
 
     s3.put_object(Bucket=BUCKET, Key=_key(digest), Body=b"swapped!!", ChecksumSHA256="")
 
@@ -67,7 +67,7 @@ def test_a_damaged_copy_on_the_host_is_fetched_anew(tmp_path: Path) -> None:
     """The bucket has it whole."""
     store = open_artefacts(_ROOT, tmp_path)
     digest = store.put(b"whole words")
-    store.open(digest).write_bytes(b"wh")
+    store.open(digest, tmp_path / "copy").write_bytes(b"wh")
 
     assert store.read(digest) == b"whole words"
 
@@ -79,7 +79,7 @@ def test_damaged_content_is_refused(s3: S3Client, tmp_path: Path) -> None:
     s3.put_object(Bucket=BUCKET, Key=_key(digest), Body=b"lies", ChecksumSHA256="")
 
     with pytest.raises(ArtefactDamagedError):
-        store.open(digest)
+        store.open(digest, tmp_path / "copy")
     assert not ArtefactStore(tmp_path).has(digest)
 
 
@@ -89,7 +89,7 @@ def test_what_is_not_there_is_missing(tmp_path: Path, digest: str) -> None:
     """The same error as from a directory, also for a name that is no digest."""
     store = open_artefacts(_ROOT, tmp_path)
 
-    for reach in (store.open, store.read, store.size):
+    for reach in (lambda digest: store.open(digest, tmp_path / "copy"), store.read, store.size):
         with pytest.raises(ArtefactMissingError):
             reach(digest)
     assert list(tmp_path.rglob("*")) == []

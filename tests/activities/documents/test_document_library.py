@@ -180,7 +180,7 @@ async def test_a_damaged_artefact_is_a_problem_of_its_document(tmp_path: Path) -
     """What is stored is checked against its digest before it is quoted."""
     store = ArtefactStore(tmp_path / "artefacts")
     digest = store.put(b"The true words of the user.")
-    store.open(digest).write_bytes(b"Other words than the user's.")
+    store.open(digest, tmp_path / "copy").write_bytes(b"Other words than the user's.")
 
     opened = await library(tmp_path).open((f"artefact:{digest}/a.md",))
 

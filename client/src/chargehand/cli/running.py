@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -11,6 +12,7 @@ from chargehand.cli.exits import Exit
 from chargehand.cli.terminal import put, put_markdown, say
 from chargehand.cli.typed import Typed
 from chargehand.errors import ChargehandError, NotReachable
+from chargehand.protection.settings import encryption_of
 from chargehand.upload import UploadRefused, store_documents
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ def upload(connection: Connection, documents: tuple[Path, ...]) -> tuple[str, ..
 
     Raises:
         UploadRefused: they cannot be used, or no worker is known to share a directory with us.
+        ProtectionSettingsError: what they are to be encrypted with cannot be used.
     """
     if not documents:
         return ()
@@ -57,7 +60,12 @@ def upload(connection: Connection, documents: tuple[Path, ...]) -> tuple[str, ..
             "say which directory they share with this machine, with --artefacts DIR or CHARGEHAND_ARTEFACTS."
         )
     skipped: list[str] = []
-    uris = store_documents(documents, root, on_skip=lambda name, reason: skipped.append(f"{name}: {reason}"))
+    uris = store_documents(
+        documents,
+        root,
+        on_skip=lambda name, reason: skipped.append(f"{name}: {reason}"),
+        encryption=encryption_of(os.environ),
+    )
     for line in skipped[:_MOST_SKIPPED_SHOWN]:
         say(f"Left out {line}")
     if len(skipped) > _MOST_SKIPPED_SHOWN:

@@ -121,13 +121,18 @@ class Encryption:
 
     def is_sealed(self, content: bytes) -> bool:
         """Tell whether bytes look like sealed ones, without opening them."""
-        return content.startswith(_MAGIC)
+        return looks_sealed(content)
 
     def codec(self) -> "PayloadCodec":
         """Build the codec that encrypts every payload."""
         from chargehand.protection.codec import EncryptionCodec  # noqa: PLC0415  # needs temporalio; sealing does not
 
         return EncryptionCodec(self)
+
+
+def looks_sealed(content: bytes) -> bool:
+    """Tell whether bytes begin as sealed ones do."""
+    return content.startswith(_MAGIC)
 
 
 async def off_the_loop(work: Callable[[bytes], bytes], contents: Sequence[bytes]) -> list[bytes]:

@@ -6,10 +6,12 @@ ChargehandError
     ├── KeyMissing               a payload was encrypted with a key that is not here
     ├── SealBroken               what claims to be encrypted was changed, cut or made with another key
     ├── StoredPayloadMissing     a payload that was stored elsewhere is not there
-    └── StoredPayloadDamaged     it is there, but is not what was stored
+    ├── StoredPayloadDamaged     it is there, but is not what was stored
+    ├── ArtefactInClear          an artefact is not encrypted, although there is a key
+    └── ArtefactSealed           an artefact is encrypted, and no keys are set
 
-A worker that meets one of the last four does not get on with the task at hand; Temporal hands the task out again until
-the key or the payload is back.
+A worker that meets one of the four in the middle in a payload does not get on with the task at hand; Temporal hands
+the task out again until the key or the payload is back.
 """
 
 from chargehand.errors import ChargehandError
@@ -58,4 +60,24 @@ class StoredPayloadDamaged(ProtectionError):  # noqa: N818  # as above
         super().__init__(
             f"The payload {digest} in {place} is damaged: it is not what was stored. Put it back from a backup, and "
             "whatever waits for it goes on by itself."
+        )
+
+
+class ArtefactInClear(ProtectionError):  # noqa: N818  # as above
+    """An artefact is not encrypted, although there is a key."""
+
+    def __init__(self, digest: str) -> None:
+        super().__init__(
+            f"What is stored under {digest} is not encrypted, and is not read here for that reason. Upload it again "
+            "with the keys set, or set CHARGEHAND_ENCRYPTION_ACCEPT_PLAIN while encryption is being switched on."
+        )
+
+
+class ArtefactSealed(ProtectionError):  # noqa: N818  # as above
+    """An artefact is encrypted, and no keys are set."""
+
+    def __init__(self, digest: str) -> None:
+        super().__init__(
+            f"What is stored under {digest} is encrypted: set CHARGEHAND_ENCRYPTION_KEYS and "
+            "CHARGEHAND_ENCRYPTION_KEY_ID here too."
         )

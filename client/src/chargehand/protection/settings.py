@@ -57,6 +57,17 @@ def storage_from(place: str | None, namespace: str, threshold_bytes: int | None 
     return storage_from_text(place, namespace, THRESHOLD_BYTES if threshold_bytes is None else threshold_bytes)
 
 
+def encryption_of(environment: Mapping[str, str]) -> "Encryption | None":
+    """Read how a client is to encrypt payloads, and documents that it uploads.
+
+    Raises:
+        ProtectionSettingsError: a setting cannot be used.
+    """
+    return encryption_from(
+        environment.get(KEYS), environment.get(KEY_ID), accept_plain=_truth(environment, ACCEPT_PLAIN)
+    )
+
+
 def protection_from(environment: Mapping[str, str], namespace: str, *, usual_storage: str | None = None) -> Protection:
     """Read how a client is to protect payloads.
 
@@ -64,9 +75,7 @@ def protection_from(environment: Mapping[str, str], namespace: str, *, usual_sto
         ProtectionSettingsError: a setting cannot be used.
     """
     return Protection(
-        encryption=encryption_from(
-            environment.get(KEYS), environment.get(KEY_ID), accept_plain=_truth(environment, ACCEPT_PLAIN)
-        ),
+        encryption=encryption_of(environment),
         storage=storage_from(
             environment.get(STORAGE) or usual_storage, namespace, _number(environment, STORAGE_THRESHOLD)
         ),
