@@ -1,7 +1,7 @@
 """The activity that takes a model turn: one LLM call, paid once."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pydantic import BaseModel, ValidationError
@@ -133,7 +133,7 @@ class TurnActivities:
             crew_agents=tuple((agent.name, agent.does, agent.tools) for agent in crew.agents),
             catalog=library.catalog,
             system=system_text(task.kind, crew, request.agent),
-            messages=messages(task, library.catalog),
+            messages=messages(task, None if self._reaches_out(offered) else library.catalog),
             tools=tuple(self._tools[tool].spec for tool in offered),
             answer_type=answer_type(task.kind, agent),
             max_output_tokens=request.max_output_tokens,
@@ -141,6 +141,9 @@ class TurnActivities:
             idempotency_key=f"{info.workflow_id}:{info.workflow_run_id}:{request.step}",
             urgency=request.urgency,
         )
+
+    def _reaches_out(self, tools: Sequence[str]) -> bool:
+        return any("reaches_out" in self._tools[tool].capabilities for tool in tools)
 
     async def _complete(self, call: ModelCall, record: Journal, earlier_failures: int) -> ModelReply:
         await refuse_if_stale(self._freshness, record)

@@ -5,7 +5,7 @@ from typing import Final
 
 from temporalio.common import RetryPolicy
 
-HEARTBEAT_TIMEOUT: Final = timedelta(seconds=4)
+HEARTBEAT_TIMEOUT: Final = timedelta(seconds=3.5)
 """After this long without a sign of life a worker is taken for lost; heartbeats come every 0.8 s."""
 
 TWIN_TIMEOUT: Final = timedelta(days=7)

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from activities.models import prices
@@ -50,6 +52,7 @@ class LazyClient(Generic[ClientType]):
 
 def make_anthropic(api_key: str, base_url: str, http_client: "httpx2.AsyncClient | None") -> "anthropic.AsyncAnthropic":
     """Make Anthropic's client; it never retries, for Temporal does."""
+    _load_httpx()
     import anthropic  # two seconds that a worker without this key does not spend
 
     return anthropic.AsyncAnthropic(api_key=api_key, base_url=base_url, max_retries=0, http_client=http_client)
@@ -57,9 +60,19 @@ def make_anthropic(api_key: str, base_url: str, http_client: "httpx2.AsyncClient
 
 def make_openai(api_key: str, base_url: str, http_client: "httpx2.AsyncClient | None") -> "openai.AsyncOpenAI":
     """Make OpenAI's client; it never retries, for Temporal does."""
+    _load_httpx()
     import openai  # as above
 
     return openai.AsyncOpenAI(api_key=api_key, base_url=base_url, max_retries=0, http_client=http_client)
+
+
+def _load_httpx() -> None:
+    """Load the other HTTP library to its end: the SDKs look for it at each reply, and must not meet it half loaded.
+
+    The search's SDK loads it in a thread of its own, at a worker's first search.
+    """
+    with suppress(ImportError):
+        import_module("httpx")
 
 
 def make_timeout(seconds: float) -> "httpx2.Timeout":

@@ -9,7 +9,7 @@ from temporalio.client import Client
 from activities.attempts import pause_after
 from chargehand.wire import ErrorType
 from tests.activities.models.calls import MODELS, WIRES, Wire, a_provider
-from tests.activities.turns.one_turn import a_turn, open_desk
+from tests.activities.turns.one_turn import HURRY, a_turn, open_desk
 from tests.scripted_provider import ScriptedReply, answer, dropping, error, hanging, raw, resetting
 from workflows import options
 
