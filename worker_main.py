@@ -134,7 +134,7 @@ class Settings(BaseSettings):
     build_id: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_.+-]{1,200}$")
     """Names this build of the workers; sessions stay with workers of the build that they began on."""
     metrics_address: str | None = Field(default=None, pattern=r"^\S+:\d{1,5}$")
-    """IP:PORT, such as 127.0.0.1:9464, at which Prometheus reads this worker's metrics, below `/metrics`; none by default."""
+    """IP:PORT, such as 127.0.0.1:9464, below which Prometheus reads this worker's `/metrics`; none by default."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     openai_background: bool = False
     """Whether OpenAI keeps replies for a while, so that one whose worker was lost is fetched and not paid again."""
