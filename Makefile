@@ -7,12 +7,14 @@ ARGS ?=
 # Taken literally, and handed over in the environment: a question may hold quotes, dollars and all else.
 override GOAL := $(value GOAL)
 override DOCS := $(value DOCS)
-export GOAL DOCS PYTHON
+override MODEL := $(value MODEL)
+export GOAL DOCS MODEL CONTEXT PYTHON
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 SYNCED := .venv/.synced
+LOCAL_MODEL := .venv/.local-model
 
 # A virtual environment names its own folder in many files, so one that was copied or moved has to be made anew.
 ifneq ($(shell cat $(SYNCED) 2>/dev/null),$(shell pwd -P))
@@ -25,22 +27,29 @@ help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo '  make run GOAL="What does the contract say about notice?" DOCS=path/to/folder'
+	@echo '  make run MODEL=local         with a small language model on this machine'
+	@echo '  make test MODEL=local        the tests that need that model'
+	@echo '  make run MODEL=model.gguf    with a larger one; CONTEXT=16384 gives it more room'
 
-run: $(SYNCED) ## Answer GOAL over the folder DOCS; alone, a question over the example documents
+run: $(if $(MODEL),$(LOCAL_MODEL),$(SYNCED)) ## Answer GOAL over the folder DOCS; alone, a question over the example documents
 	@if [ -z "$$GOAL" ] && [ -z "$$DOCS" ]; then \
 		GOAL=$$(cat examples/question.txt); DOCS=examples/harbour-ferries; \
 	elif [ -z "$$GOAL" ]; then \
 		echo 'Say what you want to know about these documents: make run GOAL="…" DOCS=…' >&2; exit 2; \
 	fi; \
 	case "$$DOCS" in "~/"*) DOCS="$$HOME/$${DOCS#??}" ;; esac; \
-	if [ -n "$$DOCS" ]; then \
-		exec $(BIN)/chargehand run --docs "$$DOCS" $(ARGS) -- "$$GOAL"; \
+	set -- run $(ARGS) -- "$$GOAL"; \
+	if [ -n "$$DOCS" ]; then shift; set -- run --docs "$$DOCS" "$$@"; fi; \
+	if [ -n "$$MODEL" ]; then \
+		case "$$MODEL" in "~/"*) MODEL="$$HOME/$${MODEL#??}" ;; esac; \
+		exec $(BIN)/python -m activities.models.local_model --context "$${CONTEXT:-8192}" "$$MODEL" \
+			-- $(BIN)/chargehand "$$@"; \
 	else \
-		exec $(BIN)/chargehand run $(ARGS) -- "$$GOAL"; \
+		exec $(BIN)/chargehand "$$@"; \
 	fi
 
-test: $(SYNCED) ## Run all tests (ARGS="tests/unit -k purse" to choose, TEST_PROCESSES=0 for one process)
-	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) $(ARGS)
+test: $(if $(MODEL),$(LOCAL_MODEL),$(SYNCED)) ## Run all tests (ARGS="tests/unit -k purse" to choose, TEST_PROCESSES=0 for one process)
+	@$(BIN)/python -m pytest -q $(if $(MODEL),-m local_llm,-n $(TEST_PROCESSES)) $(ARGS)
 
 check: $(SYNCED) ## Check format, lint, types and the direction of imports
 	@$(BIN)/ruff format --check .
@@ -70,3 +79,7 @@ clean: ## Remove the virtual environment and all caches; sessions in .chargehand
 
 $(SYNCED): uv.lock pyproject.toml client/pyproject.toml
 	@sh bootstrap.sh
+
+$(LOCAL_MODEL): $(SYNCED)
+	@sh bootstrap.sh local-llm
+	@touch $@

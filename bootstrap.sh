@@ -1,6 +1,7 @@
 #!/bin/sh
 # Make .venv from nothing but Python 3.11+ with venv: uv comes from pip at the version of uv.lock, all else from uv.
-# Called by make, from the root of the project, when .venv is missing or older than the lock.
+# Called by make, from the root of the project, when .venv is missing or older than the lock; with the name of a
+# dependency group it installs that too.
 set -eu
 
 here=$(pwd -P)
@@ -50,7 +51,9 @@ quietly() {
 # Settings of another project's environment must not lead uv away from ours.
 unset VIRTUAL_ENV CONDA_PREFIX UV_PROJECT_ENVIRONMENT UV_PYTHON UV_PROJECT UV_WORKING_DIRECTORY PYTHONHOME PYTHONPATH
 
-if is_ours_and_whole; then
+if is_ours_and_whole && [ -n "${1:-}" ]; then
+    echo "Installing the dependency group $1 …" >&2
+elif is_ours_and_whole; then
     echo "Bringing the dependencies up to date …" >&2
 else
     echo "Installing the dependencies into .venv (first run) …" >&2
@@ -58,5 +61,5 @@ else
     version=$(awk '/^name = "uv"$/ { getline; gsub(/"/, "", $3); print $3; exit }' uv.lock)
     PIP_USER=0 quietly .venv/bin/python -m pip install --disable-pip-version-check "uv==$version"
 fi
-quietly .venv/bin/uv sync --locked --no-progress --python .venv/bin/python --no-python-downloads
+quietly .venv/bin/uv sync --locked --no-progress --python .venv/bin/python --no-python-downloads ${1:+--group "$1"}
 echo "$here" >.venv/.synced

@@ -19,7 +19,7 @@ QUESTION = (ROOT / "examples" / "question.txt").read_text(encoding="utf-8").stri
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A copy of the project that counts as installed, and whose `chargehand` prints what it was given."""
+    """A copy of the project that counts as installed, and whose programs print what they were given."""
     folder = tmp_path / "a folder"
     for name in (
         "Makefile",
@@ -31,11 +31,13 @@ def project(tmp_path: Path) -> Path:
     ):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, folder / name)
-    program = folder / ".venv" / "bin" / "chargehand"
-    program.parent.mkdir(parents=True)
-    program.write_text(ECHO, encoding="utf-8")
-    program.chmod(0o755)
+    for name in ("chargehand", "python"):
+        program = folder / ".venv" / "bin" / name
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(ECHO, encoding="utf-8")
+        program.chmod(0o755)
     (folder / ".venv" / ".synced").write_text(f"{folder.resolve()}\n", encoding="utf-8")
+    (folder / ".venv" / ".local-model").touch()
     return folder
 
 
@@ -109,12 +111,49 @@ def test_a_home_folder_that_the_shell_left_alone_is_found(project: Path) -> None
     assert given(result) == ["run", "--docs", "/home/ada/papers", "--", "what?"]
 
 
+@pytest.mark.parametrize(
+    ("said", "context", "model"),
+    [
+        (["MODEL=local"], "8192", "local"),
+        (["MODEL=~/models/a $b.gguf", "CONTEXT=16384"], "16384", "/home/ada/models/a $b.gguf"),
+    ],
+)
+def test_a_local_model_is_run_beside_the_same_command(project: Path, said: list[str], context: str, model: str) -> None:
+    """What is asked, and over which documents, is as it is without one."""
+    result = make(project, "run", "GOAL=is $5 dear?", "DOCS=my papers", *said, environment={"HOME": "/home/ada"})
+
+    launcher = ["-m", "activities.models.local_model", "--context", context, model, "--"]
+    command = [".venv/bin/chargehand", "run", "--docs", "my papers", "--", "is $5 dear?"]
+    assert given(result) == [*launcher, *command]
+
+
+def test_tests_of_a_local_model_are_run_by_its_name(project: Path) -> None:
+    """They are no part of the others, since they need what is not installed for them."""
+    assert given(make(project, "test", "MODEL=local")) == ["-m", "pytest", "-q", "-m", "local_llm"]
+    assert "local_llm" not in given(make(project, "test"))
+
+
 def test_help_names_every_word(project: Path) -> None:
     """Plain `make` lists all words, each with what it does."""
     result = make(project)
 
     listed = [line.split()[1] for line in result.stdout.splitlines() if line.startswith("  make ")]
-    assert listed == ["help", "run", "test", "check", "bench", "replay", "nightly", "up", "down", "clean", "run"]
+    assert listed == [
+        "help",
+        "run",
+        "test",
+        "check",
+        "bench",
+        "replay",
+        "nightly",
+        "up",
+        "down",
+        "clean",
+        "run",
+        "run",
+        "test",
+        "run",
+    ]
 
 
 def test_an_old_python_is_named_with_the_way_out(project: Path) -> None:
