@@ -1,0 +1,159 @@
+"""Starts whose answer is lost, and starts by schedules: callers may simply ask again."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from temporalio.client import (
+    Client,
+    Schedule,
+    ScheduleActionExecutionStartWorkflow,
+    ScheduleActionStartWorkflow,
+    ScheduleBackfill,
+    ScheduleHandle,
+    ScheduleIntervalSpec,
+    ScheduleOverlapPolicy,
+    SchedulePolicy,
+    ScheduleSpec,
+    ScheduleState,
+)
+
+from activities.contracts import WorkTask
+from activities.models.protocol import ModelCall, ModelReply
+from chargehand.client import Chargehand
+from chargehand.contracts import SessionRequest
+from chargehand.errors import SessionNotFound
+from chargehand.interface import Supervisor
+from tests.scripted_model import answer, plan, reply, report, subtask
+from tests.stage import open_stage
+from tests.waiting import until
+from tests.workflows.conftest import OpenStage
+
+_GOAL = "What is there to know?"
+_PAID_TURNS = 2
+"""Plan and the one subtask, whose answer is the report."""
+
+
+def _respond(call: ModelCall) -> ModelReply:
+    if isinstance(call.task, WorkTask):
+        return reply(answer("Known."))
+    return reply(plan(subtask("T1")) if call.task.kind == "plan" else report("Known."))
+
+
+class Wire:
+    """A way to the server on which answers can get lost."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._server = (host, port)
+        self._writers: list[asyncio.StreamWriter] = []
+        self.loses_answers = False
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncGenerator[str]:
+        """Listen; gives the address."""
+        listening = await asyncio.start_server(self._connect, "127.0.0.1", 0)
+        yield f"127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+        listening.close()
+        self.cut()
+
+    def cut(self) -> None:
+        """Drop every connection."""
+        for writer in self._writers:
+            writer.close()
+        self._writers.clear()
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        from_server, to_server = await asyncio.open_connection(*self._server)
+        self._writers += [writer, to_server]
+        with suppress(OSError):
+            await asyncio.gather(self._carry(reader, to_server), self._carry(from_server, writer, answers=True))
+
+    async def _carry(
+        self, source: asyncio.StreamReader, target: asyncio.StreamWriter, *, answers: bool = False
+    ) -> None:
+        while part := await source.read(65_536):
+            if not (answers and self.loses_answers):
+                target.write(part)
+                await target.drain()
+
+
+async def test_a_start_whose_answer_is_lost_is_asked_again_and_paid_once(client: Client, stage: OpenStage) -> None:
+    """The server has started the session and the connection breaks before it says so: there is still one session."""
+    host, _, port = client.service_client.config.target_host.rpartition(":")
+    wire = Wire(host, int(port))
+    session_id = f"asked-again-{uuid4().hex[:8]}"
+    async with stage(_respond) as running, wire.opened() as address:
+        caller = await Chargehand.connect(address, task_queue=running.chargehand.task_queue)
+        wire.loses_answers = True
+        starting = asyncio.create_task(caller.start(SessionRequest(goal=_GOAL), session_id=session_id))
+        ended = await _result(running.chargehand, session_id)
+        has_answer = starting.done()
+        wire.loses_answers = False
+        wire.cut()
+        session = await starting
+        again = await (await caller.start(SessionRequest(goal=_GOAL), session_id=session_id)).result()
+
+    assert not has_answer
+    assert (session.id, again) == (session_id, ended)
+    assert running.model.replies == _PAID_TURNS
+
+
+async def _result(chargehand: Chargehand, session_id: str) -> object:
+    session = chargehand.session(session_id)
+
+    async def exists() -> bool:
+        try:
+            await session.status()
+        except SessionNotFound:
+            return False
+        return True
+
+    await until(exists, 30)
+    return await session.result()
+
+
+@pytest.fixture
+async def nightly(client: Client) -> AsyncIterator[tuple[ScheduleHandle, str]]:
+    """A schedule of sessions, paused so that only the test makes it act, and the task queue of its sessions."""
+    name = f"nightly-{uuid4().hex[:8]}"
+    action = ScheduleActionStartWorkflow(Supervisor.run, SessionRequest(goal=_GOAL), id=name, task_queue=name)
+    handle = await client.create_schedule(
+        name,
+        Schedule(
+            action=action,
+            spec=ScheduleSpec(intervals=[ScheduleIntervalSpec(every=timedelta(days=1))]),
+            policy=SchedulePolicy(overlap=ScheduleOverlapPolicy.SKIP),
+            state=ScheduleState(paused=True),
+        ),
+    )
+    yield handle, name
+    await handle.delete()
+
+
+async def test_a_schedule_starts_one_session_for_each_time(
+    nightly: tuple[ScheduleHandle, str], client: Client, tmp_path: Path
+) -> None:
+    """Sessions of a schedule have ids of its times, and the client reads them like any other."""
+    handle, name = nightly
+    midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    nights = [midnight - timedelta(days=days) for days in (2, 1)]
+    async with open_stage(client, tmp_path, _respond, task_queue=name) as running:
+        await handle.backfill(
+            ScheduleBackfill(nights[0] - timedelta(hours=1), nights[-1], overlap=ScheduleOverlapPolicy.BUFFER_ALL)
+        )
+
+        async def have_acted() -> bool:
+            return len((await handle.describe()).info.recent_actions) == len(nights)
+
+        await until(have_acted, 60)
+        started = [each.action for each in (await handle.describe()).info.recent_actions]
+        ids = [each.workflow_id for each in started if isinstance(each, ScheduleActionExecutionStartWorkflow)]
+        reports = [await running.chargehand.session(id_).result() for id_ in ids]
+
+    assert ids == [f"{name}-{night:%Y-%m-%dT%H:%M:%SZ}" for night in nights]
+    assert [each.answer for each in reports] == ["Known.", "Known."]
+    assert running.model.replies == _PAID_TURNS * len(nights)
