@@ -66,6 +66,8 @@ _HERE: Final = Path(__file__).resolve().parent
 _GRACE: Final = timedelta(seconds=30)
 """How long calls that are under way may take to finish when a worker is told to stop."""
 _BEAT: Final = timedelta(seconds=BEAT_SECONDS)
+_MOST_IN_HISTORIES: Final = {"max_turns": 200, "max_rounds": 20}
+"""What keeps the largest histories within a quarter of Temporal's 50 MiB: docs/how-to/changing-a-workflow.md, Sizes."""
 _ANY_BUILD: Final = "chargehand"
 """Named, since the default is a digest of every loaded module, which takes a second."""
 _logger = logging.getLogger("chargehand.worker")
@@ -158,6 +160,17 @@ class Settings(BaseSettings):
         if bool(self.deployment) != bool(self.build_id):
             missing = "CHARGEHAND_BUILD_ID" if self.deployment else "CHARGEHAND_DEPLOYMENT"
             raise ValueError(f"{missing} is not set; Worker Versioning needs the names of a deployment and of a build")
+        return self
+
+    @model_validator(mode="after")
+    def _histories_stay_small(self) -> Self:
+        if not self.storage or self.storage == "off":
+            for name, most in _MOST_IN_HISTORIES.items():
+                if getattr(self.ceilings, name) > most:
+                    raise ValueError(
+                        f"CHARGEHAND_CEILINGS: {name} above {most} lets a session outgrow what Temporal keeps of a "
+                        f"workflow; lower it, or set CHARGEHAND_STORAGE, so that large payloads are kept elsewhere"
+                    )
         return self
 
 
