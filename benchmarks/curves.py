@@ -1,5 +1,6 @@
 """How a quantity grows with its cause, told from three measurements."""
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -18,6 +19,14 @@ def describe(points: Sequence[tuple[float, float]]) -> str:
     if share < 0:
         return f"{factors}; less than linear"
     return f"{factors}; quadratic: {constant:,.0f} + {linear:,.0f} n + {square:,.1f} n²"
+
+
+def exponent(points: Sequence[tuple[float, float]]) -> float:
+    """Find the k of the curve c·xᵏ that fits best: 1 is linear, 2 is quadratic."""
+    logs = [(math.log(x), math.log(y)) for x, y in points]
+    mean_x = sum(x for x, _ in logs) / len(logs)
+    mean_y = sum(y for _, y in logs) / len(logs)
+    return sum((x - mean_x) * (y - mean_y) for x, y in logs) / sum((x - mean_x) ** 2 for x, _ in logs)
 
 
 def parabola(points: Sequence[tuple[float, float]]) -> tuple[float, float, float]:

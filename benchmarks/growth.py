@@ -1,4 +1,4 @@
-"""How cost grows: with the number of subtasks side by side, and with the turns of each."""
+"""How cost grows: with the number of subtasks side by side, and with the turns of each, which read 5 kB in a round."""
 
 import os
 import statistics
@@ -8,21 +8,22 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import processes
-from benchmarks.curves import describe
+from benchmarks.curves import describe, exponent
 from benchmarks.jobs import Measured, measure, own_runs, until_polled
 from benchmarks.scripted import Shape
 from benchmarks.tables import Row
 from chargehand.client import Chargehand
 
 _WIDTHS: Final = (5, 20, 100)
-_TURNS: Final = (2, 5, 10)
+_TURNS: Final = (2, 5, 10, 20)
+_READ_BYTES: Final = 5_000
 _REPETITIONS: Final = 3
 
 
 async def growth() -> tuple[Sequence[Row], Sequence[str]]:
     """Measure jobs of growing width, then of growing length, and say how each quantity grows."""
     wider = [Shape(subtasks=width) for width in _WIDTHS]
-    longer = [Shape(rounds=turns - 1) for turns in _TURNS]
+    longer = [Shape(rounds=turns - 1, read_bytes=_READ_BYTES) for turns in _TURNS]
     with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name:
         folder = Path(name)
         with processes.server(folder) as server, processes.worker("own", server.address, "own", folder) as worker:
@@ -33,11 +34,16 @@ async def growth() -> tuple[Sequence[Row], Sequence[str]]:
             await measure(chargehand.client, run, Shape(), {})
             rows = {
                 shape: _row(shape, [await measure(chargehand.client, run, shape, pids) for _ in range(_REPETITIONS)])
-                for shape in [*wider, *longer[1:]]  # the shortest job is the narrowest one
+                for shape in [*wider, *longer]
             }
     notes = [
         *_notes("subtasks", _WIDTHS, [rows[shape] for shape in wider], ("history bytes, parent", "events, parent")),
-        *_notes("turns a subtask", _TURNS, [rows[shape] for shape in longer], ("history bytes, subtask",)),
+        *_notes(
+            "turns a subtask",
+            _TURNS,
+            [rows[shape] for shape in longer],
+            ("history bytes, subtask", "events, subtask", "events, parent"),
+        ),
     ]
     return list(rows.values()), notes
 
@@ -46,6 +52,7 @@ def _row(shape: Shape, jobs: Sequence[Measured]) -> Row:
     wall = statistics.median(job.wall.total_seconds() for job in jobs)
     return {
         "subtasks x turns": f"{shape.subtasks} x {shape.rounds + 1}",
+        "read, bytes a round": shape.read_bytes,
         "wall, ms": wall * 1_000,
         "wall/ideal": wall / shape.ideal.total_seconds(),
         "CPU client+worker, ms": statistics.median(job.cpu["client"] + job.cpu["worker"] for job in jobs) * 1_000,
@@ -61,5 +68,6 @@ def _notes(cause: str, sizes: Sequence[int], rows: Sequence[Row], grows: Sequenc
     notes: list[str] = []
     for quantity in (*grows, "CPU client+worker, ms"):
         points = [(size, float(row[quantity] or 0)) for size, row in zip(sizes, rows, strict=True)]
-        notes.append(f"{quantity}, by {cause}: {describe(points)}")
+        last = (points[0], points[-2], points[-1])
+        notes.append(f"{quantity}, by {cause}: {describe(last)}; exponent {exponent(points[1:]):.2f}")
     return notes

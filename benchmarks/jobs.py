@@ -20,7 +20,7 @@ from benchmarks.worker import CEILINGS
 from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
 
-_LONGEST_JOB_SECONDS: Final = 60
+_LONGEST_JOB_SECONDS: Final = 180
 """A job that takes longer hangs; nothing here waits for ever."""
 _SETTLING_SECONDS: Final = 0.05
 """What a job leaves behind, such as the worker's last answers, still belongs to it."""
@@ -78,7 +78,7 @@ def own_runs(chargehand: Chargehand) -> Run:
         )
         session = await chargehand.start(SessionRequest(goal=shape.goal, limits=limits))
         report = await session.result()
-        if report.stop_reason != "completed" or report.usage.turns != shape.turns:
+        if report.stop_reason != "completed" or report.usage.turns < shape.turns:
             raise RuntimeError(f"the job went wrong: {report.stop_reason} after {report.usage.turns} turns")
         return session.id, [record.workflow_id or "" for record in report.subtasks]
 

@@ -44,10 +44,13 @@ class Shape:
     subtasks: int = 5
     rounds: int = 1
     """How often each agent uses a tool before it answers: it takes one turn more."""
+    read_bytes: int = 2 * len(QUOTE)
+    """How much is read in each round."""
 
     @property
     def goal(self) -> str:
-        return f"Look into {self.subtasks} parts of the ferry line, each with {self.rounds} rounds of reading."
+        each = f"{self.rounds} rounds of reading {self.read_bytes} bytes"
+        return f"Look into {self.subtasks} parts of the ferry line, each with {each}."
 
     @property
     def turns(self) -> int:
@@ -61,10 +64,10 @@ class Shape:
     @classmethod
     def told_in(cls, text: str) -> "Shape":
         """Read the shape back from any text that quotes the goal."""
-        found = re.search(r"Look into (\d+) parts of the ferry line, each with (\d+) rounds", text)
+        found = re.search(r"Look into (\d+) parts of the ferry line, each with (\d+) rounds of reading (\d+)", text)
         if not found:
             raise ValueError("this is not the job that the benchmarks measure")
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(found[1]), int(found[2]), int(found[3]))
 
 
 def instruction(number: int) -> str:
@@ -113,8 +116,9 @@ class ScriptedModel:
             case SynthesisTask(goal=goal):
                 return _reply(report(Shape.told_in(goal)))
             case WorkTask(goal=goal, rounds=rounds):
-                if call.tools and len(rounds) < Shape.told_in(goal).rounds:
-                    return _tool_use(call.agent, len(rounds) + 1)
+                shape = Shape.told_in(goal)
+                if call.tools and len(rounds) < shape.rounds:
+                    return _tool_use(call.agent, len(rounds) + 1, shape.read_bytes)
                 return _reply(answer(rounds[0].results[0].sources[0].ref))
             case other:
                 raise ValueError(f"the job that is measured has no {other.kind} task")
@@ -124,8 +128,9 @@ def _reply(said: BaseModel) -> ModelReply:
     return ModelReply(stop="answer", text=said.model_dump_json(), model=MODEL_NAME, provider="scripted", usage=_usage())
 
 
-def _tool_use(agent: str, number: int) -> ModelReply:
-    call = ToolCall(id=f"call-{number}", tool=_AGENTS[agent], arguments={"query": f"late departures {number}"})
+def _tool_use(agent: str, number: int, read_bytes: int) -> ModelReply:
+    query = f"{read_bytes} bytes on late departures {number}"
+    call = ToolCall(id=f"call-{number}", tool=_AGENTS[agent], arguments={"query": query})
     return ModelReply(stop="tools", tool_calls=(call,), model=MODEL_NAME, provider="scripted", usage=_usage())
 
 
@@ -153,7 +158,10 @@ class ScriptedTool:
         await asyncio.sleep(TOOL.total_seconds())
         # Every subtask reads passages of its own, and every round others.
         read = f"{context.idempotency_key.rpartition('/')[2][:4]}-{str(arguments['query'])[-2:].strip()}"
+        found = re.match(r"(\d+) bytes", str(arguments["query"]))
+        most = int(found[1]) // 2 if found else len(QUOTE)
+        quote = (_SENTENCE * (most // len(_SENTENCE) + 1))[:most]
         sources = tuple(
-            Source(ref=f"log-{read}.md#L{line}-L{line + 9}", title="Log > Departures", quote=QUOTE) for line in (1, 40)
+            Source(ref=f"log-{read}.md#L{line}-L{line + 9}", title="Log > Departures", quote=quote) for line in (1, 40)
         )
         return ToolAnswer(output={"found": len(sources)}, sources=sources)
