@@ -1,0 +1,189 @@
+"""Both vendors' SDKs against a real language model on this machine: what a scripted peer can only imitate.
+
+Run by `make test MODEL=local`. What the model says means nothing, and is not looked at.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Generator, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Literal
+
+import anthropic
+import openai
+import pytest
+from calls import KEY, SEARCH, WIRES, AnyModel, Wire, a_call
+from pydantic import BaseModel
+from temporalio.exceptions import ApplicationError
+
+from activities.models.anthropic_messages import AnthropicModel
+from activities.models.local_model import LOCAL, LocalModel, choose_model, start
+from activities.models.openai_chat import OpenAIChatModel
+from activities.models.openai_responses import OpenAIResponsesModel
+from activities.models.protocol import Message, ModelCall, ToolSpec
+from activities.models.streaming import SLOW_TO_BEGIN
+from chargehand.wire import ErrorType
+from tests.waiting import until
+
+pytestmark = [pytest.mark.local_llm, pytest.mark.timeout(900)]
+
+CONTEXT = 1_024
+SECONDS = 300.0
+
+
+class Verdict(BaseModel):
+    """What even a model without sense answers in a few tokens, if a grammar holds it."""
+
+    verdict: Literal["yes", "no"]
+    sure: bool
+
+
+class Peer:
+    """The server, as the SDKs and as its own log know it."""
+
+    def __init__(self, model: LocalModel, base_url: str, log: Path) -> None:
+        self.model = model
+        self.openai_url = base_url
+        self.anthropic_url = base_url.removesuffix("/v1")
+        self._log = log
+
+    def cancelled(self) -> int:
+        return self._log.read_text(encoding="utf-8", errors="replace").count("cancel task")
+
+    def at_work(self) -> int:
+        return self._log.read_text(encoding="utf-8", errors="replace").count("launch_slot_")
+
+    def adapter(self, wire: Wire) -> AnyModel:
+        prices = {self.model.name: (Decimal(1), Decimal(2))}
+        match wire:
+            case "anthropic":
+                return AnthropicModel(api_key=KEY, base_url=self.anthropic_url, prices=prices, patience=SLOW_TO_BEGIN)
+            case "responses":
+                return OpenAIResponsesModel(
+                    api_key=KEY, base_url=self.openai_url, prices=prices, patience=SLOW_TO_BEGIN
+                )
+            case "chat":
+                return OpenAIChatModel(api_key=KEY, base_url=self.openai_url, prices=prices, patience=SLOW_TO_BEGIN)
+
+    def call(self, wire: Wire, text: str, *, most: int = 40, tools: Sequence[ToolSpec] = ()) -> ModelCall:
+        call = a_call(
+            wire,
+            messages=[Message(role="user", text=text)],
+            tools=tools,
+            answer_type=Verdict,
+            timeout_seconds=SECONDS,
+        )
+        return call.model_copy(update={"model": self.model.name, "max_output_tokens": most})
+
+
+@pytest.fixture(scope="module")
+def peer(tmp_path_factory: pytest.TempPathFactory) -> Generator[Peer]:
+    log = tmp_path_factory.mktemp("model") / "model.log"
+    model = choose_model(LOCAL)
+    process, base_url = start(model, CONTEXT, log)
+    with process:  # which closes the server's input, and so ends it
+        yield Peer(model, base_url, log)
+
+
+@pytest.fixture(params=WIRES)
+def wire(request: pytest.FixtureRequest) -> Wire:
+    return request.param
+
+
+@pytest.fixture
+async def model(wire: Wire, peer: Peer) -> AsyncGenerator[AnyModel]:
+    adapter = peer.adapter(wire)
+    yield adapter
+    await adapter.aclose()
+
+
+async def test_a_turn_comes_back_with_what_it_used(peer: Peer, wire: Wire, model: AnyModel) -> None:
+    """Tokens are those that the server counted, and the cost follows from them."""
+    reply = await model.complete(peer.call(wire, "Is the sky blue?"))
+
+    used = reply.usage
+    assert reply.stop in ("answer", "truncated")
+    assert reply.model == peer.model.name
+    assert used.turns == 1
+    assert 20 < used.input_tokens < CONTEXT
+    assert 1 <= used.output_tokens <= 40
+    assert used.cost_usd > 0
+
+
+async def test_a_grammar_holds_the_answer(peer: Peer) -> None:
+    """By Chat Completions a schema is kept by a model that knows nothing of JSON."""
+    adapter = peer.adapter("chat")
+
+    reply = await adapter.complete(peer.call("chat", "Is the sky blue?", most=100))
+    await adapter.aclose()
+
+    assert reply.stop == "answer"
+    assert Verdict.model_validate_json(reply.text).verdict in ("yes", "no")
+
+
+async def test_tools_are_taken(peer: Peer, wire: Wire, model: AnyModel) -> None:
+    """The server accepts tools as each adapter describes them."""
+    reply = await model.complete(peer.call(wire, "When does the ferry leave?", tools=[SEARCH]))
+
+    assert reply.stop in ("answer", "tools", "truncated")
+
+
+async def test_a_prompt_that_is_too_long_is_refused_for_good(peer: Peer, wire: Wire, model: AnyModel) -> None:
+    """The server's 400 is final: the same prompt is too long the next time."""
+    with pytest.raises(ApplicationError) as raised:
+        await model.complete(peer.call(wire, "sky " * 2 * CONTEXT))
+
+    assert (raised.value.type, raised.value.non_retryable) == (ErrorType.PROVIDER_REFUSED, True)
+
+
+async def test_a_cancelled_turn_stops_the_model(peer: Peer, wire: Wire, model: AnyModel) -> None:
+    """Closing the connection reaches the server, which gives up what it was writing."""
+    launched, cancelled = peer.at_work(), peer.cancelled()
+
+    async def is_at_work() -> bool:
+        return peer.at_work() > launched
+
+    async def has_given_up() -> bool:
+        return peer.cancelled() > cancelled
+
+    turn = asyncio.create_task(model.complete(peer.call(wire, "Tell a story.", most=900, tools=[SEARCH])))
+    await until(is_at_work, seconds=SECONDS)
+    turn.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await turn
+    await until(has_given_up, seconds=SECONDS)
+
+
+async def test_openai_streams_in_pieces(peer: Peer) -> None:
+    """Words arrive while the model still writes, and the last event says what was used."""
+    async with openai.AsyncOpenAI(api_key=KEY, base_url=peer.openai_url, max_retries=0, timeout=SECONDS) as client:
+        stream = await client.chat.completions.create(
+            model=peer.model.name,
+            messages=[{"role": "user", "content": "Count to ten."}],
+            max_tokens=30,
+            stream=True,
+            stream_options={"include_usage": True},
+        )
+        events = [event async for event in stream]
+
+    pieces = [event.choices[0].delta.content for event in events if event.choices and event.choices[0].delta.content]
+    assert len(pieces) > 1
+    assert events[-1].usage is not None
+    assert 1 < events[-1].usage.completion_tokens <= 30
+
+
+async def test_anthropic_streams_in_pieces(peer: Peer) -> None:
+    """The same by the other SDK, which adds the events up to a message."""
+    async with anthropic.AsyncAnthropic(
+        api_key=KEY, base_url=peer.anthropic_url, max_retries=0, timeout=SECONDS
+    ) as client:
+        asking = client.messages.stream(
+            model=peer.model.name, max_tokens=30, messages=[{"role": "user", "content": "Count to ten."}]
+        )
+        async with asking as stream:
+            pieces = [piece async for piece in stream.text_stream]
+            message = await stream.get_final_message()
+
+    assert len(pieces) > 1
+    assert 1 < message.usage.output_tokens <= 30
