@@ -21,7 +21,7 @@ ifneq ($(shell cat $(SYNCED) 2>/dev/null),$(shell pwd -P))
 $(SYNCED): made-anew
 endif
 
-.PHONY: help run test check bench replay nightly up down clean made-anew
+.PHONY: help run test check bench replay chaos nightly up down clean made-anew
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -62,6 +62,9 @@ bench: $(SYNCED) ## Measure speed, size and growth; prints ratios
 
 replay: $(SYNCED) ## Replay the recorded histories against the present workflows
 	@$(BIN)/python -m pytest -q tests/replay $(ARGS)
+
+chaos: $(SYNCED) ## Kill, stop, cut off and starve what runs, a quarter of an hour long; writes docs/durability.md
+	@$(BIN)/python -m tests.chaos --write docs/durability.md $(ARGS)
 
 nightly: $(SYNCED) ## Try the properties of purse and sessions on twenty times as many examples, new ones each time
 	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --timeout 0 --hypothesis-profile nightly \

@@ -145,6 +145,7 @@ def test_help_names_every_word(project: Path) -> None:
         "check",
         "bench",
         "replay",
+        "chaos",
         "nightly",
         "up",
         "down",

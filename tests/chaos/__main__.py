@@ -1,0 +1,84 @@
+"""Run experiments: `python -m tests.chaos [NAME …] [--scale full] [--seed 7] [--write docs/durability.md]`."""
+
+import argparse
+import asyncio
+import json
+import random
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
+
+from tests.chaos.catalogue import EXPERIMENTS, Experiment
+from tests.chaos.page import enter, page
+from tests.chaos.result import Result, Scale
+
+
+async def _run(name: str, experiment: Experiment, scale: Scale, seed: int, folder: Path) -> Result:
+    try:
+        async with asyncio.timeout(3_600):
+            return await experiment(scale, random.Random(f"{seed}/{name}"), folder)
+    except Exception as error:  # noqa: BLE001  # one broken experiment must not hide the others
+        traceback.print_exc()
+        return Result(name, "", problems=[f"it broke off: {type(error).__name__}: {error}"])
+
+
+def _tell(name: str, result: Result) -> None:
+    verdict = "skipped" if result.skipped else "held" if not result.problems else "BROKEN"
+    print(
+        f"{verdict:8} {name}: {result.sessions} sessions, {result.lost} lost, {result.stuck} stuck, "
+        f"{result.faults} faults, {result.extra_calls} extra calls, {result.seconds:.0f} s",
+        flush=True,
+    )
+    for what, figure in result.figures.items():
+        print(f"         {what}: {figure}", flush=True)
+    for problem in result.problems[:10]:
+        print(f"         ✘ {problem}", flush=True)
+
+
+def main() -> int:
+    """Run what was asked for, one after another."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("names", nargs="*", help=f"experiments; all if none: {', '.join(EXPERIMENTS)}")
+    parser.add_argument("--scale", choices=["short", "full", "nightly"], default="full")
+    parser.add_argument("--seed", type=int, default=int(time.time()) % 100_000)
+    parser.add_argument("--write", type=Path, help="enter the results into this page and the figures behind it")
+    parser.add_argument("--keep", type=Path, help="keep what the experiments leave behind in this folder")
+    chosen = parser.parse_args()
+    unknown = set(chosen.names) - set(EXPERIMENTS)
+    if unknown:
+        parser.error(f"no such experiment: {', '.join(sorted(unknown))}")
+    # The client warns of every call that it repeats while the server is away on purpose.
+    quiet = LoggingConfig(filter=TelemetryFilter(core_level="ERROR", other_level="ERROR"))
+    Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=quiet)))
+    print(f"seed {chosen.seed}, scale {chosen.scale}", flush=True)
+    return _all(chosen.names or list(EXPERIMENTS), chosen.scale, chosen.seed, chosen.keep, chosen.write)
+
+
+def _all(names: Sequence[str], scale: Scale, seed: int, keep: Path | None, write: Path | None) -> int:
+    results: dict[str, Result] = {}
+    with tempfile.TemporaryDirectory(prefix="chargehand-chaos-") as temporary:
+        for name in names:
+            folder = (keep or Path(temporary)) / name
+            folder.mkdir(parents=True)
+            results[name] = asyncio.run(_run(name, EXPERIMENTS[name], scale, seed, folder))
+            _tell(name, results[name])
+            if results[name].problems and not keep:
+                kept = Path(tempfile.mkdtemp(prefix=f"chargehand-chaos-{name}-"))
+                folder.rename(kept / name)
+                failing = {"name": name, "seed": seed, "scale": scale, "result": asdict(results[name])}
+                (kept / "failing.json").write_text(json.dumps(failing, indent=2), encoding="utf-8")
+                print(f"         what it left behind is in {kept}", flush=True)
+            if write:
+                enter(name, results[name], scale=scale, seed=seed)
+                write.write_text(page(), encoding="utf-8")
+    return int(any(result.problems for result in results.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

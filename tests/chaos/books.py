@@ -1,0 +1,53 @@
+"""The books of sessions beside the provider's own: every charge is found again, and nothing else."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import Final
+
+from chargehand.contracts import Report
+from tests.scripted_provider import Exchange
+
+PRICES: Final = (Decimal(1), Decimal(5))
+"""Dollars per million input and output tokens, the same for every model."""
+CALL_USD: Final = (1_000 * PRICES[0] + 100 * PRICES[1]) / 1_000_000
+"""What one scripted call costs."""
+
+
+def charges(exchanges: Iterable[Exchange]) -> dict[str, Counter[str]]:
+    """Count charges by session and step, as the calls' idempotency keys name them."""
+    counted: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for exchange in exchanges:
+        if exchange.reply is not None and exchange.reply.charged:
+            key = exchange.request.headers["idempotency-key"]
+            workflow_id, _, step = key.split(":")
+            counted[workflow_id.partition("/")[0]][f"{workflow_id}:{step}"] += 1
+    return counted
+
+
+def extra_calls(charged: dict[str, Counter[str]]) -> int:
+    """Count charges for steps that had been charged before."""
+    return sum(count - 1 for steps in charged.values() for count in steps.values())
+
+
+def differences(reports: Sequence[Report], charged: dict[str, Counter[str]]) -> tuple[str, ...]:
+    """Tell where a session's books are not the provider's.
+
+    What a session knows to have paid must be its charged steps, to the cent; what it does not know for certain is named
+    and must cover what was charged on top.
+    """
+    found: list[str] = []
+    for report in reports:
+        steps = charged.get(report.session, Counter[str]())
+        in_doubt = report.usage.possibly_billed_twice_usd
+        known, due = report.usage.cost_usd - in_doubt, len(steps) * CALL_USD
+        twice = (steps.total() - len(steps)) * CALL_USD
+        if known != due:
+            found.append(f"{report.session} knows of ${known}, the provider charged ${due} for its steps")
+        if in_doubt < twice:
+            found.append(f"{report.session} names ${in_doubt} as in doubt, ${twice} were charged twice")
+        if report.usage.turns != len(steps):
+            found.append(f"{report.session} counts {report.usage.turns} turns, the provider {len(steps)}")
+        if report.reserved_usd:
+            found.append(f"{report.session} has ${report.reserved_usd} still set aside")
+    return tuple(found)

@@ -1,0 +1,299 @@
+"""Where experiments take place: a server on its database, workers as they ship, a provider that keeps books."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+from temporalio.service import RPCError
+
+from chargehand.client import Chargehand, Session
+from chargehand.contracts import Report, SessionRequest
+from chargehand.embedded import find_temporal
+from chargehand.embedded.server import ServerProcess, end_process, start_server
+from chargehand.errors import ChargehandError, NotReachable, SessionEnded, SessionNotFound
+from tests.activities.search.tavily_server import TavilyServer, serve_tavily
+from tests.chaos import books
+from tests.chaos.result import Demand, Result
+from tests.scripted_provider import Respond, ScriptedProvider, canned_session
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+SHIPPED: Final = (sys.executable, str(ROOT / "worker_main.py"))
+QUEUE: Final = "chaos"
+_KEPT: Final = ("PATH", "HOME", "PYTHONPATH")
+SUBTASKS: Final = 2
+ANSWER: Final = f"All {SUBTASKS} parts were looked into."
+STEPS: Final = 2 + 2 * SUBTASKS
+"""Model calls of one session without faults: a plan, two turns a subtask, a report."""
+_MODELS: Final = {tier: f"{tier}-1" for tier in ("small", "medium", "large")}
+
+
+def script(delay: float = 0.05) -> Respond:
+    """Answer a session of two subtasks, each with one search."""
+    return canned_session(subtasks=SUBTASKS, rounds=1, agents=("researcher",), delay=delay)
+
+
+class Worker:
+    """A process of its own, `worker_main.py` by default, which can be killed, stopped and started anew."""
+
+    def __init__(self, settings: Mapping[str, str], log: Path, command: Sequence[str] = SHIPPED) -> None:
+        self._settings = dict(settings)
+        self._log = log
+        self._command = command
+        self.process: asyncio.subprocess.Process | None = None
+        self._said_before = 0
+
+    async def start(self) -> None:
+        """Start a process; whatever ran before must have ended."""
+        environment = {name: value for name, value in os.environ.items() if name in _KEPT} | self._settings
+        self._said_before = len(self.log)
+        with self._log.open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                *self._command, env=environment, cwd=ROOT, stdout=log, stderr=log
+            )
+
+    @property
+    def running(self) -> asyncio.subprocess.Process:
+        """The process that was started last."""
+        assert self.process is not None
+        return self.process
+
+    @property
+    def log(self) -> str:
+        """All that it said."""
+        return self._log.read_text(errors="replace") if self._log.exists() else ""
+
+    @property
+    def polls(self) -> bool:
+        """Whether the process that was started last has begun to poll.
+
+        Raises:
+            RuntimeError: it has ended instead.
+        """
+        if self.running.returncode is not None:
+            raise RuntimeError(f"the worker ended: {self.log[-1_000:]}")
+        return "worker polls" in self.log[self._said_before :]
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        self.running.send_signal(number)
+
+    async def kill(self) -> None:
+        """Kill it on the spot."""
+        if self.running.returncode is None:
+            self.running.kill()
+        await self.running.wait()
+
+    async def restart(self) -> None:
+        """Kill it and start it anew."""
+        await self.kill()
+        await self.start()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a session."""
+
+    session: str
+    seconds: float
+    report: Report | None = None
+    ended: str = ""
+    """How it ended without a report."""
+    is_stuck: bool = False
+
+
+@dataclass
+class Ground:
+    """A running scene."""
+
+    folder: Path
+    provider: ScriptedProvider
+    search: TavilyServer
+    server: ServerProcess
+    chargehand: Chargehand
+    settings: dict[str, str]
+    lock: int
+    closing: AsyncExitStack
+    workers: list[Worker] = field(default_factory=list[Worker])
+    faults: int = 0
+    in_flight: int = 0
+
+    async def worker(self, before: Sequence[str] = (), **more: str) -> Worker:
+        """Run one more worker, known to poll; `before` goes before its command."""
+        number = len(self.workers)
+        worker = Worker(self.settings | more, self.folder / f"worker-{number}.log", (*before, *SHIPPED))
+        self.workers.append(worker)
+        await worker.start()
+        self.closing.push_async_callback(worker.kill)
+        await self.polled(worker)
+        return worker
+
+    async def polled(self, worker: Worker, seconds: float = 60) -> None:
+        """Wait until the process that was started last polls."""
+        await until(lambda: worker.polls, "a worker", seconds)
+
+    def fault(self, count: int = 1) -> None:
+        """Note a fault, and what was under way when it happened."""
+        self.faults += count
+        self.in_flight += sum(each.answered_at is None and not each.hung_up for each in self.provider.exchanges)
+
+    def kill_server(self) -> None:
+        """Kill the server on the spot."""
+        os.killpg(self.server.process.pid, signal.SIGKILL)
+        self.server.process.wait()
+
+    def start_server(self) -> None:
+        """Start it anew on its database, at its address."""
+        self.server = _server(self.folder, self.lock, (self.server.port, self.server.ui_port))
+
+    async def session(self, session: str, seconds: float = 120, **request: object) -> Outcome:
+        """Start a session and wait for its end, through whatever happens to the server."""
+        began = time.monotonic()
+        asked = SessionRequest.model_validate({"goal": f"Look into all parts of the matter {session}.", **request})
+        while time.monotonic() - began < seconds:
+            try:
+                async with asyncio.timeout(seconds - (time.monotonic() - began)):
+                    started = await self.chargehand.start(asked, session_id=session)
+                    report = await _result(started)
+                return Outcome(session, time.monotonic() - began, report)
+            except TimeoutError:
+                break
+            except (NotReachable, _Paused):
+                await asyncio.sleep(0.2)
+            except SessionNotFound:
+                return Outcome(session, time.monotonic() - began, ended="nobody knows it")
+            except SessionEnded as error:
+                return Outcome(session, time.monotonic() - began, ended=str(error))
+            except ChargehandError as error:
+                if not _is_passing(error):
+                    raise
+                await asyncio.sleep(0.2)
+        return Outcome(session, time.monotonic() - began, is_stuck=True)
+
+    async def sessions(self, count: int, *, at_once: int, prefix: str = "s", seconds: float = 300) -> list[Outcome]:
+        """Run many sessions, some at once."""
+        free = asyncio.Semaphore(at_once)
+
+        async def one(number: int) -> Outcome:
+            async with free:
+                return await self.session(f"{prefix}-{number:04}", seconds)
+
+        return list(await asyncio.gather(*(one(number) for number in range(count))))
+
+    def judge(self, name: str, did: str, outcomes: Sequence[Outcome], began: float, demand: Demand) -> Result:
+        """Compare what became of the sessions, and the books, with what should have."""
+        reports = [outcome.report for outcome in outcomes if outcome.report]
+        same = [report for report in reports if is_as_without_faults(report)]
+        charged = books.charges(self.provider.exchanges)
+        result = Result(
+            name,
+            did,
+            sessions=len(outcomes),
+            lost=sum(bool(outcome.ended) for outcome in outcomes),
+            stuck=sum(outcome.is_stuck for outcome in outcomes),
+            different=len(reports) - len(same),
+            faults=self.faults,
+            successes=len(same),
+            in_flight=self.in_flight,
+            extra_calls=books.extra_calls(charged),
+            books=books.differences(reports, charged),
+            seconds=time.monotonic() - began,
+        )
+        result.demand(demand)
+        result.problems += [f"{each.session}: {each.ended}" for each in outcomes if each.ended][:5]
+        for report in reports:
+            if not is_as_without_faults(report):
+                (self.folder / f"different-{report.session}.json").write_text(report.model_dump_json(indent=2))
+                result.problems.append(
+                    f"{report.session} says otherwise: {'; '.join(report.gaps)[:300] or report.answer[:200]}"
+                )
+        return result
+
+
+def is_as_without_faults(report: Report) -> bool:
+    """Whether a report is the one that a calm run has."""
+    return report.answer == ANSWER and [each.state for each in report.subtasks] == ["success"] * SUBTASKS
+
+
+class _Paused(Exception):  # noqa: N818  # it is raised as a statement of fact
+    """The server tells nothing of a workflow that is paused."""
+
+
+async def _result(session: Session) -> Report:
+    try:
+        return await session.result()
+    except RuntimeError as error:
+        if "No completion event" not in str(error):
+            raise
+        raise _Paused from error
+
+
+def _is_passing(error: ChargehandError) -> bool:
+    return isinstance(error.__cause__, RPCError)
+
+
+async def until(holds: Callable[[], object], what: str, seconds: float = 60) -> None:
+    """Wait until something holds of other processes.
+
+    Raises:
+        TimeoutError: it did not.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            while not holds():  # noqa: ASYNC110  # other processes set no events
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        raise TimeoutError(f"{what} was not there within {seconds:.0f} s") from None
+
+
+async def pollers(ground: Ground, queue: str = QUEUE) -> int:
+    """Count who asks for workflow tasks, as the server knows it."""
+    request = DescribeTaskQueueRequest(
+        namespace="default",
+        task_queue=TaskQueue(name=queue),
+        task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+    )
+    return len((await ground.chargehand.client.workflow_service.describe_task_queue(request)).pollers)
+
+
+@asynccontextmanager
+async def open_ground(folder: Path, respond: Respond | None = None) -> AsyncGenerator[Ground]:
+    """Set the scene in a folder that exists; all its processes are gone afterwards."""
+    async with AsyncExitStack() as closing:
+        lock = closing.enter_context((folder / "server.lock").open("w"))
+        search = closing.enter_context(serve_tavily())
+        search.answer([{"title": "Ferries", "url": "https://example.org/ferries", "content": "At eight.", "score": 1}])
+        provider = await closing.enter_async_context(ScriptedProvider(respond or script()))
+        server = _server(folder, lock.fileno(), (0, 0))
+        settings = {
+            "TEMPORAL_ADDRESS": server.address,
+            "CHARGEHAND_TASK_QUEUE": QUEUE,
+            "CHARGEHAND_STATE_DIR": str(folder / "state"),
+            "OPENAI_BASE_URL": provider.openai_url,
+            "CHARGEHAND_MODELS": json.dumps(_MODELS),
+            "CHARGEHAND_PRICES": json.dumps(
+                {name: [float(price) for price in books.PRICES] for name in _MODELS.values()}
+            ),
+            "TAVILY_API_KEY": "scripted",
+            "TAVILY_BASE_URL": search.url,
+        }
+        chargehand = await Chargehand.connect(server.address, task_queue=QUEUE)
+        ground = Ground(folder, provider, search, server, chargehand, settings, lock.fileno(), closing)
+        closing.callback(lambda: end_process(ground.server.process, grace_seconds=5))
+        yield ground
+
+
+def _server(folder: Path, lock: int, prefer: tuple[int, int]) -> ServerProcess:
+    return start_server(
+        find_temporal(), folder / "temporal.db", folder / "server.log", lock_descriptor=lock, prefer=prefer
+    )

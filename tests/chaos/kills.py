@@ -1,0 +1,111 @@
+"""Workers killed: in a call, after an answer, and at random."""
+
+import asyncio
+import statistics
+import time
+from pathlib import Path
+from random import Random
+
+from tests.chaos.ground import STEPS, Ground, Outcome, open_ground, script
+from tests.chaos.result import Demand, Result, Scale
+from tests.scripted_provider import Respond, ScriptedReply, ScriptedRequest
+
+
+class Holding:
+    """A script whose first answer to a chosen call takes for ever; a provider bills it nevertheless."""
+
+    def __init__(self, chosen: str, respond: Respond) -> None:
+        self._chosen = chosen
+        self._respond = respond
+        self.held = asyncio.Event()
+
+    def __call__(self, request: ScriptedRequest) -> ScriptedReply:
+        reply = self._respond(request)
+        assert isinstance(reply, ScriptedReply)
+        if not self.held.is_set() and self._chosen in request.text and request.answer == "AgentAnswer":
+            self.held.set()
+            return reply.after(3_600)
+        return reply
+
+
+async def killed_in_a_call(scale: Scale, random: Random, folder: Path) -> Result:
+    """Kill the only worker while the provider works, start it again at once, and time until the step goes on."""
+    repetitions = {"short": 1, "full": 5, "nightly": 30}[scale]
+    began = time.monotonic()
+    resumed: list[float] = []
+    outcomes: list[Outcome] = []
+    async with open_ground(folder) as ground:
+        worker = await ground.worker()
+        for number in range(repetitions):
+            holding = Holding("part 1 of", script(0.02))
+            ground.provider.respond = holding
+            running = asyncio.create_task(ground.session(f"killed-{number}"))
+            await asyncio.wait_for(holding.held.wait(), 60)
+            await asyncio.sleep(random.uniform(0.5, 3))
+            ground.fault()
+            before = len(ground.provider.exchanges)
+            await worker.kill()
+            restarted_at = time.time()
+            await worker.start()
+            await ground.provider.until(lambda before=before: len(ground.provider.exchanges) > before, 90)
+            resumed.append(ground.provider.exchanges[before].request.arrived_at - restarted_at)
+            outcomes.append(await running)
+        result = ground.judge(
+            "F01 killed in a call",
+            "SIGKILL of the only worker while the provider works on a call; the worker is started again at once",
+            outcomes,
+            began,
+            Demand(faults=repetitions, successes=repetitions),
+        )
+    result.require(result.extra_calls <= repetitions, f"{result.extra_calls} extra calls for {repetitions} kills")
+    result.figures = {"resumed after restart, s": spread(resumed)}
+    return result
+
+
+async def chaos_monkey(scale: Scale, random: Random, folder: Path) -> Result:
+    """Kill one of two workers again and again at random."""
+    count, pause = {"short": (12, (4, 7)), "full": (150, (4, 12)), "nightly": (1_000, (5, 40))}[scale]
+    began = time.monotonic()
+    async with open_ground(folder, script(0.03)) as ground:
+        workers = [await ground.worker(), await ground.worker()]
+        done = asyncio.Event()
+        killing = asyncio.create_task(_kill_now_and_then(ground, random, pause, done))
+        outcomes = await ground.sessions(count, at_once=8, seconds=300)
+        done.set()
+        await killing
+        result = ground.judge(
+            "F03 random kills",
+            f"SIGKILL of one of {len(workers)} workers every {pause[0]}–{pause[1]} s, started again at once",
+            outcomes,
+            began,
+            Demand(faults=1 if scale == "short" else 6, successes=count),
+        )
+        searches = len(ground.search.asked)
+    result.require(
+        result.extra_calls <= result.in_flight,
+        f"{result.extra_calls} extra calls although only {result.in_flight} were under way at the kills",
+    )
+    walls = sorted(outcome.seconds for outcome in outcomes)
+    result.figures = {
+        "extra calls per kill": f"{result.extra_calls / max(1, result.faults):.2f}",
+        "model calls": str(count * STEPS + result.extra_calls),
+        "searches beyond the calm run": str(searches - 2 * count),
+        "median session, s": f"{statistics.median(walls):.1f}",
+        "slowest session, s": f"{walls[-1]:.1f}",
+    }
+    return result
+
+
+async def _kill_now_and_then(ground: Ground, random: Random, pause: tuple[float, float], done: asyncio.Event) -> None:
+    while not done.is_set():
+        try:
+            await asyncio.wait_for(done.wait(), random.uniform(*pause))
+        except TimeoutError:
+            victim = random.choice(ground.workers)
+            ground.fault()
+            await victim.restart()
+
+
+def spread(seconds: list[float]) -> str:
+    """Tell the median and the worst."""
+    return f"median {statistics.median(seconds):.1f}, worst {max(seconds):.1f}"

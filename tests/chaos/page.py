@@ -1,0 +1,98 @@
+"""The page of results: figures are kept in a JSON file, an entry an experiment, and the page is written from it."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from tests.chaos.result import Result, Scale
+
+FIGURES: Final = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "durability.json"
+Entry = dict[str, Any]
+
+_HEAD: Final = """\
+# Durability, measured
+
+Written by `make chaos` (`python -m tests.chaos --write docs/durability.md`); edit the experiments in `tests/chaos/`,
+not this page. Each experiment runs workers as they ship (`worker_main.py`, processes of their own), the embedded
+Temporal server on its database, and a scripted provider behind the vendor's own SDK, whose log of requests says what
+was charged. A session here is a plan, two subtasks with a web search each, and a report: six model calls.
+
+In every experiment the following must hold, or it counts as broken:
+
+- **Lost: 0.** Every session ends, and in the report that it has without faults.
+- **Stuck: 0.** None still runs when the experiment's time is over.
+- **Books to the cent.** What a session knows to have spent is what the provider charged for its steps; a call whose
+  fate nobody knows is charged at its worst case and named in `possibly_billed_twice_usd`, which covers every charge
+  that was made twice.
+- **The faults happened, and enough sessions succeeded**, so that an experiment cannot hold by doing nothing.
+
+*Extra calls* are charges for a step that had been charged before; *under way* counts the model calls that were open at
+the moment of the faults. A call that is lost with its worker is paid again, which no client can avoid unless its
+provider keeps replies; nothing that was completed ever is.
+"""
+
+
+def enter(name: str, result: Result, *, scale: Scale, seed: int) -> None:
+    """Keep the result of an experiment, in the place of its last one."""
+    entries = _entries()
+    about = {
+        "date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        "scale": scale,
+        "seed": seed,
+        "cores": len(os.sched_getaffinity(0)),
+        "load": round(os.getloadavg()[0], 1),
+    }
+    entries[name] = about | asdict(result)
+    FIGURES.write_text(json.dumps(entries, indent=2, sort_keys=True, default=str) + "\n", encoding="utf-8")
+
+
+def page() -> str:
+    """Write the page from all results that are kept."""
+    entries = _entries()
+    shown = {name: entry for name, entry in entries.items() if not entry["skipped"]}
+    broken = [name for name, entry in shown.items() if entry["problems"]]
+    summary = (
+        f"{len(shown)} experiments, {sum(entry['sessions'] for entry in shown.values()):,} sessions, "
+        f"{sum(entry['faults'] for entry in shown.values()):,} faults: "
+        f"{sum(entry['lost'] for entry in shown.values())} lost, "
+        f"{sum(entry['stuck'] for entry in shown.values())} stuck, "
+        f"{len(broken) or 'no'} experiment(s) broken."
+    )
+    parts = [_HEAD, f"**{summary}**\n", _table(shown), "## Each experiment\n"]
+    parts += [_section(name, entry) for name, entry in shown.items()]
+    parts += [f"`{name}` did not run: {entry['skipped']}.\n" for name, entry in entries.items() if entry["skipped"]]
+    return "\n".join(parts)
+
+
+def _entries() -> dict[str, Entry]:
+    return json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else {}
+
+
+def _table(entries: Mapping[str, Entry]) -> str:
+    lines = [
+        "| experiment | sessions | faults | lost | stuck | under way | extra calls | books | verdict |",
+        "|---|--:|--:|--:|--:|--:|--:|---|---|",
+    ]
+    for name, entry in entries.items():
+        books = "differ" if entry["books"] else "equal"
+        verdict = "**broken**" if entry["problems"] else "held"
+        lines.append(
+            f"| [{entry['name']}](#{name}) | {entry['sessions']} | {entry['faults']} | {entry['lost']} | "
+            f"{entry['stuck']} | {entry['in_flight']} | {entry['extra_calls']} | {books} | {verdict} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _section(name: str, entry: Entry) -> str:
+    measured = (
+        f"- {entry['date']}, scale {entry['scale']}, seed {entry['seed']}, {entry['cores']} cores at load "
+        f"{entry['load']}, {entry['seconds']:.0f} s"
+    )
+    lines = [f"### {name}\n", f"{entry['did'] or entry['name']}.\n", measured]
+    lines += [f"- {what}: {figure}" for what, figure in entry["figures"].items()]
+    lines += [f"- **broken**: {problem}" for problem in entry["problems"]]
+    return "\n".join(lines) + "\n"
