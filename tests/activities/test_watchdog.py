@@ -99,11 +99,11 @@ async def test_warnings_come_once_in_a_while(caplog: pytest.LogCaptureFixture) -
         ({"build_id": "2026-11-21"}, "CHARGEHAND_DEPLOYMENT is not set"),
         ({"deployment": "crew.one", "build_id": "1"}, "deployment"),
         ({"metrics_address": "9464"}, "metrics_address"),
-        ({"ceilings": '{"max_turns": 201}'}, "max_turns above 200"),
-        ({"ceilings": '{"max_rounds": 21}', "storage": "off"}, "CHARGEHAND_STORAGE"),
+        ({"ceilings": {"max_turns": 201}}, "max_turns above 200"),
+        ({"ceilings": {"max_rounds": 21}, "storage": "off"}, "CHARGEHAND_STORAGE"),
     ],
 )
-def test_settings_of_deploys_and_metrics_that_cannot_work_are_refused(settings: dict[str, str], named: str) -> None:
+def test_settings_of_deploys_and_metrics_that_cannot_work_are_refused(settings: dict[str, object], named: str) -> None:
     """A build without a deployment, the other way round, and unusable names are refused before anything starts."""
     with pytest.raises(ValidationError, match=named):
         Settings.model_validate(settings)
