@@ -30,6 +30,8 @@ class SubtaskRequest(Contract):
     """Whether it would rather wait for a larger lease than answer early."""
     has_private_inputs: bool = False
     """Whether what it is given rests on the user's own documents."""
+    public: tuple[str, ...] = ()
+    """What may go out although private text says it too: the user's own words, where they are known to be that."""
 
 
 class LeaseRequest(Contract):

@@ -146,7 +146,7 @@ async def _step(
             refined = await _refined(session, latest.subtask, outcome, made)
             step = replace(latest, subtask=_changed(latest.subtask, instruction=refined)) if refined else None
         case UseFallback(agent):
-            step = _Try(_changed(latest.subtask, agent=agent))
+            step = _Try(_for_fallback(session, latest.subtask, agent))
         case UseStronger(tier):
             step = replace(latest, tier=tier)
         case JudgeBetween():
@@ -158,6 +158,13 @@ async def _step(
             told = with_answer(latest.subtask.instruction, question_of(outcome), answer) if answer else ""
             step = replace(latest, subtask=_changed(latest.subtask, instruction=told)) if told else None
     return step
+
+
+def _for_fallback(session: Session, subtask: Subtask, agent: str) -> Subtask:
+    """Hand a subtask to another agent; as it was planned, if its new instruction could bring private text outside."""
+    if is_leak(capabilities_of(agent, session.facts.crew), session.given(subtask)):
+        subtask = session.planned(subtask)
+    return _changed(subtask, agent=agent)
 
 
 def _changed(subtask: Subtask, **values: str) -> Subtask:
@@ -190,7 +197,8 @@ def _needed(session: Session, subtask: Subtask) -> Amount:
 def _means(session: Session, subtask: Subtask, attempts: Attempts) -> Means:
     agent = session.agent(subtask.agent)
     fallback = agent.fallback if agent and agent.fallback not in attempts.agents else None
-    if fallback and is_leak(capabilities_of(fallback, session.facts.crew), session.given(subtask)):
+    given = session.given(session.planned(subtask))
+    if fallback and is_leak(capabilities_of(fallback, session.facts.crew), given):
         fallback = None
     return Means(
         max_attempts=session.request.limits.max_attempts,
@@ -250,6 +258,8 @@ def _subtask_request(
         turns_queue=session.facts.turns_queue,
         waits_for_means=session.edition >= 2 and session.request.limits.on_limit == "pause",
         has_private_inputs="reads_private" in session.given(subtask),
+        # The goal of a session below was written by a model.
+        public=() if session.request.delegation else (session.request.goal,),
     )
 
 

@@ -12,6 +12,7 @@ from workflows.planning import checked, most_subtasks
 from workflows.reporting import fitted
 from workflows.session import Session
 from workflows.spending import CannotPay, TurnLost
+from workflows.taint import leaks
 
 _MOST_REVIEWS: Final = 2
 """The plan's outcomes are reviewed, and once more what was added."""
@@ -77,6 +78,12 @@ def _enlarged(session: Session, plan: Plan, found: ReviewDraft) -> Plan | None:
         final_instruction=plan.final_instruction,
     )
     try:
-        return checked(session, draft, already=len(plan.subtasks))
+        larger = checked(session, draft, already=len(plan.subtasks))
     except InvalidPlan:
         return None
+    # Whoever reviews has read all of it, and nobody has approved what they add.
+    read = session.inherited.union(*session.carried.values())
+    if leaks(found.subtasks, session.facts.crew, read):
+        return None
+    session.dictated |= {added.id: read for added in found.subtasks}
+    return larger

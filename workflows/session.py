@@ -103,6 +103,8 @@ class Session:
     """How often the outcomes were reviewed."""
     carried: dict[str, frozenset[Capability]] = field(default_factory=dict[str, frozenset[Capability]])
     """What the outcome of each subtask that ran rests on."""
+    dictated: dict[str, frozenset[Capability]] = field(default_factory=dict[str, frozenset[Capability]])
+    """What the instruction of a subtask rests on that was written after others had ended."""
     returned: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a child has given its lease back."""
     used: Used = field(default_factory=Used)
@@ -139,8 +141,19 @@ class Session:
         return frozenset(self.request.delegation.carries if self.request.delegation else ())
 
     def given(self, subtask: Subtask) -> frozenset[Capability]:
-        """Name what the inputs of a subtask rest on."""
-        return self.inherited.union(*(self.carried.get(needed, frozenset()) for needed in subtask.depends_on))
+        """Name what the inputs of a subtask rest on, and its instruction, where a model has written it anew."""
+        planned = self.planned(subtask)
+        rewritten = self.carried.get(subtask.id, frozenset()) if planned.instruction != subtask.instruction else ()
+        return self.inherited.union(
+            self.dictated.get(subtask.id, frozenset()),
+            rewritten,
+            *(self.carried.get(needed, frozenset()) for needed in subtask.depends_on),
+        )
+
+    def planned(self, subtask: Subtask) -> Subtask:
+        """Find a subtask as it stands in the plan."""
+        plan = self.progress.plan
+        return next((each for each in plan.subtasks if each.id == subtask.id), subtask) if plan else subtask
 
     @property
     def edition(self) -> int:

@@ -1,15 +1,17 @@
 """The workflow of one subtask: one agent, turn by turn, with its own tools."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Final
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from activities.contracts import Round, ToolCall, ToolRequest, ToolResult, TurnResult, WorkTask
+    from activities.contracts import AgentCard, Round, ToolCall, ToolRequest, ToolResult, TurnResult, WorkTask
     from activities.tool_calls import ToolActivities
     from chargehand.contracts import Artefact, Failure, FailureReason, Outcome, SpendLine, Usage
     from chargehand.wire import ErrorType, SignalName, WorkflowType
@@ -33,6 +35,8 @@ _NEXT_ROUND_BYTES: Final = 10_000
 """By how much a conversation is taken to grow in a round, when it is asked whether another one can be paid."""
 
 
+_MOST_ADDRESSES: Final = 500
+_ADDRESS: Final = re.compile(r"https?://[^\s<>\"')\]]{1,2000}")
 _LONGEST_CONVERSATION: Final = 600_000
 """Bytes of a conversation after which the agent must answer: with a last round it still fits into one payload."""
 
@@ -185,7 +189,7 @@ class SubtaskWorkflow:
                     agent=request.agent.name,
                     call=call,
                     private=_private_texts(request),
-                    public=(request.goal,),
+                    public=(*request.public, *_found_outside(request.agent, self._rounds)),
                     documents=request.documents,
                 ),
                 activity_id=f"{step}.{call.tool}",
@@ -269,6 +273,16 @@ def _private_texts(request: SubtaskRequest) -> tuple[str, ...]:
     quotes = (source.quote for outcome in outcomes for source in outcome.sources)
     claims = (finding.claim for outcome in outcomes for finding in outcome.findings)
     return tuple(text for text in (*(outcome.content for outcome in outcomes), *claims, *quotes) if text)
+
+
+def _found_outside(agent: AgentCard, rounds: Sequence[Round]) -> tuple[str, ...]:
+    """List the addresses that an agent without access to anything private has come by, as they stand there."""
+    if "reads_private" in agent.capabilities:
+        return ()
+    sources = [source for past in rounds for result in past.results for source in result.sources]
+    told = (found for source in sources for found in _ADDRESS.findall(source.quote))
+    named = (source.url for source in sources if source.url)
+    return tuple(islice(dict.fromkeys((*named, *told)), _MOST_ADDRESSES))
 
 
 def _refused(call: ToolCall, error: str) -> ToolResult:

@@ -37,7 +37,7 @@ def leaks(
     """Find the subtasks that reach out with private text at hand, each with the inputs that bring it.
 
     Args:
-        subtasks: without cycles or unknown inputs.
+        subtasks: without cycles. Inputs that are not among them rest on what was inherited.
         crew: the agents and their capabilities.
         inherited: what the session itself was given by the one above.
     """
@@ -48,12 +48,14 @@ def leaks(
         if id_ not in reads:
             subtask = by_id[id_]
             own = capabilities_of(subtask.agent, crew)
-            reads[id_] = carried([resting_on(needed) for needed in subtask.depends_on], own | inherited)
+            known = [needed for needed in subtask.depends_on if needed in by_id]
+            reads[id_] = carried([resting_on(needed) for needed in known], own | inherited)
         return reads[id_]
 
     found: dict[str, frozenset[str]] = {}
     for subtask in subtasks:
-        given = inherited.union(*(resting_on(needed) for needed in subtask.depends_on))
+        known = [needed for needed in subtask.depends_on if needed in by_id]
+        given = inherited.union(*(resting_on(needed) for needed in known))
         if is_leak(capabilities_of(subtask.agent, crew), given):
-            found[subtask.id] = frozenset(needed for needed in subtask.depends_on if "reads_private" in reads[needed])
+            found[subtask.id] = frozenset(needed for needed in known if "reads_private" in reads[needed])
     return found
