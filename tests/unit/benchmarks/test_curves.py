@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.curves import describe, parabola
+from benchmarks.curves import describe, exponent, parabola
 
 _COEFFICIENTS = st.integers(-1_000, 1_000)
 
@@ -32,3 +32,9 @@ def test_a_square_is_told_as_quadratic() -> None:
 def test_a_root_is_told_as_less_than_linear() -> None:
     """A quantity that levels off is less than linear."""
     assert describe([(1, 10), (25, 50), (100, 100)]) == "x100 gives x10.0; less than linear"
+
+
+@given(st.integers(1, 1_000), st.sampled_from((0.5, 1, 2, 3)))
+def test_the_exponent_of_a_power_is_found(factor: int, power: float) -> None:
+    """What grows with a power of its cause has that power as its exponent."""
+    assert exponent([(x, factor * x**power) for x in (2, 5, 10, 20)]) == pytest.approx(power)
