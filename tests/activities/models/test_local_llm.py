@@ -104,6 +104,7 @@ async def test_a_turn_comes_back_with_what_it_used(peer: Peer, wire: Wire, model
     used = reply.usage
     assert reply.stop in ("answer", "truncated")
     assert reply.model == peer.model.name
+    assert used is not None
     assert used.turns == 1
     assert 20 < used.input_tokens < CONTEXT
     assert 1 <= used.output_tokens <= 40
