@@ -24,6 +24,7 @@ _SMALL_NAME: Final = "smollm2-135m-local"
 _SMALL_MOST_TOKENS: Final = 512
 """A model as small as that one may never come to an end."""
 _LAST_WORDS: Final = 5
+_SERVERS: Final = ("TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE")
 
 Find = Callable[[str], ModuleSpec | None]
 
@@ -96,6 +97,14 @@ def environment_for(model: LocalModel, base_url: str, outer: Mapping[str, str]) 
     }
 
 
+def caution(outer: Mapping[str, str]) -> str:
+    """Say what keeps a command from using the model; nothing if nothing does."""
+    named = next((name for name in _SERVERS if outer.get(name)), None)
+    if named is None:
+        return ""
+    return f"{named} names a Temporal server: only workers that this command starts use the model, not those there."
+
+
 def state_directory(model: LocalModel, outer: Mapping[str, str]) -> Path:
     return Path(outer.get("CHARGEHAND_STATE_DIR") or ".chargehand").expanduser().absolute() / "models" / model.name
 
@@ -141,7 +150,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
     except (LocalModelError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(2)
-    sys.stderr.write(f"{model.describe()}\n")
+    sys.stderr.write("".join(f"{line}\n" for line in (model.describe(), caution(os.environ)) if line))
     sys.stderr.flush()
     assert process.stdin
     # The command holds the other end of the server's input from here on.

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from activities.models.local_model import LocalModel, LocalModelError, choose_model, environment_for, main, start
+from activities.models.local_model import (
+    LocalModel,
+    LocalModelError,
+    caution,
+    choose_model,
+    environment_for,
+    main,
+    start,
+)
 from chargehand.contracts import Tier
 
 
@@ -70,6 +78,12 @@ def test_every_tier_is_the_model_at_no_price(tmp_path: Path) -> None:
         "CHARGEHAND_PROVIDER": "openai_compatible",
         "CHARGEHAND_STATE_DIR": str(tmp_path / "models" / "m"),
     }
+
+
+def test_a_server_that_is_configured_is_cautioned_against() -> None:
+    """Its workers answer with models of their own, whatever runs beside the command."""
+    assert caution({"HOME": "/home/ada", "TEMPORAL_ADDRESS": ""}) == ""
+    assert caution({"TEMPORAL_ADDRESS": "temporal:7233"}).startswith("TEMPORAL_ADDRESS names a Temporal server")
 
 
 def test_a_server_that_does_not_come_up_says_why(tmp_path: Path) -> None:
