@@ -18,6 +18,7 @@ from chargehand.contracts import (
     Strategy,
     Tier,
     Usage,
+    left_out,
 )
 
 # --- opening a session -------------------------------------------------------------------------------------------
@@ -49,7 +50,7 @@ class AgentCard(Contract):
     tools: tuple[str, ...] = ()
     tier: Tier
     fallback: str | None = None
-    capabilities: tuple[Capability, ...] = ()
+    capabilities: tuple[Capability, ...] = left_out(())
     """What its tools, as they are set up here, let it do."""
     prompt_bytes: int
     """UTF-8 bytes of everything in the agent's prompt that does not depend on the session."""
@@ -80,7 +81,7 @@ class SessionFacts(Contract):
     models: dict[Tier, ModelCard]
     ceilings: Limits
     """The most that the operator allows any session."""
-    turns_queue: str | None = None
+    turns_queue: str | None = left_out(None)
     """Task queue of model turns, if they have one of their own, whose rate is limited; None for the session's."""
     edition: int = 1
     """Which edition of the workflows' rules the session runs by, from its first step to its last: see `EDITION`."""
@@ -120,7 +121,7 @@ class ToolResult(Contract):
     """The tool's answer without the texts of `sources`; `error` in it says what went wrong if `ok` is false."""
     sources: tuple[Source, ...] = ()
     """What was read, with its words in `quote`."""
-    artefacts: tuple[Artefact, ...] = ()
+    artefacts: tuple[Artefact, ...] = left_out(())
     """Files that the tool made; the model is told their names, the user gets them with the report."""
 
 
@@ -175,7 +176,7 @@ class WorkTask(Contract):
     """Outcomes of the subtasks this one depends on; failures among them are gaps to be stated."""
     rounds: tuple[Round, ...] = ()
     """The conversation so far, or what is new in it since `earlier`."""
-    earlier: str = ""
+    earlier: str = left_out("")
     """Digest of the conversation before, as an earlier turn kept it; the other fields but `must_answer` are then there.
     """
     must_answer: bool = False
@@ -195,9 +196,9 @@ class SynthesisTask(Contract):
     """`ref`s of all sources in citation order: the first is `[S1]`."""
     stopped_because: str = ""
     """Why the plan was not carried out to its end, if it was not."""
-    contradictions: tuple[Contradiction, ...] = ()
+    contradictions: tuple[Contradiction, ...] = left_out(())
     """Where outcomes are known to disagree, and what was decided."""
-    is_part: bool = False
+    is_part: bool = left_out(False)
     """Whether these are only some of the outcomes, to be summarised for whoever writes the report."""
     problems: tuple[str, ...] = ()
     """What a critic found wrong with the first version; the report is then written anew."""
@@ -396,16 +397,16 @@ class TurnRequest(Contract):
     agent: str
     """Agent of the crew, or `supervisor`."""
     tier: Tier
-    documents: tuple[str, ...] = ()
+    documents: tuple[str, ...] = left_out(())
     task: Task
     max_input_tokens: int
     """The call is refused before it is paid if its input could be longer."""
     max_output_tokens: int
-    after_reset: bool = False
+    after_reset: bool = left_out(False)
     """Whether this run goes on from the middle of another, so that the turn may have been taken already."""
-    urgency: Literal["now", "batch"] = "now"
+    urgency: Literal["now", "batch"] = left_out("now")
     """Whether the provider may take its time for a lower price."""
-    provider_failures: int = 0
+    provider_failures: int = left_out(0)
     """Attempts at this turn that the provider failed and that were handed back to be charged."""
 
 
@@ -416,30 +417,30 @@ class TurnResult(Contract):
     """What one LLM call came to."""
 
     stop: TurnStop
-    plan: PlanDraft | None = None
-    work: AgentAnswer | None = None
-    issues: tuple[IssueDraft, ...] = ()
+    plan: PlanDraft | None = left_out(None)
+    work: AgentAnswer | None = left_out(None)
+    issues: tuple[IssueDraft, ...] = left_out(())
     """Beside `work`, for an agent that reviews."""
-    report: ReportDraft | None = None
-    refine: RefineDraft | None = None
-    review: ReviewDraft | None = None
-    judge: JudgeDraft | None = None
-    critique: CritiqueDraft | None = None
-    compress: CompressDraft | None = None
-    tool_calls: tuple[ToolCall, ...] = ()
-    provider_items: tuple[JsonValue, ...] = ()
-    text: str = ""
+    report: ReportDraft | None = left_out(None)
+    refine: RefineDraft | None = left_out(None)
+    review: ReviewDraft | None = left_out(None)
+    judge: JudgeDraft | None = left_out(None)
+    critique: CritiqueDraft | None = left_out(None)
+    compress: CompressDraft | None = left_out(None)
+    tool_calls: tuple[ToolCall, ...] = left_out(())
+    provider_items: tuple[JsonValue, ...] = left_out(())
+    text: str = left_out("")
     """What the model said, for stops other than `answer` and `tools`; capped."""
-    problem: str = ""
+    problem: str = left_out("")
     """Why a reply is malformed, for the model to mend."""
     model: str
     provider: str
     usage: Usage = Usage()
     usage_known: bool = True
     """Whether the provider said what it used; if not, the call is charged at its reserve."""
-    conversation: str = ""
+    conversation: str = left_out("")
     """Digest of what was said before this reply, if it is kept for the next turn."""
-    discarded: Usage | None = None
+    discarded: Usage | None = left_out(None)
     """What a turn at this step has cost in a run that a reset has ended, if it was asked something else."""
 
 
@@ -472,8 +473,8 @@ class ToolRequest(Contract):
     crew: str
     agent: str
     call: ToolCall
-    private: tuple[str, ...] = ()
+    private: tuple[str, ...] = left_out(())
     """Private text that the agent was given, for an agent that reaches out: no address may carry any of it."""
-    public: tuple[str, ...] = ()
+    public: tuple[str, ...] = left_out(())
     """Text that may go out although it stands in `private` too."""
     documents: tuple[str, ...] = ()

@@ -23,15 +23,6 @@ _ITEM_BYTES: Final = 6
 """By how much a line of a prompt may be longer than the same item in a JSON list."""
 _END_OF_DATA: Final = "</data>"
 """Takes one byte more in a prompt, where it is defused."""
-_LATER_FIELDS: Final = (
-    ',"artefacts":[]',
-    ',"issues":[]',
-    ',"earlier":""',
-    ',"contradictions":[]',
-    ',"is_part":false',
-)
-"""Fields of tasks that came after 0.1.0, where they are empty. They say nothing in a prompt, and what is reserved must
-not depend on the release that reckons it: a session would otherwise not replay."""
 _REPORT_TASK_BYTES: Final = 20_000
 """The most that is set aside for what the writer is told beside the outcomes: the goal, and the list of sources."""
 _USUAL_TASK_BYTES: Final = 4_000
@@ -43,10 +34,11 @@ def input_bound(task: Task, prompt_bytes: int) -> int:
 
     Every tokeniser in use encodes at least one byte of text per token, so no prompt has more tokens than bytes. The
     worker checks the rendered prompt against this bound before it calls, and refuses if it is longer.
+
+    A field that came after 0.1.0 is `left_out` of a task where it is empty: what a session reserves must not depend on
+    the release that reckons it, or the session would not replay.
     """
     told = task.model_dump_json()
-    for field in _LATER_FIELDS:
-        told = told.replace(field, "")
     lists = told.count('","') * _ITEM_BYTES
     return prompt_bytes + len(told.encode()) + lists + told.count(_END_OF_DATA) + CATALOG_BYTES + _MARGIN_BYTES
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Literal
 
 from activities.contracts import AgentCard, InputOutcome, ModelCard
-from chargehand.contracts import Contract, Dollars, Outcome, Subtask, Usage
+from chargehand.contracts import Contract, Dollars, Outcome, Subtask, Usage, left_out
 
 
 class SubtaskRequest(Contract):
@@ -16,19 +16,19 @@ class SubtaskRequest(Contract):
     subtask: Subtask
     agent: AgentCard
     model: ModelCard
-    documents: tuple[str, ...] = ()
-    inputs: tuple[InputOutcome, ...] = ()
+    documents: tuple[str, ...] = left_out(())
+    inputs: tuple[InputOutcome, ...] = left_out(())
     """Outcomes of the subtasks it depends on."""
     turns: int
     usd: Dollars
     max_rounds: int
     deadline: timedelta | None = None
     """The attempt's own time, without what it waits for a larger lease; None if only the session's deadline holds."""
-    urgency: Literal["now", "batch"] = "now"
-    turns_queue: str | None = None
-    waits_for_means: bool = False
+    urgency: Literal["now", "batch"] = left_out("now")
+    turns_queue: str | None = left_out(None)
+    waits_for_means: bool = left_out(False)
     """Whether it would rather wait for a larger lease than answer early."""
-    has_private_inputs: bool = False
+    has_private_inputs: bool = left_out(False)
     """Whether what it is given rests on the user's own documents."""
     public: tuple[str, ...] = ()
     """What may go out although private text says it too: the user's own words, where they are known to be that."""
@@ -59,9 +59,9 @@ class SubtaskResult(Contract):
     """How a subtask ended."""
 
     outcome: Outcome
-    wasted: Usage = Usage()
+    wasted: Usage = left_out(Usage())
     """Part of what it spent that came to nothing."""
-    rounds: int = 0
+    rounds: int = left_out(0)
     """Rounds of thinking and tool use."""
-    waited: timedelta = timedelta(0)
+    waited: timedelta = left_out(timedelta(0))
     """Time spent waiting for a larger lease."""

@@ -246,7 +246,7 @@ def _subtask_request(
         goal=session.request.goal,
         crew=session.facts.crew.name,
         subtask=subtask,
-        agent=agent,
+        agent=agent.model_copy(update={"does": "", "fallback": None}),  # only its supervisor needs to know
         model=session.facts.models[agent.tier],
         documents=session.request.documents,
         inputs=tuple(inputs),

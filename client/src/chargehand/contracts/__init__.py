@@ -1,6 +1,13 @@
 """The typed values that cross Chargehand's boundaries."""
 
-from chargehand.contracts.base import Contract, Dollars, TypedByPeople, round_up_dollars, without_control_characters
+from chargehand.contracts.base import (
+    Contract,
+    Dollars,
+    TypedByPeople,
+    left_out,
+    round_up_dollars,
+    without_control_characters,
+)
 from chargehand.contracts.outcome import (
     Artefact,
     Confidence,
@@ -75,6 +82,7 @@ __all__ = [
     "Trace",
     "TypedByPeople",
     "Usage",
+    "left_out",
     "round_up_dollars",
     "without_control_characters",
 ]

@@ -2,7 +2,7 @@
 
 import re
 from decimal import ROUND_UP, Decimal
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer
 
@@ -33,6 +33,11 @@ def _refuse_control_characters(text: str) -> str:
     if found:
         raise ValueError(f"has a control character (U+{ord(found[0]):04X} at {found.start() + 1}); leave it out")
     return text
+
+
+def left_out(default: Any) -> Any:
+    """Make a field that is not written when it holds its default: for what is seldom said and often sent."""
+    return Field(default=default, exclude_if=lambda value: value == default)
 
 
 NoControlCharacters = AfterValidator(_refuse_control_characters)

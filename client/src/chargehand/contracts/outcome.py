@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from chargehand.contracts.base import Contract, Dollars
+from chargehand.contracts.base import Contract, Dollars, left_out
 
 Confidence = Annotated[int, Field(ge=0, le=100)]
 """0 (a guess) to 100 (certain)."""
@@ -114,9 +114,9 @@ class _Ended(Contract):
     """How sure the agent is of the whole: 0 (a guess) to 100 (certain)."""
     gaps: tuple[str, ...] = ()
     """What was asked for and could not be found or done."""
-    issues: tuple[Issue, ...] = ()
+    issues: tuple[Issue, ...] = left_out(())
     """What a reviewer found wrong with the outcomes it was given."""
-    artefacts: tuple[Artefact, ...] = ()
+    artefacts: tuple[Artefact, ...] = left_out(())
     """Files that the subtask's tools made."""
     spend: tuple[SpendLine, ...] = ()
     """What the subtask cost, by agent, model and purpose."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from chargehand.contracts.base import Contract, Dollars
+from chargehand.contracts.base import Contract, Dollars, left_out
 from chargehand.contracts.outcome import Artefact, Confidence, FailureReason, Issue, Source, SpendLine, Usage
 from chargehand.contracts.plan import Plan
 
@@ -57,7 +57,7 @@ class SubtaskRecord(Contract):
     """The outcome's confidence: 0 (a guess) to 100 (certain)."""
     usage: Usage = Usage()
     """What it cost, all attempts together."""
-    wasted: Usage = Usage()
+    wasted: Usage = left_out(Usage())
     """Part of `usage` for attempts whose outcome was not used."""
 
 
@@ -137,9 +137,9 @@ class Report(Contract):
     """How long it took, and what working side by side gained."""
     subtasks: tuple[SubtaskRecord, ...] = ()
     """How each subtask of the plan ended, in the plan's order."""
-    issues: tuple[Issue, ...] = ()
+    issues: tuple[Issue, ...] = left_out(())
     """What reviewers among the agents found wrong, the worst first."""
-    artefacts: tuple[Artefact, ...] = ()
+    artefacts: tuple[Artefact, ...] = left_out(())
     """Files that the agents' tools made, such as charts."""
 
 
@@ -169,7 +169,7 @@ class Status(Contract):
     """The plan that is carried out; absent until there is one."""
     subtasks: tuple[SubtaskRecord, ...] = ()
     """Where each subtask of the plan stands, in the plan's order."""
-    questions: tuple[Question, ...] = ()
+    questions: tuple[Question, ...] = left_out(())
     """What waits for a person's answer."""
     turns: int = 0
     """LLM calls made so far, those of sessions below included once they have ended."""

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
-from chargehand.contracts.base import Contract, Dollars, NoControlCharacters, TypedByPeople
+from chargehand.contracts.base import Contract, Dollars, NoControlCharacters, TypedByPeople, left_out
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
 """A lower-case name: a letter, then letters, digits, `_` or `-`, 40 characters at most."""
@@ -125,7 +125,7 @@ class Delegation(Contract):
     """Fingerprints of the (agent, instruction) pairs above, the root's first."""
     deadline_at: datetime
     """When the session above stops, whatever this one's own deadline is."""
-    carries: tuple[Capability, ...] = ()
+    carries: tuple[Capability, ...] = left_out(())
     """What the text in the goal rests on that the session above has put there."""
 
 
