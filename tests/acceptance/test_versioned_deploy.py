@@ -184,6 +184,20 @@ async def test_sessions_begin_once_a_build_is_current(deploys: Deploys) -> None:
     assert ended.stop_reason == "completed"
 
 
+async def test_sessions_from_before_builds_had_names_go_on(deploys: Deploys, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When workers are given names for the first time, what is in flight goes to the current build."""
+    monkeypatch.setattr(worker_main, "_GRACE", timedelta(0))  # the agents are held for ever
+    async with deploys.build(None) as stage:
+        (session,) = await deploys.begin(stage, "the topics", most=1)
+    async with deploys.build("v1"):
+        await deploys.make_current("v1")
+        deploys.released.set()
+        ended = await session.result()
+
+    assert ended.stop_reason == "completed"
+    assert await _builds(deploys.client, session) == {"", "v1"}
+
+
 async def test_without_builds_an_unguarded_change_parks_sessions_until_it_is_rolled_back(
     deploys: Deploys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
