@@ -1,5 +1,6 @@
 """The activity that uses a tool for an agent."""
 
+import asyncio
 import re
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -76,14 +77,17 @@ class ToolActivities:
         addresses = [
             value
             for name, value in request.call.arguments.items()
-            if isinstance(value, str) and (_NAMES_AN_ADDRESS.search(name) or _IS_ADDRESS.search(value))
+            if isinstance(value, str)
+            and (_NAMES_AN_ADDRESS.search(name) or _IS_ADDRESS.search(value))
+            and value.strip() not in request.public
         ]
         if not addresses:
             return None
         private = list(request.private)
         if self._library is not None and request.documents:
             private += _described((await self._library.open(request.documents)).catalog)
-        if any(carries(address, private, request.public) for address in addresses):
+        words = [text for text in request.public if " " in text]
+        if await asyncio.to_thread(lambda: any(carries(address, private, words) for address in addresses)):
             return failed(
                 "This address carries text of the user's own documents, which must not leave. Open pages only by "
                 "addresses that were found, as they stand there."

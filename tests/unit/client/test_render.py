@@ -115,7 +115,7 @@ def test_a_report_names_its_files_its_waste_and_how_sure_a_judge_was() -> None:
     assert "S1 is newer. · confidence 85 of 100" in words
     assert "$0.0040 of it wasted: attempts that were not used" in words
     assert not any("artefact:" in (value or "") for _, found in page.elements for value in found.values())
-    assert "## Files\n\n- **by-month.png**: Incidents <by> month (image/png, 48 kB)\n" in markdown
+    assert "## Files\n\n- **by-month.png**: Incidents &lt;by> month (image/png, 48 kB)\n" in markdown
     assert "*S1 is newer.* (confidence 85 of 100)" in markdown
     assert "$0.0123 ($0.0040 of it wasted)" in markdown
 
@@ -205,7 +205,7 @@ def test_hostile_text_stays_text(hostile: str) -> None:
     handlers = {name for _, found in page.elements for name in found if name.startswith("on")}
     assert {tag for tag, _ in page.elements} - allowed == set()
     assert handlers == set()
-    assert {link for link in links if not re.match(r"#S1$|https://evil\.example", link)} == set()
+    assert links - {"", "#S1"} == set()
     assert "\x1b" not in text
     assert "\u202e" not in text
 

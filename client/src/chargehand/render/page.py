@@ -1,7 +1,7 @@
 """A report as one self-contained HTML page: nothing to run, nothing to load, safe to mail around."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from html import escape
 from typing import Final
@@ -9,6 +9,7 @@ from typing import Final
 from chargehand.contracts import Artefact, Contradiction, LimitUse, Report, Source, SubtaskRecord, Trace, Usage
 from chargehand.render.escaping import safe_text
 from chargehand.render.graph import plan_graph
+from chargehand.render.links import is_web_address
 from chargehand.render.style import STYLE
 from chargehand.render.text import STOP_WORDS, dollars, duration, size, wasted_words
 from chargehand.render.timeline import timeline
@@ -26,7 +27,7 @@ _CITATION: Final = re.compile(r"\[(S\d+(?:,\s*S\d+)*)\]")
 def report_page(report: Report, trace: Trace | None = None) -> str:
     """Draw the report, its sources and gaps, the plan, who did what when, and what it cost."""
     sections = [
-        _section("Answer", f'<div class="answer">{_markdown(report.answer, cite=len(report.sources))}</div>'),
+        _section("Answer", f'<div class="answer">{_markdown(report.answer, report.sources)}</div>'),
         _section("Contradictions", _contradictions(report)),
         _section("Not found or not done", _list(report.gaps)),
         _section("Sources", _sources(report.sources)),
@@ -72,21 +73,26 @@ def _section(title: str, content: str) -> str:
     return f"<section><h2>{title}</h2>{content}</section>" if content else ""
 
 
-def _markdown(text: str, *, cite: int) -> str:
-    """Render Markdown without raw HTML, images or odd links, and link citations to the list of sources."""
+def _markdown(text: str, sources: Sequence[Source]) -> str:
+    """Render Markdown without raw HTML and images; links lead to sources, citations to the list of them."""
     import nh3  # noqa: PLC0415  # only pages need it
     from markdown_it import MarkdownIt  # noqa: PLC0415  # as above
 
-    rendered = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).render(safe_text(text))
+    markdown = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    known = {form for source in sources if source.url for form in (source.url, markdown.normalizeLink(source.url))}
+    rendered = markdown.render(safe_text(text))
     clean = nh3.clean(
         rendered,
         tags=set(_TAGS),
         attributes={"a": {"href"}, "ol": {"start"}},
-        url_schemes={"http", "https", "mailto"},
+        attribute_filter=lambda tag, name, value: (
+            None if (tag, name) == ("a", "href") and value not in known else value
+        ),
+        url_schemes={"http", "https"},
         link_rel="noopener noreferrer",
     )
     scrolling = clean.replace("<table>", '<div class="scroll"><table>').replace("</table>", "</table></div>")
-    return _CITATION.sub(lambda match: _cited(match, cite), scrolling)
+    return _CITATION.sub(lambda match: _cited(match, len(sources)), scrolling)
 
 
 def _cited(match: re.Match[str], known: int) -> str:
@@ -132,7 +138,7 @@ def _sources(sources: Iterable[Source]) -> str:
 
 def _source(number: int, source: Source) -> str:
     name = _text(source.ref)
-    if source.url and re.match(r"https?://", source.url):
+    if source.url and is_web_address(source.url):
         name = f'<a href="{_text(source.url)}" rel="noopener noreferrer">{name}</a>'
     title = f' <span class="soft">{_text(source.title)}</span>' if source.title and source.title != source.ref else ""
     quote = f"<blockquote>{_text(source.quote)}</blockquote>" if source.quote else ""

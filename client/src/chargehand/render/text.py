@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Final
 
 from chargehand.contracts import Artefact, Contradiction, Report, Source, StopReason, Usage
+from chargehand.render.links import is_web_address, without_links
 
 STOP_WORDS: Final[dict[StopReason, str]] = {
     "completed": "completed",
@@ -18,7 +19,8 @@ _QUOTE_CHARACTERS: Final = 240
 
 def report_markdown(report: Report) -> str:
     """Write a report as Markdown: the answer, its sources, what is missing, and what it took."""
-    parts = [report.answer.strip()]
+    known = {source.url for source in report.sources if source.url and is_web_address(source.url)}
+    parts = [without_links(report.answer.strip(), known)]
     parts += _section("Contradictions", [_contradiction(each) for each in report.contradictions])
     parts += _section("Not found or not done", [f"- {_inline(gap)}" for gap in report.gaps])
     parts += _section("Sources", [_source(number, each) for number, each in enumerate(report.sources, start=1)])
@@ -34,7 +36,7 @@ def summary_line(report: Report) -> str:
     facts = [
         STOP_WORDS[report.stop_reason],
         f"confidence {report.confidence} of 100",
-        report.brain,
+        _inline(report.brain),
         f"{usage.turns} {'turn' if usage.turns == 1 else 'turns'}",
         f"{usage.tool_calls} {'tool call' if usage.tool_calls == 1 else 'tool calls'}",
         dollars(float(usage.cost_usd)) + (f" ({wasted})" if (wasted := wasted_words(report.wasted)) else ""),
@@ -98,7 +100,7 @@ def _file(artefact: Artefact) -> str:
 
 def _source(number: int, source: Source) -> str:
     title = f": {_inline(source.title)}" if source.title and source.title != source.ref else ""
-    url = f" <{source.url}>" if source.url and source.url != source.ref else ""
+    url = f" <{source.url}>" if source.url and source.url != source.ref and is_web_address(source.url) else ""
     quote = _inline(source.quote)
     if len(quote) > _QUOTE_CHARACTERS:
         quote = quote[: _QUOTE_CHARACTERS - 1] + "…"
@@ -106,4 +108,4 @@ def _source(number: int, source: Source) -> str:
 
 
 def _inline(text: str) -> str:
-    return " ".join(text.split())
+    return without_links(" ".join(text.split()))
