@@ -5,6 +5,7 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
+from temporalio.api.workflowservice.v1 import PauseWorkflowExecutionRequest, UnpauseWorkflowExecutionRequest
 from temporalio.client import ActivityFailureError, Client, WorkflowExecutionStatus
 from temporalio.exceptions import ApplicationError
 
@@ -284,3 +285,29 @@ async def test_a_deadline_is_not_raised_beyond_what_the_server_allows(stage: Ope
 
 async def _is_carrying_out(session: Session) -> bool:
     return (await session.status()).state == "carrying_out"
+
+
+async def test_waiting_for_a_report_outlasts_a_pause(stage: OpenStage) -> None:
+    """An operator pauses a session and lets it go on: whoever waits for its report gets it in the end (F48)."""
+    go_on = asyncio.Event()
+
+    def respond(call: ModelCall) -> ModelReply | Held:
+        return reply(plan(subtask("T1"))) if call.task.kind == "plan" else Held(reply(answer("Known.")), go_on)
+
+    async with stage(respond) as opened:
+        client = opened.chargehand.client
+        session = await opened.chargehand.start(GOAL)
+        await until(lambda: _is_carrying_out(session))
+        paused = {"namespace": client.namespace, "workflow_id": session.id, "reason": "a test", "request_id": "1"}
+        await client.workflow_service.pause_workflow_execution(PauseWorkflowExecutionRequest(**paused))
+        waiting = asyncio.create_task(session.result())
+        await asyncio.wait([waiting], timeout=1.5)
+        was_waiting = not waiting.done()
+        await client.workflow_service.unpause_workflow_execution(
+            UnpauseWorkflowExecutionRequest(**paused | {"request_id": "2"})
+        )
+        go_on.set()
+        result = await asyncio.wait_for(waiting, 30)
+
+    assert was_waiting
+    assert result.answer == "Known."
