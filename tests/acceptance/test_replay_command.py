@@ -18,6 +18,7 @@ from chargehand.converter import data_converter
 from chargehand.protection.encryption import Encryption
 from tests.scripted_model import answer, plan, reply, report, subtask
 from tests.stage import open_stage
+from workflows.replaying import Replayed, replay
 
 _ROOT = Path(__file__).resolve().parents[2]
 _KEYS = json.dumps({"k1": "A" * 43 + "="})
@@ -76,12 +77,14 @@ def _checkout(folder: Path) -> Path:
     return folder
 
 
-async def test_a_session_and_everything_below_it_replay(client: Client, session: str) -> None:
-    """A session's own workflow and those of its subtasks are each replayed and named."""
-    ran = await _replay(client, session, "--json")
+async def test_a_session_and_everything_below_it_replay(client: Client, session: str, tmp_path: Path) -> None:
+    """A session's workflow and its subtasks' are each replayed, and again from the file that only its owner reads."""
+    kept = tmp_path / "kept.json.gz"
+    fetched = await _replay(client, session, "--json", "--save", kept)
+    from_file = await _replay(client, "--json", "--file", kept)
 
-    results = json.loads(ran.out)
-    assert ran.code == 0, ran.said
+    assert (fetched.code, from_file.code) == (0, 0), fetched.said + from_file.said
+    results = json.loads(fetched.out)
     assert [(each["type"], each["problem"]) for each in results] == [
         ("Supervisor", ""),
         ("Subtask", ""),
@@ -89,6 +92,8 @@ async def test_a_session_and_everything_below_it_replay(client: Client, session:
     ]
     assert results[0]["id"] == session
     assert all(each["id"].startswith(f"{session}/reader/") for each in results[1:])
+    assert json.loads(from_file.out) == results
+    assert kept.stat().st_mode & 0o077 == 0
 
 
 async def test_workflows_that_would_decide_otherwise_are_found_out(
@@ -104,25 +109,15 @@ async def test_workflows_that_would_decide_otherwise_are_found_out(
     assert "1 of 3 histories differ" in ran.said
 
 
-async def test_kept_histories_replay_without_a_server(client: Client, session: str, tmp_path: Path) -> None:
-    """What `--save` keeps is for its owner only, and replays from the file as it did from the server."""
-    kept = tmp_path / "kept.json.gz"
-    fetched = await _replay(client, session, "--save", kept)
-    replayed = await _replay(client, "--file", kept)
-
-    assert (fetched.code, replayed.code) == (0, 0), replayed.said
-    assert replayed.out == fetched.out
-    assert kept.stat().st_mode & 0o077 == 0
-
-
 async def test_what_temporal_puts_out_replays(client: Client, session: str, tmp_path: Path) -> None:
     """One history as Temporal's command shows it as JSON replays: its id is read from the history itself."""
     shown = tmp_path / "shown.json"
-    shown.write_text((await client.get_workflow_handle(session).fetch_history()).to_json())
+    history = await client.get_workflow_handle(session).fetch_history()
+    shown.write_text(history.to_json())
 
-    ran = await _replay(client, "--file", shown)
-
-    assert (ran.code, ran.out.split()[-1]) == (0, session)
+    assert [each async for each in replay(shown, data_converter())] == [
+        Replayed(session, "Supervisor", len(history.events))
+    ]
 
 
 async def test_encrypted_sessions_replay_with_their_keys_only(client: Client, tmp_path: Path) -> None:

@@ -145,9 +145,10 @@ async def _replay(place: Place, file: Path, *, namespace: str | None, as_json: b
             results.append(cast("dict[str, Any]", json.loads(line)))
             if not as_json:
                 _put(results[-1])
+    except BaseException:
+        process.terminate()
+        raise
     finally:
-        if process.returncode is None:
-            process.terminate()
         await process.wait()
     said = (await failing).decode(errors="replace").strip()
     differing = sum(1 for each in results if each["problem"])
