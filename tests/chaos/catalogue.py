@@ -12,6 +12,7 @@ Experiment = Callable[[Scale, Random, Path], Awaitable[Result]]
 
 EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "killed-in-a-call": kills.killed_in_a_call,
+    "killed-after-an-answer": kills.killed_after_an_answer,
     "random-kills": kills.chaos_monkey,
     "stopped": stops.stopped,
     "no-worker": outages.no_worker,

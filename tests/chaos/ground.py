@@ -17,7 +17,7 @@ from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.service import RPCError
 
-from chargehand.client import Chargehand, Session
+from chargehand.client import Chargehand
 from chargehand.contracts import Report, SessionRequest
 from chargehand.embedded import find_temporal
 from chargehand.embedded.server import ServerProcess, end_process, start_server
@@ -164,11 +164,11 @@ class Ground:
             try:
                 async with asyncio.timeout(seconds - (time.monotonic() - began)):
                     started = await self.chargehand.start(asked, session_id=session)
-                    report = await _result(started)
+                    report = await started.result()
                 return Outcome(session, time.monotonic() - began, report)
             except TimeoutError:
                 break
-            except (NotReachable, _Paused):
+            except NotReachable:
                 await asyncio.sleep(0.2)
             except SessionNotFound:
                 return Outcome(session, time.monotonic() - began, ended="nobody knows it")
@@ -223,19 +223,6 @@ class Ground:
 def is_as_without_faults(report: Report) -> bool:
     """Whether a report is the one that a calm run has."""
     return report.answer == ANSWER and [each.state for each in report.subtasks] == ["success"] * SUBTASKS
-
-
-class _Paused(Exception):  # noqa: N818  # it is raised as a statement of fact
-    """The server tells nothing of a workflow that is paused."""
-
-
-async def _result(session: Session) -> Report:
-    try:
-        return await session.result()
-    except RuntimeError as error:
-        if "No completion event" not in str(error):
-            raise
-        raise _Paused from error
 
 
 def _is_passing(error: ChargehandError) -> bool:

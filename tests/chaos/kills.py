@@ -62,6 +62,36 @@ async def killed_in_a_call(scale: Scale, random: Random, folder: Path) -> Result
     return result
 
 
+async def killed_after_an_answer(scale: Scale, random: Random, folder: Path) -> Result:
+    """Kill the only worker at the moment when the provider has sent the last byte of an answer."""
+    repetitions = {"short": 1, "full": 5, "nightly": 30}[scale]
+    began = time.monotonic()
+    outcomes: list[Outcome] = []
+    async with open_ground(folder, script(0.05)) as ground:
+        worker = await ground.worker()
+        for number in range(repetitions):
+            target = len(ground.provider.exchanges) + random.randint(1, STEPS)
+            running = asyncio.create_task(ground.session(f"answered-{number}"))
+            await ground.provider.until(lambda target=target: _is_answered(ground, target), 60)
+            ground.fault()
+            await worker.restart()
+            outcomes.append(await running)
+        result = ground.judge(
+            "F02 killed after an answer",
+            "SIGKILL of the only worker when the last byte of an answer has been sent, whether it was recorded or not",
+            outcomes,
+            began,
+            Demand(faults=repetitions, successes=repetitions),
+        )
+    result.require(result.extra_calls <= 2 * repetitions, f"{result.extra_calls} extra calls for {repetitions} kills")
+    return result
+
+
+def _is_answered(ground: Ground, number: int) -> bool:
+    exchanges = ground.provider.exchanges
+    return len(exchanges) >= number and exchanges[number - 1].answered_at is not None
+
+
 async def chaos_monkey(scale: Scale, random: Random, folder: Path) -> Result:
     """Kill one of two workers again and again at random."""
     count, pause = {"short": (12, (4, 7)), "full": (150, (4, 12)), "nightly": (1_000, (5, 40))}[scale]

@@ -155,9 +155,10 @@ async def nobody_knows(scale: Scale, random: Random, folder: Path) -> Result:  #
             await temporal(ground, *started, "--workflow-id", f"poison-{number}")
             ground.fault()
         looking = asyncio.create_task(_until_named(ground, "poison-0", poisoned_at))
+        reporting = asyncio.create_task(_until_reported(ground, poison, poisoned_at))
         outcomes = await ground.sessions(count, at_once=4, prefix="beside")
         named, said = await looking
-        reported = await _until_reported(ground, poison, poisoned_at) if scale != "short" else None
+        reported = await reporting
         result = ground.judge(
             "F38 F39 unknown types among ordinary sessions",
             f"{poison} workflows of a type that nobody knows among {count} sessions",
@@ -169,11 +170,11 @@ async def nobody_knows(scale: Scale, random: Random, folder: Path) -> Result:  #
     result.figures = {
         "median session without and beside them, s": f"{before:.2f}, {beside:.2f}",
         "named by `chargehand doctor` after, s": "not" if named is None else f"{named:.0f}",
+        "`TemporalReportedProblems` set after, s": "not" if reported is None else f"{reported:.0f}",
     }
-    if reported is not None:
-        result.figures = {**result.figures, "`TemporalReportedProblems` set after, s": f"{reported:.0f}"}
     result.require(named is not None and named <= _NAMED_WITHIN, f"doctor did not name them in time: {said[-300:]}")
-    result.require(beside <= 1.5 * before, f"sessions beside them took {beside:.2f} s instead of {before:.2f} s")
+    # Twice, since other programs of the machine come and go between the two halves.
+    result.require(beside <= 2 * before, f"sessions beside them took {beside:.2f} s instead of {before:.2f} s")
     return result
 
 
@@ -212,13 +213,13 @@ async def _until_named(ground: Ground, workflow: str, since: float) -> tuple[flo
     return None, said
 
 
-async def _until_reported(ground: Ground, count: int, since: float) -> float:
+async def _until_reported(ground: Ground, count: int, since: float) -> float | None:
     query = "TemporalReportedProblems IS NOT NULL"
     while time.monotonic() - since < _REPORTED_WITHIN:
         if (await ground.chargehand.client.count_workflows(query)).count >= count:
-            break
+            return time.monotonic() - since
         await asyncio.sleep(1)
-    return time.monotonic() - since
+    return None
 
 
 async def doctor(ground: Ground) -> tuple[int, str]:

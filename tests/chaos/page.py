@@ -35,6 +35,17 @@ the moment of the faults. A call that is lost with its worker is paid again, whi
 provider keeps replies; nothing that was completed ever is.
 """
 
+_TAIL: Final = """\
+## Shown elsewhere, or not at all
+
+- A bug in workflow code: `tests/workflows/test_faults.py`. A worker without the key of encrypted payloads:
+  `tests/workflows/test_protected_sessions.py`. A provider that fails in every way:
+  `tests/workflows/test_failures_catalogue.py` and `tests/activities/`. Crashes at every step, on a simulated server:
+  `tests/simulation/`.
+- Clocks that jump are not tried: nothing here may set a process's clock. Sessions use the server's time, and the one
+  comparison with a host's clock (`Freshness` in `activities/attempts.py`) has tests of its own.
+"""
+
 
 def enter(name: str, result: Result, *, scale: Scale, seed: int) -> None:
     """Keep the result of an experiment, in the place of its last one."""
@@ -65,6 +76,7 @@ def page() -> str:
     parts = [_HEAD, f"**{summary}**\n", _table(shown), "## Each experiment\n"]
     parts += [_section(name, entry) for name, entry in shown.items()]
     parts += [f"`{name}` did not run: {entry['skipped']}.\n" for name, entry in entries.items() if entry["skipped"]]
+    parts.append(_TAIL)
     return "\n".join(parts)
 
 
