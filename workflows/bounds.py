@@ -13,6 +13,8 @@ REPORT_OUTPUT_TOKENS: Final = 6_000
 DECISION_OUTPUT_TOKENS: Final = 2_000
 SYNTHESIS_INPUT_BYTES: Final = 50_000
 """The most that the writer of a report is shown of the outcomes: never more than 50,000 tokens, by any tokeniser."""
+GIVEN_BYTES: Final = 100_000
+"""The most that a subtask is given of the outcomes it depends on: a dense plan would multiply them past all sizes."""
 DECISION_INPUT_BYTES: Final = 40_000
 """The most that a judge or a critic is shown of the outcomes."""
 CATALOG_BYTES: Final = 12_000

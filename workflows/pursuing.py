@@ -12,7 +12,7 @@ from temporalio.exceptions import ActivityError, is_cancelled_exception
 from activities.contracts import AgentCard, InputOutcome, RefineTask
 from chargehand.contracts import Delegation, Escalation, Failure, Outcome, SessionRequest, Subtask, Tier
 from workflows.asking import ask, with_answer
-from workflows.bounds import DECISION_OUTPUT_TOKENS, least_workable, usual_turn_of
+from workflows.bounds import DECISION_OUTPUT_TOKENS, GIVEN_BYTES, least_workable, usual_turn_of
 from workflows.condensing import condensed
 from workflows.contracts import SubtaskRequest
 from workflows.delegating import Ended, run_session_below, run_subtask
@@ -39,7 +39,7 @@ from workflows.recovery import (
     next_action,
     question_of,
 )
-from workflows.reporting import USABLE, goal_below, input_for, usage_of
+from workflows.reporting import USABLE, fitted, goal_below, input_for, json_bytes, usage_of
 from workflows.session import Session
 from workflows.spending import CannotPay, TurnLost
 from workflows.taint import capabilities_of, carried, is_leak
@@ -222,6 +222,8 @@ async def _attempt(session: Session, trying: _Try, lent: Reservation) -> Ended:
         session.leases[workflow_id] = lent
     session.show()
     inputs = session.inputs(subtask.depends_on)
+    if session.edition >= 2 and json_bytes(inputs) > GIVEN_BYTES:
+        inputs = fitted(inputs, GIVEN_BYTES)
     given, own = session.given(subtask), capabilities_of(subtask.agent, session.facts.crew)
     session.carried[subtask.id] = carried([given, session.carried.get(subtask.id, frozenset())], own)
     agent = session.agent(subtask.agent)

@@ -319,3 +319,30 @@ async def test_a_reviewer_says_what_is_wrong_where_and_how_badly(stage: OpenStag
     assert "Issue (major, confidence 70) at T1: No source. Suggestion: Name it." in (
         opened.model.of_kind("synthesise")[0].messages[0].text
     )
+
+
+async def test_a_dense_plan_does_not_multiply_outcomes(stage: OpenStage) -> None:
+    """A subtask that depends on very many is given all of them, shortened evenly until they fit together."""
+
+    def respond(call: ModelCall) -> ModelReply:
+        match call.task:
+            case WorkTask() if call.task.inputs:
+                return reply(answer("From all of them."))
+            case WorkTask():
+                return reply(answer("x" * 7_900))
+            case SynthesisTask():
+                return reply(report("All of it."))
+            case _:
+                many = [subtask(f"T{number}") for number in range(1, 16)]
+                return reply(plan(*many, subtask("Z", agent="writer", after=[each.id for each in many])))
+
+    async with stage(respond) as opened:
+        limits = GOAL.limits.model_copy(update={"max_turns": 60, "max_parallel": 15})
+        await (await opened.chargehand.start(GOAL.model_copy(update={"limits": limits}))).result()
+
+    [last] = [
+        call.task for call in opened.model.of_kind("work") if isinstance(call.task, WorkTask) and call.task.inputs
+    ]
+    assert len(last.inputs) == 15
+    assert sum(len(given.model_dump_json()) for given in last.inputs) <= 100_000
+    assert len({len(given.outcome.content) for given in last.inputs}) == 1
