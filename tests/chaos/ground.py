@@ -30,6 +30,8 @@ from tests.scripted_provider import Respond, ScriptedProvider, canned_session
 ROOT: Final = Path(__file__).resolve().parents[2]
 SHIPPED: Final = (sys.executable, str(ROOT / "worker_main.py"))
 QUEUE: Final = "chaos"
+_RECORDED_AFTER: Final = 0.5
+"""Seconds, on a busy machine."""
 _KEPT: Final = ("PATH", "HOME", "PYTHONPATH")
 SUBTASKS: Final = 2
 ANSWER: Final = f"All {SUBTASKS} parts were looked into."
@@ -127,6 +129,8 @@ class Ground:
     workers: list[Worker] = field(default_factory=list[Worker])
     faults: int = 0
     in_flight: int = 0
+    just_answered: int = 0
+    """Calls that had been answered so shortly before a fault that the answer may not have been recorded yet."""
 
     async def worker(self, before: Sequence[str] = (), **more: str) -> Worker:
         """Run one more worker, known to poll; `before` goes before its command."""
@@ -145,7 +149,17 @@ class Ground:
     def fault(self, count: int = 1) -> None:
         """Note a fault, and what was under way when it happened."""
         self.faults += count
-        self.in_flight += sum(each.answered_at is None and not each.hung_up for each in self.provider.exchanges)
+        answers = [each.answered_at for each in self.provider.exchanges if not each.hung_up]
+        self.in_flight += answers.count(None)
+        self.just_answered += sum(at is not None and at > time.time() - _RECORDED_AFTER for at in answers)
+
+    def require_no_other_calls(self, result: Result) -> None:
+        """Note if more was paid twice than can have been lost with the faults."""
+        result.require(
+            result.extra_calls <= self.in_flight + self.just_answered,
+            f"{result.extra_calls} extra calls although only {self.in_flight} were under way at the faults, and "
+            f"{self.just_answered} just answered",
+        )
 
     def kill_server(self) -> None:
         """Kill the server on the spot."""

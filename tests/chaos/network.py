@@ -68,8 +68,5 @@ async def bad_network(scale: Scale, random: Random, folder: Path) -> Result:
         )
         result.require(worker.running.returncode is None, "the worker ended")
     result.figures = {"connections through the proxy": str(proxy.connections)}
-    result.require(
-        result.extra_calls <= result.in_flight,
-        f"{result.extra_calls} extra calls although only {result.in_flight} were under way",
-    )
+    ground.require_no_other_calls(result)
     return result

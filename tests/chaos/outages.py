@@ -77,10 +77,7 @@ async def server_killed(scale: Scale, random: Random, folder: Path) -> Result:
         result.require(is_whole(folder / "temporal.db"), "the database is damaged")
         ground.start_server()
     result.figures = {"server away, s": spread(away)}
-    result.require(
-        result.extra_calls <= result.in_flight,
-        f"{result.extra_calls} extra calls although only {result.in_flight} were under way at the kills",
-    )
+    ground.require_no_other_calls(result)
     return result
 
 
