@@ -252,7 +252,7 @@ class Execution:
             workflow_type=self.workflow_type,
         )
         details = WorkflowInstanceDetails(
-            payload_converter_factory=_CONVERTER._new_payload_converter,
+            payload_converter_factory=_CONVERTER._new_payload_converter,  # pyright: ignore[reportPrivateUsage]  # as the SDK does
             failure_converter_class=_CONVERTER.failure_converter_class,
             interceptor_classes=_INTERCEPTORS,
             defn=_DEFINITIONS[self.workflow_type],

@@ -6,7 +6,16 @@ from collections.abc import Callable
 import pytest
 from pydantic import BaseModel
 
-from activities.contracts import CritiqueTask, JudgeTask, ReportDraft, ReviewTask, SynthesisTask, WorkTask
+from activities.contracts import (
+    CompressTask,
+    CritiqueTask,
+    JudgeTask,
+    PlanTask,
+    ReportDraft,
+    ReviewTask,
+    SynthesisTask,
+    WorkTask,
+)
 from activities.models.protocol import ModelCall, ModelReply
 from chargehand.contracts import Contradiction, SessionRequest
 from tests.scripted_model import (
@@ -238,15 +247,15 @@ async def test_a_long_outcome_is_compressed_by_the_small_tier(stage: OpenStage) 
     long = "It is so. " * 1_200
 
     def respond(call: ModelCall) -> ModelReply:
-        match call.task.kind:
-            case "plan":
+        match call.task:
+            case PlanTask():
                 return reply(plan(subtask("T1"), subtask("T2", after=["T1"])))
-            case "work" if isinstance(call.task, WorkTask) and "topic T1" in call.task.instruction:
+            case WorkTask() if "topic T1" in call.task.instruction:
                 read = bool(call.task.rounds)
                 return reply(answer(long, ref="search_documents.md#L1")) if read else use("search_documents")
-            case "compress":
+            case CompressTask():
                 return reply(compressed("In short: so."))
-            case "synthesise":
+            case SynthesisTask():
                 return reply(report("So it is."))
             case _:
                 return reply(answer("Known."))

@@ -76,7 +76,7 @@ class Bucket:
         return int(head["ContentLength"])
 
     def put(self, digest: str, content: bytes) -> None:
-        """Store bytes under a digest, their own unless they are sealed; S3 checks what arrives. Raises `BucketError`."""
+        """Store bytes under a digest, their own or what they are sealed as; S3 checks them. Raises `BucketError`."""
         with self._explained():
             self._client.put_object(
                 Bucket=self._location.bucket,

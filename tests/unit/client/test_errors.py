@@ -77,8 +77,10 @@ _ACTIVITY_ERROR = ActivityError(
         (
             WorkflowTimedOut("x", type=TimeoutType.START_TO_CLOSE, last_heartbeat_details=[]),
             SessionTerminated,
-            "Session 'session-1' was ended by the server a day after its deadline: no worker ended it. "
-            "Run one (`chargehand doctor` tells whether there is any) and start the session again.",
+            (
+                "Session 'session-1' was ended by the server a day after its deadline: no worker ended it. "
+                "Run one (`chargehand doctor` tells whether there is any) and start the session again."
+            ),
         ),
         (ServerError("broken"), SessionFailed, "broken"),
         (_ACTIVITY_ERROR, SessionFailed, "Activity task failed"),
