@@ -48,7 +48,7 @@ async def no_worker(scale: Scale, random: Random, folder: Path) -> Result:  # no
 
 async def server_killed(scale: Scale, random: Random, folder: Path) -> Result:
     """Kill the server again and again and start it anew on its database; workers stay."""
-    count, kills = {"short": (12, 2), "full": (100, 8), "nightly": (200, 50)}[scale]
+    count, kills = {"short": (6, 1), "full": (100, 8), "nightly": (200, 50)}[scale]
     began = time.monotonic()
     away: list[float] = []
     async with open_ground(folder, script(0.1)) as ground:

@@ -104,7 +104,8 @@ def _section(name: str, entry: Entry) -> str:
         f"- {entry['date']}, scale {entry['scale']}, seed {entry['seed']}, {entry['cores']} cores at load "
         f"{entry['load']}, {entry['seconds']:.0f} s"
     )
-    lines = [f"### {name}\n", f"{entry['did'] or entry['name']}.\n", measured]
+    did = entry["did"] or entry["name"]
+    lines = [f"### {name}\n", f"{did[0].upper()}{did[1:]}.\n", measured]
     lines += [f"- {what}: {figure}" for what, figure in entry["figures"].items()]
-    lines += [f"- **broken**: {problem}" for problem in entry["problems"]]
+    lines += [f"- **broken**: {' '.join(problem.split())}" for problem in entry["problems"]]
     return "\n".join(lines) + "\n"
