@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 _CITATION: Final = re.compile(r"\[S([0-9]+)\]")
@@ -59,15 +60,22 @@ def sentences(text: str) -> list[str]:
 
 def restates(sentence: str, findings: Iterable[tuple[str, int]]) -> int | None:
     """Find the source of the finding that a sentence restates: most of its words, and every figure of it."""
-    said, figures = _words(sentence), set(_FIGURE.findall(sentence))
+    said, figures = _words(sentence), _figures(sentence)
     for claim, number in findings:
         words = _words(claim)
-        if len(words) < _LEAST_WORDS or not set(_FIGURE.findall(claim)) <= figures:
+        if len(words) < _LEAST_WORDS or not _figures(claim) <= figures:
             continue
         if len(words & said) >= _SAME * len(words):
             return number
     return None
 
 
-def _words(text: str) -> set[str]:
-    return {word.casefold() for word in _WORD.findall(text)}
+# Each claim is held against each sentence: without a memory, long outcomes would hold a workflow up for seconds.
+@lru_cache(maxsize=4_096)
+def _words(text: str) -> frozenset[str]:
+    return frozenset(word.casefold() for word in _WORD.findall(text))
+
+
+@lru_cache(maxsize=4_096)
+def _figures(text: str) -> frozenset[str]:
+    return frozenset(_FIGURE.findall(text))
