@@ -1,6 +1,7 @@
 """An S3 on loopback, over the real wire: moto's server in a thread of its own."""
 
 import os
+import urllib.request
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, cast
@@ -28,6 +29,10 @@ def serve_s3() -> Generator[Any]:
             "AWS_EC2_METADATA_DISABLED": "true",
         }
         with patch.dict(os.environ, settings):
+            # What is stored is the process's, not the server's: another test may have left something.
+            urllib.request.urlopen(
+                urllib.request.Request(f"http://{host}:{port}/moto-api/reset", method="POST")
+            ).close()
             client = cast("Any", boto3.client("s3"))  # pyright: ignore[reportUnknownMemberType] - boto3 has no types
             client.create_bucket(Bucket=BUCKET)
             yield client

@@ -5,6 +5,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -55,6 +56,7 @@ async def examine(connection: Connection, findings: Findings) -> Exit:
     findings.fine(connection.describe())
     await _look_at_worker(connection, findings)
     await _look_at_sessions(connection.chargehand.client, findings)
+    await _look_at_strangers(connection, findings)
     return findings.worst
 
 
@@ -160,3 +162,19 @@ async def _look_at_sessions(client: "Client", findings: Findings) -> None:
             )
     if not stuck:
         findings.fine(f"{running} session(s) and subtask(s) running, none of them stuck")
+
+
+async def _look_at_strangers(connection: Connection, findings: Findings) -> None:
+    """Name what runs on our task queue and is none of ours: no worker takes it up, and nobody else says so."""
+    from chargehand.wire import WorkflowType  # noqa: PLC0415  # beside its only use
+
+    ours = " AND ".join(f"WorkflowType != '{each}'" for each in WorkflowType)
+    query = f"ExecutionStatus = 'Running' AND TaskQueue = '{connection.place.task_queue}' AND {ours}"
+    async for execution in connection.chargehand.client.list_workflows(query, limit=_MOST_SESSIONS):
+        kind = one_safe_line(execution.workflow_type, 60)
+        meant = get_close_matches(execution.workflow_type, list(WorkflowType), n=1)
+        hint = f"was '{meant[0]}' meant? " if meant else ""
+        findings.wrong(
+            f"{one_safe_line(execution.id)} waits for ever: no worker knows workflows of type '{kind}'; {hint}"
+            "Terminate it, and start it again by its right name."
+        )
