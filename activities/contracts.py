@@ -436,7 +436,7 @@ class TurnResult(Contract):
     model: str
     provider: str
     usage: Usage = Usage()
-    usage_known: bool = True
+    usage_known: bool = left_out(True)
     """Whether the provider said what it used; if not, the call is charged at its reserve."""
     conversation: str = left_out("")
     """Digest of what was said before this reply, if it is kept for the next turn."""

@@ -22,7 +22,7 @@ class SubtaskRequest(Contract):
     turns: int
     usd: Dollars
     max_rounds: int
-    deadline: timedelta | None = None
+    deadline: timedelta | None = left_out(None)
     """The attempt's own time, without what it waits for a larger lease; None if only the session's deadline holds."""
     urgency: Literal["now", "batch"] = left_out("now")
     turns_queue: str | None = left_out(None)

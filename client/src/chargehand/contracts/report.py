@@ -129,7 +129,7 @@ class Report(Contract):
     """Usage by agent, model and purpose; sums to `usage`."""
     reserved_usd: Dollars = Decimal(0)
     """US dollars still set aside when the report was written: 0 unless something is wrong."""
-    wasted: Usage = Usage()
+    wasted: Usage = left_out(Usage())
     """Part of `usage` that came to nothing: attempts that were not used, rejected plans, calls that were lost."""
     limits: tuple[LimitUse, ...] = ()
     """How much of each limit was used."""
