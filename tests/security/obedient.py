@@ -3,7 +3,7 @@
 import base64
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote
@@ -39,7 +39,7 @@ class Asked:
     agent: str
     tag: str
     tool: str
-    arguments: dict[str, str | int]
+    arguments: Mapping[str, str | int]
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Obedient:
     collector: str
     bases: dict[str, Sequence[SubtaskDraft]]
     """The plan of each session, by a word of its goal."""
-    first_calls: dict[str, Sequence[ToolCall]]
+    first_calls: Mapping[str, Sequence[ToolCall]]
     """What the agent of a subtask reads, by a word of its instruction."""
     says: dict[str, AgentAnswer] = field(default_factory=dict[str, AgentAnswer])
     """What an agent answers before it has read anything, by a word of its instruction."""

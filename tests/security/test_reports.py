@@ -103,9 +103,7 @@ def test_a_page_loads_nothing_and_leads_to_sources_only(text: str, honest: Repor
     page = Page(report_page(hostile_report(text, honest)))
 
     links = [found["href"] for tag, found in page.elements if tag == "a" and "href" in found]
-    policies = [
-        found["content"] for tag, found in page.elements if found.get("http-equiv") == "Content-Security-Policy"
-    ]
+    policies = [found["content"] for _, found in page.elements if found.get("http-equiv") == "Content-Security-Policy"]
     styles = [found["style"] for _, found in page.elements if "style" in found]
     assert {tag for tag, _ in page.elements} - _HARMLESS == set()
     assert {name for _, found in page.elements for name in found} - _ATTRIBUTES - _DRAWN == set()
@@ -113,7 +111,7 @@ def test_a_page_loads_nothing_and_leads_to_sources_only(text: str, honest: Repor
     assert _READ in links
     assert policies == ["default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"]
     assert [style for style in styles if re.search(r"url|import|\\|expression|:/", style, re.IGNORECASE)] == []
-    assert [found for tag, found in page.elements if "http-equiv" in found and "refresh" in str(found).lower()] == []
+    assert [found for _, found in page.elements if "http-equiv" in found and "refresh" in str(found).lower()] == []
 
 
 @pytest.mark.parametrize("text", HOSTILE)
