@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
@@ -37,6 +37,27 @@ Count = Annotated[int, Field(strict=True, ge=1)]
 """A whole number of at least 1, written without quotes."""
 
 
+def _duration_schema(most_seconds: int) -> dict[str, Any]:
+    seconds = {"type": "number", "exclusiveMinimum": 0, "maximum": most_seconds}
+    return {"anyOf": [{"type": "string", "format": "duration"}, seconds]}
+
+
+UpToADay = Annotated[
+    timedelta,
+    Field(gt=timedelta(0), le=timedelta(days=1)),
+    BeforeValidator(_duration),
+    WithJsonSchema(_duration_schema(86_400), mode="validation"),
+]
+"""A time: seconds, or ISO 8601 such as `PT10M`; more than nothing, at most a day."""
+UpToAWeek = Annotated[
+    timedelta,
+    Field(gt=timedelta(0), le=timedelta(days=7)),
+    BeforeValidator(_duration),
+    WithJsonSchema(_duration_schema(604_800), mode="validation"),
+]
+"""The same, at most seven days."""
+
+
 class Tier(StrEnum):
     """How strong a model a job needs; the operator's settings say which model each tier is."""
 
@@ -65,36 +86,10 @@ class Limits(TypedByPeople):
     """Tries at one subtask before it is given up (1 to 10)."""
     max_rounds: Annotated[Count, Field(le=50)] = 10
     """Rounds of thinking and tool use within one subtask (1 to 50)."""
-    deadline: Annotated[
-        timedelta,
-        Field(gt=timedelta(0), le=timedelta(days=7)),
-        BeforeValidator(_duration),
-        WithJsonSchema(
-            {
-                "anyOf": [
-                    {"type": "string", "format": "duration"},
-                    {"type": "number", "exclusiveMinimum": 0, "maximum": 604_800},
-                ]
-            },
-            mode="validation",
-        ),
-    ] = timedelta(minutes=10)
+    deadline: UpToAWeek = timedelta(minutes=10)
     """Time from the start until the report is written from what is there: seconds, or ISO 8601 such as `PT10M`
     (at most 7 days)."""
-    subtask_deadline: Annotated[
-        timedelta,
-        Field(gt=timedelta(0), le=timedelta(days=1)),
-        BeforeValidator(_duration),
-        WithJsonSchema(
-            {
-                "anyOf": [
-                    {"type": "string", "format": "duration"},
-                    {"type": "number", "exclusiveMinimum": 0, "maximum": 86_400},
-                ]
-            },
-            mode="validation",
-        ),
-    ] = timedelta(minutes=5)
+    subtask_deadline: UpToADay = timedelta(minutes=5)
     """Time for one attempt of an agent at a subtask, after which it hands back what it has: seconds, or ISO 8601
     (at most a day). A nested session, and an attempt with urgency `batch`, has until the session's deadline."""
     on_limit: Literal["finish", "pause"] = "finish"
@@ -147,20 +142,7 @@ class SessionRequest(TypedByPeople):
     over. `auto` does so when something is missing, doubtful or contradictory."""
     questions: Literal["none", "allowed"] = "none"
     """`allowed` lets a subtask that is ambiguous ask a person, who answers by the Update `answer`."""
-    answer_within: Annotated[
-        timedelta,
-        Field(gt=timedelta(0), le=timedelta(days=7)),
-        BeforeValidator(_duration),
-        WithJsonSchema(
-            {
-                "anyOf": [
-                    {"type": "string", "format": "duration"},
-                    {"type": "number", "exclusiveMinimum": 0, "maximum": 604_800},
-                ]
-            },
-            mode="validation",
-        ),
-    ] = timedelta(minutes=5)
+    answer_within: UpToAWeek = timedelta(minutes=5)
     """How long a question waits for its answer before the work goes on without: seconds, or ISO 8601."""
     urgency: Literal["now", "batch"] = "now"
     """`batch` lets models answer within hours at half the price, where the provider offers that; the deadline holds."""
