@@ -1,7 +1,8 @@
 """The worker: settings become adapters, adapters become activities, and the worker polls until it is told to stop.
 
 The only place that reads the environment. `--explain` prints what the settings choose, and why, as JSON;
-`--replay FILE` replays recorded histories on the workflows that are here, and prints a line of JSON for each.
+`--replay FILE` replays recorded histories on the workflows that are here, and `--verify FILE` looks quotations up in
+their documents: both print a line of JSON for each.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 from importlib.util import find_spec
@@ -197,6 +198,8 @@ class Choice:
     neighbour: str
     adapter: str
     why: str
+    problem: str = ""
+    """Why it does not work on this host; empty if it does or was not tried."""
 
 
 def choose(settings: Settings) -> tuple[Choice, ...]:
@@ -299,14 +302,17 @@ def _conversations(settings: Settings, store: Artefacts, sealing: Encryption | N
 
 
 def _library(settings: Settings, store: Artefacts) -> DocumentLibrary:
+    downloads = _downloads(settings, store)
+    return DocumentLibrary(store, settings.state_dir / "indexes", settings.document_roots, downloads)
+
+
+def _downloads(settings: Settings, store: Artefacts) -> Downloads:
     def downloader() -> "Downloader":
         from activities.documents.download import DownloadLimits, make_downloader
 
         return make_downloader(settings.page_hosts, DownloadLimits())
 
-    indexes = settings.state_dir / "indexes"
-    downloads = Downloads(store, settings.state_dir / "downloads", downloader)
-    return DocumentLibrary(store, indexes, settings.document_roots, downloads)
+    return Downloads(store, settings.state_dir / "downloads", downloader)
 
 
 def _tools(
@@ -605,9 +611,22 @@ async def _connected(settings: Settings, stop: asyncio.Event, runtime: Runtime) 
     return None
 
 
-def explain(settings: Settings) -> str:
+async def explain(settings: Settings) -> str:
     """Say what the settings choose, and why, as JSON."""
-    return json.dumps({"active": [vars(choice) for choice in choose(settings)], "task_queue": settings.task_queue})
+    active = [vars(await _tried(settings, choice)) for choice in choose(settings)]
+    return json.dumps({"active": active, "task_queue": settings.task_queue})
+
+
+async def _tried(settings: Settings, choice: Choice) -> Choice:
+    """Try out the sandbox that a worker would refuse to start with."""
+    if choice.adapter != "bubblewrap":
+        return choice
+    try:
+        async with AsyncExitStack() as closing:
+            await _code_runner(settings, choice.adapter, closing)
+    except SettingsError as error:
+        return replace(choice, problem=str(error))
+    return replace(choice, why=f"{choice.why}; its self-test passes on this host")
 
 
 async def replay(settings: Settings, file: Path) -> int:
@@ -620,17 +639,30 @@ async def replay(settings: Settings, file: Path) -> int:
     return differs
 
 
+async def verify(settings: Settings, file: Path) -> int:
+    """Look the quotations of a file up in its documents; 1 if one does not stand there."""
+    from activities.documents.verify import Quotations, verify_sources
+
+    asked = Quotations.model_validate_json(await asyncio.to_thread(file.read_bytes))
+    store = _artefacts(settings, encryption(settings))
+    downloads = _downloads(settings, store)
+    checks = await verify_sources(asked.documents, asked.sources, store, settings.document_roots, downloads)
+    sys.stdout.writelines(each.model_dump_json() + "\n" for each in checks)
+    return 0 if all(each.stands for each in checks) else 1
+
+
 def main(arguments: Sequence[str]) -> int:
-    """Run the worker, or explain what it would use, or replay histories."""
+    """Run the worker, or explain what it would use, or replay histories, or look quotations up."""
     try:
         settings = Settings()
         if "--explain" in arguments:
-            sys.stdout.write(explain(settings) + "\n")
+            sys.stdout.write(asyncio.run(explain(settings)) + "\n")
             return 0
-        if "--replay" in arguments:
-            logging.basicConfig(level=logging.ERROR)
-            Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=None)))  # it would log among the results
-            return asyncio.run(replay(settings, Path(arguments[arguments.index("--replay") + 1])))
+        for option, check in (("--replay", replay), ("--verify", verify)):
+            if option in arguments:
+                logging.basicConfig(level=logging.ERROR)
+                Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=None)))  # it would log among the results
+                return asyncio.run(check(settings, Path(arguments[arguments.index(option) + 1])))
         logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         asyncio.run(run(settings))
     except ValidationError as error:

@@ -17,6 +17,14 @@ _CUT_GAP: Final = re.compile(r"\n\[?…?\]?\s*$")
 """What is left of the mark between two passages when a quotation was cut there."""
 
 
+class Quotations(Contract):
+    """What `worker_main.py --verify` reads: quotations, and where to look them up."""
+
+    documents: tuple[str, ...]
+    """As the session's request named them."""
+    sources: tuple[Source, ...]
+
+
 class QuoteCheck(Contract):
     """Whether one quotation stands."""
 
