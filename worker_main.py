@@ -327,7 +327,6 @@ def _tools(
     from activities.code.tool import RunCode
     from activities.data.chart import DrawChart
     from activities.data.query import QueryData
-    from activities.documents.sources import DocumentSources
     from activities.documents.tools import ReadDocument, SearchDocuments
     from activities.pages.tool import ReadPage
     from activities.search.tool import Search
@@ -341,7 +340,7 @@ def _tools(
         ReadDocument(library),
         QueryData(library),
         DrawChart(library, store),
-        RunCode(runner, store, DocumentSources(store, settings.document_roots)),
+        RunCode(runner, store, library.sources),
     ]
     return {tool.spec.name: tool for tool in tools}
 

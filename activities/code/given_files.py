@@ -28,7 +28,7 @@ async def given_files(
     if not names:
         yield ()
         return
-    listing = await asyncio.to_thread(sources.list, documents)
+    listing = await sources.find(documents)
     chosen = _chosen({file.name: file for file in listing.files}, names)
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="chargehand-code-"))
     try:

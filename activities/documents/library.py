@@ -193,9 +193,9 @@ class DocumentLibrary:
         allowed_roots: tuple[Path, ...] = (),
         downloads: Downloads | None = None,
     ) -> None:
-        self._sources = DocumentSources(artefacts, allowed_roots)
+        self.sources = DocumentSources(artefacts, allowed_roots, downloads)
+        """Where the documents themselves come from."""
         self._index_root = index_root
-        self._downloads = downloads
         self._opened: OrderedDict[str, OpenLibrary] = OrderedDict()
         self._builds: dict[str, _SharedBuild] = {}
 
@@ -204,9 +204,7 @@ class DocumentLibrary:
 
         Documents that cannot be read are in the catalog with their problem; nothing is raised for them.
         """
-        urls = [uri for uri in documents if uri.startswith("https:")] if self._downloads else []
-        brought = await self._downloads.bring(urls) if self._downloads and urls else {}
-        listing = await asyncio.to_thread(self._sources.list, documents, brought)
+        listing = await self.sources.find(documents)
         key = await asyncio.to_thread(_key, listing)
         opened = self._opened.get(key)
         if opened is None or not await asyncio.to_thread(mark_used, self._index_root / key):
@@ -238,7 +236,7 @@ class DocumentLibrary:
         # Made and moved here, not in a thread: a thread outlives a cancellation and would move what is being removed.
         building.mkdir(parents=True)
         try:
-            catalog = await LibraryBuild(building, self._sources, listing).run()
+            catalog = await LibraryBuild(building, self.sources, listing).run()
             try:
                 building.rename(directory)
             except OSError:

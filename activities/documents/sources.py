@@ -1,5 +1,6 @@
 """Find the files behind a session's document URIs, and read nothing outside what the operator allows."""
 
+import asyncio
 import json
 import os
 import shutil
@@ -13,7 +14,7 @@ from urllib.parse import unquote
 
 from activities.documents.artefacts import ArtefactError, Artefacts
 from activities.documents.beneath import Beneath, locate, open_beneath, walk_beneath
-from activities.documents.downloads import Download
+from activities.documents.downloads import Download, Downloads
 
 MANIFEST_FORMAT: Final = "chargehand-manifest-1"
 MOST_FILES: Final = 2_000
@@ -51,11 +52,20 @@ class Listing:
 
 
 class DocumentSources:
-    """Resolves `artefact:` and `file:` URIs, and `https:` ones that were brought here."""
+    """Resolves `artefact:` and `file:` URIs, and `https:` ones if it is given a way to bring them here."""
 
-    def __init__(self, artefacts: Artefacts, allowed_roots: tuple[Path, ...]) -> None:
+    def __init__(
+        self, artefacts: Artefacts, allowed_roots: tuple[Path, ...], downloads: Downloads | None = None
+    ) -> None:
         self._artefacts = artefacts
         self._allowed_roots = allowed_roots
+        self._downloads = downloads
+
+    async def find(self, documents: tuple[str, ...]) -> Listing:
+        """Bring here what is in the web, and list everything."""
+        urls = [uri for uri in documents if uri.startswith("https:")] if self._downloads else []
+        brought = await self._downloads.bring(urls) if self._downloads and urls else _NONE
+        return await asyncio.to_thread(self.list, documents, brought)
 
     def list(self, documents: Iterable[str], downloads: Mapping[str, Download | str] = _NONE) -> Listing:
         """List the files behind these URIs. What cannot be found is listed with its problem."""

@@ -15,6 +15,9 @@ from activities.documents.sources import DocumentSources
 from activities.made_files import MadeFile
 from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext
 from chargehand.contracts import Artefact, Source
+from tests.activities.documents.loopback_downloads import LoopbackDownloads
+from tests.activities.pages.page_server import answer as page
+from tests.activities.pages.page_server import serve_pages
 
 CONTEXT = ToolContext(session="s", agent="analyst", idempotency_key="s/1")
 
@@ -137,6 +140,20 @@ async def test_a_program_is_given_the_documents_that_it_names(desk: Desk) -> Non
     sandbox = Scripted(CodeResult(stdout="1"))
 
     await desk.tool(sandbox).use({"code": "read()", "documents": ["sales.csv"]}, desk.context)
+
+    assert sandbox.given == {"sales.csv": b"a,b"}
+
+
+async def test_a_program_is_given_documents_from_the_web(desk: Desk, tmp_path: Path) -> None:
+    """A document that the session names by its address is as good as one that was uploaded."""
+    async with serve_pages() as server:
+        server.pages["/sales.csv"] = page(b"a,b", content_type="text/csv")
+        downloads = LoopbackDownloads(desk.store, tmp_path / "downloads", server.host)
+        sandbox = Scripted(CodeResult(stdout="1"))
+        tool = RunCode(sandbox, desk.store, DocumentSources(desk.store, (), downloads))
+        context = CONTEXT.model_copy(update={"documents": ("https://w.example/sales.csv",)})
+
+        await tool.use({"code": "read()", "documents": ["sales.csv"]}, context)
 
     assert sandbox.given == {"sales.csv": b"a,b"}
 

@@ -1,22 +1,21 @@
 """Documents from the web: what is brought here, once, and what is never reached."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from loopback_downloads import LIMITS, LoopbackDownloads
 from made_documents import HANDBOOK, pdf
 from pydantic import TypeAdapter, ValidationError
 
 from activities.documents.artefacts import ArtefactStore
-from activities.documents.download import Downloader, DownloadLimits
+from activities.documents.download import Downloader
 from activities.documents.downloads import Download, Downloads
 from activities.documents.library import DocumentLibrary
 from activities.pages.network import GuardedBackend
 from chargehand.contracts.request import DocumentUri
 from tests.activities.pages.page_server import PUBLIC, Dial, Names, PageServer, answer, serve_pages
-
-_LIMITS = DownloadLimits(bytes=100_000)
 
 
 @pytest.fixture
@@ -41,7 +40,7 @@ def _downloads(tmp_path: Path, server: PageServer, clock: Clock | None = None) -
     allowed = frozenset({server.host})
     backend = GuardedBackend(allowed)
     return (
-        Downloads(store, tmp_path / "downloads", lambda: Downloader(backend, allowed, _LIMITS), (clock or Clock()).now),
+        Downloads(store, tmp_path / "downloads", lambda: Downloader(backend, allowed, LIMITS), (clock or Clock()).now),
         store,
     )
 
@@ -150,7 +149,7 @@ async def test_no_redirect_leads_inside(tmp_path: Path, server: PageServer, loca
 async def test_a_name_that_changes_its_address_is_connected_to_as_checked(tmp_path: Path, server: PageServer) -> None:
     """One answer of the resolver, and the connection goes to it: the second answer is never asked for."""
     names, dial = Names((PUBLIC,), ("127.0.0.1",)), Dial(server.port)
-    downloader = Downloader(GuardedBackend(resolve=names.resolve, dial=dial), frozenset(), _LIMITS)
+    downloader = Downloader(GuardedBackend(resolve=names.resolve, dial=dial), frozenset(), LIMITS)
     downloads = Downloads(ArtefactStore(tmp_path / "a"), tmp_path / "d", lambda: downloader)
 
     await downloads.bring(["https://rebinding.example/a.md"])
@@ -184,10 +183,8 @@ async def test_documents_from_the_web_are_searched_like_others(tmp_path: Path, s
     """With page and line; one that cannot be reached is a problem of its own, in words."""
     server.pages["/handbook.md"] = answer(HANDBOOK.encode(), content_type="text/markdown")
     server.pages["/manual"] = answer(pdf(), content_type="application/pdf")
-    allowed = frozenset({server.host})
     store = ArtefactStore(tmp_path / "artefacts")
-    downloads = OverHttp(store, tmp_path / "downloads", lambda: Downloader(GuardedBackend(allowed), allowed, _LIMITS))
-    downloads.host = server.host
+    downloads = LoopbackDownloads(store, tmp_path / "downloads", server.host)
     library = DocumentLibrary(store, tmp_path / "index", (), downloads)
 
     opened = await library.open(tuple(f"https://w.example/{name}" for name in ("handbook.md", "manual", "gone.pdf")))
@@ -197,17 +194,6 @@ async def test_documents_from_the_web_are_searched_like_others(tmp_path: Path, s
     assert {entry.name: entry.problem for entry in opened.catalog.documents if entry.problem} == {
         "gone.pdf": f"It was not read: http://{server.host}/gone.pdf answered with status 404."
     }
-
-
-class OverHttp(Downloads):
-    """Requests may name https only, and the loopback server has no certificate."""
-
-    host = ""
-
-    async def bring(self, urls: Iterable[str]) -> dict[str, Download | str]:
-        there = {url: url.replace("https://w.example", f"http://{self.host}") for url in urls}
-        brought = await super().bring(there.values())
-        return {url: brought[place] for url, place in there.items()}
 
 
 async def test_a_worker_without_downloads_says_so(tmp_path: Path) -> None:
