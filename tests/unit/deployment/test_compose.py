@@ -1,7 +1,6 @@
 """The compose file, the image and their scripts, as far as they can be checked without a container runtime."""
 
 import importlib
-import importlib.util
 import os
 import re
 import shutil
@@ -22,7 +21,8 @@ COMPOSE = ROOT / "docker-compose.yml"
 DOCKERFILE = ROOT / "Dockerfile"
 SCRIPTS = ["bootstrap.sh", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "deploy").glob("*.sh"))]
 JOBS = {"temporal-schema", "temporal-namespace"}
-OTHER_PEOPLES_NAMES = {"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", "TAVILY_API_KEY", "E2B_API_KEY"}
+FOR_OTHERS = ("TEMPORAL_", "AWS_")
+"""How names begin that the SDKs below the worker read."""
 
 Service = dict[str, Any]
 
@@ -36,9 +36,7 @@ SERVICES = services()
 
 
 def environment_names_of_the_worker() -> set[str]:
-    """All names that the worker reads; its settings are the truth wherever they exist."""
-    if importlib.util.find_spec("worker_main") is None:
-        return OTHER_PEOPLES_NAMES | {"CHARGEHAND_STATE_DIR"}
+    """All names that the worker's settings read."""
     settings = cast("type[BaseSettings]", importlib.import_module("worker_main").Settings)
     prefix = settings.model_config.get("env_prefix", "")
     names: set[str] = set()
@@ -53,10 +51,11 @@ def environment_names_of_the_worker() -> set[str]:
     return {name.upper() for name in names}
 
 
-def test_the_compose_file_fits_the_compose_specification() -> None:
+def test_compose_files_fit_the_compose_specification() -> None:
     """No key is misspelt and no value has the wrong form."""
+    files = [str(COMPOSE), str(ROOT / "deploy" / "bubblewrap.yml")]
     subprocess.run(
-        [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(COMPOSE)],
+        [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", *files],
         check=True,
         capture_output=True,
         timeout=60,
@@ -124,24 +123,48 @@ def test_each_service_waits_for_what_it_needs() -> None:
         "temporal-namespace": {"temporal": "service_healthy"},
         "temporal-ui": {"temporal": "service_healthy"},
         "worker": {"temporal-namespace": "service_completed_successfully"},
+        "codec-server": {},
     }
     assert "healthcheck" in SERVICES["postgres"]
     assert "healthcheck" in SERVICES["temporal"]
 
 
-def test_the_workers_environment_has_only_names_that_it_reads() -> None:
-    """A name that the worker does not know would be a setting without effect."""
-    given = set(SERVICES["worker"]["environment"])
+def test_the_worker_gets_every_setting() -> None:
+    """Whatever can be set without containers can be set with them, and nothing is passed on without effect."""
+    given = {name for name in SERVICES["worker"]["environment"] if not name.startswith(FOR_OTHERS)}
 
-    unknown = {name for name in given if not name.startswith("TEMPORAL_")} - environment_names_of_the_worker()
-    assert unknown == set()
+    assert given == environment_names_of_the_worker()
 
 
-def test_keys_are_passed_on_and_never_written_down() -> None:
-    """Other people's names have no value here: set in the shell they arrive, unset they stay absent."""
+def test_settings_are_passed_on_and_never_written_down() -> None:
+    """They have no value here: set in the shell they arrive, unset they stay absent."""
     environment = SERVICES["worker"]["environment"]
 
-    assert {name: environment[name] for name in OTHER_PEOPLES_NAMES} == dict.fromkeys(OTHER_PEOPLES_NAMES)
+    assert {name for name, value in environment.items() if value is not None} == {
+        "TEMPORAL_ADDRESS",
+        "TEMPORAL_NAMESPACE",
+        "CHARGEHAND_STATE_DIR",
+    }
+
+
+def test_the_codec_server_reads_what_workers_write() -> None:
+    """It is told the same of encryption and storage, and its command knows the options that it is given."""
+    worker, codec = SERVICES["worker"], SERVICES["codec-server"]
+    told = ("CHARGEHAND_ENCRYPTION_", "CHARGEHAND_STORAGE", *FOR_OTHERS)
+
+    shared = {name for name in worker["environment"] if name.startswith(told)}
+
+    assert set(codec["environment"]) == shared | {"CHARGEHAND_CODEC_TOKEN"}
+    [program, command, *options] = codec["command"]
+    described = subprocess.run(
+        [str(Path(sys.executable).with_name(program)), command, "--help"],
+        env={"TERM": "dumb", "COLUMNS": "100"},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    ).stdout
+    assert {option.partition("=")[0] for option in options} <= set(re.findall(r"--[a-z-]+", described))
 
 
 def test_passwords_come_from_the_environment() -> None:
@@ -157,13 +180,14 @@ def test_passwords_come_from_the_environment() -> None:
 
 
 def test_every_setting_is_documented() -> None:
-    """Whatever the compose file takes from a user's environment is in the table of deploy/README.md."""
-    environment = SERVICES["worker"]["environment"]
-    passed_on = {name for name, value in environment.items() if value is None}
+    """The table of deploy/README.md has what the compose files take from a user's environment, and nothing else."""
+    environments = (SERVICES[name]["environment"] for name in ("worker", "codec-server"))
+    passed_on = {name for environment in environments for name, value in environment.items() if value is None}
     taken = set(re.findall(r"\$\{(\w+)", COMPOSE.read_text(encoding="utf-8"))) | passed_on
 
     readme = (ROOT / "deploy" / "README.md").read_text(encoding="utf-8")
-    assert {name for name in taken if f"`{name}`" not in readme} == set()
+    rows = re.findall(r"^\| (`.+?) \|", readme, re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == taken | {"CHARGEHAND_STATE_DIR"}
 
 
 def test_the_worker_can_write_only_where_it_should() -> None:
