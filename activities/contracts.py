@@ -1,6 +1,6 @@
 """What workflows and activities exchange. Pure values; imported by both sides."""
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, get_args
 
 from pydantic import Field, JsonValue
 
@@ -66,11 +66,12 @@ class CrewCard(Contract):
     """UTF-8 bytes of the supervisor's own fixed prompts, the longest of them."""
 
 
-EDITION: Final = 2
+EDITION: Final = 3
 """The rules that sessions are opened under now. A session keeps the edition it was opened under, so that a worker of a
 newer release goes on with it, and replays it, by the rules that it began with.
 
 1: as of 0.1.0. 2: review, critic, questions to people, a deadline for each subtask, repeated calls of unknown fate.
+3: an undivided request where no plan can be had; leases that grow by more than the one turn asked for.
 """
 
 
@@ -218,7 +219,7 @@ class PlanDraft(Contract):
     """A plan as the model writes it, not yet checked."""
 
     subtasks: list[SubtaskDraft]
-    strategy: str
+    strategy: Annotated[str, Field(json_schema_extra={"enum": list(get_args(Strategy))})]
     final_instruction: str
 
 

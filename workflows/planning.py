@@ -1,10 +1,11 @@
 """The first step of a session: a plan that passes its check."""
 
+from contextlib import suppress
 from typing import Final
 
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts import PlanDraft, PlanTask, RejectedPlan
+from activities.contracts import PlanDraft, PlanTask, RejectedPlan, SubtaskDraft
 from chargehand.contracts import Plan
 from chargehand.wire import ErrorType
 from workflows.bounds import PLAN_OUTPUT_TOKENS
@@ -18,7 +19,7 @@ MOST_SUBTASKS: Final = 100
 
 
 async def make_plan(session: Session) -> Plan:
-    """Have a model write a plan, and write it again while it cannot be carried out.
+    """Have a model write a plan, and write it again while it cannot be carried out; at last, plan by rule.
 
     Raises:
         ApplicationError: `InvalidPlan` with every reason, or why no model answered.
@@ -34,7 +35,24 @@ async def make_plan(session: Session) -> Plan:
         except InvalidPlan as error:
             session.spender.waste_last()
             rejected.append(RejectedPlan(plan=draft.model_dump_json(), errors=error.errors))
-    raise invalid_plan(rejected[-1].errors)
+    return _undivided(session, rejected[-1].errors)
+
+
+def _undivided(session: Session, errors: tuple[str, ...]) -> Plan:
+    """Give the whole request to the first agent of the crew that may have it, since nobody could divide it.
+
+    A session below another says instead what went wrong: the one above has other ways.
+    """
+    if session.edition < 3 or session.request.delegation is not None:
+        raise invalid_plan(errors)
+    instruction = f"Answer this request: {session.request.goal}"
+    for agent in session.facts.crew.agents:
+        whole = SubtaskDraft(id="T1", agent=agent.name, instruction=instruction, depends_on=[], required=[])
+        with suppress(InvalidPlan):
+            plan = checked(session, PlanDraft(subtasks=[whole], strategy="merge", final_instruction=""))
+            session.missing.append(f"'{agent.name}' got the whole request, since no plan was valid: {errors[0]}.")
+            return plan
+    raise invalid_plan(errors)
 
 
 def checked(session: Session, draft: PlanDraft | Plan, *, already: int = 0) -> Plan:

@@ -28,7 +28,7 @@ _FOR_HANDLERS: Final = timedelta(seconds=1)
 
 @workflow.defn(name=WorkflowType.SUPERVISOR)
 class SupervisorWorkflow:
-    """Carries out one session and always ends in a report, unless it could not even plan."""
+    """Carries out one session and always ends in a report, unless no model could be had for its plan."""
 
     def __init__(self) -> None:
         self._progress = Progress(workflow.info().workflow_id)

@@ -85,12 +85,13 @@ class AnthropicModel:
 
 def request_body(call: ModelCall) -> "MessageCreateParamsStreaming":
     """Write the request; what stays the same from turn to turn comes first."""
+    schema = answer_schema(call.answer_type, call.agent_names)
     body: dict[str, Any] = {
         "model": call.model,
         "max_tokens": call.max_output_tokens,
         "system": [{"type": "text", "text": call.system, "cache_control": _CACHED}],
         "messages": _messages(call),
-        "output_config": {"format": {"type": "json_schema", "schema": answer_schema(call.answer_type)}},
+        "output_config": {"format": {"type": "json_schema", "schema": schema}},
         # Priority capacity has prices of its own, which no reserve was made for.
         "service_tier": "standard_only",
         "stream": True,

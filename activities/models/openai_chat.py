@@ -115,7 +115,7 @@ class OpenAIChatModel:
 
 def request_body(call: ModelCall, *, enforce_schema: bool = True) -> "CompletionCreateParamsStreaming":
     """Write the request; what stays the same from turn to turn comes first."""
-    schema = answer_schema(call.answer_type)
+    schema = answer_schema(call.answer_type, call.agent_names)
     system = f"{call.system}\n\nThe final answer is nothing but JSON of this schema:\n{json.dumps(schema)}"
     body: dict[str, Any] = {
         "model": call.model,

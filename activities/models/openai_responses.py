@@ -134,7 +134,7 @@ def request_body(call: ModelCall) -> "ResponseCreateParamsStreaming":
             "format": {
                 "type": "json_schema",
                 "name": call.answer_type.__name__,
-                "schema": answer_schema(call.answer_type),
+                "schema": answer_schema(call.answer_type, call.agent_names),
                 "strict": True,
             }
         },

@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from activities.contracts import Task, ToolCall
+from activities.contracts import PlanTask, ReviewTask, Task, ToolCall
 from activities.documents.catalog import Catalog
 from chargehand.contracts import Contract, Usage
 
@@ -81,6 +81,12 @@ class ModelCall(BaseModel):
     """`batch`: the provider may take hours, if it then charges less; without such an offer it answers now."""
     job: ProviderJob | None = None
     """Where a provider's job for this call is kept, for those that work by jobs; None if the caller keeps none."""
+
+    @property
+    def agent_names(self) -> tuple[str, ...]:
+        """Names that a subtask in the answer may give its work to."""
+        nested = ("supervisor",) if isinstance(self.task, PlanTask | ReviewTask) and self.task.may_nest else ()
+        return (*(name for name, _, _ in self.crew_agents), *nested)
 
 
 class ModelReply(Contract):

@@ -10,6 +10,8 @@ from typing import Any, Final, cast
 
 from pydantic import BaseModel, JsonValue
 
+from activities.contracts import SubtaskDraft
+
 Schema = dict[str, JsonValue]
 
 _BOUNDS: Final = (
@@ -32,9 +34,17 @@ class UnfitSchema(ValueError):  # noqa: N818  # reads as a statement of fact
 
 
 @cache
-def answer_schema(answer_type: type[BaseModel]) -> Schema:
-    """Write the schema of a model's final reply; its `title` is the name of the type. Do not change what comes back."""
-    translated = strict(answer_type.model_json_schema())
+def answer_schema(answer_type: type[BaseModel], agents: tuple[str, ...] = ()) -> Schema:
+    """Write the schema of a model's final reply; its `title` is the name of the type. Do not change what comes back.
+
+    Args:
+        agents: names that a subtask in the reply may give its work to; whatever it likes if there are none.
+    """
+    written = answer_type.model_json_schema()
+    subtask = written.get("$defs", {}).get(SubtaskDraft.__name__)
+    if subtask and agents:
+        subtask["properties"]["agent"]["enum"] = list(agents)
+    translated = strict(written)
     # A class's docstring speaks to its readers here; a field's speaks to whoever fills it in.
     translated.pop("description", None)
     return {"title": answer_type.__name__, **translated}

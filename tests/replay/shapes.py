@@ -87,6 +87,11 @@ def _repairing(call: ModelCall) -> ModelReply:
     return reply(answer("Known."))
 
 
+def _untaught(call: ModelCall) -> ModelReply:
+    """Write nothing but plans that cannot be carried out."""
+    return reply(plan() if call.task.kind == "plan" else answer("Known."))
+
+
 def _insatiable(call: ModelCall) -> ModelReply:
     """Ask for more and more, and only then answer."""
     if not isinstance(call.task, WorkTask):
@@ -255,6 +260,7 @@ def shapes() -> dict[str, Shape]:
         ),
         "cancelled": Shape(_model(subtask("T1"), subtask("T2"), held="topic T2"), meanwhile=_cancel),
         "repaired": Shape(_repairing),
+        "undivided": Shape(_untaught),
         "approved-after-edit": Shape(_model(subtask("T1"), subtask("T2")), approval, _edit),
         "leases": Shape(_insatiable),
         "recovered": Shape(_recovering),

@@ -1,6 +1,7 @@
 """Failures on purpose, on a real server: each experiment counts the faults that it injected and what came through."""
 
 import asyncio
+import re
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from decimal import Decimal
@@ -78,13 +79,29 @@ async def test_f20_usage_above_the_estimate_is_booked_at_the_reservation(stage: 
     assert result.answer == "All of it."
 
 
-async def test_f21_the_same_broken_plan_fifty_times_ends_the_session(stage: OpenStage) -> None:
-    """F21: a planner that cannot be taught is asked three times, not fifty, and no agent is started."""
+async def test_f21_the_same_broken_plan_fifty_times_is_asked_for_three_times(stage: OpenStage) -> None:
+    """F21: a planner that cannot be taught is asked three times, not fifty; one agent then gets the whole request."""
+    cyclic = plan(subtask("T1", after=["T2"]), subtask("T2", after=["T1"]))
+
+    async with stage(planning(cyclic)) as opened:
+        result = await _ran(opened, GOAL)
+
+    assert [call.task.kind for call in opened.model.calls] == ["plan"] * 3 + ["work"]
+    assert [(record.agent, record.instruction) for record in result.subtasks] == [
+        ("researcher", f"Answer this request: {GOAL.goal}")
+    ]
+    assert result.answer == "Known."
+    assert len(result.gaps) == 1
+    assert re.fullmatch(r"'researcher' got the whole request, since no plan was valid: .* is a cycle.*", result.gaps[0])
+
+
+async def test_f21_a_request_too_long_for_one_agent_fails_if_nobody_can_divide_it(stage: OpenStage) -> None:
+    """F21: an instruction holds 4,000 characters; a longer request that was never planned ends in the plan's errors."""
     cyclic = plan(subtask("T1", after=["T2"]), subtask("T2", after=["T1"]))
 
     async with stage(planning(cyclic)) as opened:
         with pytest.raises(SessionFailed, match="cannot be carried out") as failure:
-            await _ran(opened, GOAL)
+            await _ran(opened, SessionRequest(goal="What do the documents say? " * 200))
 
     assert failure.value.error_type is ErrorType.INVALID_PLAN
     assert [call.task.kind for call in opened.model.calls] == ["plan"] * 3

@@ -30,7 +30,10 @@ async def _in_state(session: Session, state: str) -> bool:
 
 
 async def test_a_child_that_needs_more_asks_its_parent(stage: OpenStage) -> None:
-    """An agent that wants eight rounds gets them, turn by turn, as long as the session's own limits pay for them."""
+    """An agent of nine turns asks twice: it has four at first, then five more, and it keeps one in hand to answer with.
+
+    Whatever it asks for, it is lent as much again as it has, since the session's limits pay for that.
+    """
 
     def respond(call: ModelCall) -> ModelReply:
         if call.task.kind == "plan":
@@ -44,10 +47,14 @@ async def test_a_child_that_needs_more_asks_its_parent(stage: OpenStage) -> None
         )
 
     async with stage(respond) as opened:
-        result = await (await opened.chargehand.start(GOAL)).result()
+        session = await opened.chargehand.start(GOAL)
+        result = await session.result()
+        history = await opened.chargehand.client.get_workflow_handle(session.id).fetch_history()
 
+    asked = [event for event in history.events if event.HasField("workflow_execution_signaled_event_attributes")]
     assert result.answer == "Found at last."
     assert result.usage.turns == 1 + 9
+    assert len(asked) == 2
 
 
 async def test_a_grandchild_is_lent_from_above_its_parent(stage: OpenStage) -> None:

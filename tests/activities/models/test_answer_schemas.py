@@ -8,7 +8,15 @@ import pytest
 from openai.lib._pydantic import to_strict_json_schema
 from pydantic import BaseModel, Field
 
-from activities.contracts import AgentAnswer, CompressDraft, CritiqueDraft, JudgeDraft, RefineDraft, ReviewDraft
+from activities.contracts import (
+    AgentAnswer,
+    CompressDraft,
+    CritiqueDraft,
+    JudgeDraft,
+    PlanDraft,
+    RefineDraft,
+    ReviewDraft,
+)
 from activities.models.schemas import UnfitSchema, answer_schema, strict
 from activities.prompts import ANSWER_TYPES, SCHEMA_BYTES
 
@@ -93,6 +101,17 @@ def test_a_docstring_for_developers_is_not_told_to_models() -> None:
 
     assert "not yet checked" not in text
     assert "Words copied from the first source" in text
+
+
+@pytest.mark.parametrize("answer", [PlanDraft, ReviewDraft])
+def test_a_subtask_can_only_be_given_to_an_agent_that_there_is(answer: type[BaseModel]) -> None:
+    """Where a provider holds replies to the schema, a plan cannot name anybody else."""
+    agents = tuple(f"agent-{number:02}-of-a-crew-with-long-names" for number in range(20))
+    schema = answer_schema(answer, agents)
+    [subtask] = [inner for inner in schemas(schema) if "instruction" in inner.get("properties", {})]
+
+    assert subtask["properties"]["agent"]["enum"] == list(agents)
+    assert len(json.dumps(schema).encode()) * 2 <= SCHEMA_BYTES
 
 
 def test_bounds_are_told_in_words() -> None:

@@ -67,7 +67,9 @@ async def test_a_request_is_written_so() -> None:
             }
         ],
         "tool_choice": {"type": "auto"},
-        "output_config": {"format": {"type": "json_schema", "schema": answer_schema(first.answer_type)}},
+        "output_config": {
+            "format": {"type": "json_schema", "schema": answer_schema(first.answer_type, first.agent_names)}
+        },
         "service_tier": "standard_only",
         "stream": True,
     }

@@ -22,7 +22,7 @@ async def test_a_request_is_written_so() -> None:
         await model.complete(a_call("chat", tools=(READ,), messages=(*round_of(reply, "")[:2], failed)))
         request = server.requests[1]
 
-    schema = answer_schema(first.answer_type)
+    schema = answer_schema(first.answer_type, first.agent_names)
     assert request.body == {
         "model": "house-model",
         "messages": [
@@ -77,7 +77,11 @@ async def test_the_shape_is_enforced_when_no_tool_is_in_play() -> None:
     assert "tools" not in body
     assert body["response_format"] == {
         "type": "json_schema",
-        "json_schema": {"name": "AgentAnswer", "schema": answer_schema(call.answer_type), "strict": True},
+        "json_schema": {
+            "name": "AgentAnswer",
+            "schema": answer_schema(call.answer_type, call.agent_names),
+            "strict": True,
+        },
     }
 
 

@@ -51,7 +51,7 @@ async def test_a_request_is_written_so() -> None:
             "format": {
                 "type": "json_schema",
                 "name": "AgentAnswer",
-                "schema": answer_schema(first.answer_type),
+                "schema": answer_schema(first.answer_type, first.agent_names),
                 "strict": True,
             }
         },
