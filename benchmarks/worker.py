@@ -23,6 +23,7 @@ from activities.models.protocol import Model
 from activities.models.registry import Models
 from activities.resets import TwinActivities
 from activities.sessions import SessionActivities
+from activities.settings import Settings
 from activities.tool_calls import ToolActivities
 from activities.tools import Tool, tool_capabilities
 from activities.turns import TurnActivities
@@ -30,7 +31,7 @@ from benchmarks import scripted
 from benchmarks.bare import BareActivities, BareJob, BarePart
 from chargehand.contracts import Limits, Tier
 from chargehand.converter import data_converter
-from worker_main import Settings, build_worker
+from worker_main import build_worker
 from workflows.registered import workflow_runner
 
 CEILINGS: Final = Limits(max_turns=1_000, budget_usd=Decimal(10_000), max_parallel=100, max_rounds=50)

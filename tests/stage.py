@@ -18,13 +18,14 @@ from activities.documents.library import DocumentLibrary
 from activities.models.registry import Models
 from activities.resets import TwinActivities
 from activities.sessions import SessionActivities
+from activities.settings import Settings
 from activities.tool_calls import ToolActivities
 from activities.tools import Tool, tool_capabilities
 from activities.turns import TurnActivities
 from chargehand.client import Chargehand
 from chargehand.contracts import Limits, Tier
 from tests.scripted_model import Respond, ScriptedModel, ScriptedTool, found
-from worker_main import Settings, build_worker
+from worker_main import build_worker
 
 _CREWS: Final = Path(__file__).resolve().parent.parent / "crews"
 _TOOLS: Final = ("search", "read_page", "search_documents", "read_document", "query_data", "draw_chart", "run_code")

@@ -13,9 +13,9 @@ import pytest
 from pydantic import ValidationError
 from temporalio.runtime import MetricBuffer, MetricBufferDurationFormat, Runtime, TelemetryConfig
 
+from activities.settings import Settings
 from activities.watchdog import LAG_METRIC, watch_event_loop
 from tests.waiting import until
-from worker_main import Settings
 
 
 @asynccontextmanager

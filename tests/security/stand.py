@@ -28,6 +28,7 @@ from activities.resets import TwinActivities
 from activities.search.protocol import SearchHit, SearchResults
 from activities.search.tool import Search
 from activities.sessions import SessionActivities
+from activities.settings import Settings
 from activities.tool_calls import ToolActivities
 from activities.tools import Tool, ToolAnswer, ToolContext, tool_capabilities
 from activities.turns import TurnActivities
@@ -35,7 +36,6 @@ from chargehand.client import Chargehand
 from chargehand.contracts import Capability, Limits, Tier
 from chargehand.wire import ErrorType
 from tests.scripted_model import Respond, ScriptedModel, ScriptedTool, found
-from worker_main import Settings
 from workflows.registered import WORKFLOWS
 
 _PRICES: Final = (PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(5)),)

@@ -9,11 +9,13 @@ from uuid import uuid4
 from pydantic import SecretStr
 from temporalio.client import Client
 
+from activities.adapters import encryption
+from activities.settings import Settings
 from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
 from chargehand.converter import data_converter
 from chargehand.upload import store_documents
-from worker_main import Settings, build_worker, compose, encryption
+from worker_main import build_worker, compose
 
 CANARY = "canary-90ce"
 DOCUMENT = "# The aviary\n\n" + "\n\n".join(

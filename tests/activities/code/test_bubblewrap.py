@@ -18,13 +18,14 @@ from pathlib import Path
 
 import pytest
 
-import worker_main
+from activities.adapters import code_runner
+from activities.choices import choose
 from activities.code import bubblewrap
 from activities.code.bubblewrap import BubblewrapLimits, BubblewrapRunner, SandboxUnusableError
 from activities.code.bubblewrap_check import require_tight
 from activities.code.protocol import CodeResult, GivenFile
 from activities.made_files import MadeFile
-from worker_main import Settings, SettingsError
+from activities.settings import Settings, SettingsError
 
 LIMITS = BubblewrapLimits(seconds=10.0, memory_bytes=512 << 20, folder_bytes=16 << 20, files=500, output_bytes=10_000)
 ALLOW_ALL = struct.pack("<HBBI", 0x06, 0, 0, 0x7FFF0000)
@@ -77,11 +78,11 @@ async def test_it_is_refused_where_it_is_not_installed(monkeypatch: pytest.Monke
     """Whoever asks for it is told what is missing; nothing weaker takes its place."""
     monkeypatch.setenv("PATH", str(tmp_path))
     settings = Settings(code="bubblewrap", state_dir=tmp_path)
-    chosen = {choice.neighbour: choice.adapter for choice in worker_main.choose(settings)}
+    chosen = {choice.neighbour: choice.adapter for choice in choose(settings)}
 
     async with AsyncExitStack() as closing:
         with pytest.raises(SettingsError) as caught:
-            await worker_main._code_runner(settings, chosen["code"], closing)  # pyright: ignore[reportPrivateUsage]  # one neighbour, without the others
+            await code_runner(settings, chosen["code"], closing)
 
     assert str(caught.value) == (
         "CHARGEHAND_CODE=bubblewrap cannot be used here: bubblewrap is not installed "

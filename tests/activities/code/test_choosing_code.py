@@ -5,19 +5,20 @@ from pathlib import Path
 
 import pytest
 
-import worker_main
+from activities.adapters import code_runner
+from activities.choices import choose
 from activities.code.e2b import E2BRunner
 from activities.code.protocol import CodeRunner
-from worker_main import Settings, SettingsError
+from activities.settings import Settings, SettingsError
 
 
 async def sandbox(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CodeRunner:
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     settings = Settings(state_dir=tmp_path)
-    chosen = {choice.neighbour: choice.adapter for choice in worker_main.choose(settings)}
+    chosen = {choice.neighbour: choice.adapter for choice in choose(settings)}
     async with AsyncExitStack() as closing:
-        return await worker_main._code_runner(settings, chosen["code"], closing)  # pyright: ignore[reportPrivateUsage]  # the choice of one neighbour, without the others
+        return await code_runner(settings, chosen["code"], closing)
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
-import worker_main
+from activities import adapters
+from activities.adapters import search_backend
+from activities.choices import choose
 from activities.documents.artefacts import ArtefactStore
 from activities.documents.library import DocumentLibrary
 from activities.search.protocol import SearchBackend
-from worker_main import Settings, SettingsError
+from activities.settings import Settings, SettingsError
 
 TAVILY, SEARXNG = {"TAVILY_API_KEY": "tvly-key"}, {"CHARGEHAND_SEARXNG_URL": "http://searx.internal:8080"}
 
@@ -18,10 +20,10 @@ async def engine(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, t
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     settings = Settings(state_dir=tmp_path)
-    chosen = {choice.neighbour: choice.adapter for choice in worker_main.choose(settings)}
+    chosen = {choice.neighbour: choice.adapter for choice in choose(settings)}
     library = DocumentLibrary(ArtefactStore(tmp_path), tmp_path)
     async with AsyncExitStack() as closing:
-        return worker_main._search_backend(settings, chosen["search"], library, closing)  # pyright: ignore[reportPrivateUsage]  # the choice of one neighbour, without the others
+        return search_backend(settings, chosen["search"], library, closing)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +68,7 @@ async def test_an_engine_that_is_not_installed_stops_the_worker(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """`ddgs` is an extra; the message says how to install it."""
-    monkeypatch.setattr(worker_main, "find_spec", lambda _: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]  # the name does not matter
+    monkeypatch.setattr(adapters, "find_spec", lambda _: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]  # the name does not matter
 
     with pytest.raises(SettingsError, match="uv sync --group ddgs"):
         await engine({"CHARGEHAND_SEARCH": "ddgs"}, monkeypatch, tmp_path)

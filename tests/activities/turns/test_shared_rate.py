@@ -9,11 +9,12 @@ from uuid import uuid4
 from temporalio.client import Client
 
 from activities.models.protocol import Model
+from activities.settings import Settings
 from activities.turns import TurnActivities
 from tests.activities.models.calls import MODELS, a_provider
 from tests.activities.turns.one_turn import a_turn, open_front, turn_activities
 from tests.scripted_provider import ScriptedReply, ScriptedRequest, answer, error
-from worker_main import Settings, build_turns_worker, turns_queue
+from worker_main import build_turns_worker, turns_queue
 
 ALLOWED = 10
 """Requests that the provider takes in any second."""

@@ -37,7 +37,7 @@ SERVICES = services()
 
 def environment_names_of_the_worker() -> set[str]:
     """All names that the worker's settings read."""
-    settings = cast("type[BaseSettings]", importlib.import_module("worker_main").Settings)
+    settings = cast("type[BaseSettings]", importlib.import_module("activities.settings").Settings)
     prefix = settings.model_config.get("env_prefix", "")
     names: set[str] = set()
     for name, field in settings.model_fields.items():
