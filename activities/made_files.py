@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from urllib.parse import quote
 
 from chargehand.contracts import Artefact, Contract
+from chargehand.download import safe_name, unique_name
 
 MOST_FILES: Final = 10
 """Files that one tool call may hand over."""
@@ -18,8 +19,6 @@ MOST_BYTES: Final = 10 * 1024 * 1024
 """Size of a file."""
 MOST_BYTES_TOGETHER: Final = 20 * 1024 * 1024
 
-_LONGEST_NAME: Final = 100
-_UNUSUAL: Final = re.compile(r"[^\w.() -]+")
 _MAGIC: Final = {
     ".png": ("image/png", b"\x89PNG\r\n\x1a\n"),
     ".jpg": ("image/jpeg", b"\xff\xd8\xff"),
@@ -61,12 +60,11 @@ async def keep(store: FileStore, files: Sequence[MadeFile]) -> tuple[tuple[Artef
     taken: set[str] = set()
     room = MOST_BYTES_TOGETHER
     for file in files:
-        name = _unique(safe_name(file.name), taken)
+        name = unique_name(safe_name(file.name), taken)
         size = len(file.content)
         if reason := _refusal(len(artefacts), size, room):
             left_out.append(f"{name}: {reason}")
             continue
-        taken.add(name.casefold())
         room -= size
         digest = await asyncio.to_thread(store.put, file.content)
         artefacts.append(
@@ -79,15 +77,6 @@ async def keep(store: FileStore, files: Sequence[MadeFile]) -> tuple[tuple[Artef
             )
         )
     return tuple(artefacts), tuple(left_out)
-
-
-def safe_name(name: str) -> str:
-    """Make a file name that is one, whatever it was: no folder, no control character, no leading dot."""
-    last = PurePosixPath(name.replace("\\", "/")).name
-    clean = _UNUSUAL.sub("_", last).strip(". ")
-    path = PurePosixPath(clean or "file")
-    suffix = path.suffix[:12]
-    return path.stem[: _LONGEST_NAME - len(suffix)].rstrip(". ") + suffix
 
 
 def media_type(name: str, content: bytes) -> str:
@@ -117,12 +106,3 @@ def _refusal(kept: int, size: int, room: int) -> str:
     if size > room:
         return f"all files together may have {MOST_BYTES_TOGETHER // 2**20} MB"
     return ""
-
-
-def _unique(name: str, taken: set[str]) -> str:
-    path = PurePosixPath(name)
-    candidate, number = name, 2
-    while candidate.casefold() in taken:
-        candidate = f"{path.stem} ({number}){path.suffix}"
-        number += 1
-    return candidate
