@@ -4,13 +4,12 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager, suppress
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final, cast
 
 from pydantic import BaseModel, ConfigDict
 from temporalio.client import (
     Client,
-    WorkflowExecutionStatus,
     WorkflowFailureError,
     WorkflowHandle,
     WorkflowQueryFailedError,
@@ -33,6 +32,7 @@ from chargehand.errors import (
     SessionNotFound,
     SessionTerminated,
 )
+from chargehand.executions import list_executions, state_word
 from chargehand.interface import Supervisor
 from chargehand.tracing import read_trace
 from chargehand.wire import TASK_QUEUE, ErrorType, WorkflowType
@@ -57,7 +57,7 @@ class SessionSummary(BaseModel):
 
     id: str
     state: str
-    """Temporal's word: running, completed, failed, canceled, terminated, timed_out."""
+    """Temporal's word: running, paused, completed, failed, canceled, terminated, timed_out."""
     started_at: datetime
     ended_at: datetime | None
 
@@ -69,6 +69,14 @@ class Session:
         self.id = session_id
         self._client = client
         self._handle: WorkflowHandle[Supervisor, Report] = client.get_workflow_handle_for(Supervisor.run, session_id)
+
+    async def request(self) -> SessionRequest:
+        """Read what was asked, as the session was given it; works without a worker."""
+        with _translated(self.id):
+            started = await anext(self._handle.fetch_history_events(page_size=1))
+            given = started.workflow_execution_started_event_attributes.input.payloads
+            (request,) = await self._client.data_converter.decode(list(given), [SessionRequest])
+            return cast("SessionRequest", request)
 
     async def status(self) -> Status:
         """Say where the session stands."""
@@ -193,12 +201,12 @@ class Chargehand:
         """List sessions, the newest first."""
         query = f"WorkflowType = '{WorkflowType.SUPERVISOR}' AND ParentWorkflowId IS NULL"
         with _translated(""):
-            async for execution in self.client.list_workflows(query, limit=limit):
+            async for execution in list_executions(self.client, query, limit):
                 yield SessionSummary(
-                    id=execution.id,
-                    state=(execution.status or WorkflowExecutionStatus.RUNNING).name.lower(),
-                    started_at=execution.start_time,
-                    ended_at=execution.close_time,
+                    id=execution.execution.workflow_id,
+                    state=state_word(execution),
+                    started_at=execution.start_time.ToDatetime(UTC),
+                    ended_at=execution.close_time.ToDatetime(UTC) if execution.HasField("close_time") else None,
                 )
 
 

@@ -83,6 +83,10 @@ class StandInSession(Session):
         self.id = session_id
         self._runs = runs
 
+    async def request(self) -> SessionRequest:
+        """Give the request that it was started with."""
+        return self._run().request
+
     async def status(self) -> Status:
         """Say where the session stands."""
         run = self._run()

@@ -12,10 +12,11 @@ from temporalio.api.enums.v1 import PendingActivityState, TimeoutType
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflow.v1 import PendingActivityInfo
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from chargehand.contracts import Contract, Step, Trace, Usage
+from chargehand.executions import describe
 from chargehand.wire import ActivityType, WorkflowType
 
 _SUPERVISOR: Final = "supervisor"
@@ -123,7 +124,7 @@ class _Reader:
             raise
         story = await self._tell(workflow_id, events, known)
         if story.workflow.state == "running":
-            await self._add_pending(handle, story)
+            await self._add_pending(workflow_id, run_id, story)
         below = await asyncio.gather(
             *(self.read(child.id, story.runs[key], child) for key, child in story.children.items() if key in story.runs)
         )
@@ -212,10 +213,10 @@ class _Reader:
         if billed.model:
             draft.name = f"{draft.name} ({billed.model})"
 
-    async def _add_pending(self, handle: WorkflowHandle[Any, Any], story: _Story) -> None:
+    async def _add_pending(self, workflow_id: str, run_id: str | None, story: _Story) -> None:
         """Say how far activities are whose start is not in the history yet, because they still run."""
-        description = await handle.describe()
-        pending = {each.activity_id: each for each in description.raw_description.pending_activities}
+        description = await describe(self._client, workflow_id, run_id or "")
+        pending = {each.activity_id: each for each in description.pending_activities}
         for draft in story.activities.values():
             if draft.state == "running" and (now := pending.get(draft.id.rpartition("#")[2])):
                 _describe_pending(draft, now)
@@ -235,7 +236,7 @@ def _describe_pending(draft: _Draft, now: PendingActivityInfo) -> None:
         draft.worker = now.last_worker_identity
     draft.attempts = max(1, now.attempt)
     if now.HasField("last_failure"):
-        draft.error = _error_of(now.last_failure)
+        draft.error = error_of(now.last_failure)
 
 
 def _end(draft: _Draft, state: _State, event: HistoryEvent, attributes: Any) -> None:
@@ -243,10 +244,10 @@ def _end(draft: _Draft, state: _State, event: HistoryEvent, attributes: Any) -> 
     draft.ended_at = _time(event.event_time)
     failure = getattr(attributes, "failure", None)
     if isinstance(failure, Failure):
-        draft.error = _error_of(failure)
+        draft.error = error_of(failure)
 
 
-def _error_of(failure: Failure) -> str:
+def error_of(failure: Failure) -> str:
     """Name a failure by its type; messages may hold user text and stay where they are."""
     innermost = failure
     while innermost.HasField("cause") and not innermost.HasField("application_failure_info"):

@@ -1,0 +1,63 @@
+"""What the server says of workflows, and of who works on them.
+
+Asked without the SDK's own listing and describing: those of temporalio 1.35 raise `ValueError` on each workflow that an
+operator has paused.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.enums.v1 import TaskQueueType, WorkflowExecutionStatus
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflow.v1 import WorkflowExecutionInfo
+from temporalio.api.workflowservice.v1 import (
+    DescribeTaskQueueRequest,
+    DescribeWorkflowExecutionRequest,
+    DescribeWorkflowExecutionResponse,
+    ListWorkflowExecutionsRequest,
+)
+from temporalio.client import Client
+
+OPEN: Final = "CloseTime IS NULL"
+"""What a query says of workflows that run or are paused; servers of today call only the former running."""
+
+
+async def list_executions(client: Client, query: str, limit: int | None = None) -> AsyncIterator[WorkflowExecutionInfo]:
+    """List the workflows that a query finds, the newest first."""
+    left = limit
+    page = b""
+    while left is None or left > 0:
+        asked = ListWorkflowExecutionsRequest(
+            namespace=client.namespace, query=query, page_size=min(left or 1_000, 1_000), next_page_token=page
+        )
+        answer = await client.workflow_service.list_workflow_executions(asked, retry=True)
+        for execution in answer.executions[:left]:
+            yield execution
+        left = None if left is None else left - len(answer.executions)
+        page = answer.next_page_token
+        if not page:
+            return
+
+
+async def describe(client: Client, workflow_id: str, run_id: str = "") -> DescribeWorkflowExecutionResponse:
+    """Describe a workflow: what it waits for, and how often that was tried."""
+    asked = DescribeWorkflowExecutionRequest(
+        namespace=client.namespace, execution=WorkflowExecution(workflow_id=workflow_id, run_id=run_id)
+    )
+    return await client.workflow_service.describe_workflow_execution(asked, retry=True)
+
+
+async def pollers(client: Client, task_queue: str, *, of_activities: bool = False) -> Sequence[str]:
+    """Name the workers that ask for work on a task queue, as they name themselves."""
+    kind = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY if of_activities else TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
+    asked = DescribeTaskQueueRequest(
+        namespace=client.namespace, task_queue=TaskQueue(name=task_queue), task_queue_type=kind
+    )
+    answer = await client.workflow_service.describe_task_queue(asked, retry=True)
+    return sorted({poller.identity for poller in answer.pollers})
+
+
+def state_word(execution: WorkflowExecutionInfo) -> str:
+    """Say a workflow's state in Temporal's own word, such as running, paused, completed or timed_out."""
+    return WorkflowExecutionStatus.Name(execution.status).removeprefix("WORKFLOW_EXECUTION_STATUS_").lower()
