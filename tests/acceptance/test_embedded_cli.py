@@ -396,7 +396,7 @@ def test_a_named_server_is_used_and_its_worker_missed(
     assert (listed.code, listed.out, listed.said) == (0, "", "There are no sessions here.\n")
     assert upload.code == 2
     assert "the server that TEMPORAL_ADDRESS names" in upload.said
-    assert "--artefacts DIR or CHARGEHAND_ARTEFACTS" in upload.said
+    assert "--artefacts or CHARGEHAND_ARTEFACTS" in upload.said
     assert doctor.code == 4
     assert "✘ No worker polls the task queue 'chargehand'" in doctor.out
     assert not own.exists()

@@ -83,6 +83,14 @@ class Connection:
             f"{base.rstrip('/')}/namespaces/{self.chargehand.client.namespace}/workflows/{quote(session_id, safe='')}"
         )
 
+    def temporal_command(self, arguments: str) -> str:
+        """Write a call of Temporal's own program that reaches this server."""
+        client = self.chargehand.client
+        is_named_here = self._note or self.place.address
+        address = f" --address {client.service_client.config.target_host}" if is_named_here else ""
+        namespace = f" --namespace {client.namespace}" if client.namespace != "default" else ""
+        return f"temporal {arguments}{address}{namespace}"
+
     def session(self, session_id: str) -> "Session":
         return self.chargehand.session(session_id)
 

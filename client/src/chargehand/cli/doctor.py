@@ -4,44 +4,24 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from shlex import quote
+from typing import Any, Final, cast
 
 from chargehand.cli.connection import Connection
 from chargehand.cli.exits import Exit
-from chargehand.cli.place import explain_command
-from chargehand.cli.terminal import put
+from chargehand.cli.findings import Findings
+from chargehand.cli.place import application_command
+from chargehand.cli.stuck import look_at_sessions
 from chargehand.embedded.state import last_lines
 from chargehand.errors import NotReachable
 from chargehand.render.escaping import one_safe_line
 
-if TYPE_CHECKING:
-    from temporalio.client import Client
-
 _LEAST_PYTHON: Final = (3, 11)
 _WORKER_SECONDS: Final = 15
 _EXPLAIN_SECONDS: Final = 30
-_MOST_SESSIONS: Final = 200
-
-
-class Findings:
-    """What was found, put out line by line as it is found."""
-
-    def __init__(self, write: Callable[[str], object] = put) -> None:
-        self._write = write
-        self.worst = Exit.DONE
-
-    def fine(self, what: str) -> None:
-        self._write(f"✔ {what}")
-
-    def note(self, what: str) -> None:
-        self._write(f"· {what}")
-
-    def wrong(self, what: str, meaning: Exit = Exit.FAILED) -> None:
-        self._write(f"✘ {what}")
-        self.worst = max(self.worst, meaning)
+_MOST_STRANGERS: Final = 100
 
 
 async def examine(connection: Connection, findings: Findings) -> Exit:
@@ -54,9 +34,14 @@ async def examine(connection: Connection, findings: Findings) -> Exit:
         findings.wrong(str(error), Exit.UNREACHABLE)
         return findings.worst
     findings.fine(connection.describe())
-    await _look_at_worker(connection, findings)
-    await _look_at_sessions(connection.chargehand.client, findings)
-    await _look_at_strangers(connection, findings)
+    from temporalio.service import RPCError  # noqa: PLC0415  # slow to load
+
+    try:
+        await _look_at_worker(connection, findings)
+        await look_at_sessions(connection, findings)
+        await _look_at_strangers(connection, findings)
+    except RPCError as error:
+        findings.wrong(f"The Temporal server does not say more: {one_safe_line(error.message)}", Exit.UNREACHABLE)
     return findings.worst
 
 
@@ -82,13 +67,17 @@ async def _look_at_application(connection: Connection, findings: Findings) -> No
     if not place.is_embedded:
         findings.note("What a worker of this checkout would use here; those of the server may be set otherwise:")
     try:
-        said = await _output_of(*explain_command(place.application), directory=place.application)
+        said = await _output_of(*application_command(place.application, "--explain"), directory=place.application)
         active = cast("list[dict[str, str]]", cast("dict[str, Any]", json.loads(said))["active"])
     except (OSError, ValueError, KeyError, TypeError, TimeoutError) as error:
         findings.wrong(f"The worker's settings cannot be used: {one_safe_line(str(error), 600)}")
         return
     for each in active:
-        findings.fine(one_safe_line(f"{each['neighbour']}: {each['adapter']} ({each['why']})"))
+        chosen = one_safe_line(f"{each['neighbour']}: {each['adapter']} ({each['why']})")
+        if problem := each.get("problem"):
+            findings.wrong(f"{chosen}: {one_safe_line(problem, 600)}")
+        else:
+            findings.fine(chosen)
 
 
 async def _output_of(*command: str | Path, directory: Path | None = None) -> str:
@@ -112,12 +101,13 @@ async def _output_of(*command: str | Path, directory: Path | None = None) -> str
 
 
 async def _look_at_worker(connection: Connection, findings: Findings) -> None:
+    from chargehand.executions import pollers  # noqa: PLC0415  # slow to load
+
     queue = connection.place.task_queue
     give_up_at = time.monotonic() + (_WORKER_SECONDS if connection.place.is_embedded else 0)
     while True:
-        pollers = await _pollers(connection.chargehand.client, queue)
-        if pollers:
-            findings.fine(f"{len(pollers)} worker(s) on task queue '{queue}': {one_safe_line(', '.join(pollers), 300)}")
+        if found := await pollers(connection.chargehand.client, queue):
+            findings.fine(f"{len(found)} worker(s) on task queue '{queue}': {one_safe_line(', '.join(found), 300)}")
             return
         if time.monotonic() >= give_up_at:
             break
@@ -127,54 +117,25 @@ async def _look_at_worker(connection: Connection, findings: Findings) -> None:
     findings.wrong(f"No worker polls the task queue '{queue}': sessions wait until one does.{said}", Exit.UNREACHABLE)
 
 
-async def _pollers(client: "Client", queue: str) -> list[str]:
-    from temporalio.api.enums.v1 import TaskQueueType  # noqa: PLC0415  # slow to load
-    from temporalio.api.taskqueue.v1 import TaskQueue  # noqa: PLC0415  # as above
-    from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest  # noqa: PLC0415  # as above
-
-    answer = await client.workflow_service.describe_task_queue(
-        DescribeTaskQueueRequest(
-            namespace=client.namespace,
-            task_queue=TaskQueue(name=queue),
-            task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
-        )
-    )
-    return sorted({poller.identity for poller in answer.pollers})
-
-
-async def _look_at_sessions(client: "Client", findings: Findings) -> None:
-    """Name the workflows whose task fails again and again: they look like running ones to everybody else."""
-    from chargehand.wire import WorkflowType  # noqa: PLC0415  # beside its only use
-
-    types = " OR ".join(f"WorkflowType = '{each}'" for each in WorkflowType)
-    running = 0
-    stuck = 0
-    query = f"ExecutionStatus = 'Running' AND ({types})"
-    async for execution in client.list_workflows(query, limit=_MOST_SESSIONS):
-        running += 1
-        description = await client.get_workflow_handle(execution.id, run_id=execution.run_id).describe()
-        task = description.raw_description.pending_workflow_task
-        if task.attempt > 1:
-            stuck += 1
-            findings.wrong(
-                f"{one_safe_line(execution.id)} does not get on: its workflow task is at attempt {task.attempt}. "
-                "The worker's log says why; it goes on by itself once a worker can carry it on."
-            )
-    if not stuck:
-        findings.fine(f"{running} session(s) and subtask(s) running, none of them stuck")
-
-
 async def _look_at_strangers(connection: Connection, findings: Findings) -> None:
     """Name what runs on our task queue and is none of ours: no worker takes it up, and nobody else says so."""
+    from chargehand.executions import OPEN, list_executions  # noqa: PLC0415  # slow to load
     from chargehand.wire import WorkflowType  # noqa: PLC0415  # beside its only use
 
+    client = connection.chargehand.client
     ours = " AND ".join(f"WorkflowType != '{each}'" for each in WorkflowType)
-    query = f"ExecutionStatus = 'Running' AND TaskQueue = '{connection.place.task_queue}' AND {ours}"
-    async for execution in connection.chargehand.client.list_workflows(query, limit=_MOST_SESSIONS):
-        kind = one_safe_line(execution.workflow_type, 60)
-        meant = get_close_matches(execution.workflow_type, list(WorkflowType), n=1)
+    query = f"{OPEN} AND TaskQueue = '{connection.place.task_queue}' AND {ours}"
+    named = 0
+    async for execution in list_executions(client, query, _MOST_STRANGERS):
+        named += 1
+        kind = one_safe_line(execution.type.name, 60)
+        meant = get_close_matches(execution.type.name, list(WorkflowType), n=1)
         hint = f"was '{meant[0]}' meant? " if meant else ""
+        name = one_safe_line(execution.execution.workflow_id, 300)
+        terminate = connection.temporal_command(f"workflow terminate --workflow-id {quote(name)}")
         findings.wrong(
-            f"{one_safe_line(execution.id)} waits for ever: no worker knows workflows of type '{kind}'; {hint}"
-            "Terminate it, and start it again by its right name."
+            f"{name} waits for ever: no worker knows workflows of type '{kind}'; {hint}`{terminate}` ends it, and then "
+            "it is started again by its right name."
         )
+    if named == _MOST_STRANGERS and (total := (await client.count_workflows(query)).count) > named:
+        findings.wrong(f"… and {total - named} more of the kind.")

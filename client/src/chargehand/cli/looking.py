@@ -14,7 +14,7 @@ from chargehand.errors import SessionNotFound
 from chargehand.render.escaping import one_safe_line, safe_text
 
 if TYPE_CHECKING:
-    from chargehand.contracts import Plan, PlanDecision, Question, Status
+    from chargehand.contracts import Plan, PlanDecision, Question, Report, Status
 
 
 @dataclass(frozen=True)
@@ -63,18 +63,22 @@ async def status(connection: Connection, session_id: str, *, as_json: bool) -> E
 
 
 async def result(connection: Connection, session_id: str, output: Output) -> Exit:
-    """Wait for a session's report and put it out; one that the server has forgotten is read from its file."""
+    """Wait for a session's report and put it out."""
+    await connection.open()
+    return await put_report(connection, await report_of(connection, session_id), output)
+
+
+async def report_of(connection: Connection, session_id: str) -> "Report":
+    """Wait for a session's report; one that the server has forgotten is read from its file."""
     from chargehand.cli.keeping import kept_report  # noqa: PLC0415  # slow to load
 
-    await connection.open()
     try:
-        report = await connection.session(session_id).result()
+        return await connection.session(session_id).result()
     except SessionNotFound:
         kept = kept_report(connection.place.state, session_id)
         if kept is None:
             raise
-        report = kept
-    return await put_report(connection, report, output)
+        return kept
 
 
 async def plan(connection: Connection, session_id: str, decision: Decision, *, as_json: bool) -> Exit:

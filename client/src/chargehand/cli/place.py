@@ -12,6 +12,9 @@ from chargehand.embedded import WorkerCommand, find_temporal
 from chargehand.errors import NotReachable
 from chargehand.wire import TASK_QUEUE
 
+NAME_WHAT_IS_SHARED: Final = (
+    "say which directory or s3://BUCKET they share with this machine, with --artefacts or CHARGEHAND_ARTEFACTS."
+)
 _WORKER_FILE: Final = "worker_main.py"
 _INSTALLED_IN: Final = Path(__file__).resolve().parent
 
@@ -122,14 +125,9 @@ def decide_place(
     )
 
 
-def explain_command(application: Path) -> tuple[str, ...]:
-    """Build the command that says what the application's worker would use, as JSON."""
-    return (str(_python(application)), _WORKER_FILE, "--explain")
-
-
-def replay_command(application: Path, file: Path) -> tuple[str, ...]:
-    """Build the command that replays the histories of a file on the application's workflows."""
-    return (str(_python(application)), _WORKER_FILE, "--replay", str(file))
+def application_command(application: Path, *arguments: str) -> tuple[str, ...]:
+    """Build the command that asks something of the application's own program, to be run in its folder."""
+    return (str(_python(application)), _WORKER_FILE, *arguments)
 
 
 def _application(wishes: Wishes, environment: Mapping[str, str], near: tuple[Path, ...]) -> Path | None:

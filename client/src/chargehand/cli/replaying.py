@@ -12,14 +12,14 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final
 
+from chargehand.cli.checking import Checked, check, require_application
 from chargehand.cli.connection import Connection
 from chargehand.cli.exits import Exit
-from chargehand.cli.place import Place, replay_command
+from chargehand.cli.place import Place
 from chargehand.cli.terminal import put, say
-from chargehand.cli.typed import BadRequest
-from chargehand.errors import NotReachable, SessionNotFound
+from chargehand.errors import SessionNotFound
 from chargehand.render.escaping import one_safe_line
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Chosen:
 
 async def replay_sessions(connection: Connection, chosen: Chosen) -> Exit:
     """Fetch the histories of sessions, with everything below them, and replay them."""
-    _require_application(connection.place)
+    require_application(connection.place)
     await connection.open()
     client = connection.chargehand.client
     ids = list(chosen.sessions) or [each async for each in _newest(client, chosen)]
@@ -60,27 +60,19 @@ async def replay_sessions(connection: Connection, chosen: Chosen) -> Exit:
 
 async def replay_file(place: Place, file: Path, *, as_json: bool) -> Exit:
     """Replay the histories of a file; needs no server."""
-    _require_application(place)
     return await _replay(place, file, namespace=None, as_json=as_json)
 
 
-def _require_application(place: Place) -> None:
-    if place.application is None:
-        raise NotReachable(
-            "There is no checkout here whose workflows could replay. Name one: --application DIR or "
-            "CHARGEHAND_APPLICATION."
-        )
-
-
 async def _newest(client: "Client", chosen: Chosen) -> AsyncIterator[str]:
+    from chargehand.executions import OPEN, list_executions  # noqa: PLC0415  # slow to load
     from chargehand.wire import WorkflowType  # noqa: PLC0415  # beside its only use
 
     query = f"WorkflowType = '{WorkflowType.SUPERVISOR}' AND ParentWorkflowId IS NULL"
     if chosen.running:
-        query += " AND ExecutionStatus = 'Running'"
+        query += f" AND {OPEN}"
     limit = chosen.last or (None if chosen.running else _USUAL)
-    async for execution in client.list_workflows(query, limit=limit):
-        yield execution.id
+    async for execution in list_executions(client, query, limit):
+        yield execution.execution.workflow_id
 
 
 async def _fetch(client: "Client", sessions: Sequence[str], file: Path) -> None:
@@ -124,38 +116,11 @@ def _keep(file: Path, target: Path) -> None:
 
 
 async def _replay(place: Place, file: Path, *, namespace: str | None, as_json: bool) -> Exit:
-    assert place.application, "required before"
-    settings = {**place.worker.environment} if place.worker else {}
-    if namespace:
-        settings["TEMPORAL_NAMESPACE"] = namespace
-    process = await asyncio.create_subprocess_exec(
-        *replay_command(place.application, file),
-        cwd=place.application,
-        env=os.environ | settings,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    assert process.stdout, "it is a pipe"
-    assert process.stderr, "it is a pipe"
-    failing = asyncio.create_task(process.stderr.read())
-    results: list[dict[str, Any]] = []
-    try:
-        async for line in process.stdout:
-            results.append(cast("dict[str, Any]", json.loads(line)))
-            if not as_json:
-                _put(results[-1])
-    except BaseException:
-        process.terminate()
-        raise
-    finally:
-        await process.wait()
-    said = (await failing).decode(errors="replace").strip()
-    differing = sum(1 for each in results if each["problem"])
-    if process.returncode != (1 if differing else 0):
-        raise BadRequest(f"{said[-2_000:]} (the program that replays ended with code {process.returncode})".lstrip())
+    settings = {"TEMPORAL_NAMESPACE": namespace} if namespace else {}
+    results = await check(place, "--replay", file, settings, show=None if as_json else _put)
     if as_json:
         put(json.dumps(results, indent=1))
+    differing = sum(1 for each in results if each["problem"])
     if differing:
         say(f"{differing} of {len(results)} histories differ: with these workflows such sessions would not go on.")
         return Exit.FAILED
@@ -163,7 +128,7 @@ async def _replay(place: Place, file: Path, *, namespace: str | None, as_json: b
     return Exit.DONE
 
 
-def _put(result: dict[str, Any]) -> None:
+def _put(result: Checked) -> None:
     mark = "✘" if result["problem"] else "✔"
     put(f"{mark} {result['events']:>6} events  {result['type']:<10}  {one_safe_line(result['id'], 300)}")
     if result["problem"]:

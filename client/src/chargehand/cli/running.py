@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from chargehand.cli.connection import Connection
 from chargehand.cli.exits import Exit
+from chargehand.cli.place import NAME_WHAT_IS_SHARED
 from chargehand.cli.terminal import put, put_markdown, say
 from chargehand.cli.typed import Typed
 from chargehand.errors import ChargehandError, NotReachable
@@ -57,7 +58,7 @@ def upload(connection: Connection, documents: tuple[Path, ...]) -> tuple[str, ..
     if root is None:
         raise UploadRefused(
             f"Documents cannot be given to the workers of the server that {connection.place.configured_by} names: "
-            "say which directory they share with this machine, with --artefacts DIR or CHARGEHAND_ARTEFACTS."
+            f"{NAME_WHAT_IS_SHARED}"
         )
     skipped: list[str] = []
     uris = store_documents(
@@ -73,11 +74,9 @@ def upload(connection: Connection, documents: tuple[Path, ...]) -> tuple[str, ..
     return uris
 
 
-async def run(
-    connection: Connection, typed: Typed, uris: tuple[str, ...], session_id: str | None, output: Output
-) -> Exit:
+async def run(connection: Connection, typed: Typed, uris: tuple[str, ...], output: Output) -> Exit:
     """Start a session, show it, and put its report out; interrupted, cancel it."""
-    session = await _start(connection, typed, uris, session_id)
+    session = await _start(connection, typed, uris)
     try:
         return await _see_through(connection, session.id, output)
     except asyncio.CancelledError:
@@ -91,9 +90,9 @@ async def run(
         raise
 
 
-async def start(connection: Connection, typed: Typed, uris: tuple[str, ...], session_id: str | None) -> Exit:
+async def start(connection: Connection, typed: Typed, uris: tuple[str, ...]) -> Exit:
     """Start a session and leave it to the worker."""
-    session = await _start(connection, typed, uris, session_id)
+    session = await _start(connection, typed, uris)
     put(session.id)
     return Exit.DONE
 
@@ -124,7 +123,7 @@ async def stay_up(connection: Connection) -> Exit:
     return Exit.DONE
 
 
-async def _start(connection: Connection, typed: Typed, uris: tuple[str, ...], session_id: str | None) -> "Session":
+async def _start(connection: Connection, typed: Typed, uris: tuple[str, ...]) -> "Session":
     from chargehand.cli.asking import build_request  # noqa: PLC0415  # slow to load, and the server starts meanwhile
 
     opening = asyncio.create_task(connection.open())
@@ -136,8 +135,8 @@ async def _start(connection: Connection, typed: Typed, uris: tuple[str, ...], se
         opening.cancel()
         await asyncio.gather(opening, return_exceptions=True)
     say(connection.describe())
-    await _mention_others(connection, session_id)
-    session = await connection.chargehand.start(request, session_id=session_id)
+    await _mention_others(connection, typed.id)
+    session = await connection.chargehand.start(request, session_id=typed.id)
     url = connection.session_url(session.id)
     say(f"Session {session.id}{f', seen at {url}' if url else ''}")
     return session
@@ -190,6 +189,9 @@ async def put_report(connection: Connection, report: "Report", output: Output) -
         say(f"Report as a page: {shown(kept.page)}")
         if trace:
             say(f"Trace as JSON:    {shown(kept.trace)}")
+    if count := len(report.artefacts):
+        made = f"{count} file{'s' if count > 1 else ''} made"
+        say(f"{made}: `chargehand artefacts {report.session} --to DIR` brings {'them' if count > 1 else 'it'} here.")
     return Exit.DONE if report.stop_reason == "completed" else Exit.PARTIAL
 
 
