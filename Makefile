@@ -15,6 +15,7 @@ SHELL := /bin/sh
 BIN := .venv/bin
 SYNCED := .venv/.synced
 LOCAL_MODEL := .venv/.local-model
+BROWSER_DRIVER := .venv/.browser
 
 # A virtual environment names its own folder in many files, so one that was copied or moved has to be made anew.
 ifneq ($(shell cat $(SYNCED) 2>/dev/null),$(shell pwd -P))
@@ -29,6 +30,7 @@ help: ## Print this list
 	@echo '  make run GOAL="What does the contract say about notice?" DOCS=path/to/folder'
 	@echo '  make run MODEL=local         with a small language model on this machine'
 	@echo '  make test MODEL=local        the tests that need that model'
+	@echo '  make test BROWSER=1          the tests that need Chromium (on Debian: apt install chromium)'
 	@echo '  make run MODEL=model.gguf    with a larger one; CONTEXT=16384 gives it more room'
 
 run: $(if $(MODEL),$(LOCAL_MODEL),$(SYNCED)) ## Answer GOAL over the folder DOCS; alone, a question over the example documents
@@ -48,8 +50,8 @@ run: $(if $(MODEL),$(LOCAL_MODEL),$(SYNCED)) ## Answer GOAL over the folder DOCS
 		exec $(BIN)/chargehand "$$@"; \
 	fi
 
-test: $(if $(MODEL),$(LOCAL_MODEL),$(SYNCED)) ## Run all tests (ARGS="tests/unit -k purse" to choose, TEST_PROCESSES=0 for one process)
-	@$(BIN)/python -m pytest -q $(if $(MODEL),-m local_llm,-n $(TEST_PROCESSES)) $(ARGS)
+test: $(if $(MODEL),$(LOCAL_MODEL),$(if $(BROWSER),$(BROWSER_DRIVER),$(SYNCED))) ## Run all tests (ARGS="tests/unit -k purse" to choose, TEST_PROCESSES=0 for one process)
+	@$(BIN)/python -m pytest -q $(if $(MODEL),-m local_llm,$(if $(BROWSER),-m browser,-n $(TEST_PROCESSES))) $(ARGS)
 
 check: $(SYNCED) ## Check format, lint, types and the direction of imports
 	@$(BIN)/ruff format --check .
@@ -85,4 +87,8 @@ $(SYNCED): uv.lock pyproject.toml client/pyproject.toml
 
 $(LOCAL_MODEL): $(SYNCED)
 	@sh bootstrap.sh local-llm
+	@touch $@
+
+$(BROWSER_DRIVER): $(SYNCED)
+	@sh bootstrap.sh browser
 	@touch $@

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Make .venv from nothing but Python 3.11+ with venv: uv comes from pip at the version of uv.lock, all else from uv.
 # Called by make, from the root of the project, when .venv is missing or older than the lock; with the name of a
-# dependency group it installs that too.
+# dependency group it installs that too, beside what else is there.
 set -eu
 
 here=$(pwd -P)
@@ -61,5 +61,5 @@ else
     version=$(awk '/^name = "uv"$/ { getline; gsub(/"/, "", $3); print $3; exit }' uv.lock)
     PIP_USER=0 quietly .venv/bin/python -m pip install --disable-pip-version-check "uv==$version"
 fi
-quietly .venv/bin/uv sync --locked --no-progress --python .venv/bin/python --no-python-downloads ${1:+--group "$1"}
+quietly .venv/bin/uv sync --locked --no-progress --python .venv/bin/python --no-python-downloads ${1:+--inexact --group "$1"}
 echo "$here" >.venv/.synced

