@@ -15,7 +15,7 @@ from activities.documents.artefacts import ArtefactStore
 from activities.documents.build import INDEX_FILE
 from activities.documents.library import DocumentLibrary, OpenLibrary
 from benchmarks.tables import Row
-from tests.activities.documents.hostile_documents import figures, flate_pdf, lying_zip, nested_zip
+from tests.activities.documents.hostile_documents import figures, flate_pdf, lying_zip, nested_zip, slow_pages_pdf
 
 _FILES: Final = 110
 _PARAGRAPHS: Final = 100
@@ -152,6 +152,7 @@ async def documents() -> tuple[list[Row], list[str]]:
     """Measure both."""
     files = {
         "nested-flate.pdf": flate_pdf(400),
+        "slow-pages.pdf": slow_pages_pdf(0, 100, 20),
         "nested.docx": nested_zip(),
         "lying.xlsx": lying_zip(),
         "50000-rows.xlsx": figures(50_000, 10),

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from activities.documents.child_limits import Allowance
 from activities.documents.parsed import Block, Parsed, Sheet, failed_parse, no_document
 from activities.documents.text import NOT_TEXT, decode, line_parts
 
@@ -13,9 +14,10 @@ _MOST_READABLE_LINES: Final = 20_000
 _MOST_READABLE_CHARACTERS: Final = 20_000_000
 _LONGEST_LINE: Final = 1_000_000
 _SAMPLE_BYTES: Final = 65_536
+_LINES_A_PIECE: Final = 5_000
 
 
-def parse_delimited(path: Path, csv_path: Path) -> Parsed:
+def parse_delimited(path: Path, csv_path: Path, allowance: Allowance) -> Parsed:
     """Copy a table as UTF-8 to `csv_path` and index its first lines."""
     with path.open("rb") as file:
         sample = file.read(_SAMPLE_BYTES)
@@ -24,7 +26,7 @@ def parse_delimited(path: Path, csv_path: Path) -> Parsed:
     encodings = ["utf-16"] if sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else ["utf-8-sig", "cp1252"]
     for encoding in encodings:
         try:
-            return _parse(_lines(path, encoding), csv_path)
+            return _parse(allowance.over(_lines(path, encoding), _LINES_A_PIECE), csv_path)
         except UnicodeDecodeError:
             continue
         except _LineTooLongError:

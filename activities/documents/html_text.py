@@ -3,6 +3,7 @@
 from html.parser import HTMLParser
 from typing import Final
 
+from activities.documents.child_limits import Allowance
 from activities.documents.parsed import Block, BlockKind, HeadingPath, Parsed, Part, failed_parse
 
 _NEVER_SHOWN: Final = frozenset({"script", "style", "template", "noscript", "svg", "iframe"})
@@ -13,13 +14,14 @@ _INLINE: Final = frozenset(
     time tt u var wbr
     """.split()  # noqa: SIM905 - a list of words reads best as text
 )
+_BLOCKS_A_PIECE: Final = 100
 _HEADINGS: Final = {f"h{level}": level for level in range(1, 7)}
 
 
-def parse_html(text: str) -> Parsed:
+def parse_html(text: str, allowance: Allowance) -> Parsed:
     """Split a page into blocks under its headings, without menus and scripts."""
     for skipped in (_NEVER_SHOWN | _BESIDE_THE_TEXT, _NEVER_SHOWN):
-        reader = _Reader(skipped)
+        reader = _Reader(skipped, allowance)
         reader.feed(text)
         reader.close()
         reader.end_block()
@@ -30,8 +32,9 @@ def parse_html(text: str) -> Parsed:
 
 
 class _Reader(HTMLParser):
-    def __init__(self, skipped: frozenset[str]) -> None:
+    def __init__(self, skipped: frozenset[str], allowance: Allowance) -> None:
         super().__init__(convert_charrefs=True)
+        self._allowance = allowance
         self._skipped = skipped
         self._skipping: list[str] = []
         self._heading: int | None = None
@@ -98,6 +101,8 @@ class _Reader(HTMLParser):
             elif self._plain_characters or not self._in_item:
                 kind: BlockKind = "code" if self._in_pre else "table" if self._in_row else "text"
                 self.blocks.append(Block(text, self._first, self._last, str(self.path), kind))
+                if not len(self.blocks) % _BLOCKS_A_PIECE:
+                    self._allowance.note()
         self._text.clear()
         self._first = self._last = 0
         self._heading = None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from activities.documents import child_limits
+from activities.documents.child_limits import Allowance
 from activities.documents.parsed import Parsed, failed_parse, no_document
 from activities.documents.results import write_result
 
@@ -22,20 +23,20 @@ _RATIO_MATTERS_ABOVE_BYTES: Final = 20 << 20
 
 def parse(question: dict[str, Any]) -> dict[str, Any]:
     """Parse each file and write what was found where the question says."""
-    child_limits.allow_processor_seconds(question["processor_seconds"])
-    for file in question["files"]:
+    allowance = child_limits.Allowance(question["first_seconds"], question["most_seconds"])
+    for file in allowance.over(question["files"]):
         result = Path(file["result"])
         try:
-            write_result(result, _parse(file["kind"], Path(file["path"]), Path(file["tables"])))
+            write_result(result, _parse(file["kind"], Path(file["path"]), Path(file["tables"]), allowance), allowance)
         except MemoryError:
-            write_result(result, failed_parse("It needs more memory than a document may use: split it."))
+            write_result(result, failed_parse("It needs more memory than a document may use: split it."), allowance)
         except Exception as error:  # noqa: BLE001 - whatever a parser makes of a broken file, the next file is read
             problem = f"It could not be read ({type(error).__name__}): the file is broken."
-            write_result(result, failed_parse(problem))
+            write_result(result, failed_parse(problem), allowance)
     return {}
 
 
-def _parse(kind: str, path: Path, tables: Path) -> Parsed:
+def _parse(kind: str, path: Path, tables: Path, allowance: Allowance) -> Parsed:
     """Parse by kind; `tables` begins the names of the CSV files that are written."""
     if kind in _ARCHIVES and (problem := _zip_problem(path)):
         return failed_parse(problem)
@@ -43,24 +44,24 @@ def _parse(kind: str, path: Path, tables: Path) -> Parsed:
         case "pdf":
             from activities.documents.pdf import parse_pdf
 
-            return parse_pdf(path)
+            return parse_pdf(path, allowance)
         case "docx":
             from activities.documents.word import parse_docx
 
-            return parse_docx(path)
+            return parse_docx(path, allowance)
         case "xlsx" | "ods":
             from activities.documents.workbook import parse_workbook
 
-            return parse_workbook(path, tables)
+            return parse_workbook(path, tables, allowance)
         case "csv":
             from activities.documents.delimited import parse_delimited
 
-            return parse_delimited(path, tables.with_name(f"{tables.name}-0.csv"))
+            return parse_delimited(path, tables.with_name(f"{tables.name}-0.csv"), allowance)
         case _:
-            return _parse_text(kind, path)
+            return _parse_text(kind, path, allowance)
 
 
-def _parse_text(kind: str, path: Path) -> Parsed:
+def _parse_text(kind: str, path: Path, allowance: Allowance) -> Parsed:
     from activities.documents.text import NOT_TEXT, decode, parse_text
 
     text = decode(path.read_bytes())
@@ -70,7 +71,7 @@ def _parse_text(kind: str, path: Path) -> Parsed:
         case "html":
             from activities.documents.html_text import parse_html
 
-            return parse_html(text)
+            return parse_html(text, allowance)
         case "md":
             return parse_text(text, "markdown")
         case "code":

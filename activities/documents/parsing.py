@@ -10,7 +10,8 @@ from activities.documents.child_process import ChildError, ChildProcess, ChildTi
 
 DocumentKind = Literal["pdf", "docx", "xlsx", "ods", "csv", "md", "html", "txt"]
 
-_LEAST_SECONDS: Final = 8
+_FIRST_SECONDS: Final = 7
+"""Of a processor's time, until something of a document is read, and until more of it is."""
 _MOST_SECONDS: Final = 30
 _SECONDS_A_MEGABYTE: Final = 2
 _KINDS: Final[dict[str, DocumentKind]] = {
@@ -106,8 +107,12 @@ async def parse_in_child(jobs: Iterable[Job], directory: Path) -> AsyncGenerator
         async with ChildProcess("activities.documents.parser_process") as child:
             while waiting:
                 group = waiting.popleft()
-                seconds = max(_processor_seconds(job.bytes) for job in group)
-                question = {"files": [_question(job, directory) for job in group], "processor_seconds": seconds}
+                seconds = max(_most_seconds(job.bytes) for job in group)
+                question = {
+                    "files": [_question(job, directory) for job in group],
+                    "first_seconds": _FIRST_SECONDS,
+                    "most_seconds": seconds,
+                }
                 try:
                     # Twice as long by the clock, since others may be at the processor.
                     await child.ask(question, 2 * seconds + 2)
@@ -149,6 +154,6 @@ def _result_path(job: Job, directory: Path) -> Path:
     return directory / f"{job.number}.jsonl"
 
 
-def _processor_seconds(size: int) -> int:
-    """What a file may take: little, since a small file that takes long was made to; more if it is really large."""
-    return min(_MOST_SECONDS, _LEAST_SECONDS + _SECONDS_A_MEGABYTE * (size >> 20))
+def _most_seconds(size: int) -> int:
+    """What a file may take that is read piece by piece; a small file that takes long was made to."""
+    return min(_MOST_SECONDS, _FIRST_SECONDS + _SECONDS_A_MEGABYTE * (size >> 20))

@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from activities.documents.child_limits import Allowance
 from activities.documents.parsed import Block, HeadingPath, Parsed, Part, failed_parse
 
 MOST_PAGES: Final = 3_000
@@ -25,7 +26,7 @@ class Line(NamedTuple):
     """Of its letters, in points as the writer of the file counts them."""
 
 
-def parse_pdf(path: Path) -> Parsed:
+def parse_pdf(path: Path, allowance: Allowance) -> Parsed:
     """Read the text layer of every page."""
     import pypdfium2
 
@@ -37,7 +38,7 @@ def parse_pdf(path: Path) -> Parsed:
         return failed_parse("It is not a PDF that can be read: the file is broken or incomplete.")
     pages: list[list[Line]] = []
     length = 0
-    for number in range(min(len(document), MOST_PAGES)):
+    for number in allowance.over(range(min(len(document), MOST_PAGES))):
         try:
             textpage = document[number].get_textpage()
             lines = _lines(

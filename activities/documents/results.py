@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
+from activities.documents.child_limits import Allowance
 from activities.documents.parsed import Parsed, Part, Sheet, Unit
 from activities.documents.passages import Span, cut
 
 MOST_HEADINGS: Final = 40
 OPENING_CHARACTERS: Final = 200
+_ROWS_A_PIECE: Final = 300
 
 
 class Result(NamedTuple):
@@ -49,7 +51,7 @@ def failed_result(problem: str) -> Result:
     return Result(problem=problem)
 
 
-def write_result(path: Path, parsed: Parsed) -> None:
+def write_result(path: Path, parsed: Parsed, allowance: Allowance) -> None:
     """Cut a document into passages and write everything down."""
     opening = next((block.text for block in parsed.blocks if block.kind == "text"), "")
     result = Result(
@@ -63,9 +65,9 @@ def write_result(path: Path, parsed: Parsed) -> None:
     )
     with path.open("w", encoding="utf-8", errors="replace") as file:
         file.write(json.dumps(result._asdict()) + "\n")
-        for part in parsed.parts:
+        for part in allowance.over(parsed.parts, _ROWS_A_PIECE):
             file.write(json.dumps((0, *part)) + "\n")
-        for span in cut(parsed.blocks, parsed.unit):
+        for span in allowance.over(cut(parsed.blocks, parsed.unit), _ROWS_A_PIECE):
             file.write(json.dumps((1, *span)) + "\n")
 
 

@@ -6,17 +6,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from activities.documents.child_limits import Allowance
 from activities.documents.parsed import Block, Parsed, Part, Sheet, failed_parse
 
 MOST_INDEXED_ROWS: Final = 5_000
 _MOST_READABLE_ROWS: Final = 20_000
 _PART_ROWS: Final = 100
+_ROWS_A_PIECE: Final = 500
 _HEADER_WITHIN_ROWS: Final = 20
 
 Cell = int | float | str | bool | datetime.time | datetime.date | datetime.datetime | datetime.timedelta
 
 
-def parse_workbook(path: Path, tables: Path) -> Parsed:
+def parse_workbook(path: Path, tables: Path, allowance: Allowance) -> Parsed:
     """Read every sheet; `tables` begins the names of the CSV files that are written."""
     import python_calamine
 
@@ -34,7 +36,9 @@ def parse_workbook(path: Path, tables: Path) -> Parsed:
             continue  # a chart or macro sheet
         if sheet.start is None:
             continue
-        rows = [[_text(cell) for cell in row] for row in sheet.to_python(skip_empty_area=True)]
+        allowance.note()
+        cells = sheet.to_python(skip_empty_area=True)
+        rows = [[_text(cell) for cell in row] for row in allowance.over(cells, _ROWS_A_PIECE)]
         _add_sheet(parsed, name, rows, sheet.start[0] + 1, tables.with_name(f"{tables.name}-{index}.csv"))
     if not parsed.units:
         return failed_parse("All its sheets are empty.")

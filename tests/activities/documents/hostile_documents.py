@@ -4,6 +4,7 @@ import io
 import struct
 import zipfile
 import zlib
+from collections.abc import Sequence
 
 _WORKSHEET = "xl/worksheets/sheet1.xml"
 _LAUGHS = "".join(f'<!ENTITY l{level} "{f"&l{level - 1};" * 10}">' for level in range(1, 10))
@@ -26,10 +27,7 @@ def nested_zip(depth: int = 5, width: int = 8) -> bytes:
 
 def lying_zip() -> bytes:
     """A workbook whose directory says that a sheet of 300 MB has 1,000 bytes."""
-    packed = zlib.compressobj(9, zlib.DEFLATED, -15)
-    body = b"<worksheet><sheetData><row><c t='inlineStr'><is><t>"
-    block = b"a" * (1 << 20)
-    data = packed.compress(body) + b"".join(packed.compress(block) for _ in range(300)) + packed.flush()
+    data = _packed(b"<worksheet><sheetData><row><c t='inlineStr'><is><t>", b"a" * (1 << 20), 300)
     name = _WORKSHEET.encode()
     sizes = struct.pack("<III", 0, len(data), 1_000)
     local = b"PK\3\4" + struct.pack("<HHHHH", 20, 0, 8, 0, 0) + sizes + struct.pack("<HH", len(name), 0) + name + data
@@ -135,15 +133,50 @@ def letter(prologue: str, paragraph: str) -> bytes:
 
 def flate_pdf(megabytes: int, layers: int = 2) -> bytes:
     """A page whose words are packed again and again."""
-    content = b"BT /F1 12 Tf 10 10 Td " + b"(aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa) Tj " * (megabytes * 27_000) + b" ET"
-    for _ in range(layers):
+    content = _flated(_START, _SHOWN * 27_000, megabytes)
+    for _ in range(layers - 1):
         content = zlib.compress(content, 9)
-    filters = " ".join(["/FlateDecode"] * layers).encode()
-    return _pdf(
-        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R /Resources << /Font << /F1 << /Type"
-        b" /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >> >>",
-        b"<< /Length %d /Filter [%s] >>\nstream\n%s\nendstream" % (len(content), filters, content),
+    filters = b" ".join([b"/FlateDecode"] * layers)
+    return _pdf(_page(4), b"<< /Length %d /Filter [%s] >>\nstream\n%s\nendstream" % (len(content), filters, content))
+
+
+def slow_pages_pdf(easy: int, slow: int, megabytes: int, ballast: int = 12 << 20) -> bytes:
+    """Pages of a few words, then pages that say nothing at length, in a file that is large for no reason."""
+    kinds = [_page(3)] * easy + [_page(4)] * slow
+    words, nothing = _flated(_START + _SHOWN * 10, b"", 0), _flated(_START + _SHOWN, b"1 w " * (1 << 18), megabytes)
+    streams = [
+        b"<< /Length %d /Filter /FlateDecode >>\nstream\n%s\nendstream" % (len(each), each)
+        for each in (words, nothing, bytes(ballast))
+    ]
+    first = 3 + len(streams)
+    return _pdf(*streams, *kinds, kids=range(first, first + len(kinds)))
+
+
+_START = b"BT /F1 12 Tf 10 10 Td "
+_SHOWN = b"(aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa) Tj "
+
+
+def _page(content: int) -> bytes:
+    return (
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents %d 0 R /Resources << /Font << /F1 << /Type"
+        b" /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >> >>" % content
     )
+
+
+def _flated(start: bytes, block: bytes, times: int) -> bytes:
+    checksum = zlib.adler32(start)
+    for _ in range(times):
+        checksum = zlib.adler32(block, checksum)
+    return b"\x78\xda" + _packed(start, block, times) + struct.pack(">I", checksum)
+
+
+def _packed(start: bytes, block: bytes, times: int) -> bytes:
+    """Pack something and then a block many times over, without packing more than one."""
+    packing = zlib.compressobj(9, zlib.DEFLATED, -15)
+    first = packing.compress(start) + packing.flush(zlib.Z_FULL_FLUSH)
+    # After a full flush nothing is referred to that came before: the same words are packed into the same bytes.
+    once = packing.compress(block) + packing.flush(zlib.Z_FULL_FLUSH)
+    return first + once * times + packing.flush()
 
 
 def pixel_pdf(side: int = 60_000) -> bytes:
@@ -163,21 +196,21 @@ def circular_pdf() -> bytes:
     return _pdf(b"<< /Type /Pages /Kids [2 0 R 3 0 R] /Count 1000000000 /Parent 3 0 R >>")
 
 
-def _pdf(*objects: bytes) -> bytes:
-    everything = (b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>", *objects)
-    file = b"%PDF-1.4\n"
+def _pdf(*objects: bytes, kids: Sequence[int] = (3,)) -> bytes:
+    """Objects, numbered from 3, of which some are pages."""
+    pages = b" ".join(b"%d 0 R" % kid for kid in kids)
+    tree = b"<< /Type /Pages /Kids [%s] /Count %d >>" % (pages, len(kids))
+    everything = (b"<< /Type /Catalog /Pages 2 0 R >>", tree, *objects)
+    file = bytearray(b"%PDF-1.4\n")
     offsets: list[int] = []
     for number, body in enumerate(everything, 1):
         offsets.append(len(file))
         file += b"%d 0 obj\n%s\nendobj\n" % (number, body)
     table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
-    count = len(everything) + 1
-    return file + b"xref\n0 %d\n0000000000 65535 f \n%strailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % (
-        count,
-        table,
-        count,
-        len(file),
-    )
+    count, start = len(everything) + 1, len(file)
+    file += b"xref\n0 %d\n0000000000 65535 f \n%s" % (count, table)
+    file += b"trailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % (count, start)
+    return bytes(file)
 
 
 def _zipped(members: dict[str, bytes]) -> bytes:

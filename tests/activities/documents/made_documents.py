@@ -156,12 +156,12 @@ def prices() -> bytes:
 
 
 def zip_bomb() -> bytes:
-    """Something that calls itself a workbook and unpacks to 500 MB."""
+    """Something that calls itself a workbook and unpacks to 50 MB, a thousand times what it has."""
     file = io.BytesIO()
     with (
         zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive,
         archive.open("xl/worksheets/sheet1.xml", "w") as member,
     ):
-        for _ in range(500):
+        for _ in range(50):
             member.write(bytes(1 << 20))
     return file.getvalue()

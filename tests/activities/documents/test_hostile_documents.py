@@ -17,10 +17,13 @@ from hostile_documents import (
     nested_zip,
     outsider,
     pixel_pdf,
+    slow_pages_pdf,
     wide_workbook,
     workbook,
 )
 from made_documents import HANDBOOK, folder, library, pages
+
+from activities.documents import child_limits, parsing
 
 _MOST_CHILD_KB = 512 << 10
 _MOST_GROWTH_KB = 64 << 10
@@ -122,6 +125,41 @@ async def test_a_hostile_document_is_answered_in_words(
     assert watch.growth_kb <= _MOST_GROWTH_KB
     assert told in next(entry.problem for entry in opened.catalog.documents if entry.name == name)
     assert (await opened.search("hotels"))[0].ref == "z.md#L12"
+
+
+@pytest.mark.parametrize(
+    ("easy", "slow", "megabytes"), [(0, 60, 10), (100, 1, 250)], ids=["one slow page after the other", "one at the end"]
+)
+async def test_a_large_document_has_time_only_for_what_it_brings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, easy: int, slow: int, megabytes: int
+) -> None:
+    """Though its size allows for more; and easy pages earn nothing for one that is not. In a seventh of the time."""
+    monkeypatch.setattr(parsing, "_FIRST_SECONDS", 1)
+    uri = folder(tmp_path / "docs", a__pdf=slow_pages_pdf(easy, slow, megabytes), z__md=HANDBOOK)
+    before = _children_seconds()
+
+    opened = await library(tmp_path, tmp_path).open((uri,))
+
+    assert _children_seconds() - before < 4
+    assert _TOO_MUCH in opened.catalog.documents[0].problem
+    assert (await opened.search("hotels"))[0].ref == "z.md#L12"
+
+
+def test_work_earns_time_by_what_it_brings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Little until the first piece, more by every piece, never more at once than at first, and never more than most."""
+    clock = iter([100.0, 100.0, 106.0, 107.0, 108.0, 109.0, 128.0])
+    allowed: list[float] = []
+    monkeypatch.setattr(child_limits, "_used_seconds", lambda: next(clock))
+    monkeypatch.setattr(child_limits, "allow_processor_seconds", allowed.append)
+    allowance = child_limits.Allowance(7, 30)
+
+    allowance.note(20)
+    allowance.note(10)
+    list(allowance.over(range(200), piece=100))
+    allowance.note(1_000)
+
+    # After 6 s 20 pieces make it 8 s in all, after 7 s 30 make it 8.5; 31 and 32 follow; of the rest only 2 s are left.
+    assert allowed == pytest.approx([7, 2, 1.5, 0.55, -0.4, 2])
 
 
 @pytest.mark.parametrize("make", [workbook, letter])

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from activities.contracts import PASSAGE_GAP
 from activities.documents.artefacts import ArtefactStore
+from activities.documents.library import DocumentLibrary
 from activities.documents.parsed import Unit
 from activities.documents.passages import Place, parse_reference, reference
 from activities.documents.tools import ReadDocument, SearchDocuments
@@ -30,9 +31,16 @@ _QUERIES = (
 )
 
 
-def _made(path: Path) -> str:
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("verify")
+
+
+@pytest.fixture(scope="module")
+def made(ground: Path) -> str:
+    """A folder with a document of each format."""
     return folder(
-        path,
+        ground / "docs",
         a__md=HANDBOOK,
         b__csv=SALES,
         c__pdf=pdf(),
@@ -43,9 +51,13 @@ def _made(path: Path) -> str:
     )
 
 
-async def _sources(uri: str, tmp_path: Path, allowed: Path) -> list[Source]:
+@pytest.fixture(scope="module")
+def documents(ground: Path) -> DocumentLibrary:
+    return library(ground, ground, _EXAMPLES)
+
+
+async def _sources(uri: str, documents: DocumentLibrary) -> list[Source]:
     """Everything that the tools say about these documents."""
-    documents = library(tmp_path, allowed)
     context = ToolContext(session="s", agent="reader", idempotency_key="k", documents=(uri,))
     sources: list[Source] = []
     for query in _QUERIES:
@@ -63,21 +75,20 @@ async def _sources(uri: str, tmp_path: Path, allowed: Path) -> list[Source]:
     return sources
 
 
-async def test_every_quote_of_the_tools_stands(tmp_path: Path) -> None:
+async def test_every_quote_of_the_tools_stands(ground: Path, made: str, documents: DocumentLibrary) -> None:
     """In every format, found or read, checked against the document opened anew."""
-    uri = _made(tmp_path / "docs")
-    sources = await _sources(uri, tmp_path, tmp_path)
+    sources = await _sources(made, documents)
 
-    checks = await verify_sources((uri,), sources, ArtefactStore(tmp_path / "artefacts"), (tmp_path,))
+    checks = await verify_sources((made,), sources, ArtefactStore(ground / "artefacts"), (ground,))
 
     assert len({source.ref.partition("#")[0] for source in sources}) == 7
     assert checks == tuple(QuoteCheck(ref=source.ref, stands=True) for source in sources)
 
 
-async def test_every_quote_of_the_example_documents_stands(tmp_path: Path) -> None:
+async def test_every_quote_of_the_example_documents_stands(tmp_path: Path, documents: DocumentLibrary) -> None:
     """The documents that a new user tries first."""
     uri = f"file:{_EXAMPLES}/"
-    sources = await _sources(uri, tmp_path, _EXAMPLES)
+    sources = await _sources(uri, documents)
 
     checks = await verify_sources((uri,), sources, ArtefactStore(tmp_path / "artefacts"), (_EXAMPLES,))
 
@@ -85,9 +96,9 @@ async def test_every_quote_of_the_example_documents_stands(tmp_path: Path) -> No
     assert [check for check in checks if not check.stands] == []
 
 
-async def test_a_quote_of_lines_stands_in_the_file_itself(tmp_path: Path) -> None:
+async def test_a_quote_of_lines_stands_in_the_file_itself(made: str, documents: DocumentLibrary) -> None:
     """Told without any of our parsers: the file's own lines hold the words."""
-    sources = [source for source in await _sources(_made(tmp_path / "docs"), tmp_path, tmp_path) if "#L" in source.ref]
+    sources = [source for source in await _sources(made, documents) if "#L" in source.ref]
 
     texts = {"a.md": HANDBOOK, "b.csv": SALES}
     checked = 0
@@ -117,9 +128,11 @@ async def test_a_quote_of_lines_stands_in_the_file_itself(tmp_path: Path) -> Non
         ("a.md#L12", "  \n", "nothing is quoted"),
     ],
 )
-async def test_a_false_quote_is_found_out(tmp_path: Path, ref: str, quote: str, problem: str) -> None:
+async def test_a_false_quote_is_found_out(
+    made: str, documents: DocumentLibrary, ref: str, quote: str, problem: str
+) -> None:
     """A changed figure, another line, page, sheet or order, and a document that is not there."""
-    opened = await library(tmp_path, tmp_path).open((_made(tmp_path / "docs"),))
+    opened = await documents.open((made,))
 
     check = await quote_stands(opened, ref, quote)
 
@@ -137,9 +150,11 @@ async def test_a_false_quote_is_found_out(tmp_path: Path, ref: str, quote: str, 
         ("g.txt#L1", "One line that is rather long. " * 400),
     ],
 )
-async def test_a_quote_may_be_wrapped_joined_or_cut(tmp_path: Path, ref: str, quote: str) -> None:
+async def test_a_quote_may_be_wrapped_joined_or_cut(
+    made: str, documents: DocumentLibrary, ref: str, quote: str
+) -> None:
     """As tools and reports do: passages in any order, cut at a length, whatever the white space."""
-    opened = await library(tmp_path, tmp_path).open((_made(tmp_path / "docs"),))
+    opened = await documents.open((made,))
 
     assert await quote_stands(opened, ref, quote) == QuoteCheck(ref=ref, stands=True)
 
