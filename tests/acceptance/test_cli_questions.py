@@ -3,9 +3,7 @@
 import asyncio
 import os
 import pty
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from activities.contracts import WorkTask
 from activities.models.protocol import ModelCall, ModelReply
 from chargehand.client import Session
 from chargehand.contracts import Report
+from tests.acceptance.commands import Commands, Ran
 from tests.scripted_model import answer, plan, reply, report, subtask, use
 from tests.stage import Stage, open_stage
 from tests.waiting import until
@@ -40,36 +39,8 @@ def asking(*topics: str) -> Callable[[ModelCall], ModelReply]:
     return respond
 
 
-@dataclass(frozen=True)
-class Ran:
-    """What a command came to."""
-
-    code: int
-    out: str
-    said: str
-
-
-class Commands:
-    """Runs commands as processes of their own, against the stage's server and queue."""
-
-    def __init__(self, stage: Stage, folder: Path) -> None:
-        target = stage.chargehand.client.service_client.config.target_host
-        self._where = ("--address", target, "--task-queue", stage.chargehand.task_queue, "--state-dir", str(folder))
-        self._environment = {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
-
-    async def __call__(self, command: str, *arguments: str) -> Ran:
-        running = await self.begin(command, *arguments)
-        out, said = await asyncio.wait_for(running.communicate(), 60)
-        return Ran(running.returncode or 0, out.decode(), said.decode())
-
-    async def begin(self, command: str, *arguments: str, terminal: int | None = None) -> asyncio.subprocess.Process:
-        return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "chargehand.cli.main", command, *arguments, *self._where),
-            stdin=asyncio.subprocess.DEVNULL if terminal is None else terminal,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE if terminal is None else terminal,
-            env=self._environment | {"TERM": "xterm", "COLUMNS": "200"},
-        )
+def _commands(stage: Stage, folder: Path) -> Commands:
+    return Commands(stage.chargehand.client, "--task-queue", stage.chargehand.task_queue, "--state-dir", folder)
 
 
 async def _asks(session: Session, count: int) -> bool:
@@ -83,7 +54,7 @@ async def _in_state(session: Session, state: str) -> bool:
 async def test_a_question_is_answered_from_another_terminal(client: Client, tmp_path: Path) -> None:
     """`status` shows who asks what and the command to type; `answer` needs no id of a subtask if only one asks."""
     async with open_stage(client, tmp_path / "stage", asking("T1")) as opened:
-        chargehand = Commands(opened, tmp_path)
+        chargehand = _commands(opened, tmp_path)
         started = await chargehand("start", GOAL, "--questions", "--review", "never")
         session = opened.chargehand.session(started.out.strip())
         await until(lambda: _asks(session, 1))
@@ -104,7 +75,7 @@ async def test_a_question_is_answered_from_another_terminal(client: Client, tmp_
 async def test_with_several_questions_the_subtask_is_named(client: Client, tmp_path: Path) -> None:
     """Without --subtask the open questions are listed and nothing is answered; a wrong one is refused the same way."""
     async with open_stage(client, tmp_path / "stage", asking("T1", "T2")) as opened:
-        chargehand = Commands(opened, tmp_path)
+        chargehand = _commands(opened, tmp_path)
         started = await chargehand("start", GOAL, "--questions", "--review", "never")
         session = opened.chargehand.session(started.out.strip())
         await until(lambda: _asks(session, 2))
@@ -134,7 +105,7 @@ async def test_run_asks_whoever_sits_at_the_terminal(client: Client, tmp_path: P
     ours, theirs = pty.openpty()
     try:
         async with open_stage(client, tmp_path / "stage", asking("T1")) as opened:
-            chargehand = Commands(opened, tmp_path)
+            chargehand = _commands(opened, tmp_path)
             running = await chargehand.begin("run", GOAL, "--questions", "--review", "never", "--json", terminal=theirs)
             seen = await _read_until(ours, "leaves it open): ")
             os.write(ours, f"{MEANT}\n".encode())
@@ -154,7 +125,7 @@ async def test_run_asks_whoever_sits_at_the_terminal(client: Client, tmp_path: P
 async def test_run_without_a_terminal_says_what_to_type(client: Client, tmp_path: Path) -> None:
     """In a pipe nobody is asked: the question and the command are written, and the work goes on after its time."""
     async with open_stage(client, tmp_path / "stage", asking("T1")) as opened:
-        chargehand = Commands(opened, tmp_path)
+        chargehand = _commands(opened, tmp_path)
         ran = await chargehand("run", GOAL, "--questions", "--answer-within", "4s", "--review", "never", "--id", "q-1")
 
     assert ran.code == 0
@@ -174,7 +145,7 @@ async def test_a_paused_session_goes_on_when_its_limits_are_raised(client: Clien
         return reply(answer("Known.")) if call.task.rounds else use("search_documents")
 
     async with open_stage(client, tmp_path / "stage", respond) as opened:
-        chargehand = Commands(opened, tmp_path)
+        chargehand = _commands(opened, tmp_path)
         started = await chargehand("start", GOAL, "--turns", "5", "--on-limit", "pause", "--review", "never")
         session = opened.chargehand.session(started.out.strip())
         await until(lambda: _in_state(session, "paused"))
@@ -192,7 +163,7 @@ async def test_a_paused_session_goes_on_when_its_limits_are_raised(client: Clien
 async def test_an_unknown_choice_is_refused_before_anything_starts(client: Client, tmp_path: Path, option: str) -> None:
     """Options with fixed words name them."""
     async with open_stage(client, tmp_path / "stage", asking()) as opened:
-        ran = await Commands(opened, tmp_path)("start", GOAL, option, "sometimes")
+        ran = await _commands(opened, tmp_path)("start", GOAL, option, "sometimes")
 
     assert ran.code == 2
     assert "'sometimes' is not one of" in ran.said

@@ -1,11 +1,7 @@
 """The command `replay`: sessions of an operator's server on the workflows of a checkout."""
 
-import asyncio
 import json
-import os
 import shutil
-import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,34 +12,13 @@ from activities.models.protocol import ModelCall, ModelReply
 from chargehand.contracts import SessionRequest
 from chargehand.converter import data_converter
 from chargehand.protection.encryption import Encryption
+from tests.acceptance.commands import Commands
 from tests.scripted_model import answer, plan, reply, report, subtask
 from tests.stage import open_stage
 from workflows.replaying import Replayed, replay
 
 _ROOT = Path(__file__).resolve().parents[2]
 _KEYS = json.dumps({"k1": "A" * 43 + "="})
-
-
-@dataclass(frozen=True)
-class Ran:
-    """What a command came to."""
-
-    code: int | None
-    out: str
-    said: str
-
-
-async def _replay(client: Client, *arguments: str | Path, application: Path = _ROOT, **settings: str) -> Ran:
-    address = client.service_client.config.target_host
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("CHARGEHAND_", "TEMPORAL_"))}
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "chargehand.cli.main", "replay", *map(str, arguments), "--address", address),
-        env=kept | {"CHARGEHAND_APPLICATION": str(application), "XDG_CONFIG_HOME": "/nonexistent"} | settings,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, said = await process.communicate()
-    return Ran(process.returncode, out.decode(), said.decode())
 
 
 def _respond(call: ModelCall) -> ModelReply:
@@ -80,8 +55,8 @@ def _checkout(folder: Path) -> Path:
 async def test_a_session_and_everything_below_it_replay(client: Client, session: str, tmp_path: Path) -> None:
     """A session's workflow and its subtasks' are each replayed, and again from the file that only its owner reads."""
     kept = tmp_path / "kept.json.gz"
-    fetched = await _replay(client, session, "--json", "--save", kept)
-    from_file = await _replay(client, "--json", "--file", kept)
+    fetched = await Commands(client)("replay", session, "--json", "--save", kept)
+    from_file = await Commands(client)("replay", "--json", "--file", kept)
 
     assert (fetched.code, from_file.code) == (0, 0), fetched.said + from_file.said
     results = json.loads(fetched.out)
@@ -100,7 +75,7 @@ async def test_workflows_that_would_decide_otherwise_are_found_out(
     client: Client, session: str, tmp_path: Path
 ) -> None:
     """The exit code is 1 and the difference is named, for the history that differs and for no other."""
-    ran = await _replay(client, session, application=_checkout(tmp_path / "changed"))
+    ran = await Commands(client, CHARGEHAND_APPLICATION=str(_checkout(tmp_path / "changed")))("replay", session)
 
     lines = ran.out.splitlines()
     assert ran.code == 1
@@ -126,8 +101,8 @@ async def test_encrypted_sessions_replay_with_their_keys_only(client: Client, tm
     encrypted = await _session(Client(client.service_client, data_converter=protected), tmp_path)
     keys = {"CHARGEHAND_ENCRYPTION_KEYS": _KEYS, "CHARGEHAND_ENCRYPTION_KEY_ID": "k1"}
 
-    with_keys = await _replay(client, encrypted, application=_ROOT, **keys)
-    without = await _replay(client, encrypted)
+    with_keys = await Commands(client, **keys)("replay", encrypted)
+    without = await Commands(client)("replay", encrypted)
 
     assert with_keys.code == 0, with_keys.said
     assert without.code == 1
@@ -144,7 +119,7 @@ async def test_encrypted_sessions_replay_with_their_keys_only(client: Client, tm
 )
 async def test_what_cannot_be_replayed_is_bad_input(client: Client, arguments: tuple[str, ...], said: str) -> None:
     """A file, an id or a choice that cannot be used is exit code 2 and is named."""
-    ran = await _replay(client, *arguments)
+    ran = await Commands(client)("replay", *arguments)
 
     assert ran.code == 2
     assert said in ran.said

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from chargehand.bucket import bucket_location, open_bucket
+from chargehand.bucket import BucketLocation, bucket_location, open_bucket
 from chargehand.errors import ChargehandError
 from chargehand.protection.at_rest import open_stored
 
@@ -82,10 +82,11 @@ def read_artefact(uri: str, artefact_root: Path | str, encryption: "Encryption |
     if not (match := _URI.fullmatch(uri)):
         raise DownloadRefused(f"{uri!r} is not the address of a file that a tool made.")
     digest = match[1]
-    stored = _stored(digest, artefact_root)
+    place = bucket_location(artefact_root) or Path(artefact_root)
+    stored = _stored(digest, place)
     if stored is None:
         raise DownloadRefused(
-            f"Nothing is stored under {digest} in {artefact_root}: name the place that the session's workers kept "
+            f"Nothing is stored under {digest} in {place}: name the place that the session's workers kept "
             "files in, or have somebody put it back from a backup."
         )
     content = open_stored(encryption, digest, stored)
@@ -114,12 +115,12 @@ def unique_name(name: str, taken: set[str]) -> str:
     return candidate
 
 
-def _stored(digest: str, root: Path | str) -> bytes | None:
-    if location := bucket_location(root):
+def _stored(digest: str, place: BucketLocation | Path) -> bytes | None:
+    if isinstance(place, BucketLocation):
         content = io.BytesIO()
-        return content.getvalue() if open_bucket(location).fetch(digest, content) else None
+        return content.getvalue() if open_bucket(place).fetch(digest, content) else None
     try:
-        return (Path(root) / digest[:2] / digest).read_bytes()
+        return (place / digest[:2] / digest).read_bytes()
     except FileNotFoundError:
         return None
 

@@ -1,0 +1,204 @@
+"""The commands that read what a session has left: `artefacts` brings its files, `verify` looks its quotations up."""
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+
+from activities.contracts import WorkTask
+from activities.documents.artefacts import ArtefactStore
+from activities.made_files import MadeFile, keep
+from activities.models.protocol import ModelCall, ModelReply
+from activities.tools import ToolAnswer
+from chargehand.contracts import SessionRequest, Source
+from chargehand.protection.encryption import Encryption
+from chargehand.upload import store_documents
+from tests.acceptance.commands import Commands
+from tests.scripted_model import answer, plan, reply, report, subtask, use
+from tests.stage import open_stage
+
+_PNG = b"\x89PNG\r\n\x1a\nrest"
+_KEYS = json.dumps({"one": base64.b64encode(bytes(range(32))).decode()})
+_RULES = "# Boilers\n\nThe valve of a boiler is tested every six months.\nIt is oiled in between.\n"
+
+
+def _drawing(call: ModelCall) -> ModelReply:
+    """Have the analyst draw, and say so."""
+    if call.task.kind == "plan":
+        return reply(plan(subtask("T1", "analyst")))
+    if not isinstance(call.task, WorkTask):
+        return reply(report("See the chart."))
+    return reply(answer("Drawn.")) if call.task.rounds else use("draw_chart")
+
+
+async def _drawn(client: Client, folder: Path, encryption: Encryption | None = None) -> str:
+    """Run a session whose agent makes two files of one name, kept in the folder `artefacts`."""
+    store = ArtefactStore(folder / "artefacts", encryption)
+    files = [MadeFile(name="sales.png", content=_PNG, title="Sales by month"), MadeFile(name="sales.png", content=b"2")]
+    made, _ = await keep(store, files)
+    async with open_stage(client, folder / "stage", _drawing, cached_workflows=10) as opened:
+        opened.tools["draw_chart"].answer = ToolAnswer(output={"drawn": 2}, artefacts=made)
+        session = await opened.chargehand.start(SessionRequest(goal="Draw the sales."))
+        await session.result()
+    return session.id
+
+
+@pytest.fixture(scope="module")
+async def drawn(client: Client, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """A session that has made files, and the folder where they are kept."""
+    folder = tmp_path_factory.mktemp("drawn")
+    return await _drawn(client, folder), folder / "artefacts"
+
+
+async def test_files_are_listed_and_brought(client: Client, drawn: tuple[str, Path], tmp_path: Path) -> None:
+    """`result` names the command; without --to files are listed, with it they lie in the folder, twice is no harm."""
+    (session, kept), to = drawn, tmp_path / "to"
+    chargehand = Commands(client, "--state-dir", tmp_path / "state")
+    shared = ("--artefacts", kept)
+
+    shown = await chargehand("result", session)
+    listed = await chargehand("artefacts", session)
+    brought = await chargehand("artefacts", session, "--to", to, *shared)
+    again = await chargehand("artefacts", session, "--to", to, *shared, "--json")
+
+    names = ["sales.png", "sales (2).png"]
+    assert f"2 files made: `chargehand artefacts {session} --to DIR` brings them here." in shown.said
+    assert listed.out.splitlines() == [
+        "sales.png  image/png  12 bytes  Sales by month",
+        "sales (2).png  application/octet-stream  1 bytes",
+    ]
+    assert (brought.code, again.code) == (0, 0), brought.said + again.said
+    assert [(to / name).read_bytes() for name in names] == [_PNG, b"2"]
+    assert [(each["path"], each["problem"]) for each in json.loads(again.out)] == [
+        (str(to / name), "") for name in names
+    ]
+
+
+async def test_a_file_of_the_users_own_is_replaced_only_by_force(
+    client: Client, drawn: tuple[str, Path], tmp_path: Path
+) -> None:
+    """What is in the way is named, exit code 1, and the rest is brought; --force replaces it."""
+    (session, kept), to = drawn, tmp_path / "to"
+    chargehand = Commands(client, "--artefacts", kept)
+    to.mkdir()
+    (to / "sales.png").write_text("my own")
+
+    refused = await chargehand("artefacts", session, "--to", to)
+    left = (to / "sales.png").read_text()
+    forced = await chargehand("artefacts", session, "--to", to, "--force")
+
+    assert (refused.code, left) == (1, "my own")
+    assert f"✘ {to / 'sales.png'}: Another file of this name is there already" in refused.said
+    assert "1 of 2 files could not be brought" in refused.said
+    assert (to / "sales (2).png").read_bytes() == b"2"
+    assert (forced.code, (to / "sales.png").read_bytes()) == (0, _PNG)
+
+
+async def test_sealed_files_are_brought_in_clear_to_who_has_the_key(client: Client, tmp_path: Path) -> None:
+    """The settings of the workers open what they sealed; without them each file is named with what to set."""
+    session = await _drawn(client, tmp_path, Encryption.from_text(_KEYS, "one"))
+    where = ("--to", tmp_path / "to", "--artefacts", tmp_path / "artefacts")
+    keys = {"CHARGEHAND_ENCRYPTION_KEYS": _KEYS, "CHARGEHAND_ENCRYPTION_KEY_ID": "one"}
+
+    without = await Commands(client)("artefacts", session, *where)
+    brought = await Commands(client, CHARGEHAND_ENCRYPTION_ACCEPT_PLAIN="true", **keys)("artefacts", session, *where)
+
+    assert without.code == 1
+    assert without.said.count("set CHARGEHAND_ENCRYPTION_KEYS and CHARGEHAND_ENCRYPTION_KEY_ID here too") == 2
+    assert brought.code == 0, brought.said
+    assert (tmp_path / "to" / "sales.png").read_bytes() == _PNG
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (("--to", "to"), 2, "with --artefacts or CHARGEHAND_ARTEFACTS"),
+        (("--force",), 2, "say which one with --to DIR"),
+        (("--to", "/dev/null", "--artefacts", "artefacts"), 1, "/dev/null cannot be used as a folder"),
+    ],
+)
+async def test_what_is_missing_to_bring_files_is_named(
+    client: Client, drawn: tuple[str, Path], options: tuple[str, ...], code: int, said: str
+) -> None:
+    """Where workers keep files, and where they shall go, is asked for by the name of its option."""
+    ran = await Commands(client)("artefacts", drawn[0], *options)
+
+    assert (ran.code, ran.out) == (code, "")
+    assert said in ran.said
+
+
+async def _told(client: Client, folder: Path, *sources: Source) -> str:
+    """Run a session over the rules of boilers that rests on these sources."""
+    (folder / "docs").mkdir()
+    (folder / "docs" / "boilers.md").write_text(_RULES)
+    documents = store_documents([folder / "docs"], folder / "artefacts")
+
+    def respond(call: ModelCall) -> ModelReply:
+        if call.task.kind == "plan":
+            return reply(plan(subtask("T1")))
+        if not isinstance(call.task, WorkTask):
+            return reply(report("So it is."))
+        if not call.task.rounds:
+            return use("search_documents")
+        findings = [
+            finding for each in sources for finding in answer("Known.", ref=each.ref, quote=each.quote).findings
+        ]
+        return reply(answer("Known.").model_copy(update={"findings": findings}))
+
+    async with open_stage(client, folder / "stage", respond, cached_workflows=10) as opened:
+        opened.tools["search_documents"].answer = ToolAnswer(output={"found": 1}, sources=sources)
+        session = await opened.chargehand.start(SessionRequest(goal="When is the valve tested?", documents=documents))
+        await session.result()
+    return session.id
+
+
+_TRUE = Source(ref="boilers.md#L3", quote="The valve of a boiler is tested every six months.")
+_FALSE = Source(ref="boilers.md#L4", quote="It is never oiled.")
+_WEB = Source(ref="https://example.org/b", url="https://example.org/b", quote="Boilers.")
+
+
+async def test_quotations_that_stand_are_found_where_they_stand(client: Client, tmp_path: Path) -> None:
+    """All of them stand: exit code 0, each named by its number; what is no document is counted and left out."""
+    session = await _told(client, tmp_path, _TRUE, _WEB)
+
+    verified = await Commands(client, "--artefacts", tmp_path / "artefacts")("verify", session)
+
+    assert verified.code == 0, verified.said
+    assert verified.out == "✔ S1   boilers.md#L3\n"
+    assert "1 sources quote no document" in verified.said
+    assert "All 1 quotations stand in their documents." in verified.said
+
+
+async def test_a_quotation_that_does_not_stand_is_named(client: Client, tmp_path: Path) -> None:
+    """One that nobody wrote there: exit code 1, the place and the words, beside those that stand."""
+    session = await _told(client, tmp_path, _TRUE, _FALSE)
+    chargehand = Commands(client, "--artefacts", tmp_path / "artefacts")
+
+    verified = await chargehand("verify", session)
+    as_json = await chargehand("verify", session, "--json")
+
+    assert (verified.code, as_json.code) == (1, 1)
+    assert "✔ S1   boilers.md#L3\n" in verified.out
+    assert "✘ S2   boilers.md#L4\n       these words do not stand there: It is never oiled." in verified.out
+    assert "1 of 2 quotations do not stand where the report says." in verified.said
+    assert [(each["ref"], each["stands"]) for each in json.loads(as_json.out)] == [
+        (_TRUE.ref, True),
+        (_FALSE.ref, False),
+    ]
+
+
+async def test_a_report_is_checked_where_there_is_no_server(client: Client, tmp_path: Path) -> None:
+    """Report and documents as files are enough, for a colleague or for later; changed documents are found out."""
+    session = await _told(client, tmp_path, _TRUE)
+    report_file = tmp_path / "report.json"
+    report_file.write_text((await Commands(client, "--state-dir", tmp_path / "state")("result", session, "--json")).out)
+    offline = ("verify", "--file", report_file, "--docs", tmp_path / "docs")
+
+    before = await Commands(client, TEMPORAL_ADDRESS="127.0.0.1:1")(*offline)
+    (tmp_path / "docs" / "boilers.md").write_text(_RULES.replace("six", "nine"))
+    after = await Commands(client)(*offline)
+
+    assert (before.code, after.code) == (0, 1), before.said
+    assert "these words do not stand there" in after.out
