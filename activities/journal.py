@@ -12,12 +12,13 @@ from datetime import timedelta
 from typing import Final
 
 from temporalio import activity
-from temporalio.client import AsyncActivityHandle, WorkflowExecutionStatus
+from temporalio.client import AsyncActivityHandle
 from temporalio.service import RPCError
 
 from activities.contracts import TurnResult
 from activities.models.protocol import ProviderJob
 from chargehand.contracts import Contract
+from chargehand.executions import describe, is_open
 
 BEAT_SECONDS: Final = 0.8
 """A heartbeat's answer is how a cancel arrives: at the latest after this long, a paid call is stopped."""
@@ -124,12 +125,11 @@ async def _session_is_over() -> bool:
     info = activity.info()
     if info.workflow_id is None:
         return False
-    asking = activity.client().get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
     try:
-        status = (await asking.describe(rpc_timeout=_DESCRIBE_TIMEOUT)).status
+        asking = await describe(activity.client(), info.workflow_id, info.workflow_run_id or "", _DESCRIBE_TIMEOUT)
     except RPCError:
         return False
-    return status is not None and status != WorkflowExecutionStatus.RUNNING
+    return not is_open(asking.workflow_execution_info)
 
 
 @asynccontextmanager

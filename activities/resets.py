@@ -20,6 +20,7 @@ from temporalio.service import RPCError
 from activities.contracts import TurnRequest, TurnResult, Twin, TwinRequest
 from activities.journal import kept_alive
 from activities.ticket import require_session
+from chargehand.executions import describe, result_of
 from chargehand.wire import ActivityType, ErrorType
 
 _MOST_RUNS: Final = 32
@@ -128,13 +129,12 @@ class TwinActivities:
         require_session()
         client, info = activity.client(), activity.info()
         handle = client.get_workflow_handle(request.workflow_id)
-        description = await handle.describe()
-        parent = description.raw_description.workflow_execution_info.parent_execution
+        parent = (await describe(client, request.workflow_id)).workflow_execution_info.parent_execution
         if parent.workflow_id != info.workflow_id or parent.run_id == info.workflow_run_id:
             return Twin(ended="duplicate")
         async with kept_alive():
             try:
-                result: JsonValue = await handle.result()
+                result: JsonValue = await result_of(handle)
             except WorkflowFailureError as error:
                 return _badly_ended(error.cause)
             except BaseException:

@@ -2,9 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import nullcontext
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
+import pytest
 from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client
@@ -13,9 +17,12 @@ from activities.contracts import WorkTask
 from activities.models.protocol import ModelCall, ModelReply
 from chargehand.client import Session
 from chargehand.contracts import PlanDecision, Report, SessionRequest
+from chargehand.executions import describe
+from chargehand.wire import ActivityType
 from tests.scripted_model import COST, Held, answer, plan, reply, report, subtask
 from tests.waiting import until
 from tests.workflows.conftest import OpenStage
+from tests.workflows.pausing import paused
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?")
 
@@ -70,8 +77,9 @@ async def test_a_reset_session_pays_nothing_twice(stage: OpenStage) -> None:
     assert [record.state for record in after.subtasks] == ["success", "success"]
 
 
-async def test_a_reset_waits_for_what_still_runs(stage: OpenStage) -> None:
-    """A child that the discarded run has started goes on, and its outcome is taken over."""
+@pytest.mark.parametrize("is_paused", [False, True])
+async def test_a_reset_waits_for_what_still_runs(stage: OpenStage, *, is_paused: bool) -> None:
+    """A child that the discarded run has started goes on, and its outcome is taken over, even if it was paused."""
     go_on = asyncio.Event()
     is_held = asyncio.Event()
 
@@ -82,9 +90,14 @@ async def test_a_reset_waits_for_what_still_runs(stage: OpenStage) -> None:
         return _respond(call)
 
     async with stage(respond) as opened:
+        client = opened.chargehand.client
         session = await opened.chargehand.start(GOAL)
         await is_held.wait()
-        await _reset(opened.chargehand.client, session, _plan_is_there)
+        await until(lambda: _one_runs(client, session))
+        [child] = (await describe(client, session.id)).pending_children
+        async with paused(client, child.workflow_id) if is_paused else nullcontext():
+            await _reset(client, session, _plan_is_there)
+            await until(lambda: _is_awaiting_a_twin(client, session))
         go_on.set()
         result = await opened.chargehand.session(session.id).result()
 
@@ -115,6 +128,21 @@ async def test_what_was_paid_before_a_reset_is_not_forgotten(stage: OpenStage) -
     assert len(opened.model.of_kind("synthesise")) == 2
     assert after.usage.cost_usd == before.usage.cost_usd + COST == COST * len(opened.model.calls)
     assert after.wasted.cost_usd == COST
+
+
+async def _one_runs(client: Client, session: Session) -> bool:
+    return len((await describe(client, session.id)).pending_children) == 1
+
+
+async def _is_awaiting_a_twin(client: Client, session: Session) -> bool:
+    described = await describe(client, session.id)
+    return any(
+        waiting.activity_type.name == ActivityType.AWAIT_TWIN
+        and waiting.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
+        and not waiting.HasField("last_failure")
+        and datetime.now(UTC) - waiting.last_started_time.ToDatetime(UTC) > timedelta(seconds=1)
+        for waiting in described.pending_activities
+    )
 
 
 async def _awaits_approval(session: Session) -> bool:

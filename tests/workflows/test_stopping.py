@@ -5,7 +5,6 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
-from temporalio.api.workflowservice.v1 import PauseWorkflowExecutionRequest, UnpauseWorkflowExecutionRequest
 from temporalio.client import ActivityFailureError, Client, WorkflowExecutionStatus
 from temporalio.exceptions import ApplicationError
 
@@ -19,6 +18,7 @@ from tests.scripted_model import Held, answer, plan, reply, report, subtask, use
 from tests.stage import Stage
 from tests.waiting import until
 from tests.workflows.conftest import OpenStage
+from tests.workflows.pausing import paused
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never")
 BRIEF = GOAL.model_copy(update={"limits": Limits(deadline=timedelta(seconds=60))})
@@ -298,14 +298,10 @@ async def test_waiting_for_a_report_outlasts_a_pause(stage: OpenStage) -> None:
         client = opened.chargehand.client
         session = await opened.chargehand.start(GOAL)
         await until(lambda: _is_carrying_out(session))
-        paused = {"namespace": client.namespace, "workflow_id": session.id, "reason": "a test", "request_id": "1"}
-        await client.workflow_service.pause_workflow_execution(PauseWorkflowExecutionRequest(**paused))
-        waiting = asyncio.create_task(session.result())
-        await asyncio.wait([waiting], timeout=1.5)
-        was_waiting = not waiting.done()
-        await client.workflow_service.unpause_workflow_execution(
-            UnpauseWorkflowExecutionRequest(**paused | {"request_id": "2"})
-        )
+        async with paused(client, session.id):
+            waiting = asyncio.create_task(session.result())
+            await asyncio.wait([waiting], timeout=1.5)
+            was_waiting = not waiting.done()
         go_on.set()
         result = await asyncio.wait_for(waiting, 30)
 

@@ -1,6 +1,5 @@
 """The Python client: start sessions, watch them, fetch their reports."""
 
-import asyncio
 import uuid
 from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager, suppress
@@ -32,7 +31,7 @@ from chargehand.errors import (
     SessionNotFound,
     SessionTerminated,
 )
-from chargehand.executions import list_executions, state_word
+from chargehand.executions import list_executions, result_of, state_word
 from chargehand.interface import Supervisor
 from chargehand.tracing import read_trace
 from chargehand.wire import TASK_QUEUE, ErrorType, WorkflowType
@@ -44,8 +43,6 @@ if TYPE_CHECKING:
 _UNANSWERED: Final = {RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED}
 
 
-_NO_END_YET: Final = "No completion event found"
-_WHILE_PAUSED_SECONDS: Final = 1.0
 _AFTER_THE_DEADLINE: Final = timedelta(days=1)
 """How long after its deadline the server itself ends a session that no worker has ended: none waits for ever."""
 
@@ -123,14 +120,7 @@ class Session:
             SessionEnded: there is none and never will be.
         """
         with _translated(self.id):
-            while True:
-                try:
-                    return await self._handle.result()
-                except RuntimeError as error:
-                    if _NO_END_YET not in str(error):
-                        raise
-                # An operator has paused it: the server answers at once, as if there was nothing to wait for.
-                await asyncio.sleep(_WHILE_PAUSED_SECONDS)
+            return await result_of(self._handle)
 
     async def cancel(self) -> None:
         """Ask the session to stop without a report."""

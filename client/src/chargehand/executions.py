@@ -4,8 +4,10 @@ Asked without the SDK's own listing and describing: those of temporalio 1.35 rai
 operator has paused.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
-from typing import Final
+from datetime import timedelta
+from typing import Any, Final, TypeVar
 
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import TaskQueueType, WorkflowExecutionStatus
@@ -17,8 +19,12 @@ from temporalio.api.workflowservice.v1 import (
     DescribeWorkflowExecutionResponse,
     ListWorkflowExecutionsRequest,
 )
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowHandle
 
+T = TypeVar("T")
+
+_NO_END_YET: Final = "No completion event found"
+_WHILE_PAUSED_SECONDS: Final = 1.0
 OPEN: Final = "CloseTime IS NULL"
 """What a query says of workflows that run or are paused; servers of today call only the former running."""
 
@@ -40,12 +46,31 @@ async def list_executions(client: Client, query: str, limit: int | None = None) 
             return
 
 
-async def describe(client: Client, workflow_id: str, run_id: str = "") -> DescribeWorkflowExecutionResponse:
+async def describe(
+    client: Client, workflow_id: str, run_id: str = "", patience: timedelta | None = None
+) -> DescribeWorkflowExecutionResponse:
     """Describe a workflow: what it waits for, and how often that was tried."""
     asked = DescribeWorkflowExecutionRequest(
         namespace=client.namespace, execution=WorkflowExecution(workflow_id=workflow_id, run_id=run_id)
     )
-    return await client.workflow_service.describe_workflow_execution(asked, retry=True)
+    return await client.workflow_service.describe_workflow_execution(asked, retry=True, timeout=patience)
+
+
+async def result_of(handle: WorkflowHandle[Any, T]) -> T:
+    """Wait for a workflow's result; the SDK's own waiting breaks off when an operator pauses it."""
+    while True:
+        try:
+            return await handle.result()
+        except RuntimeError as error:
+            if _NO_END_YET not in str(error):
+                raise
+        # The server answers at once, as if there was nothing to wait for.
+        await asyncio.sleep(_WHILE_PAUSED_SECONDS)
+
+
+def is_open(execution: WorkflowExecutionInfo) -> bool:
+    """Whether a workflow runs, or is paused."""
+    return not execution.HasField("close_time")
 
 
 async def pollers(client: Client, task_queue: str, *, of_activities: bool = False) -> Sequence[str]:

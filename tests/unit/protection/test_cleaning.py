@@ -1,7 +1,6 @@
 """What is deleted from a directory of payloads, and what must not be."""
 
 import os
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import cast
 
 import pytest
 from temporalio.api.common.v1 import Payload
+from temporalio.api.workflowservice.v1 import ListWorkflowExecutionsRequest, ListWorkflowExecutionsResponse
 from temporalio.client import Client
 from temporalio.converter import StorageDriverStoreContext
 
@@ -21,20 +21,25 @@ NOW = datetime.now(UTC)
 
 
 @dataclass
-class Execution:
-    start_time: datetime
-
-
-@dataclass
 class ServerWithWorkflows:
     """A client of a server that knows workflows which were started then."""
 
     started: tuple[datetime, ...]
+    namespace: str = "default"
 
-    async def list_workflows(self, query: str) -> AsyncIterator[Execution]:
-        assert query.startswith("StartTime < ")
+    @property
+    def workflow_service(self) -> "ServerWithWorkflows":
+        return self
+
+    async def list_workflow_executions(
+        self, asked: ListWorkflowExecutionsRequest, *, retry: bool
+    ) -> ListWorkflowExecutionsResponse:
+        assert asked.query.startswith("StartTime < ")
+        assert retry
+        answer = ListWorkflowExecutionsResponse()
         for each in self.started:
-            yield Execution(each)
+            answer.executions.add().start_time.FromDatetime(each)
+        return answer
 
 
 async def _stored(directory: PayloadDirectory, *ages: timedelta) -> list[Path]:

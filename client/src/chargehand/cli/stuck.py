@@ -92,7 +92,7 @@ async def _described(
 ) -> "list[DescribeWorkflowExecutionResponse]":
     from temporalio.service import RPCError, RPCStatusCode  # noqa: PLC0415  # slow to load
 
-    from chargehand.executions import describe  # noqa: PLC0415  # as above
+    from chargehand.executions import describe, is_open  # noqa: PLC0415  # as above
 
     at_once = asyncio.Semaphore(_AT_ONCE)
 
@@ -107,7 +107,7 @@ async def _described(
 
     runs = dict.fromkeys((each.execution.workflow_id, each.execution.run_id) for each in executions)
     described = await asyncio.gather(*(one(*run) for run in runs))
-    return [each for each in described if each and not each.workflow_execution_info.HasField("close_time")]
+    return [each for each in described if each and is_open(each.workflow_execution_info)]
 
 
 def _troubles(connection: Connection, described: "DescribeWorkflowExecutionResponse") -> Iterator[str]:

@@ -15,6 +15,7 @@ from typing import Final
 
 from temporalio.client import Client
 
+from chargehand.executions import list_executions
 from chargehand.protection.storage import PayloadDirectory
 
 _MARGIN: Final = timedelta(hours=1)
@@ -37,8 +38,8 @@ async def clean(client: Client, directory: PayloadDirectory, older_than: timedel
     """Find payloads of a client's namespace that are older and not needed, and delete them if told to."""
     before = datetime.now(UTC) - max(older_than, _MARGIN)
     query = f"StartTime < '{before.isoformat()}'"
-    async for execution in client.list_workflows(query):
-        before = min(before, execution.start_time - _MARGIN)
+    async for execution in list_executions(client, query):
+        before = min(before, execution.start_time.ToDatetime(UTC) - _MARGIN)
     return await asyncio.to_thread(_clean, directory.folder, before, delete=delete)
 
 
