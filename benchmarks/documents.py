@@ -152,7 +152,7 @@ async def documents() -> tuple[list[Row], list[str]]:
     """Measure both."""
     files = {
         "nested-flate.pdf": flate_pdf(400),
-        "slow-pages.pdf": slow_pages_pdf(0, 100, 20),
+        "slow-pages.pdf": slow_pages_pdf(0, 100, 10),
         "nested.docx": nested_zip(),
         "lying.xlsx": lying_zip(),
         "50000-rows.xlsx": figures(50_000, 10),

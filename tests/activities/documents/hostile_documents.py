@@ -143,7 +143,7 @@ def flate_pdf(megabytes: int, layers: int = 2) -> bytes:
 def slow_pages_pdf(easy: int, slow: int, megabytes: int, ballast: int = 12 << 20) -> bytes:
     """Pages of a few words, then pages that say nothing at length, in a file that is large for no reason."""
     kinds = [_page(3)] * easy + [_page(4)] * slow
-    words, nothing = _flated(_START + _SHOWN * 10, b"", 0), _flated(_START + _SHOWN, b"1 w " * (1 << 18), megabytes)
+    words, nothing = _flated(_START + _SHOWN * 10, b"", 0), _flated(_START + _SHOWN, b"[3 2] 0 d " * 100_000, megabytes)
     streams = [
         b"<< /Length %d /Filter /FlateDecode >>\nstream\n%s\nendstream" % (len(each), each)
         for each in (words, nothing, bytes(ballast))

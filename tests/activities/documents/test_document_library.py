@@ -121,7 +121,7 @@ async def test_the_catalog_describes_each_document(tmp_path: Path) -> None:
         ("a__pdf", locked_pdf(), "protected by a password"),
         ("a__docx", b"PK\x03\x04 nonsense", "not a DOCX that can be read"),
         ("a__xlsx", b"nonsense", "not a workbook that can be read"),
-        ("a__xlsx", zip_bomb(), "unpacks to 500 MB"),
+        ("a__xlsx", zip_bomb(), "unpacks to 50 MB"),
         ("a__html", "<script>x</script>", "has no text"),
         ("a__md", "", "empty"),
         ("a__csv", "\n\n", "empty"),
