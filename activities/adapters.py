@@ -211,7 +211,13 @@ def model_adapter(settings: Settings, provider: str, closing: AsyncExitStack) ->
             if settings.openai_base_url is None:
                 raise SettingsError("OPENAI_BASE_URL is not set, but CHARGEHAND_PROVIDER asks for such a server.")
             key = settings.openai_api_key.get_secret_value() if settings.openai_api_key else ""
-            adapter = OpenAIChatModel(api_key=key, base_url=settings.openai_base_url, prices=prices, patience=patience)
+            adapter = OpenAIChatModel(
+                api_key=key,
+                base_url=settings.openai_base_url,
+                prices=prices,
+                patience=patience,
+                most_tokens=settings.answer_tokens,
+            )
         case _:
             from activities.models.extractive.model import ExtractiveModel
 

@@ -68,6 +68,8 @@ class Settings(BaseSettings):
     """Model turns that all workers together begin in a second, below the provider's rate limit; None for no limit."""
     silence_seconds: float | None = Field(default=None, ge=1, le=3_600)
     """After this long without a word a model call is given up; by default a minute, for local models once it began."""
+    answer_tokens: int | None = Field(default=None, ge=64)
+    """The most output tokens of a call to `openai_compatible`, for models that may never come to an end."""
     encryption_keys: SecretStr | None = None
     """What payloads and artefacts are encrypted with: a JSON object of 32 bytes in base64 by key id, or its file."""
     encryption_key_id: str | None = None

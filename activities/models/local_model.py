@@ -39,8 +39,8 @@ class LocalModel:
 
     name: str
     weights: Path
-    most_tokens: int = -1
-    """Of an answer; -1 for what the request says."""
+    most_tokens: int | None = None
+    """Of an answer; None for what the turn may have."""
 
     def describe(self) -> str:
         if self.name == _SMALL_NAME:
@@ -78,7 +78,7 @@ def choose_model(asked: str, find: Find = find_spec) -> LocalModel:
 def server_command(model: LocalModel, context: int) -> list[str]:
     """Build the command line of the server."""
     command = [sys.executable, "-m", "activities.models.local_server", "--weights", str(model.weights)]
-    return [*command, "--name", model.name, "--context", str(context), "--most-tokens", str(model.most_tokens)]
+    return [*command, "--name", model.name, "--context", str(context)]
 
 
 def environment_for(model: LocalModel, base_url: str, outer: Mapping[str, str]) -> dict[str, str]:
@@ -94,6 +94,7 @@ def environment_for(model: LocalModel, base_url: str, outer: Mapping[str, str]) 
         "CHARGEHAND_MODELS": json.dumps(dict.fromkeys(("small", "medium", "large"), model.name)),
         "CHARGEHAND_PRICES": json.dumps({model.name: [0, 0]}),
         "CHARGEHAND_STATE_DIR": str(state_directory(model, outer)),
+        **({"CHARGEHAND_ANSWER_TOKENS": str(model.most_tokens)} if model.most_tokens else {}),
     }
 
 

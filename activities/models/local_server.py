@@ -14,7 +14,7 @@ _AT_ONCE = 2
 """Turns at the same time; each has the whole context."""
 
 
-def serve(weights: str, name: str, context: int, most_tokens: int) -> None:
+def serve(weights: str, name: str, context: int) -> None:
     """Serve until standard input ends."""
     llama = cast("Any", importlib.import_module("xllamacpp"))  # has no types, and is not always installed
     settings = llama.CommonParams()
@@ -22,7 +22,6 @@ def serve(weights: str, name: str, context: int, most_tokens: int) -> None:
     settings.model_alias = {name}
     settings.n_ctx = context * _AT_ONCE
     settings.n_parallel = _AT_ONCE
-    settings.n_predict = most_tokens
     settings.port = 0
     settings.offline = True
     # Threads that wait for each other in a spin get nothing done where others want the processor too.
@@ -40,9 +39,8 @@ def main() -> None:
     parser.add_argument("--weights", required=True)
     parser.add_argument("--name", required=True)
     parser.add_argument("--context", type=int, required=True)
-    parser.add_argument("--most-tokens", type=int, default=-1)
     given = parser.parse_args()
-    serve(given.weights, given.name, given.context, given.most_tokens)
+    serve(given.weights, given.name, given.context)
     os._exit(0)  # turns that are under way are for nobody
 
 

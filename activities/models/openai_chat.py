@@ -46,6 +46,7 @@ class OpenAIChatModel:
         prices: Overrides | None = None,
         enforce_schema: bool = True,
         patience: Patience = SLOW_TO_BEGIN,
+        most_tokens: int | None = None,
         http_client: "httpx2.AsyncClient | None" = None,
     ) -> None:
         """Set the server up.
@@ -57,6 +58,7 @@ class OpenAIChatModel:
             prices: by model; one's own server costs 0. Without an entry the calls have no known cost.
             enforce_schema: whether the server takes `response_format` with a JSON Schema.
             patience: how long the server may be silent; one that does not stream is silent all the while.
+            most_tokens: of an answer, where a call would allow more.
             http_client: instead of the SDK's own.
         """
         self._secrets = (api_key,)
@@ -64,6 +66,7 @@ class OpenAIChatModel:
         self._prices = prices
         self._enforce_schema = enforce_schema
         self._patience = patience
+        self._most_tokens = most_tokens
         # The SDK insists on a key.
         self._client = LazyClient(lambda: make_openai(api_key or "none", base_url, http_client))
 
@@ -71,7 +74,7 @@ class OpenAIChatModel:
         """Take one turn. Cancelling it closes the connection."""
         with translating(self._provider, self._secrets):
             client = await self._client.get()
-            body = request_body(call, enforce_schema=self._enforce_schema)
+            body = request_body(call, enforce_schema=self._enforce_schema, most_tokens=self._most_tokens)
             asking = client.chat.completions.with_streaming_response.create(
                 **body,
                 extra_headers=headers(call),
@@ -113,7 +116,9 @@ class OpenAIChatModel:
         )
 
 
-def request_body(call: ModelCall, *, enforce_schema: bool = True) -> "CompletionCreateParamsStreaming":
+def request_body(
+    call: ModelCall, *, enforce_schema: bool = True, most_tokens: int | None = None
+) -> "CompletionCreateParamsStreaming":
     """Write the request; what stays the same from turn to turn comes first."""
     schema = answer_schema(call.answer_type, call.agent_names)
     system = f"{call.system}\n\nThe final answer is nothing but JSON of this schema:\n{json.dumps(schema)}"
@@ -123,7 +128,7 @@ def request_body(call: ModelCall, *, enforce_schema: bool = True) -> "Completion
             {"role": "system", "content": system},
             *(e for message in call.messages for e in _entries(message)),
         ],
-        "max_tokens": call.max_output_tokens,
+        "max_tokens": min(call.max_output_tokens, most_tokens or call.max_output_tokens),
         "stream": True,
         # Without this word a stream says nothing of what it used.
         "stream_options": {"include_usage": True},

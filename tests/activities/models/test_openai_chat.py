@@ -85,6 +85,18 @@ async def test_the_shape_is_enforced_when_no_tool_is_in_play() -> None:
     }
 
 
+async def test_an_answer_is_no_longer_than_the_operator_allows() -> None:
+    """`most_tokens` holds where a call would allow more, and only there."""
+    async with ScriptedProvider(lambda _: answer()) as server:
+        for most in (100, 9_000):
+            model = OpenAIChatModel(base_url=server.openai_url, most_tokens=most)
+            await model.complete(a_call("chat"))
+            await model.aclose()
+        asked = [request.body["max_tokens"] for request in server.requests]
+
+    assert asked == [100, a_call("chat").max_output_tokens]
+
+
 async def test_a_server_that_takes_no_schema_is_told_in_words_alone() -> None:
     """`enforce_schema=False` sends no `response_format`."""
     async with ScriptedProvider(lambda _: answer()) as server:

@@ -42,7 +42,7 @@ def test_a_file_goes_by_its_own_name(tmp_path: Path) -> None:
 
     model = choose_model(str(weights), installed("xllamacpp", below=tmp_path).get)
 
-    assert model == LocalModel("Qwen-3-8B-.Q4", weights, most_tokens=-1)
+    assert model == LocalModel("Qwen-3-8B-.Q4", weights)
     assert model.describe() == "The model is Qwen-3-8B-.Q4, on this machine."
 
 
@@ -68,7 +68,7 @@ def test_every_tier_is_the_model_at_no_price(tmp_path: Path) -> None:
     """The worker reads nothing but settings; sessions are kept apart, and a key meant for OpenAI goes nowhere."""
     outer = {"HOME": "/home/ada", "OPENAI_API_KEY": "secret", "CHARGEHAND_STATE_DIR": str(tmp_path)}
 
-    environment = environment_for(LocalModel("m", Path("/m.gguf")), "http://127.0.0.1:9/v1", outer)
+    environment = environment_for(LocalModel("m", Path("/m.gguf"), most_tokens=512), "http://127.0.0.1:9/v1", outer)
 
     assert json.loads(environment.pop("CHARGEHAND_MODELS")) == {tier.value: "m" for tier in Tier}
     assert json.loads(environment.pop("CHARGEHAND_PRICES")) == {"m": [0, 0]}
@@ -77,6 +77,7 @@ def test_every_tier_is_the_model_at_no_price(tmp_path: Path) -> None:
         "OPENAI_BASE_URL": "http://127.0.0.1:9/v1",
         "CHARGEHAND_PROVIDER": "openai_compatible",
         "CHARGEHAND_STATE_DIR": str(tmp_path / "models" / "m"),
+        "CHARGEHAND_ANSWER_TOKENS": "512",
     }
 
 
