@@ -48,9 +48,9 @@ def temporal_program() -> str:
 
 
 @asynccontextmanager
-async def local_server() -> AsyncGenerator[Client]:
-    """Run a server in memory, with the embedded one's settings."""
-    options = [part for setting in DYNAMIC_CONFIG for part in ("--dynamic-config-value", setting)]
+async def local_server(*settings: str) -> AsyncGenerator[Client]:
+    """Run a server in memory, with the embedded one's settings and these."""
+    options = [part for setting in (*DYNAMIC_CONFIG, *settings) for part in ("--dynamic-config-value", setting)]
     environment = await WorkflowEnvironment.start_local(  # pyright: ignore[reportUnknownMemberType]  # SDK generics
         dev_server_existing_path=temporal_program(),
         dev_server_log_level="error",

@@ -66,7 +66,7 @@ async def test_a_session_ends_in_its_report() -> None:
     assert await session.result() == report
     assert await session.status() == Status(session="session-1", goal=REQUEST.goal, state="finished")
     assert (await session.plan(), (await session.trace()).steps) == (None, ())
-    assert chargehand.requests == {"session-1": REQUEST}
+    assert (await session.request(), chargehand.requests) == (REQUEST, {"session-1": REQUEST})
 
 
 @pytest.mark.parametrize(

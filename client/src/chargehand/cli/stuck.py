@@ -178,9 +178,9 @@ async def _unserved(
         setting = f"CHARGEHAND_TASK_QUEUE={name}"
         if of_activities and name.endswith(_OF_MODELS):
             setting = f"CHARGEHAND_TASK_QUEUE={name.removesuffix(_OF_MODELS)} and CHARGEHAND_REQUESTS_PER_SECOND"
-        others = f" and {len(ids) - 1} more" if len(ids) > 1 else ""
+        wait = f"and {len(ids) - 1} more wait" if len(ids) > 1 else "waits"
         troubles.append(
             f"No worker polls the task queue '{name}' for {'activities' if of_activities else 'workflows'}, and "
-            f"{one_safe_line(ids[0], 300)}{others} wait there: start one with {setting}."
+            f"{one_safe_line(ids[0], 300)} {wait} there: start one with {setting}."
         )
     return troubles

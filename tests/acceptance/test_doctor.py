@@ -1,0 +1,269 @@
+"""What `doctor` says of sessions that do not get on, on a real server."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from temporalio import activity, workflow
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import PauseActivityRequest, PauseWorkflowExecutionRequest
+from temporalio.client import Client
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+from activities.code.bubblewrap import BubblewrapRunner, SandboxUnusableError
+from activities.code.bubblewrap_check import require_tight
+from chargehand.cli.connection import Connection
+from chargehand.cli.exits import Exit
+from chargehand.cli.findings import Findings
+from chargehand.cli.place import Wishes, decide_place
+from chargehand.cli.stuck import look_at_sessions
+from chargehand.client import Chargehand
+from chargehand.executions import OPEN, describe, list_executions
+from chargehand.wire import ActivityType, ErrorType, WorkflowType
+from tests.acceptance.commands import Commands
+from tests.conftest import local_server
+from tests.waiting import until
+
+_SECRET = "what the user wrote"  # nothing that doctor says may hold it
+_STEP = "T1.turn-1"
+
+
+@activity.defn(name=ActivityType.TAKE_TURN)
+async def _refused() -> None:
+    raise ApplicationError(_SECRET, type=ErrorType.PROVIDER_UNAVAILABLE)
+
+
+async def _call(task_queue: str | None = None) -> None:
+    await workflow.execute_activity(
+        ActivityType.TAKE_TURN,
+        activity_id=_STEP,
+        task_queue=task_queue,
+        start_to_close_timeout=timedelta(minutes=1),
+        retry_policy=RetryPolicy(initial_interval=timedelta(milliseconds=10), backoff_coefficient=1),
+    )
+
+
+@workflow.defn(name=WorkflowType.SUPERVISOR)
+class _Scripted:
+    """A session that does what its input says."""
+
+    @workflow.run
+    async def run(self, does: str) -> None:
+        match does:
+            case "break":
+                raise KeyError(_SECRET)
+            case "call":
+                await _call()
+            case "sleep":
+                await workflow.sleep(3_600)
+            case task_queue:
+                await _call(task_queue)
+
+
+@workflow.defn(name=WorkflowType.SUPERVISOR)
+class _Changed:
+    """The same in a build that decides otherwise."""
+
+    @workflow.run
+    async def run(self, _does: str) -> None:
+        await _call()
+
+
+@asynccontextmanager
+async def _worker(client: Client, queue: str, kind: type = _Scripted) -> AsyncGenerator[None]:
+    runner = UnsandboxedWorkflowRunner()
+    async with Worker(
+        client,
+        task_queue=queue,
+        workflows=[kind],
+        activities=[_refused],
+        workflow_runner=runner,
+        max_cached_workflows=0,
+    ):
+        yield
+
+
+@pytest.fixture(scope="module")
+async def server() -> AsyncGenerator[Client]:
+    """A server that reports a workflow after one failed task instead of five, which take a minute."""
+    async with local_server("system.numConsecutiveWorkflowTaskProblemsToTriggerSearchAttribute=1") as connected:
+        yield connected
+
+
+@pytest.fixture
+async def queue(server: Client) -> AsyncGenerator[str]:
+    """A task queue of its own, on a server where nothing else runs before or afterwards."""
+    yield f"doctor-{uuid4().hex[:8]}"
+    async for each in list_executions(server, OPEN):
+        await server.get_workflow_handle(each.execution.workflow_id).terminate()
+    await until(lambda: _counts(server, OPEN, 0))
+
+
+async def _counts(client: Client, query: str, count: int) -> bool:
+    return (await client.count_workflows(query)).count == count
+
+
+async def _start(client: Client, queue: str, does: str) -> str:
+    session = f"{does}-{uuid4().hex[:8]}"
+    await client.start_workflow(WorkflowType.SUPERVISOR, does, id=session, task_queue=queue)
+    return session
+
+
+async def _found(client: Client, queue: str) -> tuple[Exit, Sequence[str]]:
+    """Look at the sessions as `doctor` does: how bad it is, and the lines."""
+    nowhere = Path("/nonexistent")
+    wishes = Wishes(address=client.service_client.config.target_host, task_queue=queue, state=nowhere)
+    connection = Connection(decide_place(wishes, {}, nowhere, nowhere))
+    await connection.open()
+    lines: list[str] = []
+    findings = Findings(lines.append)
+    await look_at_sessions(connection, findings)
+    assert _SECRET not in "".join(lines)
+    return findings.worst, lines
+
+
+async def _attempts(client: Client, session: str, count: int) -> bool:
+    pending = (await describe(client, session)).pending_activities
+    return bool(pending) and pending[0].attempt >= count
+
+
+async def test_sessions_that_get_on_are_counted(server: Client, queue: str) -> None:
+    """One that waits for time to pass is not stuck."""
+    async with _worker(server, queue):
+        await _start(server, queue, "sleep")
+        await until(lambda: _counts(server, OPEN, 1))
+
+        found = await _found(server, queue)
+
+    assert found == (Exit.DONE, ["✔ 1 session(s) and subtask(s) running, none of them stuck"])
+
+
+async def test_what_the_server_reports_is_named_however_many_run(
+    server: Client, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session with a bug is named with its cause, even if it is too old to be looked at with the newest."""
+    monkeypatch.setattr("chargehand.cli.stuck._MOST_LOOKED_AT", 1)
+    async with _worker(server, queue):
+        broken = await _start(server, queue, "break")
+        await until(lambda: _counts(server, "TemporalReportedProblems IS NOT NULL", 1))
+        await _start(server, queue, "sleep")
+        await until(lambda: _counts(server, OPEN, 2))
+
+        worst, lines = await _found(server, queue)
+
+    assert worst is Exit.FAILED
+    assert len(lines) == 2
+    assert lines[0].startswith(f"✘ {broken} does not get on: its workflow task is at attempt ")
+    assert "(WorkflowWorkerUnhandledFailure). The worker's log says why" in lines[0]
+    assert lines[1].startswith("· 2 sessions and subtasks run, and only the newest 1 of them were looked at one by one")
+
+
+async def test_a_build_that_decides_otherwise_is_told_apart(server: Client, queue: str) -> None:
+    """After such a deploy the way back, and the command that shows the difference, are named."""
+    async with _worker(server, queue):
+        session = await _start(server, queue, "sleep")
+        handle = server.get_workflow_handle(session)
+        await until(lambda: _has_slept(server, session))
+    async with _worker(server, queue, _Changed):
+        await handle.cancel()
+        await until(lambda: _counts(server, "TemporalReportedProblems IS NOT NULL", 1))
+
+        worst, lines = await _found(server, queue)
+
+    assert worst is Exit.FAILED
+    assert "(NonDeterministicError). The workers' code decides otherwise than when it began" in lines[0]
+    assert f"`chargehand replay {session}` shows where" in lines[0]
+
+
+async def _has_slept(client: Client, session: str) -> bool:
+    events = (await client.get_workflow_handle(session).fetch_history()).events
+    return any(event.HasField("timer_started_event_attributes") for event in events)
+
+
+async def test_a_paused_session_is_named_with_the_way_on(server: Client, queue: str) -> None:
+    """Who paused it, and the command that lets it go on; listing sessions and reading its steps work as ever."""
+    async with _worker(server, queue):
+        session = await _start(server, queue, "sleep")
+        await until(lambda: _has_slept(server, session))
+        pause = PauseWorkflowExecutionRequest(
+            namespace=server.namespace, workflow_id=session, identity="anna@ops", reason=_SECRET, request_id="1"
+        )
+        await server.workflow_service.pause_workflow_execution(pause)
+        await until(lambda: _counts(server, "ExecutionStatus = 'Paused'", 1))
+
+        worst, lines = await _found(server, queue)
+        listed = [(each.id, each.state) async for each in Chargehand(server).list() if each.ended_at is None]
+        trace = await Chargehand(server).session(session).trace()
+
+    address = server.service_client.config.target_host
+    unpause = f"temporal workflow unpause --workflow-id {session} --address {address}"
+    line = f"✘ {session} was paused by anna@ops, and nothing of it goes on. `{unpause}` lets it go on."
+    assert (worst, lines) == (Exit.FAILED, [line])
+    assert listed == [(session, "paused")]
+    assert [step.state for step in trace.steps] == ["running"]
+
+
+async def test_an_activity_that_fails_again_and_again_is_named_by_its_error(server: Client, queue: str) -> None:
+    """From the third attempt on, with the type of its last failure and never its message; paused, with the way on."""
+    async with _worker(server, queue):
+        session = await _start(server, queue, "call")
+        await until(lambda: _attempts(server, session, 3))
+
+        failing = await _found(server, queue)
+        pause = PauseActivityRequest(
+            namespace=server.namespace, execution=WorkflowExecution(workflow_id=session), id=_STEP, identity="anna@ops"
+        )
+        await server.workflow_service.pause_activity(pause)
+        paused = await _found(server, queue)
+
+    address = server.service_client.config.target_host
+    assert failing[0] is Exit.FAILED
+    assert failing[1][0].startswith(f"✘ {session}: take_turn '{_STEP}' is at attempt ")
+    assert "the one before ended by ProviderUnavailable. The models' provider does not answer" in failing[1][0]
+    unpause = f"temporal activity unpause --workflow-id {session} --activity-id {_STEP} --address {address}"
+    line = f"✘ {session}: take_turn '{_STEP}' was paused by anna@ops. `{unpause}` lets it go on."
+    assert paused == (Exit.FAILED, [line])
+
+
+async def test_queues_that_nobody_polls_are_named(server: Client, queue: str) -> None:
+    """Sessions on another queue without a worker, and model turns on their own, with the settings that serve them."""
+    async with _worker(server, queue):
+        elsewhere = [await _start(server, f"{queue}-other", "sleep") for _ in range(2)]
+        turning = await _start(server, queue, f"{queue}-models")
+        await until(lambda: _attempts(server, turning, 1))
+        await until(lambda: _counts(server, OPEN, 3))
+
+        worst, lines = await _found(server, queue)
+
+    nobody = "✘ No worker polls the task queue"
+    settings = f"CHARGEHAND_TASK_QUEUE={queue} and CHARGEHAND_REQUESTS_PER_SECOND"
+    models = f"{nobody} '{queue}-models' for activities, and {turning} waits there: start one with {settings}."
+    setting = f"CHARGEHAND_TASK_QUEUE={queue}-other"
+    waiting = f"{elsewhere[1]} and 1 more wait there"
+    other = f"{nobody} '{queue}-other' for workflows, and {waiting}: start one with {setting}."
+    assert (worst, sorted(lines)) == (Exit.UNREACHABLE, [models, other])
+
+
+async def test_the_sandbox_is_tried_before_it_is_called_fine(server: Client, queue: str, tmp_path: Path) -> None:
+    """With bubblewrap asked for, doctor says what a worker would find at its start: on this host, and without it."""
+    try:
+        await require_tight(BubblewrapRunner())
+        is_tight = True
+    except SandboxUnusableError:
+        is_tight = False
+    where = ("--task-queue", queue)
+
+    here = await Commands(server, *where, CHARGEHAND_CODE="bubblewrap")("doctor")
+    without = await Commands(server, *where, CHARGEHAND_CODE="bubblewrap", PATH=str(tmp_path))("doctor")
+
+    passed = "✔ code: bubblewrap (CHARGEHAND_CODE says so; its self-test passes on this host)" in here.out
+    assert passed is is_tight
+    assert "✘ code: bubblewrap (CHARGEHAND_CODE says so): " in without.out
+    assert "bubblewrap is not installed" in without.out
+    assert f"✘ No worker polls the task queue '{queue}'" in without.out
+    assert without.code == Exit.UNREACHABLE
