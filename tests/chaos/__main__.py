@@ -4,25 +4,31 @@ import argparse
 import asyncio
 import json
 import random
+import shutil
 import sys
 import tempfile
 import time
 import traceback
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict
 from pathlib import Path
+from typing import Final
 
 from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 
-from tests.chaos.catalogue import EXPERIMENTS, Experiment
+from tests.chaos.catalogue import ALONE, EXPERIMENTS
 from tests.chaos.page import enter, page
 from tests.chaos.result import Result, Scale
 
+_LANES: Final = 3
+"""Experiments at a time, of those that mostly wait or may be disturbed by others."""
 
-async def _run(name: str, experiment: Experiment, scale: Scale, seed: int, folder: Path) -> Result:
+
+async def _run(name: str, scale: Scale, seed: int, folder: Path) -> Result:
     try:
-        async with asyncio.timeout(3_600):
-            return await experiment(scale, random.Random(f"{seed}/{name}"), folder)
+        async with asyncio.timeout(2 * 3_600):
+            return await EXPERIMENTS[name](scale, random.Random(f"{seed}/{name}"), folder)
     except Exception as error:  # noqa: BLE001  # one broken experiment must not hide the others
         traceback.print_exc()
         return Result(name, "", problems=[f"it broke off: {type(error).__name__}: {error}"])
@@ -42,7 +48,7 @@ def _tell(name: str, result: Result) -> None:
 
 
 def main() -> int:
-    """Run what was asked for, one after another."""
+    """Run what was asked for."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("names", nargs="*", help=f"experiments; all if none: {', '.join(EXPERIMENTS)}")
     parser.add_argument("--scale", choices=["short", "full", "nightly"], default="full")
@@ -61,23 +67,35 @@ def main() -> int:
 
 
 def _all(names: Sequence[str], scale: Scale, seed: int, keep: Path | None, write: Path | None) -> int:
-    results: dict[str, Result] = {}
     with tempfile.TemporaryDirectory(prefix="chargehand-chaos-") as temporary:
-        for name in names:
+
+        def run(name: str) -> tuple[str, Result]:
             folder = (keep or Path(temporary)) / name
             folder.mkdir(parents=True)
-            results[name] = asyncio.run(_run(name, EXPERIMENTS[name], scale, seed, folder))
-            _tell(name, results[name])
-            if results[name].problems and not keep:
-                kept = Path(tempfile.mkdtemp(prefix=f"chargehand-chaos-{name}-"))
-                folder.rename(kept / name)
-                failing = {"name": name, "seed": seed, "scale": scale, "result": asdict(results[name])}
-                (kept / "failing.json").write_text(json.dumps(failing, indent=2), encoding="utf-8")
-                print(f"         what it left behind is in {kept}", flush=True)
+            return name, asyncio.run(_run(name, scale, seed, folder))
+
+        def conclude(name: str, result: Result) -> bool:
+            _tell(name, result)
+            if result.problems and not keep:
+                _keep_failing(name, result, scale=scale, seed=seed, left=Path(temporary) / name)
             if write:
-                enter(name, results[name], scale=scale, seed=seed)
+                enter(name, result, scale=scale, seed=seed)
                 write.write_text(page(), encoding="utf-8")
-    return int(any(result.problems for result in results.values()))
+            return not result.problems
+
+        with ThreadPoolExecutor(_LANES) as lanes:
+            together = [lanes.submit(run, name) for name in names if name not in ALONE]
+            held = [conclude(*each.result()) for each in as_completed(together)]
+        held += [conclude(*run(name)) for name in names if name in ALONE]
+    return int(not all(held))
+
+
+def _keep_failing(name: str, result: Result, *, scale: Scale, seed: int, left: Path) -> None:
+    kept = Path(tempfile.mkdtemp(prefix=f"chargehand-chaos-{name}-"))
+    shutil.move(left, kept / name)
+    failing = {"name": name, "seed": seed, "scale": scale, "result": asdict(result)}
+    (kept / "failing.json").write_text(json.dumps(failing, indent=2), encoding="utf-8")
+    print(f"         what it left behind is in {kept}", flush=True)
 
 
 if __name__ == "__main__":

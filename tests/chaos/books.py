@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Final
 
 from chargehand.contracts import Report
-from tests.scripted_provider import Exchange
+from tests.scripted_provider import Exchange, ScriptedRequest
 
 PRICES: Final = (Decimal(1), Decimal(5))
 """Dollars per million input and output tokens, the same for every model."""
@@ -19,10 +19,14 @@ def charges(exchanges: Iterable[Exchange]) -> dict[str, Counter[str]]:
     counted: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for exchange in exchanges:
         if exchange.reply is not None and exchange.reply.charged:
-            key = exchange.request.headers["idempotency-key"]
-            workflow_id, _, step = key.split(":")
-            counted[workflow_id.partition("/")[0]][f"{workflow_id}:{step}"] += 1
+            workflow_id, _, step = exchange.request.headers["idempotency-key"].split(":")
+            counted[session_of(exchange.request)][f"{workflow_id}:{step}"] += 1
     return counted
+
+
+def session_of(request: ScriptedRequest) -> str:
+    """Name the session that a model call belongs to."""
+    return request.headers["idempotency-key"].partition(":")[0].partition("/")[0]
 
 
 def extra_calls(charged: dict[str, Counter[str]]) -> int:

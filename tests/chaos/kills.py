@@ -97,7 +97,7 @@ def _is_answered(ground: Ground, number: int) -> bool:
 
 async def chaos_monkey(scale: Scale, random: Random, folder: Path) -> Result:
     """Kill one of two workers again and again at random."""
-    count, pause = {"short": (12, (4, 7)), "full": (150, (4, 12)), "nightly": (1_000, (5, 40))}[scale]
+    count, pause = {"short": (12, (4, 7)), "full": (80, (3, 6)), "nightly": (1_000, (5, 40))}[scale]
     began = time.monotonic()
     async with open_ground(folder, script(0.03)) as ground:
         workers = [await ground.worker(), await ground.worker()]

@@ -1,14 +1,12 @@
-"""Messages that make no sense, work that nobody knows, and queues where nobody is."""
+"""Messages that make no sense, to sessions at work."""
 
 import asyncio
 import json
-import os
 import statistics
-import sys
 import time
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Final
 from uuid import uuid4
 
 from temporalio.api.common.v1 import Payload, Payloads, WorkflowExecution
@@ -19,13 +17,9 @@ from temporalio.common import RawValue
 from temporalio.service import RPCError
 
 from chargehand.wire import QueryName, SignalName, UpdateName
-from tests.chaos.ground import ROOT, Ground, Outcome, open_ground, script
+from tests.chaos.ground import Ground, Outcome, open_ground, script
 from tests.chaos.kills import Holding
-from tests.chaos.operators import temporal
 from tests.chaos.result import Demand, Result, Scale
-
-_NAMED_WITHIN: Final = 30.0
-_REPORTED_WITHIN: Final = 120.0
 
 
 async def senseless_messages(scale: Scale, random: Random, folder: Path) -> Result:
@@ -140,103 +134,3 @@ async def _send(ground: Ground, session: str, message: Message) -> None:
                     await handle.execute_update(name, RawValue(payload))  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
     except (RPCError, WorkflowUpdateFailedError, TimeoutError):
         pass  # refused, as it should be; a session that does not answer any more shows in its status
-
-
-async def nobody_knows(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
-    """Start workflows of a type that no worker knows among ordinary sessions, and ask `doctor` about them."""
-    poison, count = {"short": (1, 10), "full": (3, 100), "nightly": (10, 300)}[scale]
-    began = time.monotonic()
-    async with open_ground(folder) as ground:
-        await ground.worker()
-        calm = await ground.sessions(count // 2, at_once=4, prefix="calm")
-        poisoned_at = time.monotonic()
-        for number in range(poison):
-            started = ["workflow", "start", "--type", "Supervisr", "--task-queue", "chaos", "--input", "{}"]
-            await temporal(ground, *started, "--workflow-id", f"poison-{number}")
-            ground.fault()
-        looking = asyncio.create_task(_until_named(ground, "poison-0", poisoned_at))
-        reporting = asyncio.create_task(_until_reported(ground, poison, poisoned_at))
-        outcomes = await ground.sessions(count, at_once=4, prefix="beside")
-        named, said = await looking
-        reported = await reporting
-        result = ground.judge(
-            "F38 F39 unknown types among ordinary sessions",
-            f"{poison} workflows of a type that nobody knows among {count} sessions",
-            [*calm, *outcomes],
-            began,
-            Demand(faults=poison, successes=len(calm) + count),
-        )
-    before, beside = (statistics.median(each.seconds for each in some) for some in (calm, outcomes))
-    result.figures = {
-        "median session without and beside them, s": f"{before:.2f}, {beside:.2f}",
-        "named by `chargehand doctor` after, s": "not" if named is None else f"{named:.0f}",
-        "`TemporalReportedProblems` set after, s": "not" if reported is None else f"{reported:.0f}",
-    }
-    result.require(named is not None and named <= _NAMED_WITHIN, "doctor did not name them in time")
-    (folder / "doctor.txt").write_text(said)
-    # Twice, since other programs of the machine come and go between the two halves.
-    result.require(beside <= 2 * before, f"sessions beside them took {beside:.2f} s instead of {before:.2f} s")
-    return result
-
-
-async def nobody_there(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
-    """Start a session on a queue without a worker; `doctor` says so, and it goes on when one comes."""
-    count = {"short": 1, "full": 5, "nightly": 20}[scale]
-    began = time.monotonic()
-    async with open_ground(folder) as ground:
-        running = asyncio.create_task(ground.sessions(count, at_once=count))
-        ground.fault()
-        told = time.monotonic()
-        code, said = await doctor(ground)
-        told = time.monotonic() - told
-        await ground.worker()
-        outcomes = await running
-        result = ground.judge(
-            "F40 no worker at all",
-            "sessions started before there was any worker",
-            outcomes,
-            began,
-            Demand(faults=1, successes=count),
-        )
-    result.figures = {"`chargehand doctor` said so after, s": f"{told:.1f}"}
-    result.require(code != 0 and "No worker polls" in said, f"doctor says (exit {code}): {said[-300:]}")
-    result.require(told <= _NAMED_WITHIN, f"doctor took {told:.0f} s")
-    return result
-
-
-async def _until_named(ground: Ground, workflow: str, since: float) -> tuple[float | None, str]:
-    said = ""
-    while time.monotonic() - since < 2 * _NAMED_WITHIN:
-        _, said = await doctor(ground)
-        if any(workflow in line and line.startswith("✘") for line in said.splitlines()):
-            return time.monotonic() - since, said
-        await asyncio.sleep(1)
-    return None, said
-
-
-async def _until_reported(ground: Ground, count: int, since: float) -> float | None:
-    query = "TemporalReportedProblems IS NOT NULL"
-    while time.monotonic() - since < _REPORTED_WITHIN:
-        if (await ground.chargehand.client.count_workflows(query)).count >= count:
-            return time.monotonic() - since
-        await asyncio.sleep(1)
-    return None
-
-
-async def doctor(ground: Ground) -> tuple[int, str]:
-    """Run `chargehand doctor` as a user would, against the ground's server."""
-    kept: dict[str, Any] = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ}
-    process = await asyncio.create_subprocess_exec(
-        str(Path(sys.executable).parent / "chargehand"),
-        "doctor",
-        "--address",
-        ground.server.address,
-        "--task-queue",
-        ground.chargehand.task_queue,
-        cwd=ROOT,
-        env=kept,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    output, _ = await process.communicate()
-    return process.returncode or 0, output.decode(errors="replace")

@@ -24,11 +24,13 @@ _AILMENTS: Final[tuple[tuple[str, Callable[[Proxy], None], float], ...]] = (
     ("cut for 1 s", Proxy.cut, 1),
     ("half open for 2 s", Proxy.hold, 2),
     ("reset in the middle", Proxy.reset, 0),
-    ("500 ms late for 10 s", _late, 10),
-    ("20 kB/s for 10 s", _slow, 10),
+    ("500 ms late for 5 s", _late, 5),
+    ("20 kB/s for 5 s", _slow, 5),
     ("cut for 30 s", Proxy.cut, 30),
     ("half open for 30 s", Proxy.hold, 30),
 )
+_LINES: Final = 2
+"""Sessions at a time."""
 _SHORT: Final = 3
 """So many of them in the short form."""
 
@@ -50,7 +52,7 @@ async def bad_network(scale: Scale, random: Random, folder: Path) -> Result:
                 outcomes.append(await ground.session(f"net-{line}-{number}", 240))
                 number += 1
 
-        running = [asyncio.create_task(one_after_another(line)) for line in range(4)]
+        running = [asyncio.create_task(one_after_another(line)) for line in range(_LINES)]
         for _, ail, seconds in ailments:
             await asyncio.sleep(random.uniform(1, 3))
             ground.fault()
@@ -64,7 +66,7 @@ async def bad_network(scale: Scale, random: Random, folder: Path) -> Result:
             f"the worker's connection to the server {', '.join(name for name, _, _ in _AILMENTS[: len(ailments)])}",
             outcomes,
             began,
-            Demand(faults=len(ailments), successes=4),
+            Demand(faults=len(ailments), successes=_LINES),
         )
         result.require(worker.running.returncode is None, "the worker ended")
     result.figures = {"connections through the proxy": str(proxy.connections)}

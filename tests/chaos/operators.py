@@ -15,6 +15,7 @@ from typing import Any, Final
 from chargehand.contracts import SessionRequest
 from chargehand.embedded import find_temporal
 from chargehand.errors import SessionEnded
+from tests.chaos import books
 from tests.chaos.ground import Ground, Outcome, is_as_without_faults, open_ground, script
 from tests.chaos.kills import Holding
 from tests.chaos.result import Demand, Result, Scale
@@ -103,8 +104,7 @@ async def _stop_one(ground: Ground, stopping: _Stopping, result: Result) -> floa
     late = [
         each.request.arrived_at - stopped_at
         for each in ground.provider.exchanges
-        if each.request.headers["idempotency-key"].startswith((f"{session}:", f"{session}/"))
-        and each.request.arrived_at > stopped_at + _LATEST_CALL
+        if books.session_of(each.request) == session and each.request.arrived_at > stopped_at + _LATEST_CALL
     ]
     result.require(not late, f"{session}: calls were made {late} s after it was stopped")
     return took

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from tests.chaos.ground import open_ground, script
+from tests.chaos.ground import SHIPPED, Outcome, brief, open_ground, script
 from tests.chaos.outages import is_whole
 from tests.chaos.result import Demand, Result, Scale
 
@@ -51,15 +51,16 @@ async def disk_full(scale: Scale, random: Random, folder: Path) -> Result:  # no
     return result
 
 
-async def little_memory(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
-    """Give the worker a small address space for its data and many sessions that wait."""
-    count = {"short": 20, "full": 300, "nightly": 1_000}[scale]
+async def queued(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
+    """Start many sessions at once on one worker, which may have little memory for its data."""
+    count = {"short": 20, "full": 1_000, "nightly": 10_000}[scale]
     began = time.monotonic()
-    async with open_ground(folder, script(2.0)) as ground:
+    async with open_ground(folder, brief()) as ground:
         limit = f'ulimit -d {_MEMORY_MB * 1024}; exec "$@"'
-        worker = await ground.worker(before=["sh", "-c", limit, "sh"])
+        worker = await ground.worker(["sh", "-c", limit, "sh", *SHIPPED])
         ground.fault()
-        running = asyncio.create_task(ground.sessions(count, at_once=count, seconds=900))
+        idle = _resident_mb(worker.running.pid)
+        running = asyncio.create_task(ground.sessions(count, at_once=count, seconds=3_000))
         peak = 0
         while not running.done():
             await asyncio.wait([running], timeout=0.5)
@@ -67,32 +68,43 @@ async def little_memory(scale: Scale, random: Random, folder: Path) -> Result:  
                 peak = max(peak, _resident_mb(worker.running.pid))
         outcomes = await running
         result = ground.judge(
-            "F09 little memory",
-            f"{count} sessions at once on a worker that may have {_MEMORY_MB} MB of data",
+            "F09 F37 many at once on little memory",
+            f"{count:,} sessions started at once on one worker, which may have {_MEMORY_MB} MB of data",
             outcomes,
             began,
             Demand(faults=1, successes=count),
         )
+        workflows = (await ground.chargehand.client.count_workflows()).count
         result.require(worker.running.returncode is None, "the worker ended")
-    result.figures = {"most memory resident, MB": str(peak)}
+    result.require(workflows == 2 * count, f"{workflows} workflows instead of a session and a subtask each")
+    result.require(result.extra_calls == 0, f"{result.extra_calls} model calls were made twice")
+    last = max(outcome.seconds for outcome in outcomes)
+    result.figures = {
+        "sessions a second": f"{count / last:.1f}",
+        "first and last done after, s": f"{min(outcome.seconds for outcome in outcomes):.0f}, {last:.0f}",
+        "the worker's resident memory, idle and at most, MB": f"{idle}, {peak}",
+    }
     return result
 
 
 async def little_processor(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
     """Let twice as many busy loops as there are cores compete with everything."""
-    count = {"short": 6, "full": 60, "nightly": 200}[scale]
+    least, seconds = {"short": (6, 3), "full": (30, 60), "nightly": (200, 120)}[scale]
     began = time.monotonic()
+    outcomes: list[Outcome] = []
     async with open_ground(folder, script(0.1)) as ground:
         worker = await ground.worker()
         with _busy(2 * (os.cpu_count() or 1)) as loops:
             ground.fault(loops)
-            outcomes = await ground.sessions(count, at_once=8)
+            busy_since = time.monotonic()
+            while len(outcomes) < least or time.monotonic() - busy_since < seconds:
+                outcomes += await ground.sessions(8, at_once=8, prefix=f"s-{len(outcomes):04}")
         result = ground.judge(
             "F11 little processor time",
-            f"{loops} busy loops beside server and worker",
+            f"{loops} busy loops beside server and worker for {time.monotonic() - busy_since:.0f} s",
             outcomes,
             began,
-            Demand(faults=loops, successes=count),
+            Demand(faults=loops, successes=least),
         )
         blocked = worker.log.count("TMPRL1101")
     result.figures = {"workflow tasks taken for deadlocked (TMPRL1101)": str(blocked)}

@@ -45,7 +45,7 @@ async def stopped(scale: Scale, random: Random, folder: Path) -> Result:  # noqa
 
 async def rolling_restarts(scale: Scale, random: Random, folder: Path) -> Result:
     """Replace workers one after another by SIGTERM while sessions run: a deploy without a break."""
-    restarts, count = {"short": (3, 15), "full": (20, 120), "nightly": (60, 400)}[scale]
+    restarts, count = {"short": (3, 15), "full": (20, 80), "nightly": (60, 400)}[scale]
     began = time.monotonic()
     drains: list[float] = []
     async with open_ground(folder, script(0.3)) as ground:

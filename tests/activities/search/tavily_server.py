@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,6 +18,8 @@ class TavilyServer:
     headers: dict[str, str] = field(default_factory=dict)
     headers_by_query: dict[str, dict[str, str]] = field(default_factory=dict)
     body: bytes = b'{"query": "", "results": []}'
+    results_for: Callable[[str], list[dict[str, Any]]] | None = None
+    """What is found for a query, if that is not always the same."""
     asked: list[dict[str, Any]] = field(default_factory=list)
     authorizations: list[str | None] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
@@ -43,9 +45,12 @@ def serve_tavily() -> Generator[TavilyServer]:
             more = state.headers_by_query.get(asked["query"], {})
             for name, value in {"Content-Type": "application/json", **state.headers, **more}.items():
                 self.send_header(name, value)
-            self.send_header("Content-Length", str(len(state.body)))
+            if state.results_for:
+                state.answer(state.results_for(asked["query"]))
+            body = state.body
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(state.body)
+            self.wfile.write(body)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)

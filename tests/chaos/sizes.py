@@ -1,0 +1,186 @@
+"""The largest sessions that the ceilings allow, beside what Temporal lets a workflow grow to."""
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from temporalio.api.workflowservice.v1 import ListWorkflowExecutionsRequest
+
+from activities.contracts import FindingDraft, SubtaskDraft
+from chargehand.contracts import Report
+from tests.chaos.ground import Ground, Outcome, open_ground
+from tests.chaos.result import Demand, Result, Scale
+from tests.scripted_provider import (
+    ScriptedReply,
+    ScriptedRequest,
+    ToolUse,
+    answer,
+    calling,
+    plan,
+    report,
+    reviewed,
+    subtask,
+)
+from workflows.grounding import CLAIM_CHARACTERS, FINDINGS, GAPS, MESSAGE_CHARACTERS, QUOTE_CHARACTERS
+from workflows.subtask import MOST_CALLS
+
+_MOST_EVENTS: Final = 51_200 // 4
+_MOST_BYTES: Final = 50 * 1024 * 1024 // 4
+"""A quarter of what ends a workflow."""
+_GOAL: Final = 20_000
+_INSTRUCTION: Final = 4_000
+_PLAN: Final = 180_000
+"""Characters of all instructions of a plan: an answer of more than 200,000 is not read."""
+_CONTENT: Final = 8_000
+_TITLE: Final = 200
+_RESULTS: Final = 5
+"""Of one search: with so many sources that are as long as they may be, its answer is as long as it may be."""
+_SOURCE: Final = re.compile(r"https://example\.org/[0-9a-z-]+")
+_LEVEL: Final = re.compile(r"Level (\d) ")
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """A session that is as large as it may be in one direction; every text is as long as it may be."""
+
+    name: str
+    subtasks: int = 1
+    rounds: int = 0
+    """In each of which an agent uses as many tools as it may at once."""
+    added: int = 0
+    """Subtasks that a review adds to those of the plan."""
+    below: int = 0
+    """Sessions below one another, of which the last has the subtasks."""
+
+    def __call__(self, request: ScriptedRequest) -> ScriptedReply:
+        match request.answer:
+            case "PlanDraft":
+                return self._plan(request)
+            case "ReviewDraft":
+                return reviewed(*_parts(range(self.subtasks, self.subtasks + self.added)))
+            case "ReportDraft":
+                return report(_long("This is the answer.", _CONTENT))
+            case _ if request.tools and request.rounds < self.rounds:
+                asked = (f"{request.sequence}-{number}" for number in range(MOST_CALLS))
+                return calling(*(ToolUse("search", {"query": query}) for query in asked))
+            case _:
+                return _longest_answer(request)
+
+    def _plan(self, request: ScriptedRequest) -> ScriptedReply:
+        level = max((int(each) + 1 for each in _LEVEL.findall(request.text)), default=0)
+        if level < self.below:
+            return plan(subtask("T1", "supervisor", _long(f"Level {level} of the matter.", _INSTRUCTION)))
+        return plan(*_parts(range(self.subtasks)))
+
+    def is_whole(self, report: Report) -> bool:
+        """Whether all of it was done; what ends with gaps below is partial above."""
+        planned = 1 if self.below else self.subtasks + self.added
+        states = [each.state for each in report.subtasks]
+        return report.stop_reason == "completed" and states.count("success") + states.count("partial") == planned
+
+
+def _parts(numbers: Sequence[int]) -> list[SubtaskDraft]:
+    most = min(_INSTRUCTION, _PLAN // len(numbers))
+    return [subtask(f"T{number}", "researcher", _long(f"Part {number} of it.", most)) for number in numbers]
+
+
+def _longest_answer(request: ScriptedRequest) -> ScriptedReply:
+    """Make as many claims as are kept, each on a source of its own, if there are any."""
+    read = list(dict.fromkeys(_SOURCE.findall(request.text)))
+    findings = [
+        FindingDraft(
+            claim=_long(f"Claim {number} is this.", CLAIM_CHARACTERS),
+            source_refs=[read[number % len(read)]] if read else [],
+            quote=_quote(read[number % len(read)]) if read else "",
+            confidence=80,
+        )
+        for number in range(FINDINGS)
+    ]
+    gaps = [_long(f"Gap {number}.", MESSAGE_CHARACTERS) for number in range(GAPS)]
+    return answer(_long("So it is.", _CONTENT), findings=findings, gaps=gaps)
+
+
+def _long(text: str, characters: int) -> str:
+    return (text + " And so on and so forth." * (characters // 20))[:characters].rstrip()
+
+
+def _quote(source: str) -> str:
+    return _long(f"It stands in {source} thus.", QUOTE_CHARACTERS)
+
+
+def _results(query: str) -> list[dict[str, Any]]:
+    places = (f"https://example.org/{query}-{number}" for number in range(_RESULTS))
+    return [
+        {"title": _long(f"Page {place}.", _TITLE), "url": place, "content": _quote(place), "score": 1}
+        for place in places
+    ]
+
+
+_CEILINGS: Final = {
+    "max_turns": 200,
+    "max_rounds": 20,
+    "max_parallel": 20,
+    "budget_usd": 50,
+    "deadline": 21_600,
+    "subtask_deadline": 3_600,
+}
+_SHAPES: Final = (
+    _Shape("99 subtasks that read and answer", subtasks=99, rounds=1),
+    _Shape("195 subtasks that answer at once", subtasks=100, added=95),
+    _Shape("a subtask of 20 rounds", rounds=19),
+    _Shape("5 sessions below one another", below=4, rounds=1),
+)
+_SHORT: Final = (_Shape("20 subtasks that read and answer", subtasks=20, rounds=1),)
+
+
+async def largest(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
+    """Run sessions that use up the ceilings, with texts as long as they may be, and measure their histories."""
+    shapes = _SHORT if scale == "short" else _SHAPES
+    began = time.monotonic()
+    outcomes: list[Outcome] = []
+    figures: dict[str, str] = {}
+    too_large: list[str] = []
+    async with open_ground(folder) as ground:
+        await ground.worker()
+        ground.search.results_for = _results
+        for number, shape in enumerate(shapes):
+            ground.provider.respond = shape
+            goal = _long("Look into all of it.", _GOAL)
+            outcomes.append(
+                await ground.session(
+                    f"largest-{number}", 900, goal=goal, limits=_CEILINGS, review="always" if shape.added else "never"
+                )
+            )
+            sizes = await _sizes(ground, f"largest-{number}")
+            events, size = (max(each) for each in zip(*sizes, strict=True))
+            figures[f"{shape.name}: most events and MB of one of its {len(sizes)} workflows"] = (
+                f"{events:,}, {size / 1e6:.1f}"
+            )
+            if events > _MOST_EVENTS or size > _MOST_BYTES:
+                too_large.append(f"{shape.name}: a workflow of {events:,} events and {size:,} bytes")
+        result = ground.judge(
+            "F26 largest sessions",
+            "nothing broken: sessions of up to 200 turns, every text as long as it is let through, against a quarter "
+            f"of Temporal's limits ({_MOST_EVENTS:,} events, {_MOST_BYTES / 1e6:.1f} MB)",
+            outcomes,
+            began,
+            Demand(faults=0, successes=len(shapes)),
+            as_due=lambda report: (
+                report.stop_reason == "completed"
+                and all(each.state in {"success", "partial"} for each in report.subtasks)
+            ),
+        )
+    result.figures = figures
+    result.problems += too_large
+    return result
+
+
+async def _sizes(ground: Ground, session: str) -> list[tuple[int, int]]:
+    """Give the events and bytes of every workflow of a session."""
+    request = ListWorkflowExecutionsRequest(namespace="default", query=f"WorkflowId STARTS_WITH '{session}'")
+    listed = await ground.chargehand.client.workflow_service.list_workflow_executions(request)
+    return [(each.history_length, each.history_size_bytes) for each in listed.executions]
