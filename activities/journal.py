@@ -5,14 +5,16 @@ pay again. Heartbeats in between keep the attempt alive and repeat what is recor
 """
 
 import asyncio
+import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Final
 
 from temporalio import activity
 from temporalio.client import AsyncActivityHandle
+from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from activities.contracts import TurnResult
@@ -23,6 +25,7 @@ from chargehand.executions import describe, is_open
 BEAT_SECONDS: Final = 0.8
 """A heartbeat's answer is how a cancel arrives: at the latest after this long, a paid call is stopped."""
 
+_CALLING_OFF_SECONDS: Final = 30.0
 _DESCRIBE_TIMEOUT: Final = timedelta(seconds=3)
 
 
@@ -77,6 +80,8 @@ class Journal:
         self.entry = entry
         self._step = step
         self._has_beaten = False
+        self._opened_at = time.monotonic()
+        self._afterwards: list[Callable[[], Awaitable[None]]] = []
 
     async def record(self, entry: Entry) -> None:
         """Write an entry; on return it is stored on the server."""
@@ -95,7 +100,18 @@ class Journal:
         async def remember(identity: str) -> None:
             await self.record(self.entry.model_copy(update={"provider_job": identity}))
 
-        return ProviderJob(id=self.entry.provider_job, remember=remember, is_unwanted=_is_unwanted)
+        return ProviderJob(
+            id=self.entry.provider_job,
+            remember=remember,
+            is_unwanted=_is_unwanted,
+            patience_seconds=_patience_seconds(time.monotonic() - self._opened_at),
+            afterwards=self._afterwards,
+        )
+
+    async def tidy_up(self) -> None:
+        """Do what was left for when the attempt's end is in safety."""
+        for act in self._afterwards:
+            await act()
 
     async def confirm(self) -> None:
         """Return if the server still counts on this attempt.
@@ -110,6 +126,18 @@ class Journal:
         """Say that the attempt is alive, and repeat what is recorded."""
         self._has_beaten = True
         activity.heartbeat(self.entry)
+
+
+def _patience_seconds(since_start: float) -> float | None:
+    """How long a provider's job may take, if it is to be called off before the server gives this activity up."""
+    info = activity.info()
+    # Told by the server's clock alone: this one may be wrong.
+    waited = info.started_time - info.scheduled_time
+    ends = [info.start_to_close_timeout, info.schedule_to_close_timeout and info.schedule_to_close_timeout - waited]
+    left = min((end.total_seconds() for end in ends if end is not None), default=None)
+    if left is None:
+        return None
+    return max(0.0, left - since_start - min(_CALLING_OFF_SECONDS, left / 4))
 
 
 async def _is_unwanted() -> bool:
@@ -143,7 +171,12 @@ async def journal() -> AsyncGenerator[Journal]:
     opened = Journal(handle, _unrecorded.find(step) or entry, step)
     beating = asyncio.create_task(_beat(opened))
     try:
-        yield opened
+        try:
+            yield opened
+        except ApplicationError:
+            await opened.tidy_up()
+            raise
+        await opened.tidy_up()
     finally:
         beating.cancel()
 

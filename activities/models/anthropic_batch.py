@@ -67,6 +67,10 @@ class BatchDesk:
         """Cancel the batch; what it has not begun is not charged."""
         await self._client.messages.batches.cancel(identity, timeout=make_timeout(REQUEST_SECONDS))
 
+    async def delete(self, identity: str) -> None:
+        """Delete the batch, which is kept for a month otherwise."""
+        await self._client.messages.batches.delete(identity, timeout=make_timeout(REQUEST_SECONDS))
+
     async def _results(self, identity: str) -> bytes:
         import httpx2  # the SDK brings it in
 

@@ -5,14 +5,20 @@ The id is in the journal before anything is waited for, so that the next attempt
 
 import asyncio
 import time
+from collections.abc import Awaitable
 from typing import Final, Protocol
 
 from pydantic import JsonValue
+from temporalio.exceptions import ApplicationError
 
 from activities.models.failures import UnreadableReply, passes
 from activities.models.protocol import ProviderJob
+from chargehand.wire import ErrorType
 
 _ABANDON_SECONDS: Final = 5.0
+_CALLING_OFF_SECONDS: Final = 15.0
+"""How long a job that was called off may take to end: some of what was begun is finished all the same."""
+_CALLING_OFF_POLL_SECONDS: Final = 0.5
 _LONGEST_OUTAGE_SECONDS: Final = 900.0
 """A provider that cannot be asked after a job for so long has lost it, as far as we can tell."""
 REQUEST_SECONDS: Final = 60.0
@@ -34,18 +40,25 @@ class JobDesk(Protocol):
         """Ask the provider not to go on with it."""
         ...
 
+    async def delete(self, identity: str) -> None:
+        """Have the provider forget a job that has ended, with what was asked and answered."""
+        ...
+
 
 async def carry_out(job: ProviderJob, desk: JobDesk, *, poll_seconds: float, whole_seconds: float | None) -> JsonValue:
     """Get a call done as a job: a new one, or the one that an earlier attempt began.
+
+    Once the caller has what came of it in safety, the provider is asked to forget it.
 
     Args:
         job: what is known of the job, and where its id is kept.
         desk: the provider.
         poll_seconds: between two looks.
-        whole_seconds: how long this attempt waits; None for as long as it lives.
+        whole_seconds: how long this attempt waits, unless the caller is less patient; None for as long as it lives.
 
     Raises:
-        TimeoutError: it took longer than `whole_seconds`; the provider is asked not to go on.
+        TimeoutError: it took longer and was called off; whether it is charged is not known.
+        ApplicationError: it failed, or was called off before it cost anything.
     """
     identity = job.id
     if not identity:
@@ -54,18 +67,41 @@ async def carry_out(job: ProviderJob, desk: JobDesk, *, poll_seconds: float, who
             await job.remember(identity)
         except BaseException:
             # Nobody would ever ask after it.
-            await _abandon(desk, identity)
+            await _give_up(desk, identity)
             raise
+    seconds = min((each for each in (whole_seconds, job.patience_seconds) if each is not None), default=None)
     try:
-        async with asyncio.timeout(whole_seconds):
-            return await _result(desk, identity, poll_seconds)
-    except TimeoutError:
-        await _abandon(desk, identity)
-        raise TimeoutError(f"it was not done after {whole_seconds or 0:g} seconds.") from None
+        reply = await _ended(desk, identity, poll_seconds, seconds)
+    except ApplicationError:
+        job.afterwards.append(lambda: _quietly(desk.delete(identity)))
+        raise
     except asyncio.CancelledError:
         if await job.is_unwanted():
-            await _abandon(desk, identity)
+            await _give_up(desk, identity)
         raise
+    job.afterwards.append(lambda: _quietly(desk.delete(identity)))
+    return reply
+
+
+async def _ended(desk: JobDesk, identity: str, poll_seconds: float, seconds: float | None) -> JsonValue:
+    try:
+        async with asyncio.timeout(seconds):
+            return await _result(desk, identity, poll_seconds)
+    except TimeoutError:
+        await _quietly(desk.abandon(identity))
+    try:
+        async with asyncio.timeout(_CALLING_OFF_SECONDS):
+            # It may have ended just before.
+            return await _result(desk, identity, min(poll_seconds, _CALLING_OFF_POLL_SECONDS))
+    except TimeoutError:
+        raise TimeoutError(f"it was not done after {seconds or 0:g} seconds.") from None
+    except ApplicationError as error:
+        raise ApplicationError(
+            f"It was called off after {seconds or 0:g} seconds, before it was done.",
+            *error.details,
+            type=ErrorType.PROVIDER_UNAVAILABLE,
+            non_retryable=True,
+        ) from None
 
 
 async def _result(desk: JobDesk, identity: str, poll_seconds: float) -> JsonValue:
@@ -85,10 +121,15 @@ async def _result(desk: JobDesk, identity: str, poll_seconds: float) -> JsonValu
         await asyncio.sleep(poll_seconds)
 
 
-async def _abandon(desk: JobDesk, identity: str) -> None:
-    """Ask the provider to stop; what led here counts more than whether it does."""
+async def _give_up(desk: JobDesk, identity: str) -> None:
+    await _quietly(desk.abandon(identity))
+    await _quietly(desk.delete(identity))
+
+
+async def _quietly(asking: Awaitable[None]) -> None:
+    """Ask the provider for something; what led here counts more than whether it obeys."""
     try:
         async with asyncio.timeout(_ABANDON_SECONDS):
-            await desk.abandon(identity)
+            await asking
     except Exception:  # noqa: BLE001, S110  # as above
         pass

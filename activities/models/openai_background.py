@@ -51,3 +51,7 @@ class BackgroundDesk:
     async def abandon(self, identity: str) -> None:
         """Cancel the response."""
         await self._client.responses.cancel(identity, timeout=make_timeout(REQUEST_SECONDS))
+
+    async def delete(self, identity: str) -> None:
+        """Delete the response, which is kept for a month otherwise."""
+        await self._client.responses.delete(identity, timeout=make_timeout(REQUEST_SECONDS))

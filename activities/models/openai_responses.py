@@ -105,7 +105,11 @@ class OpenAIResponsesModel:
         if reply.status != "completed" and stop is None:
             told = str(within(reply.error, "message") or f"the response is {reply.status}")
             passing = reply.status != "failed" or code in PASSING
-            raise reported_failure(PROVIDER, code, told, passing=passing, secrets=self._secrets)
+            # What was made before it was cancelled may be charged.
+            possibly_billed = reply.status == "cancelled"
+            raise reported_failure(
+                PROVIDER, code, told, passing=passing, possibly_billed=possibly_billed, secrets=self._secrets
+            )
         offered = offered_tools(call)
         asked = [item for item in reply.output if item.get("type") == "function_call"] if stop is None else []
         calls = tuple(

@@ -1,7 +1,7 @@
 """The boundary to a model: what a provider is asked and what it answers, whoever it is."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, JsonValue
@@ -52,6 +52,10 @@ class ProviderJob:
     """Keeps a new job's id; on return the next attempt is sure to find it."""
     is_unwanted: Callable[[], Awaitable[bool]]
     """Whether, now that the call is cancelled, no other attempt will ask after the job."""
+    patience_seconds: float | None = None
+    """How long the caller waits before the job is to be called off; None for as long as it lives."""
+    afterwards: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
+    """To be done once what came of the job is in safety."""
 
 
 class ModelCall(BaseModel):

@@ -25,6 +25,7 @@ class Job:
     custom_id: str = ""
     done: bool = False
     is_cancelled: bool = False
+    is_deleted: bool = False
     working: "asyncio.Task[None] | None" = None
 
 
@@ -62,13 +63,15 @@ class Jobs:
         identity, _, what = path.removeprefix(f"{base}/").partition("/")
         job = self.all.get(identity)
         wire = "anthropic" if base == BATCHES else "responses"
-        if job is None:
+        if job is None or job.is_deleted:
             return 404, write_error(wire, 404)
+        if method == "DELETE":
+            job.is_deleted = job.done
+            return (200, {"id": identity}) if job.done else (400, write_error(wire, 400))
         if method == "POST" and what == "cancel":
-            job.is_cancelled = True
             if job.working and not job.done:
                 job.working.cancel()
-                job.done = True
+                job.is_cancelled = job.done = True
             self.changed()
         elif method == "GET" and not what:
             self.looks += 1

@@ -1,8 +1,8 @@
 """Calls that a provider carries out by itself: batches and background responses, begun once and fetched by id."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -14,7 +14,7 @@ from activities.models.anthropic_messages import AnthropicModel
 from activities.models.openai_responses import OpenAIResponsesModel
 from activities.models.protocol import ModelCall, ProviderJob
 from chargehand.wire import ErrorType
-from tests.activities.models.calls import KEY, PROVIDERS, AnyModel, Wire, a_call, a_provider
+from tests.activities.models.calls import KEY, AnyModel, Wire, a_call, a_provider
 from tests.scripted_provider import (
     Respond,
     ScriptedProvider,
@@ -42,12 +42,20 @@ class Keeper:
     is_unwanted: bool = False
     kept: list[str] = field(default_factory=list[str])
     fails: bool = False
+    patience_seconds: float | None = None
+    afterwards: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
 
     def job(self) -> ProviderJob:
         async def is_unwanted() -> bool:
             return self.is_unwanted
 
-        return ProviderJob(id=self.known, remember=self._remember, is_unwanted=is_unwanted)
+        return ProviderJob(
+            id=self.known,
+            remember=self._remember,
+            is_unwanted=is_unwanted,
+            patience_seconds=self.patience_seconds,
+            afterwards=self.afterwards,
+        )
 
     async def _remember(self, identity: str) -> None:
         if self.fails:
@@ -56,18 +64,20 @@ class Keeper:
 
 
 @asynccontextmanager
-async def open_provider(way: Way, respond: Respond) -> AsyncGenerator[tuple[ScriptedProvider, AnyModel]]:
+async def open_provider(
+    way: Way, respond: Respond, poll_seconds: float = 0.01
+) -> AsyncGenerator[tuple[ScriptedProvider, AnyModel]]:
     """Run a provider and the adapter that has its calls done in this way; it looks every few milliseconds."""
     network = httpx2.AsyncClient(trust_env=False, verify=False)
     async with ScriptedProvider(respond) as server:
         model = (
-            AnthropicModel(api_key=KEY, base_url=server.base_url, batch_poll_seconds=0.01, http_client=network)
+            AnthropicModel(api_key=KEY, base_url=server.base_url, batch_poll_seconds=poll_seconds, http_client=network)
             if way == "batch"
             else OpenAIResponsesModel(
                 api_key=KEY,
                 base_url=server.openai_url,
                 background=True,
-                background_poll_seconds=0.01,
+                background_poll_seconds=poll_seconds,
                 http_client=network,
             )
         )
@@ -245,12 +255,64 @@ async def test_a_batch_is_written_so() -> None:
 
 
 async def test_a_background_response_that_takes_too_long_is_called_off() -> None:
-    """The call's whole time holds here too; what becomes of it is not known."""
+    """The call's whole time holds here too; what was made until then may be charged."""
     async with open_provider("background", lambda _: hanging()) as (server, model):
-        with pytest.raises(ApplicationError) as caught:
+        with pytest.raises(ApplicationError, match="the response is cancelled") as caught:
             await model.complete(a_job("background", Keeper(), timeout_seconds=0.2))
         (job,) = server.jobs.all.values()
 
     assert job.is_cancelled
-    assert caught.value.message.startswith(f"{PROVIDERS['responses']} did not answer (TimeoutError)")
     assert caught.value.details[0].possibly_billed
+
+
+async def test_a_batch_that_outlives_its_callers_patience_is_called_off() -> None:
+    """It is not tried again, since there is no time for it, and what was not begun is not charged."""
+    async with open_provider("batch", lambda _: hanging()) as (server, model):
+        with pytest.raises(ApplicationError, match=r"called off after 0\.2 seconds, before it was done") as caught:
+            await model.complete(a_job("batch", Keeper(patience_seconds=0.2)))
+        (job,) = server.jobs.all.values()
+
+    assert job.is_cancelled
+    assert (caught.value.type, caught.value.non_retryable) == (ErrorType.PROVIDER_UNAVAILABLE, True)
+    assert not caught.value.details[0].possibly_billed
+
+
+@every_way
+async def test_a_job_that_ends_just_before_it_is_called_off_is_used(way: Way) -> None:
+    """What is paid is not thrown away, although nobody looked in time."""
+    async with open_provider(way, lambda _: answer("At eight.").after(0.05), poll_seconds=60) as (server, model):
+        reply = await model.complete(a_job(way, Keeper(patience_seconds=0.3)))
+
+    assert (reply.stop, server.charges, server.jobs.looks) == ("answer", 1, 2)
+
+
+REPLIED_OR_FAILED = pytest.mark.parametrize("reply", [answer("At eight."), error(529)], ids=["replied", "failed"])
+
+
+@every_way
+@REPLIED_OR_FAILED
+async def test_a_provider_forgets_a_job_once_its_end_is_in_safety(way: Way, reply: ScriptedReply) -> None:
+    """Not before: until then another attempt may have to fetch it; and not never, for it holds the user's words."""
+    keeper = Keeper()
+    async with open_provider(way, lambda _: reply) as (server, model):
+        with suppress(ApplicationError):
+            await model.complete(a_job(way, keeper))
+        (job,) = server.jobs.all.values()
+        before = job.is_deleted
+        for act in keeper.afterwards:
+            await act()
+
+    assert (before, job.is_deleted) == (False, True)
+
+
+async def test_a_provider_that_does_not_forget_a_job_does_no_harm() -> None:
+    """The reply is there; that something could not be tidied up is nobody's failure."""
+    keeper = Keeper()
+    async with open_provider("background", lambda _: answer("At eight.")) as (server, model):
+        reply = await model.complete(a_job("background", keeper))
+        server.jobs.all.clear()
+
+        for act in keeper.afterwards:
+            await act()
+
+    assert reply.stop == "answer"

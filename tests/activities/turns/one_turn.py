@@ -57,6 +57,7 @@ class Asked(Contract):
 
     turn: TurnRequest
     heartbeat: timedelta = options.HEARTBEAT_TIMEOUT
+    patience: timedelta = timedelta(seconds=30)
     queue: str | None = None
     """Where `take_turn` is served; None for the workflow's own task queue."""
     repetitions: int = 1
@@ -75,7 +76,7 @@ class OneTurn:
                     TurnActivities.take_turn,
                     asked.turn,
                     task_queue=asked.queue,
-                    start_to_close_timeout=timedelta(seconds=30),
+                    start_to_close_timeout=asked.patience,
                     heartbeat_timeout=asked.heartbeat,
                     retry_policy=QUICK,
                 )

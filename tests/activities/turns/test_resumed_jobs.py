@@ -11,6 +11,7 @@ import pytest
 from temporalio.client import Client, WorkflowFailureError
 
 from activities.models.anthropic_messages import AnthropicModel
+from chargehand.wire import ErrorType
 from tests.acceptance.test_real_wires import settings
 from tests.acceptance.workers import worker_process
 from tests.activities.models.calls import KEY, MODELS
@@ -55,7 +56,7 @@ def a_batch_model(server: ScriptedProvider) -> AnthropicModel:
 
 
 async def test_a_worker_that_shuts_down_leaves_its_batch_to_the_next(client: Client, tmp_path: Path) -> None:
-    """A batch goes on while no worker runs; whoever comes next brings its result, at half the price."""
+    """A batch goes on while no worker runs; whoever comes next brings its result, at half the price, and tidies up."""
     go_on = asyncio.Event()
 
     async def respond(_: ScriptedRequest) -> ScriptedReply:
@@ -81,7 +82,7 @@ async def test_a_worker_that_shuts_down_leaves_its_batch_to_the_next(client: Cli
 
     assert result.work is not None
     assert result.work.content == "At eight."
-    assert (server.charges, job.is_cancelled) == (1, False)
+    assert (server.charges, job.is_cancelled, job.is_deleted) == (1, False, True)
     # 1,000 input and 100 output tokens at half of 0.10 and 0.50 dollars a million.
     assert str(result.usage.cost_usd) == "0.000075"
 
@@ -102,3 +103,18 @@ async def test_a_cancelled_session_cancels_its_batch(client: Client, tmp_path: P
         await model.aclose()
 
     assert len(server.jobs.all) == 1
+
+
+async def test_a_batch_that_takes_too_long_is_called_off_in_time(client: Client, tmp_path: Path) -> None:
+    """Before the server gives the turn up, so that the workflow learns that nothing was charged."""
+    queue = f"batch-{uuid4().hex[:8]}"
+    asked = a_turn(urgency="batch").model_copy(update={"queue": queue, "patience": timedelta(seconds=4)})
+    async with ScriptedProvider(lambda _: hanging()) as server, open_front(client) as front:
+        model = a_batch_model(server)
+        async with desk_worker(client, queue, tmp_path / "one", model, MODELS["anthropic"]):
+            failed = await front.fail(asked)
+        await model.aclose()
+        (job,) = server.jobs.all.values()
+
+    assert (failed.type, failed.non_retryable) == (ErrorType.PROVIDER_UNAVAILABLE, True)
+    assert (job.is_cancelled, job.is_deleted) == (True, True)
