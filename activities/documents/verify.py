@@ -39,9 +39,13 @@ async def quote_stands(document: OpenLibrary, place: str, quote: str) -> QuoteCh
 
     White space does not count. Stretches that `[…]` or line ends part may have others in between.
     """
-    named = parse_reference(place, [entry.name for entry in document.catalog.documents])
+    documents = document.catalog.documents
+    named = parse_reference(place, [entry.name for entry in documents])
     if named is None:
-        return QuoteCheck(ref=place, stands=False, problem="it names no place in a document of this session")
+        unread = next(
+            (f"; {entry.name} could not be read. {entry.problem}" for entry in documents if entry.problem), ""
+        )
+        return QuoteCheck(ref=place, stands=False, problem=f"it names no place in a document of this session{unread}")
     try:
         there = _plain(await document.text_at(named))
     except UnknownDocumentError as error:

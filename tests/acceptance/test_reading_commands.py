@@ -167,8 +167,8 @@ async def test_quotations_that_stand_are_found_where_they_stand(client: Client, 
 
     assert verified.code == 0, verified.said
     assert verified.out == "✔ S1   boilers.md#L3\n"
-    assert "1 sources quote no document" in verified.said
-    assert "All 1 quotations stand in their documents." in verified.said
+    assert "quote no document (web pages, queries, computations), not looked up: 1." in verified.said
+    assert "Quotations that stand where the report says: 1 of 1." in verified.said
 
 
 async def test_a_quotation_that_does_not_stand_is_named(client: Client, tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ async def test_a_quotation_that_does_not_stand_is_named(client: Client, tmp_path
     assert (verified.code, as_json.code) == (1, 1)
     assert "✔ S1   boilers.md#L3\n" in verified.out
     assert "✘ S2   boilers.md#L4\n       these words do not stand there: It is never oiled." in verified.out
-    assert "1 of 2 quotations do not stand where the report says." in verified.said
+    assert "Quotations that stand where the report says: 1 of 2." in verified.said
     assert [(each["ref"], each["stands"]) for each in json.loads(as_json.out)] == [
         (_TRUE.ref, True),
         (_FALSE.ref, False),

@@ -140,6 +140,17 @@ async def test_a_false_quote_is_found_out(
     assert check.problem.startswith(problem)
 
 
+async def test_documents_that_are_not_here_are_not_called_false_quotes(tmp_path: Path) -> None:
+    """Whoever looks in the wrong place is told that nothing could be read there, whatever a quotation names."""
+    uri = f"artefact:{'0' * 64}/docs/"
+    source = Source(ref="a.md#L5", quote="Everyone gets 28 days")
+
+    (check,) = await verify_sources((uri,), [source], ArtefactStore(tmp_path))
+
+    assert check.problem.startswith("it names no place in a document of this session; docs could not be read.")
+    assert "nothing is stored under" in check.problem
+
+
 @pytest.mark.parametrize(
     ("ref", "quote"),
     [

@@ -47,7 +47,7 @@ async def check(
     process = await asyncio.create_subprocess_exec(
         *application_command(application, option, str(file)),
         cwd=application,
-        env=os.environ | _settings(place) | settings,
+        env=os.environ | worker_settings(place) | settings,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -72,7 +72,7 @@ async def check(
     return results
 
 
-def _settings(place: Place) -> dict[str, str]:
+def worker_settings(place: Place) -> dict[str, str]:
     """Say where the worker's files are, as far as it is known here."""
     if place.worker:
         return {**place.worker.environment}

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 import time
 from difflib import get_close_matches
@@ -9,6 +10,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, Final, cast
 
+from chargehand.cli.checking import worker_settings
 from chargehand.cli.connection import Connection
 from chargehand.cli.exits import Exit
 from chargehand.cli.findings import Findings
@@ -67,7 +69,8 @@ async def _look_at_application(connection: Connection, findings: Findings) -> No
     if not place.is_embedded:
         findings.note("What a worker of this checkout would use here; those of the server may be set otherwise:")
     try:
-        said = await _output_of(*application_command(place.application, "--explain"), directory=place.application)
+        command = application_command(place.application, "--explain")
+        said = await _output_of(*command, directory=place.application, settings=worker_settings(place))
         active = cast("list[dict[str, str]]", cast("dict[str, Any]", json.loads(said))["active"])
     except (OSError, ValueError, KeyError, TypeError, TimeoutError) as error:
         findings.wrong(f"The worker's settings cannot be used: {one_safe_line(str(error), 600)}")
@@ -80,10 +83,13 @@ async def _look_at_application(connection: Connection, findings: Findings) -> No
             findings.fine(chosen)
 
 
-async def _output_of(*command: str | Path, directory: Path | None = None) -> str:
+async def _output_of(
+    *command: str | Path, directory: Path | None = None, settings: dict[str, str] | None = None
+) -> str:
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=directory,
+        env=os.environ | (settings or {}),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
