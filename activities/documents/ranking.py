@@ -4,14 +4,19 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Final, NamedTuple
 
 from activities.documents.index import IndexReader, Row
 from activities.documents.spellings import variants
-from activities.documents.words import content_words, neighbours, words
+from activities.documents.words import content_words, words
 
 _CANDIDATES: Final = 80
 _MOST_WORDS: Final = 32
+_MOST_PAIRED: Final = 6
+"""Of how many words, the most telling ones, it is looked which stand near each other."""
+_NEAR: Final = 5
+"""How many words may stand between two that are near each other."""
 _SHORTEST_PREFIX: Final = 4
 _REPEATS_ABOVE: Final = 0.6
 _ASIDE: Final = re.compile(
@@ -33,17 +38,12 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True)
 class _Matches:
-    """Which passages each word of the question stands in, by passage id."""
+    """Which passages have which words of the question, by passage id, and how much that tells."""
 
-    weights: Mapping[str, float]
-    anywhere: Mapping[str, set[int]]
-    in_text: Mapping[str, set[int]]
-    side_by_side: Sequence[set[int]]
-
-    def share(self, passage: int, where: Mapping[str, set[int]]) -> float:
-        """How much of the question's weight stands in a passage, 0 to 1."""
-        total = sum(self.weights.values()) or 1.0
-        return sum(weight for word, weight in self.weights.items() if passage in where[word]) / total
+    words: Sequence[tuple[float, set[int]]]
+    pairs: Sequence[tuple[float, set[int]]]
+    """Two words near each other tell as much as the commoner of them."""
+    in_text: set[int]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Found:
 
 
 def search(index: IndexReader, question: str, limit: int, document: str | None) -> Found:
-    """Rank passages by BM25, then by coverage, words that stand together, kind and place; leave repeats out."""
+    """Rank passages by BM25, coverage, words that stand near each other, kind and place; leave repeats out."""
     asked = content_words(question)[:_MOST_WORDS]
     if not asked:
         return Found((), ())
@@ -70,13 +70,15 @@ def search(index: IndexReader, question: str, limit: int, document: str | None) 
     rows = index.best(" OR ".join(expressions.values()), document, _CANDIDATES)
     if not rows:
         return Found((), missing)
+    weights = _weights(index.passages(), members)
+    telling = sorted(asked, key=lambda word: -weights[word])[:_MOST_PAIRED]
     matches = _Matches(
-        weights=_weights(index.passages(), members),
-        anywhere=members,
-        in_text={word: index.matching(f"body : {expressions[word]}") for word in asked},
-        side_by_side=[
-            index.matching(f'"{left} {right}"') for left, right in neighbours(question) if {left, right} <= set(asked)
+        words=[(weights[word], members[word]) for word in asked],
+        pairs=[
+            (min(weights[left], weights[right]), index.matching(f'NEAR("{left}" "{right}", {_NEAR})'))
+            for left, right in combinations(telling, 2)
         ],
+        in_text=index.matching(f"body : ({' OR '.join(expressions.values())})"),
     )
     hits = [_rate(row, rows[0].rank, matches, wants_code=bool(_WANTS_CODE.search(question))) for row in rows]
     hits.sort(key=lambda hit: -hit.score)
@@ -97,19 +99,22 @@ def _weights(passages: int, members: Mapping[str, set[int]]) -> dict[str, float]
 
 
 def _rate(row: Row, best_rank: float, matches: _Matches, *, wants_code: bool) -> Hit:
-    coverage = matches.share(row.id, matches.anywhere)
-    in_text = matches.share(row.id, matches.in_text)
-    # Words in the text itself answer; words in the titles above only say what it is about.
-    score = 0.4 * row.rank / best_rank + 0.3 * coverage + 0.3 * in_text
-    if not in_text:
+    coverage = _share(row.id, matches.words)
+    score = 0.5 * row.rank / best_rank + 0.5 * coverage + 0.2 * _share(row.id, matches.pairs)
+    if row.id not in matches.in_text:
+        # Words in the text itself answer; words in the titles above only say what it is about.
         score *= 0.6
-    if matches.side_by_side:
-        score += 0.15 * sum(row.id in found for found in matches.side_by_side) / len(matches.side_by_side)
     if row.kind == "code" and not wants_code:
         score *= 0.7
     if _ASIDE.search(row.document):
         score *= 0.75
     return Hit(row, score, round(coverage, 3))
+
+
+def _share(passage: int, weighed: Sequence[tuple[float, set[int]]]) -> float:
+    """How much of a weight stands in a passage, 0 to 1."""
+    total = sum(weight for weight, _ in weighed) or 1.0
+    return sum(weight for weight, members in weighed if passage in members) / total
 
 
 def _without_repeats(hits: list[Hit], limit: int) -> list[Hit]:

@@ -2,7 +2,6 @@
 
 import re
 import unicodedata
-from itertools import pairwise
 from typing import Final
 
 _WORD: Final = re.compile(r"[^\W_]+")
@@ -49,11 +48,3 @@ def content_words(question: str) -> list[str]:
         if word not in _FUNCTION_WORDS and (len(word) > 1 or not word.isalpha() or not word.isascii())
     ]
     return [word for word in telling if word not in _REQUEST_WORDS] or telling or found
-
-
-def neighbours(question: str) -> list[tuple[str, str]]:
-    """Pairs of content words that stand side by side in the question."""
-    found = words(question)
-    telling = set(content_words(question))
-    pairs = [(left, right) for left, right in pairwise(found) if {left, right} <= telling]
-    return list(dict.fromkeys(pairs))

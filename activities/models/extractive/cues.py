@@ -69,26 +69,6 @@ def cues_of(question: str) -> tuple[Cue, ...]:
     return tuple(cue for cue in _CUES if cue.asked.search(question))
 
 
-_MEANING: Final = re.compile(
-    r"(?i)\bwhat does it mean (?:to|that|if|when) (?P<act>.+)"
-    r"|\bwhat (?:does|do|is|are) (?:(?:an?|the) )?(?P<verb>.+?) (?:mean|stand for)\b"
-    r"|\b(?:definition|meaning) of (?:(?:an?|the) )?(?P<noun>.+)"
-    r"|\bhow (?:does|do|is|are)\b.*?\b(?:defined?|call(?:ed)?)\b (?:(?:an?|the) )?(?P<defined>.+)"
-    r"|\bwhat is (?:an? )(?P<thing>[^?]+)\?*$"
-)
-_DEFINES: Final = r"[\"”’'*_)]*\s*(?:\([^)]*\)\s*)?(?:means?|is|are|refers? to|shall mean|stands? for)\b"
-
-
-def defines(question: str) -> Callable[[str], bool]:
-    """Tell sentences that say what the thing asked about means: `"convey" a work means …`."""
-    match = _MEANING.search(question)
-    head = next((word for group in (match.groups() if match else ()) if group for word in read_words(group)), None)
-    if head is None:
-        return lambda _: False
-    pattern = re.compile(rf"(?i)\b{re.escape(head.stem)}\w*\b(?:\W+\w+){{0,3}}?{_DEFINES}")
-    return lambda text: pattern.search(text) is not None
-
-
 _FIELD: Final = re.compile(r"^[\s:*_|>-]*(?P<label>[^\W\d_][\w /-]{1,40}?)[*_`]{0,2}\s*(?::[*_`]{0,2}(?=\s)|\|)\s*\S")
 _LONGEST_LABEL: Final = 4
 

@@ -36,6 +36,8 @@ _LOOK_FURTHER: Final = 0.75
 SEARCHES: Final = 2
 """How often a question is looked for before it is given up."""
 _QUOTATIONS: Final = 3
+_WEAKER: Final = 0.6
+"""Share of the best quotation's support that another one needs."""
 _CLOSE: Final = 0.4
 """Share of a question's words that the best quotation itself must have, whatever the titles above it say."""
 
@@ -104,15 +106,15 @@ def _next_search(
     made: Sequence[ToolCall], nowhere: frozenset[str], place: str, likely: str, asked: str
 ) -> ToolCall | None:
     """Search where the question points, or in the document that it calls by name; then somewhere else."""
-    words = keywords(asked) or asked
+    words = keywords(asked) if place else asked
     was_everywhere = bool(made) and not made[0].arguments.get("document")
     if likely and not place and (not made or (was_everywhere and not nowhere)):
         place = likely
         name = frozenset(stems(place))
-        others = [word for word in words.split() if stem(word) not in name]
+        others = [word for word in keywords(asked).split() if stem(word) not in name]
         words = " ".join(others) if len(others) > 1 else words
     elif made:
-        telling = keywords(asked, telling_only=True) or words
+        telling = keywords(asked, telling_only=True)
         words = " ".join(word for word in telling.split() if word.lower() not in nowhere) or telling
         place = ""
     arguments: dict[str, JsonValue] = {"query": words[:900], "document": place}
@@ -174,19 +176,7 @@ def _answer(
 
 def _worth_quoting(windows: Sequence[Window]) -> tuple[Window, ...]:
     """Leave out what is much weaker than the best."""
-    if not windows:
-        return ()
-    best = windows[0]
-    return (
-        best,
-        *(
-            window
-            for window in windows[1:]
-            if window.inside >= 0.6 * best.inside
-            and window.coverage >= 0.75 * best.coverage
-            and window.support >= max(_POSSIBLE - 0.1, 0.7 * best.support)
-        ),
-    )
+    return tuple(window for window in windows if window.support >= _WEAKER * windows[0].support)
 
 
 def finding_of(window: Window) -> FindingDraft:

@@ -24,7 +24,15 @@ from activities.models.extractive.forms import (
 )
 from activities.models.extractive.intent import Dimension, find_dimensions, read_intent
 from activities.models.extractive.reading import Condition, Reading
-from activities.models.extractive.tables import Field, View, quoted, view_of, views, with_initials_joined
+from activities.models.extractive.tables import (
+    Field,
+    View,
+    quoted,
+    view_of,
+    views,
+    with_columns_spelled_out,
+    with_initials_joined,
+)
 from activities.models.extractive.wording import stems
 
 
@@ -67,7 +75,7 @@ def best_query(question: str, catalog: Catalog, *, look_for_text: bool = True) -
 
     `look_for_text` searches the texts for words that nothing answers to; without it they are left aside and named.
     """
-    question = with_initials_joined(question, catalog)
+    question = with_initials_joined(with_columns_spelled_out(question, catalog), catalog)
     said = set(stems(question))
     best: tuple[float, Query] | None = None
     for view in views(catalog, question):

@@ -8,7 +8,16 @@ from itertools import permutations
 from typing import Final, Literal
 
 from activities.documents.catalog import Catalog, Column, Table
-from activities.models.extractive.wording import STOPWORDS, content_stems, read_words, stem, stems, word_set
+from activities.models.extractive.wording import (
+    STOPWORDS,
+    Word,
+    content_stems,
+    read_words,
+    spelled_out,
+    stem,
+    stems,
+    word_set,
+)
 
 Kind = Literal["number", "date", "text", "boolean"]
 
@@ -133,12 +142,14 @@ class Field:
     is_borrowed: bool = False
     """Whether it belongs to the joined table, whose rows may each stand beside many rows of the first."""
 
+    @cached_property
+    def name_words(self) -> tuple[Word, ...]:
+        return read_words(spelled_out(self.column.name))
+
     @property
     def counts_in(self) -> str:
         """The unit that its name tells, wherever in the name it stands; empty if none."""
-        return self.unit or next(
-            (_UNITS[word.lower] for word in read_words(self.column.name) if word.lower in _UNITS), ""
-        )
+        return self.unit or next((_UNITS[word.lower] for word in self.name_words if word.lower in _UNITS), "")
 
     @property
     def is_quantity(self) -> bool:
@@ -148,7 +159,7 @@ class Field:
     @property
     def is_key(self) -> bool:
         """Whether its numbers only name things, so that adding them up means nothing."""
-        return any(word.lower in _KEY_WORDS for word in read_words(self.column.name))
+        return any(word.lower in _KEY_WORDS for word in self.name_words)
 
     @property
     def is_measure(self) -> bool:
@@ -157,7 +168,7 @@ class Field:
     @property
     def is_rate(self) -> bool:
         """Whether adding its values up would mean nothing: prices, percentages, ages."""
-        return any(word.lower in _RATE_WORDS for word in read_words(self.column.name))
+        return any(word.lower in _RATE_WORDS for word in self.name_words)
 
     @property
     def is_groupable(self) -> bool:
@@ -245,6 +256,14 @@ def literal(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
+def with_columns_spelled_out(question: str, catalog: Catalog) -> str:
+    """Write `unit Price` where the question has a column's name `unitPrice`."""
+    for name in {column.name for table in catalog.tables for column in table.columns}:
+        if spelled_out(name) != name:
+            question = question.replace(name, spelled_out(name))
+    return question
+
+
 def with_initials_joined(question: str, catalog: Catalog) -> str:
     """Write `end of life` as `eol` where a column is called that."""
     words = read_words(question)
@@ -277,7 +296,7 @@ def views(catalog: Catalog, question: str) -> Iterator[View]:
 
 
 def _nearness(table: Table, said: frozenset[str]) -> int:
-    names = [table.name, table.document, *(column.name for column in table.columns)]
+    names = [table.name, table.document, *(spelled_out(column.name) for column in table.columns)]
     values = [value for column in table.columns if _kind(column) == "text" for value in column.examples]
     named = said.intersection(frozenset[str]().union(*(stems(name) for name in names)))
     return 2 * len(named) + len(said.intersection(frozenset[str]().union(*(stems(value) for value in values))))
@@ -343,7 +362,7 @@ def _fields(table: Table, *, joined: bool) -> tuple[Field, ...]:
 def _field(table: Table, column: Column, *, joined: bool) -> Field:
     name = f"{quoted(table.name)}.{quoted(column.name)}" if joined else quoted(column.name)
     kind = _kind(column)
-    words = read_words(column.name)
+    words = read_words(spelled_out(column.name))
     unit = _UNITS.get(words[-1].lower, "") if len(words) > 1 else ""
     label = " ".join(word.lower for word in (words[:-1] if unit else words)) or column.name
     telling = [word.stem for word in words if word.lower not in STOPWORDS] or [word.stem for word in words]

@@ -5,10 +5,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import pairwise
 from typing import Final
 
-from activities.models.extractive.wording import META_WORDS, Word, read_words, stem, stems
+from activities.models.extractive.wording import META_WORDS, read_words, stem, stems
 
 _META_STEMS: Final = frozenset(stem(word) for word in META_WORDS)
 _META_SHARE: Final = 0.5
@@ -18,6 +17,8 @@ _DERIVED: Final = re.compile(
 )
 """What may follow the stem of a word in a word derived from it: `own` and `owner`, `approve` and `approval`."""
 _SHORTEST_ROOT: Final = 3
+_WITHOUT_VERB: Final = re.compile(r"(?:what|which|who) (?:is|are|was|were) (?:an?|the|our|my) ", re.IGNORECASE)
+"""A question that names a thing; what is done to a thing, texts say in many words."""
 
 
 @lru_cache(maxsize=20_000)
@@ -49,14 +50,16 @@ class Terms:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Stems of what the question names or numbers: `Berlin`, `2022`, `GPL`. No other word can stand for these."""
+        """Stems of what no other word can stand for: names and numbers, and all words of `what is the …`."""
         words = read_words(self.question)
+        is_all_nouns = bool(_WITHOUT_VERB.match(self.question))
         named = (
             word.stem
             for position, word in enumerate(words)
             if word.is_content
             and (
-                word.text.isdigit()
+                (is_all_nouns and word.stem not in _META_STEMS)
+                or word.text.isdigit()
                 or (len(word.text) > 1 and word.text.isupper())
                 or (position > 0 and word.text[:1].isupper() and not self._begins(word.start))
             )
@@ -67,27 +70,11 @@ class Terms:
         """Whether a sentence begins here."""
         return self.question[:start].rstrip()[-1:] in {"", ".", "?", "!", ":", "“", '"'}
 
-    @cached_property
-    def pairs(self) -> tuple[tuple[str, str], ...]:
-        """Stems of words that carry meaning and stand side by side."""
-        return tuple(
-            (left.stem, right.stem)
-            for left, right in pairwise(read_words(self.question))
-            if left.is_content and right.is_content
-        )
-
     def share(self, said: frozenset[str], light: frozenset[str] = frozenset()) -> float:
         """Measure how much of the question's weight stands among some stems; `light` ones count for little."""
         weights = {word: weight * (_LIGHT_SHARE if word in light else 1.0) for word, weight in self.weights.items()}
         whole = sum(weights.values())
         return sum(weight for word, weight in weights.items() if stands(word, said)) / whole if whole else 0.0
-
-    def side_by_side(self, words: Iterable[Word]) -> float:
-        """Measure which share of the question's neighbouring words are neighbours in a text, too."""
-        if not self.pairs:
-            return 0.0
-        near = set(pairwise(word.stem for word in words if word.is_content))
-        return sum(pair in near for pair in self.pairs) / len(self.pairs)
 
     def missing_names(self, said: frozenset[str]) -> frozenset[str]:
         """Names of the question that are not among some stems."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from activities.models.extractive.cues import Cue, cues_of, defines, labels
+from activities.models.extractive.cues import Cue, cues_of, labels
 from activities.models.extractive.sentences import ITEM, MARKUP, ROWS_OF, sentences
 from activities.models.extractive.terms import Terms, stands, weigh
 from activities.models.extractive.wording import Word, read_words, stems
@@ -126,7 +126,7 @@ class Window:
     def support(self) -> float:
         """How surely it answers, 0 to 1: what the passage, its titles and its own words cover of the question."""
         covered = 0.5 * self.passage.coverage + 0.25 * (self.coverage + self.inside)
-        return covered - (0.0 if self.is_fitting else 0.2) - 0.1 * min(self.lost_names, 2)
+        return covered - (0.0 if self.is_fitting else 0.3) - 0.15 * min(self.lost_names, 2)
 
     @cached_property
     def stems(self) -> frozenset[str]:
@@ -140,7 +140,6 @@ class _Asked:
         self.named = named
         self.terms = terms_of(question, passages)
         self.cues: tuple[Cue, ...] = cues_of(question)
-        self.defines: Callable[[str], bool] = defines(question)
         self.labels: Callable[[str], bool] = labels(question)
         dates = sorted({passage.dated for passage in passages if passage.dated})
         self.newness: Mapping[str, float] = {date: (place + 1) / len(dates) for place, date in enumerate(dates)}
@@ -163,9 +162,7 @@ def best_windows(question: str, passages: Sequence[Passage], most: int, named: s
     windows: list[Window] = [window for passage in passages for window in _windows(asked, passage)]
     chosen: list[Window] = []
     while windows and len(chosen) < most:
-        likeliest = max(
-            windows, key=lambda window: window.score - 0.5 * _likeness(window, chosen) - _sameness(window, chosen)
-        )
+        likeliest = max(windows, key=lambda window: window.score - 0.5 * _likeness(window, chosen))
         best = _completed(asked, likeliest, chosen)
         windows = [
             window for window in windows if not _overlap(window, best) and _likeness(window, [best]) < _REPEATED_ABOVE
@@ -203,15 +200,13 @@ def _window(asked: _Asked, passage: Passage, text: str, first: int, last: int) -
     is_fitting = asked.is_fitting(text)
     # Words of the document's name lead to the document; in it they tell nothing.
     score = 0.55 * terms.share(own, light=passage.names) + 0.25 * coverage + 0.35 * passage.coverage
-    score += 0.15 * terms.side_by_side(words) + 0.1 * sum(1 for cue in asked.cues if cue.given.search(text))
+    score += 0.1 * sum(1 for cue in asked.cues if cue.given.search(text))
     is_labelled = asked.labels(text)
-    score += 0.2 * asked.defines(text) + 0.2 * is_labelled
+    score += 0.2 if is_labelled else 0.0
     score += 0.06 * max(0.0, 1 - passage.rank / 6) + 0.04 * asked.newness.get(passage.dated, 0.0)
     score += 0.15 if passage.document == asked.named else 0.0
     score -= 0.05 * (last - first) + len(text) / 6_000
     lost_names = len(terms.missing_names(own | passage.headings | above))
-    score -= 0.15 * lost_names
-    score -= 0.15 if passage.is_rows else 0.0
     score -= 0.2 if _LISTING.search(text) or text.endswith("?") else 0.0
     score -= 0.1 if len(text) < 2 * _SHORTEST and not is_labelled else 0.0
     inside, close = terms.share(own), terms.share(own | above)
@@ -266,11 +261,6 @@ def _overlap(left: Window, right: Window) -> bool:
 def _likeness(window: Window, others: Sequence[Window]) -> float:
     shares = (len(window.stems & other.stems) / (len(window.stems | other.stems) or 1) for other in others)
     return max(shares, default=0.0)
-
-
-def _sameness(window: Window, others: Sequence[Window]) -> float:
-    """Hold back a second quotation from one document, so that another one that disagrees is heard."""
-    return 0.1 if any(window.passage.document == other.passage.document for other in others) else 0.0
 
 
 def missing_words(question: str, windows: Sequence[Window]) -> tuple[str, ...]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-_WORD: Final = re.compile(r"\d[\d,]*(?:\.\d+)?|[^\W\d_]+(?:['’][^\W\d_]{1,2}(?![^\W_]))?|[^\W_]+")
-_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])")
+_WORD: Final = re.compile(r"\d[\d,]*(?:\.\d+)?(?![^\W_])|[^\W_]+(?:['’][^\W\d_]{1,2}(?![^\W_]))?")
+_SEAM: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])|(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
 
 
 def word_set(words: str) -> frozenset[str]:
@@ -110,14 +110,15 @@ _ENDINGS: Final = (
 
 
 def read_words(text: str) -> tuple[Word, ...]:
-    """Cut a text into words; `unit_price` and `unitPrice` are two."""
-    words: list[Word] = []
-    for match in _WORD.finditer(text):
-        start = match.start()
-        for part in _CAMEL.split(match.group()):
-            words.append(Word(part, part.lower(), stem(part), start, start + len(part)))
-            start += len(part)
-    return tuple(words)
+    """Cut a text into words, as the index of documents does; `unit_price` is two."""
+    return tuple(
+        Word(match.group(), match.group().lower(), stem(match.group()), *match.span()) for match in _WORD.finditer(text)
+    )
+
+
+def spelled_out(name: str) -> str:
+    """Set the words of a column's name apart: `unitPrice`, `price2024`."""
+    return _SEAM.sub(" ", name)
 
 
 @lru_cache(maxsize=20_000)

@@ -32,13 +32,6 @@ PASSAGES = (
         "   What is paid for the use of one's own car. Bicycles count half.",
     ),
     Source(
-        ref="glossary.txt#L20-L26",
-        title="Glossary > Terms of the contract",
-        quote="Members lade the vessel at the quay on Mondays and Fridays. The vessel waits for the tide, as every "
-        "vessel does that is to leave. To "
-        '"lade" a vessel means to put cargo into its holds until it lies at its marks, and to close the hatches.',
-    ),
-    Source(
         ref="minutes-2023-04.md#L4-L6",
         title="Minutes > Membership fee",
         quote="The yearly membership fee was set at 60 euros for a household.",
@@ -69,14 +62,13 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
 @pytest.mark.parametrize(
     ("question", "words"),
     [
-        ("What does it mean to lade a vessel?", 'To "lade" a vessel means'),
         ("How much do nights away cost?", "up to 140 euros"),
         ("What is paid for mileage?", "the use of one's own car"),
         ("When is the kettle descaler replaced?", "if chalk shows"),
     ],
 )
 async def test_the_kind_of_answer_decides_between_sentences(question: str, words: str, desk: Desk) -> None:
-    """A definition, an amount, a defined term, an occasion is preferred to a sentence that only has the words."""
+    """An amount, a defined term, an occasion is preferred to a sentence that only has the words."""
     answer = await desk.answer(question)
 
     assert answer.findings
