@@ -18,14 +18,17 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from activities.code.bubblewrap import BubblewrapRunner, SandboxUnusableError
 from activities.code.bubblewrap_check import require_tight
 from chargehand.cli.connection import Connection
+from chargehand.cli.doctor import examine
 from chargehand.cli.exits import Exit
 from chargehand.cli.findings import Findings
 from chargehand.cli.place import Wishes, decide_place
 from chargehand.cli.stuck import look_at_sessions
 from chargehand.client import Chargehand
+from chargehand.contracts import SessionRequest
 from chargehand.executions import OPEN, describe, list_executions
 from chargehand.wire import ActivityType, ErrorType, WorkflowType
 from tests.acceptance.commands import Commands
+from tests.acceptance.workers import worker_process
 from tests.conftest import local_server
 from tests.waiting import until
 
@@ -267,3 +270,30 @@ async def test_the_sandbox_is_tried_before_it_is_called_fine(server: Client, que
     assert "bubblewrap is not installed" in without.out
     assert f"✘ No worker polls the task queue '{queue}'" in without.out
     assert without.code == Exit.UNREACHABLE
+
+
+async def test_a_killed_worker_is_missed_although_the_server_goes_on_naming_it(server: Client, tmp_path: Path) -> None:
+    """The server names a worker for minutes after its end; a session that gets no answer tells the truth."""
+    address = server.service_client.config.target_host
+    connection = Connection(
+        decide_place(Wishes(address=address, task_queue="killed", state=tmp_path), {}, tmp_path, tmp_path)
+    )
+    await connection.open()
+    lines: list[str] = []
+    async with worker_process(
+        {"TEMPORAL_ADDRESS": address, "CHARGEHAND_TASK_QUEUE": "killed", "CHARGEHAND_STATE_DIR": str(tmp_path)}
+    ) as worker:
+        session = await connection.chargehand.start(SessionRequest(goal="What is there?", approval="plan"))
+
+        async def waits() -> bool:
+            return (await session.status()).state == "awaiting_approval"
+
+        await until(waits, 60)
+        alive = await examine(connection, Findings(lines.append))
+        worker.kill()
+        await worker.wait()
+        dead = await examine(connection, Findings(lines.append))
+    await server.get_workflow_handle(session.id).terminate()
+
+    assert (alive, dead) == (Exit.DONE, Exit.UNREACHABLE)
+    assert [line[:18] for line in lines if "worker(s)" in line] == ["✔ 1 worker(s) on t", "✘ No worker answer"]

@@ -5,10 +5,11 @@ import json
 import os
 import sys
 import time
+from datetime import timedelta
 from difflib import get_close_matches
 from pathlib import Path
 from shlex import quote
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from chargehand.cli.checking import worker_settings
 from chargehand.cli.connection import Connection
@@ -20,10 +21,16 @@ from chargehand.embedded.state import last_lines
 from chargehand.errors import NotReachable
 from chargehand.render.escaping import one_safe_line
 
+if TYPE_CHECKING:
+    from temporalio.client import Client
+
 _LEAST_PYTHON: Final = (3, 11)
 _WORKER_SECONDS: Final = 15
 _EXPLAIN_SECONDS: Final = 30
 _MOST_STRANGERS: Final = 100
+_MOST_LISTED: Final = 100
+_ASKED: Final = 3
+_ANSWER: Final = timedelta(seconds=3)
 
 
 async def examine(connection: Connection, findings: Findings) -> Exit:
@@ -113,7 +120,15 @@ async def _look_at_worker(connection: Connection, findings: Findings) -> None:
     give_up_at = time.monotonic() + (_WORKER_SECONDS if connection.place.is_embedded else 0)
     while True:
         if found := await pollers(connection.chargehand.client, queue):
-            findings.fine(f"{len(found)} worker(s) on task queue '{queue}': {one_safe_line(', '.join(found), 300)}")
+            named = f"{len(found)} worker(s) on task queue '{queue}': {one_safe_line(', '.join(found), 300)}"
+            if await _somebody_answers(connection.chargehand.client, queue):
+                findings.fine(named)
+            else:
+                findings.wrong(
+                    f"No worker answers within {_ANSWER.seconds} s, although the server names {named}. It goes on "
+                    "naming them for minutes after they were killed; if they still run, they have too much to do.",
+                    Exit.UNREACHABLE,
+                )
             return
         if time.monotonic() >= give_up_at:
             break
@@ -121,6 +136,29 @@ async def _look_at_worker(connection: Connection, findings: Findings) -> None:
     log = connection.place.worker_log
     said = f" The end of {log}:\n{last_lines(log)}" if connection.place.is_embedded else ""
     findings.wrong(f"No worker polls the task queue '{queue}': sessions wait until one does.{said}", Exit.UNREACHABLE)
+
+
+async def _somebody_answers(client: "Client", queue: str) -> bool:
+    """Ask some of the sessions on a queue where they stand, which only a worker knows; True if there are none."""
+    from temporalio.client import WorkflowQueryFailedError  # noqa: PLC0415  # slow to load
+    from temporalio.service import RPCError, RPCStatusCode  # noqa: PLC0415  # as above
+
+    from chargehand.executions import list_executions  # noqa: PLC0415  # as above
+    from chargehand.wire import QueryName, WorkflowType  # noqa: PLC0415  # beside its only use
+
+    async def answers(workflow_id: str) -> bool:
+        try:
+            await client.get_workflow_handle(workflow_id).query(QueryName.STATUS, rpc_timeout=_ANSWER)
+        except RPCError as error:
+            return error.status not in {RPCStatusCode.CANCELLED, RPCStatusCode.DEADLINE_EXCEEDED}
+        except WorkflowQueryFailedError:
+            pass  # an answer nevertheless
+        return True
+
+    ours = f"WorkflowType = '{WorkflowType.SUPERVISOR}' AND ExecutionStatus = 'Running' AND TaskQueue = '{queue}'"
+    running = [each.execution.workflow_id async for each in list_executions(client, ours, _MOST_LISTED)]
+    # The oldest of them: the newest may wait for their first step behind all others.
+    return not running or any(await asyncio.gather(*(answers(each) for each in running[-_ASKED:])))
 
 
 async def _look_at_strangers(connection: Connection, findings: Findings) -> None:
