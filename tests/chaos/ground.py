@@ -211,6 +211,19 @@ class Ground:
 
         return list(await asyncio.gather(*(one(number) for number in range(count))))
 
+    async def sessions_until(self, enough: Callable[[int], bool], *, lines: int, seconds: float = 300) -> list[Outcome]:
+        """Run sessions one after another on some lines until so many of them are enough, one a line at least."""
+        outcomes: list[Outcome] = []
+
+        async def one_after_another(line: int) -> None:
+            number = 0
+            while number == 0 or not enough(len(outcomes)):
+                outcomes.append(await self.session(f"s-{line}-{number:04}", seconds))
+                number += 1
+
+        await asyncio.gather(*(one_after_another(line) for line in range(lines)))
+        return outcomes
+
     def judge(
         self,
         name: str,

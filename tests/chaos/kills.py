@@ -97,43 +97,40 @@ def _is_answered(ground: Ground, number: int) -> bool:
 
 async def chaos_monkey(scale: Scale, random: Random, folder: Path) -> Result:
     """Kill one of two workers again and again at random."""
-    count, pause = {"short": (12, (4, 7)), "full": (80, (3, 6)), "nightly": (1_000, (5, 40))}[scale]
+    count, kills, pause = {"short": (6, 2, (3, 5)), "full": (60, 8, (4, 8)), "nightly": (1_000, 50, (5, 40))}[scale]
     began = time.monotonic()
     async with open_ground(folder, script(0.03)) as ground:
         workers = [await ground.worker(), await ground.worker()]
-        done = asyncio.Event()
-        killing = asyncio.create_task(_kill_now_and_then(ground, random, pause, done))
-        outcomes = await ground.sessions(count, at_once=8, seconds=300)
-        done.set()
-        await killing
+        killing = asyncio.create_task(_kill_now_and_then(ground, random, pause))
+        outcomes = await ground.sessions_until(lambda done: done >= count and ground.faults >= kills, lines=4)
+        killing.cancel()
+        await asyncio.gather(killing, return_exceptions=True)
         result = ground.judge(
             "F03 random kills",
             f"SIGKILL of one of {len(workers)} workers every {pause[0]}–{pause[1]} s, started again at once",
             outcomes,
             began,
-            Demand(faults=1 if scale == "short" else 6, successes=count),
+            Demand(faults=kills, successes=count),
         )
         searches = len(ground.search.asked)
     result.require(result.extra_calls <= result.faults, f"{result.extra_calls} extra calls for {result.faults} kills")
     walls = sorted(outcome.seconds for outcome in outcomes)
     result.figures = {
-        "extra calls per kill": f"{result.extra_calls / max(1, result.faults):.2f}",
-        "model calls": str(count * STEPS + result.extra_calls),
-        "searches beyond the calm run": str(searches - 2 * count),
+        "extra calls per kill": f"{result.extra_calls / result.faults:.2f}",
+        "model calls": str(len(outcomes) * STEPS + result.extra_calls),
+        "searches beyond the calm run": str(searches - 2 * len(outcomes)),
         "median session, s": f"{statistics.median(walls):.1f}",
         "slowest session, s": f"{walls[-1]:.1f}",
     }
     return result
 
 
-async def _kill_now_and_then(ground: Ground, random: Random, pause: tuple[float, float], done: asyncio.Event) -> None:
-    while not done.is_set():
-        try:
-            await asyncio.wait_for(done.wait(), random.uniform(*pause))
-        except TimeoutError:
-            victim = random.choice(ground.workers)
-            ground.fault()
-            await victim.restart()
+async def _kill_now_and_then(ground: Ground, random: Random, pause: tuple[float, float]) -> None:
+    while True:
+        await asyncio.sleep(random.uniform(*pause))
+        victim = random.choice(ground.workers)
+        ground.fault()
+        await victim.restart()
 
 
 def spread(seconds: list[float]) -> str:

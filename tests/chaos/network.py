@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from tests.chaos.ground import Outcome, open_ground, script
+from tests.chaos.ground import open_ground, script
 from tests.chaos.proxy import Proxy, open_proxy
 from tests.chaos.result import Demand, Result, Scale
 
@@ -42,17 +42,10 @@ async def bad_network(scale: Scale, random: Random, folder: Path) -> Result:
         ailments += [("cut for 120 s", Proxy.cut, 120.0), *_AILMENTS * 3]
     began = time.monotonic()
     done = asyncio.Event()
-    outcomes: list[Outcome] = []
     async with open_ground(folder, script(0.2)) as ground, open_proxy(ground.server.address) as proxy:
         worker = await ground.worker(TEMPORAL_ADDRESS=proxy.address)
 
-        async def one_after_another(line: int) -> None:
-            number = 0
-            while not done.is_set() or number == 0:
-                outcomes.append(await ground.session(f"net-{line}-{number}", 240))
-                number += 1
-
-        running = [asyncio.create_task(one_after_another(line)) for line in range(_LINES)]
+        running = asyncio.create_task(ground.sessions_until(lambda _: done.is_set(), lines=_LINES))
         for _, ail, seconds in ailments:
             await asyncio.sleep(random.uniform(1, 3))
             ground.fault()
@@ -60,7 +53,7 @@ async def bad_network(scale: Scale, random: Random, folder: Path) -> Result:
             await asyncio.sleep(seconds)
             proxy.heal()
         done.set()
-        await asyncio.gather(*running)
+        outcomes = await running
         result = ground.judge(
             "F08 bad network",
             f"the worker's connection to the server {', '.join(name for name, _, _ in _AILMENTS[: len(ailments)])}",

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from tests.chaos.ground import SHIPPED, Outcome, brief, open_ground, script
+from tests.chaos.ground import SHIPPED, brief, open_ground, script
 from tests.chaos.outages import is_whole
 from tests.chaos.result import Demand, Result, Scale
 
@@ -89,16 +89,16 @@ async def queued(scale: Scale, random: Random, folder: Path) -> Result:  # noqa:
 
 async def little_processor(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
     """Let twice as many busy loops as there are cores compete with everything."""
-    least, seconds = {"short": (6, 3), "full": (30, 60), "nightly": (200, 120)}[scale]
+    least, seconds = {"short": (4, 3), "full": (20, 60), "nightly": (200, 120)}[scale]
     began = time.monotonic()
-    outcomes: list[Outcome] = []
     async with open_ground(folder, script(0.1)) as ground:
         worker = await ground.worker()
         with _busy(2 * (os.cpu_count() or 1)) as loops:
             ground.fault(loops)
             busy_since = time.monotonic()
-            while len(outcomes) < least or time.monotonic() - busy_since < seconds:
-                outcomes += await ground.sessions(8, at_once=8, prefix=f"s-{len(outcomes):04}")
+            outcomes = await ground.sessions_until(
+                lambda done: done >= least and time.monotonic() - busy_since >= seconds, lines=4
+            )
         result = ground.judge(
             "F11 little processor time",
             f"{loops} busy loops beside server and worker for {time.monotonic() - busy_since:.0f} s",

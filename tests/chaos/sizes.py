@@ -121,7 +121,7 @@ def _results(query: str) -> list[dict[str, Any]]:
 
 
 _CEILINGS: Final = {
-    "max_turns": 200,
+    "max_turns": 100,
     "max_rounds": 20,
     "max_parallel": 20,
     "budget_usd": 50,
