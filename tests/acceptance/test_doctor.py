@@ -34,6 +34,7 @@ from tests.waiting import until
 
 _SECRET = "what the user wrote"  # nothing that doctor says may hold it
 _STEP = "T1.turn-1"
+_REPORTED = f"{OPEN} AND TemporalReportedProblems IS NOT NULL"
 
 
 @activity.defn(name=ActivityType.TAKE_TURN)
@@ -153,7 +154,7 @@ async def test_what_the_server_reports_is_named_however_many_run(
     monkeypatch.setattr("chargehand.cli.stuck._MOST_LOOKED_AT", 1)
     async with _worker(server, queue):
         broken = await _start(server, queue, "break")
-        await until(lambda: _counts(server, "TemporalReportedProblems IS NOT NULL", 1))
+        await until(lambda: _counts(server, _REPORTED, 1))
         await _start(server, queue, "sleep")
         await until(lambda: _counts(server, OPEN, 2))
 
@@ -174,7 +175,7 @@ async def test_a_build_that_decides_otherwise_is_told_apart(server: Client, queu
         await until(lambda: _has_slept(server, session))
     async with _worker(server, queue, _Changed):
         await handle.cancel()
-        await until(lambda: _counts(server, "TemporalReportedProblems IS NOT NULL", 1))
+        await until(lambda: _counts(server, _REPORTED, 1))
 
         worst, lines = await _found(server, queue)
 
