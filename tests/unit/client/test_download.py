@@ -30,7 +30,8 @@ def _store(root: Path, *contents: bytes) -> Path:
 
 
 @pytest.mark.parametrize(
-    "name", ["../../escaped.png", "/no-such-folder/job", "..\\up.png", "..", "", ".bashrc", "a\0\x1b[31mb.png", "x" * 300]
+    "name",
+    ["../../escaped.png", "/no-such-folder/job", "..\\up.png", "..", "", ".bashrc", "a\0\x1b[31mb.png", "x" * 300],
 )
 def test_no_name_leads_out_of_the_folder(tmp_path: Path, name: str) -> None:
     """Whatever a tool called its file, it becomes one visible file of the folder, and nothing else is written."""
