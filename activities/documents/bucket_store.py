@@ -1,4 +1,4 @@
-"""Artefacts in an S3 bucket, for workers on several hosts, with a directory on each that keeps what was fetched."""
+"""Artefacts in a bucket, for workers on several hosts, with a directory on each that keeps what was fetched."""
 
 import hashlib
 import io
@@ -123,7 +123,7 @@ class BucketStore:
 
 
 def open_artefacts(location: Path | str, cache: Path, encryption: Encryption | None = None) -> Artefacts:
-    """Open a directory, or `s3://bucket/prefix` with a directory for what is fetched. Raises `BucketError`."""
+    """Open a directory, or a bucket with a directory for what is fetched. Raises `BucketError`."""
     if bucket := bucket_location(location):
         return BucketStore(open_bucket(bucket), cache, encryption)
     return ArtefactStore(Path(location), encryption)

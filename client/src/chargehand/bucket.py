@@ -1,22 +1,16 @@
-"""Documents in an S3 bucket: `<prefix>/<first two hex digits>/<sha256>` holds a file's bytes.
+"""Documents in a bucket, of S3's or of Google's: `<prefix>/<first two hex digits>/<sha256>` holds a file's bytes.
 
-Needs the extra `s3`. Credentials, region and endpoint are found in AWS's own ways (`AWS_…`, profiles, roles), so that
-any server that speaks S3's wire can be named by `AWS_ENDPOINT_URL`.
+Needs the extra `s3` or `gcs`. Credentials, regions and other servers are found in the vendors' own ways: `AWS_…`,
+`GOOGLE_APPLICATION_CREDENTIALS`, profiles and roles, `AWS_ENDPOINT_URL`, `STORAGE_EMULATOR_HOST`.
 """
 
-import base64
-import hashlib
 import re
-from collections.abc import Generator
-from contextlib import contextmanager
-from typing import Any, BinaryIO, Final, NamedTuple, Protocol, cast
+from typing import BinaryIO, Final, NamedTuple, Protocol
 
 from chargehand.errors import ChargehandError
 
 # A path that was a URL once has lost one of its slashes.
-_LOCATION: Final = re.compile(r"s3:/{1,2}([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:/(.*))?")
-_CHUNK: Final = 1 << 20
-_MISSING: Final = frozenset({"404", "NoSuchKey", "NotFound"})
+_LOCATION: Final = re.compile(r"(s3|gs):/{1,2}([a-z0-9][a-z0-9._-]{1,61}[a-z0-9])(?:/(.*))?")
 
 
 class BucketError(ChargehandError):
@@ -24,121 +18,52 @@ class BucketError(ChargehandError):
 
 
 class BucketLocation(NamedTuple):
-    """Where documents lie in S3."""
+    """Where documents lie in a bucket."""
 
+    scheme: str
+    """s3 or gs."""
     bucket: str
     prefix: str
     """With a slash at its end, unless it is empty."""
 
     def __str__(self) -> str:
-        return f"s3://{self.bucket}/{self.prefix}"
+        return f"{self.scheme}://{self.bucket}/{self.prefix}"
+
+    def key(self, digest: str) -> str:
+        """Say under which name the bytes of a digest lie."""
+        return f"{self.prefix}{digest[:2]}/{digest}"
 
 
 def bucket_location(location: object) -> BucketLocation | None:
-    """Read `s3://bucket/prefix`; None for what is no such location, such as a path."""
+    """Read `s3://bucket/prefix` or `gs://bucket/prefix`; None for what is no such location, such as a path."""
     if not (match := _LOCATION.fullmatch(str(location))):
         return None
-    prefix = (match.group(2) or "").strip("/")
-    return BucketLocation(match.group(1), f"{prefix}/" if prefix else "")
+    prefix = (match.group(3) or "").strip("/")
+    return BucketLocation(match.group(1), match.group(2), f"{prefix}/" if prefix else "")
 
 
-class S3Client(Protocol):
-    """As much of boto3's client as is used here."""
-
-    def head_object(self, *, Bucket: str, Key: str) -> dict[str, Any]: ...  # noqa: N803 - boto3's names
-    def get_object(self, *, Bucket: str, Key: str) -> dict[str, Any]: ...  # noqa: N803
-    def put_object(
-        self,
-        *,
-        Bucket: str,  # noqa: N803
-        Key: str,  # noqa: N803
-        Body: bytes,  # noqa: N803
-        ChecksumSHA256: str,  # noqa: N803
-    ) -> dict[str, Any]: ...
-
-
-class Bucket:
+class Bucket(Protocol):
     """Files named by their content. Its methods block, and may be called from several threads."""
-
-    def __init__(self, location: BucketLocation, client: S3Client) -> None:
-        self._location = location
-        self._client = client
 
     def size(self, digest: str) -> int | None:
         """Bytes stored under this digest; None if nothing is. Raises `BucketError`."""
-        with self._explained():
-            try:
-                head = self._client.head_object(Bucket=self._location.bucket, Key=self._key(digest))
-            except Exception as error:
-                if _code(error) in _MISSING:
-                    return None
-                raise
-        return int(head["ContentLength"])
+        ...
 
     def put(self, digest: str, content: bytes) -> None:
-        """Store bytes under a digest, their own or what they are sealed as; S3 checks them. Raises `BucketError`."""
-        with self._explained():
-            self._client.put_object(
-                Bucket=self._location.bucket,
-                Key=self._key(digest),
-                Body=content,
-                ChecksumSHA256=base64.b64encode(hashlib.sha256(content).digest()).decode(),
-            )
+        """Store bytes under a digest, their own or what they are sealed as. Raises `BucketError`."""
+        ...
 
     def fetch(self, digest: str, target: BinaryIO) -> bool:
         """Write what is stored under this digest; False if nothing is. Raises `BucketError`."""
-        with self._explained():
-            try:
-                body = cast(
-                    "BinaryIO", self._client.get_object(Bucket=self._location.bucket, Key=self._key(digest))["Body"]
-                )
-            except Exception as error:
-                if _code(error) in _MISSING:
-                    return False
-                raise
-            with body:
-                while chunk := body.read(_CHUNK):
-                    target.write(chunk)
-        return True
-
-    def _key(self, digest: str) -> str:
-        return f"{self._location.prefix}{digest[:2]}/{digest}"
-
-    @contextmanager
-    def _explained(self) -> Generator[None]:
-        from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - of the extra `s3`
-
-        try:
-            yield
-        except (BotoCoreError, ClientError) as error:
-            raise BucketError(
-                f"{self._location} cannot be used: {error}. Look at the bucket's name, at AWS_REGION and "
-                "AWS_ENDPOINT_URL, and at what these credentials may do."
-            ) from error
+        ...
 
 
 def open_bucket(location: BucketLocation) -> Bucket:
-    """Open a bucket; nothing is asked of it yet. Raises `BucketError` if the extra is not installed."""
-    try:
-        import boto3  # noqa: PLC0415 - of the extra `s3`, and slow to import
-        from botocore.config import Config  # noqa: PLC0415
-    except ImportError as error:
-        raise BucketError(f"{location} needs the extra `s3`: pip install 'chargehand[s3]'.") from error
-    config = Config(
-        connect_timeout=5,
-        read_timeout=30,
-        retries={"mode": "standard", "max_attempts": 3},
-        # Servers that speak S3's wire seldom know the checksums that AWS has added to it.
-        request_checksum_calculation="when_required",
-        response_checksum_validation="when_required",
-    )
-    try:
-        client = cast("S3Client", boto3.client("s3", config=config))  # pyright: ignore[reportUnknownMemberType] - boto3 has no types
-    except Exception as error:
-        raise BucketError(f"{location} cannot be used: {error}.") from error
-    return Bucket(location, client)
+    """Open a bucket; nothing is asked of it yet. Raises `BucketError` if its extra is not installed."""
+    if location.scheme == "gs":
+        from chargehand.google_bucket import GoogleBucket, google_client  # noqa: PLC0415 - of the extra `gcs`
 
+        return GoogleBucket(location, google_client(location))
+    from chargehand.s3_bucket import S3Bucket, s3_client  # noqa: PLC0415 - of the extra `s3`
 
-def _code(error: Exception) -> str:
-    response: dict[str, Any] = getattr(error, "response", {})
-    return str(response.get("Error", {}).get("Code", ""))
+    return S3Bucket(location, s3_client(location))

@@ -1,4 +1,4 @@
-"""Download the files that agents' tools made, from where the workers keep them: a directory or an S3 bucket.
+"""Download the files that agents' tools made, from where the workers keep them: a directory or a bucket.
 
 The counterpart of `upload.py`. What a file is called was decided by a tool, so nothing here takes a name as it comes.
 """

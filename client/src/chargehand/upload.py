@@ -1,4 +1,4 @@
-"""Upload documents: copy files and folders to where the workers read them, a directory or an S3 bucket.
+"""Upload documents: copy files and folders to where the workers read them, a directory or a bucket.
 
 `<root>/<first two hex digits>/<sha256>` holds a file's bytes. A folder is a manifest, an artefact like any
 other: `{"format": "chargehand-manifest-1", "files": [{"name", "sha256", "bytes"}], "skipped": [{"name", "reason"}]}`.
@@ -69,8 +69,9 @@ def store_documents(
 ) -> tuple[str, ...]:
     """Copy files and folders to where workers read them and return their URIs; what is there already is not copied.
 
-    `artefact_root` is a directory, or `s3://bucket/prefix`. `on_skip` is told the name and the reason of each file of
-    a folder that was left out. With `encryption` files lie there sealed, and workers need its keys.
+    `artefact_root` is a directory, `s3://bucket/prefix` or `gs://bucket/prefix`. `on_skip` is told the name and the
+    reason of each file of a folder that was left out. With `encryption` files lie there sealed, and workers need its
+    keys.
 
     Raises:
         UploadRefused: a path is missing, empty or unreadable, or there is too much.

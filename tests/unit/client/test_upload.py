@@ -189,16 +189,17 @@ def test_too_much_is_refused_as_a_whole(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("location", "expected"),
     [
-        ("s3://documents", ("documents", "")),
-        ("s3://documents/", ("documents", "")),
-        ("s3://documents/team/a/", ("documents", "team/a/")),
-        (Path("s3://documents/team"), ("documents", "team/")),
+        ("s3://documents", ("s3", "documents", "")),
+        ("s3://documents/", ("s3", "documents", "")),
+        ("s3://documents/team/a/", ("s3", "documents", "team/a/")),
+        (Path("s3://documents/team"), ("s3", "documents", "team/")),
+        ("gs://our_documents/team", ("gs", "our_documents", "team/")),
         ("/srv/documents", None),
         (Path("s3"), None),
         ("s3://Not_A_Bucket/x", None),
     ],
 )
-def test_a_bucket_is_told_from_a_directory(location: str | Path, expected: tuple[str, str] | None) -> None:
+def test_a_bucket_is_told_from_a_directory(location: str | Path, expected: tuple[str, str, str] | None) -> None:
     """Also when it went through a path, as on a command line, and lost a slash there."""
     assert bucket_location(location) == expected
 

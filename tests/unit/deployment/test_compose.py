@@ -21,7 +21,7 @@ COMPOSE = ROOT / "docker-compose.yml"
 DOCKERFILE = ROOT / "Dockerfile"
 SCRIPTS = ["bootstrap.sh", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "deploy").glob("*.sh"))]
 JOBS = {"temporal-schema", "temporal-namespace"}
-FOR_OTHERS = ("TEMPORAL_", "AWS_")
+FOR_OTHERS = ("TEMPORAL_", "AWS_", "GOOGLE_")
 """How names begin that the SDKs below the worker read."""
 
 Service = dict[str, Any]

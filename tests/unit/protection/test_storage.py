@@ -1,21 +1,26 @@
-"""Large payloads in a directory and in S3: what was stored comes back, or an error says why not."""
+"""Large payloads in a directory and in buckets: what was stored comes back, or an error says why not."""
 
 import os
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 from temporalio.api.common.v1 import Payload
-from temporalio.converter import StorageDriver, StorageDriverRetrieveContext, StorageDriverStoreContext
+from temporalio.converter import (
+    StorageDriver,
+    StorageDriverClaim,
+    StorageDriverRetrieveContext,
+    StorageDriverStoreContext,
+)
 
 from chargehand.converter import data_converter
 from chargehand.protection.encryption import Encryption
 from chargehand.protection.errors import ProtectionSettingsError, StoredPayloadDamaged, StoredPayloadMissing
 from chargehand.protection.settings import protection_from
 from chargehand.protection.storage import PayloadDirectory, Storage, storage_from_text
+from tests.google_server import serve_google
+from tests.s3_server import BUCKET, serve_s3
 
 LARGE = Payload(metadata={"encoding": b"json/plain"}, data=b'"' + b"many words " * 20_000 + b'"')
 STORING, FETCHING = StorageDriverStoreContext(), StorageDriverRetrieveContext()
@@ -124,8 +129,9 @@ async def test_stored_payloads_are_encrypted(tmp_path: Path) -> None:
         ("payloads", "absolute path"),
         ("ftp://host/x", "absolute path"),
         ("s3://", "s3://BUCKET"),
-        ("s3://bucket/folder", "s3://BUCKET"),
         ("s3://bucket?colour=red", "s3://BUCKET"),
+        ("gs://", "gs://BUCKET"),
+        ("gs://bucket?colour=red", "gs://BUCKET"),
     ],
 )
 def test_storage_that_cannot_be_used_is_refused(place: str, message: str) -> None:
@@ -141,37 +147,46 @@ def test_settings_of_clients_are_checked(name: str) -> None:
         protection_from({name: "-many"}, "default")
 
 
-@pytest.fixture
-async def s3(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[StorageDriver]:
-    """A driver for a bucket of an S3 on loopback."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        endpoint = f"http://{host}:{port}"
-        make: Any = boto3.client  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # it has no types
-        make("s3", endpoint_url=endpoint, region_name="us-east-1").create_bucket(Bucket="sessions")
-        yield storage_from_text(f"s3://sessions?region=us-east-1&endpoint={endpoint}", "default").driver
-    finally:
-        server.stop()
+@pytest.fixture(params=["s3", "gs"])
+def bucket(request: pytest.FixtureRequest) -> Iterator[StorageDriver]:
+    """A driver for a bucket of an S3, and of a Google Cloud Storage, on loopback."""
+    with serve_s3() if request.param == "s3" else serve_google():
+        yield storage_from_text(f"{request.param}://{BUCKET}/team", "default").driver
 
 
-async def test_payloads_go_to_s3_and_back(s3: StorageDriver) -> None:
-    """The same holds in S3: payloads come back in order, and storing one twice is harmless."""
+async def test_payloads_go_to_a_bucket_and_back(bucket: StorageDriver) -> None:
+    """The same holds in a bucket: payloads come back in order, and storing one twice is harmless."""
     small = Payload(metadata={"encoding": b"json/plain"}, data=b"1")
 
-    claims = await s3.store(STORING, [LARGE, small, LARGE])
-    back = await s3.retrieve(FETCHING, claims)
+    claims = await bucket.store(STORING, [LARGE, small, LARGE])
+    back = await bucket.retrieve(FETCHING, claims)
 
     assert back == [LARGE, small, LARGE]
 
 
-async def test_what_is_not_in_s3_is_named(s3: StorageDriver) -> None:
+async def test_what_is_not_in_a_bucket_is_named(bucket: StorageDriver) -> None:
     """A reference to an object that is not there is an error of the same type as in a directory."""
-    [claim] = await s3.store(STORING, [LARGE])
-    claim.claim_data["key"] = "v0/nothing"  # pyright: ignore[reportIndexIssue]  # a mapping that is a dict
+    [claim] = await bucket.store(STORING, [LARGE])
+    name = "key" if "key" in claim.claim_data else "object_name"
+    gone = StorageDriverClaim(claim_data={**claim.claim_data, name: "v0/nothing"})
 
-    with pytest.raises(StoredPayloadMissing, match=claim.claim_data["hash_value"]):
-        await s3.retrieve(FETCHING, [claim])
+    with pytest.raises(StoredPayloadMissing, match=f"{claim.claim_data['hash_value']} is not in .*://{BUCKET}/team"):
+        await bucket.retrieve(FETCHING, [gone])
+
+
+async def test_what_is_damaged_in_a_bucket_is_refused(bucket: StorageDriver) -> None:
+    """A reference to something else is never read as if it were right."""
+    [claim] = await bucket.store(STORING, [LARGE])
+    other = StorageDriverClaim(claim_data={**claim.claim_data, "hash_value": "0" * 64})
+
+    with pytest.raises(StoredPayloadDamaged, match=r"0000 .*is damaged"):
+        await bucket.retrieve(FETCHING, [other])
+
+
+@pytest.mark.parametrize(("place", "needed"), [("s3://payloads", "boto3"), ("gs://payloads", "google.cloud")])
+def test_a_bucket_needs_its_extra(monkeypatch: pytest.MonkeyPatch, place: str, needed: str) -> None:
+    """Without the vendor's library the operator is told what to install."""
+    monkeypatch.setitem(sys.modules, needed, None)
+
+    with pytest.raises(ProtectionSettingsError, match=r"chargehand\[(s3|gcs)\]"):
+        storage_from_text(place, "default")

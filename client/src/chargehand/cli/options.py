@@ -50,8 +50,8 @@ class WhereFilesAre(Where):
     artefacts: Annotated[
         Path | None,
         typer.Option(
-            help="Directory or s3://BUCKET that the server's workers share with this machine, for documents and for "
-            "the files that agents make (CHARGEHAND_ARTEFACTS)."
+            help="Directory, s3://BUCKET or gs://BUCKET that the server's workers share with this machine, for "
+            "documents and for the files that agents make (CHARGEHAND_ARTEFACTS)."
         ),
     ] = None
 

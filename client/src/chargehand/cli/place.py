@@ -13,7 +13,8 @@ from chargehand.errors import NotReachable
 from chargehand.wire import TASK_QUEUE
 
 NAME_WHAT_IS_SHARED: Final = (
-    "say which directory or s3://BUCKET they share with this machine, with --artefacts or CHARGEHAND_ARTEFACTS."
+    "say which directory, s3://BUCKET or gs://BUCKET they share with this machine, with --artefacts or "
+    "CHARGEHAND_ARTEFACTS."
 )
 _WORKER_FILE: Final = "worker_main.py"
 _INSTALLED_IN: Final = Path(__file__).resolve().parent

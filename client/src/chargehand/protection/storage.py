@@ -1,7 +1,7 @@
 """External storage: payloads above a threshold are kept elsewhere, and Temporal keeps a reference.
 
-A directory by default, which all clients and workers have to share; S3 by an extra. Payloads are encrypted before they
-come here, if they are encrypted at all.
+A directory by default, which all clients and workers have to share; buckets of S3 and Google by extras. Payloads are
+encrypted before they come here, if they are encrypted at all.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class Storage:
 
 
 def storage_from_text(place: str, namespace: str, threshold_bytes: int = THRESHOLD_BYTES) -> Storage:
-    """Read a setting: a directory, or `s3://BUCKET` with `region` and `endpoint` as its query.
+    """Read a setting: a directory, `gs://BUCKET/PREFIX`, or `s3://BUCKET/PREFIX` with `region` and `endpoint` as query.
 
     Raises:
         ProtectionSettingsError: it is neither.
@@ -61,9 +61,15 @@ def storage_from_text(place: str, namespace: str, threshold_bytes: int = THRESHO
         from chargehand.protection.s3 import s3_driver  # noqa: PLC0415  # an extra
 
         return Storage(s3_driver(place), threshold_bytes)
+    if place.startswith("gs://"):
+        from chargehand.protection.gcs import gcs_driver  # noqa: PLC0415  # an extra
+
+        return Storage(gcs_driver(place), threshold_bytes)
     directory = Path(place).expanduser()
     if not directory.is_absolute():  # commands and workers run in different directories
-        raise ProtectionSettingsError("CHARGEHAND_STORAGE is the absolute path of a directory, or begins with s3://.")
+        raise ProtectionSettingsError(
+            "CHARGEHAND_STORAGE is the absolute path of a directory, or begins with s3:// or gs://."
+        )
     return Storage(PayloadDirectory(directory, namespace), threshold_bytes)
 
 
