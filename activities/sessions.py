@@ -1,7 +1,8 @@
 """The activity that opens a session: what the world says about a request."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from temporalio import activity
 
@@ -13,6 +14,9 @@ from activities.tools import Tool, tool_capabilities
 from chargehand.contracts import Limits, SessionRequest
 from chargehand.converter import invalid_input
 from chargehand.wire import ActivityType
+
+_DOCUMENT_CHARACTERS: Final = 40_000
+"""Of all documents' names together: each turn and each use of a tool is told of them, in the history."""
 
 
 class SessionActivities:
@@ -41,7 +45,11 @@ class SessionActivities:
         if crew is None:
             known = ", ".join(sorted(self._crews))
             raise invalid_input("SessionRequest", [f"crew: there is no crew '{request.crew}'; there are {known}"])
-        problems = [*self._ceiling_problems(request.limits), *_tier_problems(request, crew)]
+        problems = [
+            *self._ceiling_problems(request.limits),
+            *_tier_problems(request, crew),
+            *_document_problems(request.documents),
+        ]
         if problems:
             raise invalid_input("SessionRequest", problems)
         return SessionFacts(
@@ -82,6 +90,14 @@ class SessionActivities:
     def _prompt_bytes(self, crew: Crew, agent: Agent) -> int:
         specs = "".join(json.dumps(self._tools[tool].spec.model_dump()) for tool in agent.tools)
         return len(system_text("work", crew, agent.name).encode()) + len(specs.encode()) + SCHEMA_BYTES
+
+
+def _document_problems(documents: Sequence[str]) -> list[str]:
+    characters = sum(len(document) for document in documents)
+    if characters <= _DOCUMENT_CHARACTERS:
+        return []
+    problem = f"together they are named in {characters:,} characters, and {_DOCUMENT_CHARACTERS:,} are the most"
+    return [f"documents: {problem}; upload a folder instead of its files"]
 
 
 def _tier_problems(request: SessionRequest, crew: Crew) -> list[str]:

@@ -12,7 +12,7 @@ from chargehand.contracts import Limits, Tier
 from chargehand.wire import TASK_QUEUE
 
 _APPLICATION: Final = Path(__file__).resolve().parent.parent
-_MOST_IN_HISTORIES: Final = {"max_turns": 200, "max_rounds": 20}
+_MOST_IN_HISTORIES: Final = {"max_turns": 100, "max_rounds": 20}
 """What keeps the largest histories within a quarter of Temporal's 50 MiB: docs/how-to/changing-a-workflow.md, Sizes."""
 
 Provider = Literal["anthropic", "openai", "openai_compatible", "extractive"]
@@ -32,8 +32,8 @@ class Settings(BaseSettings):
     state_dir: Path = _APPLICATION / ".chargehand"
     """Where documents, indexes and artefacts are kept on this host."""
     artefacts: Path | str | None = None
-    """Where uploaded documents are, if not below the state directory: a folder that clients and workers share, or
-    `s3://BUCKET/PREFIX`."""
+    """Where uploaded documents are, if not below the state directory: a folder that clients and workers share,
+    `s3://BUCKET/PREFIX` or `gs://BUCKET/PREFIX`."""
     index_days: int = Field(default=30, ge=1, le=3_650)
     """How long the index of documents that nobody asks for is kept, and what was fetched from a bucket for it."""
     task_queue: str = TASK_QUEUE
@@ -54,7 +54,7 @@ class Settings(BaseSettings):
     prices: dict[str, tuple[Decimal, Decimal]] = {}
     """Dollars per million input and output tokens by model name, as a JSON object; 0 for local models."""
     ceilings: Limits = Limits(
-        max_turns=200,
+        max_turns=100,
         budget_usd=Decimal(50),
         max_parallel=20,
         max_rounds=20,
@@ -77,7 +77,7 @@ class Settings(BaseSettings):
     encryption_accept_plain: bool = False
     """Whether payloads that are not encrypted are read too, while sessions from before encryption still run."""
     storage: str | None = None
-    """Where large payloads go instead of into the history: a folder that clients and workers share, or s3://BUCKET."""
+    """Where large payloads go instead of into the history: as for `artefacts`, or off."""
     storage_threshold: int | None = Field(default=None, ge=0)
     """How many bytes make a payload large."""
     deployment: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_-]{1,100}$")

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 from pydantic import BaseModel, ValidationError
@@ -51,6 +52,8 @@ CALL_TIMEOUT_SECONDS: Final = 180.0
 _KEPT_TEXT_CHARACTERS: Final = 2_000
 _LONGEST_ANSWER_CHARACTERS: Final = 200_000
 """Far above what the output tokens of any turn can hold; what is longer is not parsed."""
+_MOST_SOURCES: Final = 40
+"""Sources that one answer may rest on: each travels with it to the report, and to every subtask that depends on it."""
 _FIELDS: Final[dict[type[BaseModel], str]] = {
     PlanDraft: "plan",
     AgentAnswer: "work",
@@ -204,14 +207,21 @@ def interpret(reply: ModelReply, answer_type: type[BaseModel]) -> TurnResult:
     field = _FIELDS.get(answer_type)
     if field is None:
         raise TypeError(f"no task asks for a {answer_type.__name__}")
-    if isinstance(answer, ReviewerAnswer):
-        issues = tuple(answer.issues)
-        return common.model_copy(update={field: _account_of(answer), "issues": issues})
-    return common.model_copy(update={field: answer})
+    if not isinstance(answer, AgentAnswer):
+        return common.model_copy(update={field: answer})
+    issues = tuple(answer.issues) if isinstance(answer, ReviewerAnswer) else ()
+    return common.model_copy(update={field: _account_of(answer), "issues": issues})
 
 
-def _account_of(answer: ReviewerAnswer) -> AgentAnswer:
-    return AgentAnswer.model_validate(answer.model_dump(exclude={"issues"}))
+def _account_of(answer: AgentAnswer) -> AgentAnswer:
+    """Take an agent's account without a reviewer's issues, on no more sources than it may rest on."""
+    refs = dict.fromkeys(ref for finding in answer.findings for ref in finding.source_refs)
+    kept = frozenset(islice(refs, _MOST_SOURCES))
+    findings = [
+        finding.model_copy(update={"source_refs": [ref for ref in finding.source_refs if ref in kept]})
+        for finding in answer.findings
+    ]
+    return AgentAnswer.model_validate(answer.model_dump(exclude={"issues", "findings"}) | {"findings": findings})
 
 
 def _malformed(common: TurnResult, reply: ModelReply, problem: str) -> TurnResult:

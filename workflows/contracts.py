@@ -30,8 +30,10 @@ class SubtaskRequest(Contract):
     """Whether it would rather wait for a larger lease than answer early."""
     has_private_inputs: bool = left_out(False)
     """Whether what it is given rests on the user's own documents."""
-    public: tuple[str, ...] = ()
-    """What may go out although private text says it too: the user's own words, where they are known to be that."""
+    goal_is_public: bool = left_out(False)
+    """Whether the goal may go out although private text says it too: it is the user's own words, not a model's."""
+    public: tuple[str, ...] = left_out(())
+    """The goal, if it is public, as older releases wrote it."""
 
 
 class LeaseRequest(Contract):

@@ -260,8 +260,7 @@ def _subtask_request(
         turns_queue=session.facts.turns_queue,
         waits_for_means=session.edition >= 2 and session.request.limits.on_limit == "pause",
         has_private_inputs="reads_private" in session.given(subtask),
-        # The goal of a session below was written by a model.
-        public=() if session.request.delegation else (session.request.goal,),
+        goal_is_public=session.request.delegation is None,
     )
 
 

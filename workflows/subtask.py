@@ -189,7 +189,7 @@ class SubtaskWorkflow:
                     agent=request.agent.name,
                     call=call,
                     private=_private_texts(request),
-                    public=(*request.public, *_found_outside(request.agent, self._rounds)),
+                    public=_public_texts(request, self._rounds),
                     documents=request.documents,
                 ),
                 activity_id=f"{step}.{call.tool}",
@@ -273,6 +273,14 @@ def _private_texts(request: SubtaskRequest) -> tuple[str, ...]:
     quotes = (source.quote for outcome in outcomes for source in outcome.sources)
     claims = (finding.claim for outcome in outcomes for finding in outcome.findings)
     return tuple(text for text in (*(outcome.content for outcome in outcomes), *claims, *quotes) if text)
+
+
+def _public_texts(request: SubtaskRequest, rounds: Sequence[Round]) -> tuple[str, ...]:
+    """Collect what may go out although private text says it too, for an agent that reaches out."""
+    if "reaches_out" not in request.agent.capabilities:
+        return ()
+    goal = (request.goal,) if request.goal_is_public else request.public
+    return (*goal, *_found_outside(request.agent, rounds))
 
 
 def _found_outside(agent: AgentCard, rounds: Sequence[Round]) -> tuple[str, ...]:

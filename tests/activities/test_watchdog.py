@@ -99,7 +99,7 @@ async def test_warnings_come_once_in_a_while(caplog: pytest.LogCaptureFixture) -
         ({"build_id": "2026-11-21"}, "CHARGEHAND_DEPLOYMENT is not set"),
         ({"deployment": "crew.one", "build_id": "1"}, "deployment"),
         ({"metrics_address": "9464"}, "metrics_address"),
-        ({"ceilings": {"max_turns": 201}}, "max_turns above 200"),
+        ({"ceilings": {"max_turns": 101}}, "max_turns above 100"),
         ({"ceilings": {"max_rounds": 21}, "storage": "off"}, "CHARGEHAND_STORAGE"),
     ],
 )

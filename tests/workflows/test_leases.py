@@ -119,7 +119,7 @@ async def test_a_paused_session_goes_on_with_the_same_plan_and_results(stage: Op
         before = await session.status()
         with pytest.raises(SessionFailed, match="max_turns: 5 is not more than the present 5"):
             await session.raise_limits(RaisedLimits(max_turns=5))
-        with pytest.raises(SessionFailed, match="ceiling of 200"):
+        with pytest.raises(SessionFailed, match="ceiling of 100"):
             await session.raise_limits(RaisedLimits(max_turns=999))
         await session.raise_limits(RaisedLimits(max_turns=12, deadline=timedelta(minutes=20)))
         result = await asyncio.wait_for(session.result(), 60)

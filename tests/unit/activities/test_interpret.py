@@ -12,6 +12,7 @@ from activities.contracts import (
     AgentAnswer,
     CompressDraft,
     CritiqueDraft,
+    FindingDraft,
     JudgeDraft,
     PlanDraft,
     RefineDraft,
@@ -99,6 +100,20 @@ def test_a_huge_reply_is_not_even_parsed() -> None:
 def test_no_reply_is_an_error(text: str) -> None:
     """Whatever a model writes, reading it comes to a result."""
     assert interpret(_reply(text), AgentAnswer).stop == "malformed"
+
+
+def test_an_answer_rests_on_forty_sources_at_most() -> None:
+    """Sources beyond the first forty are left out of the findings, which themselves all stay."""
+    findings = [
+        FindingDraft(claim=f"Claim {number}", source_refs=[f"S{number}", "S0"], quote="", confidence=90)
+        for number in range(60)
+    ]
+
+    result = interpret(_reply(WORK.model_copy(update={"findings": findings}).model_dump_json()), AgentAnswer)
+
+    assert result.work is not None
+    assert [finding.claim for finding in result.work.findings] == [finding.claim for finding in findings]
+    assert {ref for finding in result.work.findings for ref in finding.source_refs} == {f"S{n}" for n in range(40)}
 
 
 def test_tools_asked_for_are_handed_on() -> None:
