@@ -24,7 +24,7 @@ from activities.documents.sources import DocumentSources, Listing
 from activities.documents.sweeping import mark_used
 from chargehand.contracts import Contract
 
-_FORMAT: Final = 2
+_FORMAT: Final = 3
 """Raise this when an index made by older code should not be used any more."""
 _OPEN_LIBRARIES: Final = 16
 _LONGEST_READING: Final = 7_400

@@ -21,6 +21,8 @@ _SENTENCE_END: Final = re.compile(
 )
 _PLACE: Final = re.compile(r"(?:(L)|(page|paragraph)=|(.*)!)(\d{1,12})(?:-L?(\d{1,12}))?", re.DOTALL)
 _LETTERS: Final = re.compile(r"[\W_]+")
+_FIELD: Final = re.compile(r"\W*[^\W\d_][\w /-]{1,40}[*_]*:[*_]*\s+\w")
+"""`Owner: Marta Ilves`: short, and yet what somebody looks for."""
 _LINE_END: Final = re.compile(r"\n")
 _NO_SENTENCE_END: Final = re.compile(
     r"\b(?:[A-Z]|e\.g|i\.e|vs|cf|al|Mr|Mrs|Ms|Dr|Prof|St|No|no|Nr|Fig|fig|Sec|Eq|approx|etc|pp|Inc|Ltd)\.\s*$"
@@ -148,6 +150,8 @@ def _join(before: Span, after: Span) -> Span:
 
 
 def _is_worth_finding(span: Span) -> bool:
+    if _FIELD.match(span.text):
+        return True
     if len(span.text) < _SHORTEST_CHARACTERS:
         return False
     return len(_LETTERS.sub("", span.text[:200])) >= _SHORTEST_CHARACTERS * 0.6

@@ -19,7 +19,7 @@ _NUMBER_GIVEN: Final = (
 _TIME_ASKED: Final = r"\bwhen\b|\b(?:what|which) (?:date|day|time|year|month|week)\b|\bdeadline\b"
 _TIME_GIVEN: Final = (
     r"\d|(?i:\b(?:january|february|march|april|may|june|july|august|september|october|november|december"
-    r"|monday|tuesday|wednesday|thursday|friday|saturday|sunday|daily)\b)"
+    r"|monday|tuesday|wednesday|thursday|friday|saturday|sunday|daily|spring|summer|autumn|winter|season|noon|midnight)\b)"
 )
 _DATE_GIVEN: Final = (
     r"\b(?:19|20)\d\d\b|(?i:\b(?:january|february|march|april|may \d|june|july|august|september|october|november"

@@ -154,7 +154,7 @@ def _answer(
     nowhere = list(dict.fromkeys(word.text for word in read_words(asked) if word.stem in lost_stems))
     support = max((window.support for window in windows), default=0.0)
     lost = len(nowhere) / max(1, len(telling_stems(asked)))
-    if support < _POSSIBLE or (lost >= 0.3 and support < 0.65):
+    if support < _POSSIBLE:
         return _nothing(question, windows, nowhere, catalog, task)
     is_sure = support >= _SURE and windows[0].close >= _CLOSE and not (nowhere and lost > 0.25)
     missing = nowhere if nowhere and not is_sure else ()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final
 
-from activities.models.extractive.wording import META_WORDS, read_words, stem, stems
+from activities.models.extractive.wording import META_WORDS, content_stems, read_words, stem
 
 _META_STEMS: Final = frozenset(stem(word) for word in META_WORDS)
 _META_SHARE: Final = 0.5
@@ -86,7 +86,7 @@ _LIGHT_SHARE: Final = 0.3
 
 def weigh(question: str, texts: Iterable[str]) -> Terms:
     """Weigh a question's words by how few of some texts have them."""
-    bags = [frozenset(stems(text)) for text in texts]
+    bags = [frozenset(content_stems(text)) for text in texts]
     wanted = dict.fromkeys(word.stem for word in read_words(question) if word.is_content)
     return Terms(
         question,

@@ -14,6 +14,8 @@ from chargehand.contracts import Source
 
 LONGEST_WINDOW: Final = 600
 _SHORTEST: Final = 25
+_ENOUGH_WORDS: Final = 3
+"""Fewer words of a question may be found together by chance."""
 _MOST_SENTENCES: Final = 3
 _REPEATED_ABOVE: Final = 0.55
 _LISTING: Final = re.compile(r"^(?:```|    |>>> |\$ |\.\. )|::=|^\s*\w+ = \w+\(")
@@ -113,6 +115,8 @@ class Window:
     """Whether it has what the question asks for: a number, a time, a person."""
     lost_names: int = 0
     """How many names of the question stand neither in it nor in its headings."""
+    found: int = _ENOUGH_WORDS
+    """How many words of the question stand in it or in its headings."""
 
     @property
     def source(self) -> Source:
@@ -126,7 +130,8 @@ class Window:
     def support(self) -> float:
         """How surely it answers, 0 to 1: what the passage, its titles and its own words cover of the question."""
         covered = 0.5 * self.passage.coverage + 0.25 * (self.coverage + self.inside)
-        return covered - (0.0 if self.is_fitting else 0.3) - 0.15 * min(self.lost_names, 2)
+        doubt = (0.0 if self.is_fitting else 0.3) + 0.15 * min(self.lost_names, 2)
+        return covered - doubt - 0.05 * max(0, _ENOUGH_WORDS - self.found)
 
     @cached_property
     def stems(self) -> frozenset[str]:
@@ -192,11 +197,13 @@ def _text(passage: Passage, first: int, last: int) -> str:
 def _window(asked: _Asked, passage: Passage, text: str, first: int, last: int) -> Window:
     is_listed = not passage.spans or passage.spans[last][1] != _end(passage, last)
     words = read_words(text) if is_listed else [word for some in passage.words[first : last + 1] for word in some]
-    own = frozenset(word.stem for word in words)
+    # `own` is not what `who owns` asks for: what says nothing in a question says nothing in a text.
+    own = frozenset(word.stem for word in words if word.is_content)
     start = passage.spans[first][0] if first < len(passage.spans) else 0
     above = frozenset(stems(f"{passage.source.title.rsplit(' > ', 1)[-1]} {passage.heading_of(start)}"))
     terms = asked.terms
-    coverage = terms.share(own | passage.headings | above)
+    known = own | passage.headings | above
+    coverage = terms.share(known)
     is_fitting = asked.is_fitting(text)
     # Words of the document's name lead to the document; in it they tell nothing.
     score = 0.55 * terms.share(own, light=passage.names) + 0.25 * coverage + 0.35 * passage.coverage
@@ -206,11 +213,12 @@ def _window(asked: _Asked, passage: Passage, text: str, first: int, last: int) -
     score += 0.06 * max(0.0, 1 - passage.rank / 6) + 0.04 * asked.newness.get(passage.dated, 0.0)
     score += 0.15 if passage.document == asked.named else 0.0
     score -= 0.05 * (last - first) + len(text) / 6_000
-    lost_names = len(terms.missing_names(own | passage.headings | above))
+    lost_names = len(terms.missing_names(known))
     score -= 0.2 if _LISTING.search(text) or text.endswith("?") else 0.0
     score -= 0.1 if len(text) < 2 * _SHORTEST and not is_labelled else 0.0
     inside, close = terms.share(own), terms.share(own | above)
-    return Window(passage, text, first, last, coverage, inside, close, score, is_fitting, lost_names)
+    found = sum(stands(word, known) for word in terms.weights)
+    return Window(passage, text, first, last, coverage, inside, close, score, is_fitting, lost_names, found)
 
 
 def _end(passage: Passage, last: int) -> int:

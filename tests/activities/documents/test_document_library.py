@@ -324,6 +324,23 @@ async def test_a_query_is_words_and_never_syntax(tmp_path: Path, query: str) -> 
     assert [passage.ref for passage in found if "hotels" in query] == (["a.md#L12"] if "hotels" in query else [])
 
 
+async def test_words_that_stand_near_each_other_come_first(tmp_path: Path) -> None:
+    """A sentence that speaks of what was asked comes before one that only has all of the words."""
+    scattered = (
+        "Pumps are painted green by the apprentices of the yard when the tide is out and the wind is low. On Mondays "
+        "the bearings of the crane are looked at, and whoever has grease to spare brings it to the quay."
+    )
+    near = (
+        "Grease the bearings of the pumps before the season begins, and after it has ended, with whatever the maker of "
+        "these machines says in the booklet that hangs beside the door of the workshop at the far end of the quay."
+    )
+    opened = await _open(tmp_path, a__md=scattered, b__md=near)
+
+    found = await opened.search("grease for bearings of pumps")
+
+    assert [passage.document for passage in found] == ["b.md", "a.md"]
+
+
 async def test_text_comes_before_listings(tmp_path: Path) -> None:
     """The listing is shorter and holds the same words, but only a question for code wants it first."""
     listing = "```\ndef cost(hotels, night):\n    return hotels[night].cost\n```\n"

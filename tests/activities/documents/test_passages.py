@@ -97,6 +97,13 @@ def test_short_neighbours_are_joined() -> None:
     assert [(span.text, span.first, span.last) for span in spans] == [("You need these:\n\n- a hammer\n- a nail", 3, 6)]
 
 
+def test_a_field_is_worth_finding_however_short() -> None:
+    """Who owns a document often stands alone under its title; a label without a value says nothing."""
+    spans = _cut("# Policy\n\n**Owner:** Ann\n\n# Notes\n\nNote:\n")
+
+    assert [span.text for span in spans] == ["**Owner:** Ann"]
+
+
 def test_passages_do_not_cross_pages() -> None:
     """A passage is on one page, so that its reference leads there."""
     blocks = [Block("A sentence that stands on page one.", 1, 1), Block("A sentence that stands on page two.", 2, 2)]

@@ -6,7 +6,7 @@ import pytest
 
 from activities.documents.catalog import DocumentEntry
 from activities.models.extractive.terms import are_kin
-from activities.models.extractive.wording import stem
+from activities.models.extractive.wording import read_words, spelled_out, stem
 from benchmarks.extractive_desk import Desk as RealDesk
 from chargehand.contracts import Source
 from tests.activities.extractive.desk import Desk
@@ -115,6 +115,29 @@ async def test_a_number_is_not_answered_by_a_sentence_without_one(tmp_path: Path
     answered = await desk.answer("How do harbour pilots come aboard?")
 
     assert (refused.status, answered.status) == ("no_answer", "success")
+
+
+async def test_a_thing_that_is_asked_for_by_its_name_is_not_answered_without_it(tmp_path: Path) -> None:
+    """What was done may be said in other words, a weight may not."""
+    quote = "The yellow derrick of the northern quay was hauled away by a tug from Bergen."
+    passages = (Source(ref="derrick.txt#L1", title="Derrick", quote=quote),)
+    desk = Desk(documents=(DocumentEntry(name="derrick.txt", kind="txt", units=3),), passages=passages).open(tmp_path)
+
+    noun = await desk.answer("What was the weight of the yellow derrick?")
+    verb = await desk.answer("How was the yellow derrick removed?")
+
+    assert noun.status == "no_answer"
+    assert quote in verb.content
+
+
+def test_words_are_cut_as_the_index_cuts_them() -> None:
+    """Letters and digits that are written together are one word, in a column's name they are two."""
+    text = "s3transfer, GitHub and unit_price cost 1,200.5 in Q3"
+
+    assert [word.lower for word in read_words(text)] == [
+        *("s3transfer", "github", "and", "unit", "price", "cost", "1,200.5", "in", "q3")
+    ]
+    assert [word.lower for word in read_words(spelled_out("unitPrice2024"))] == ["unit", "price", "2024"]
 
 
 @pytest.mark.parametrize(
