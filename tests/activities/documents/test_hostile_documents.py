@@ -189,9 +189,10 @@ async def test_a_sparse_terabyte_is_refused_by_its_size(tmp_path: Path) -> None:
 
 
 async def test_ordinary_large_documents_are_still_read(tmp_path: Path) -> None:
-    """A workbook of 20,000 rows, a table of 50,000 lines and a book of 200 pages are nothing hostile."""
+    """A workbook of 20,000 rows, a table of 50,000 lines, books of 200 pages, and of 500 in 20 MB: nothing hostile."""
     lines = "n,word\n" + "".join(f"{number},word {number % 97}\n" for number in range(50_000))
     uri = folder(tmp_path / "docs", a__xlsx=figures(20_000, 10), b__csv=lines, c__pdf=pages(200))
+    folder(tmp_path / "docs", d__pdf=slow_pages_pdf(500, 0, 0, ballast=20 << 20))
 
     opened = await library(tmp_path, tmp_path).open((uri,))
 
@@ -199,4 +200,5 @@ async def test_ordinary_large_documents_are_still_read(tmp_path: Path) -> None:
         ("a.xlsx", 19_999, ""),
         ("b.csv", 50_000, ""),
         ("c.pdf", 200, ""),
+        ("d.pdf", 500, ""),
     ]
