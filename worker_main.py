@@ -44,6 +44,7 @@ from activities.documents.sweeping import sweep
 from activities.journal import BEAT_SECONDS
 from activities.models.registry import Models
 from activities.resets import TwinActivities
+from activities.secrecy import leave_no_core, log_discreetly
 from activities.sessions import SessionActivities
 from activities.settings import Settings, SettingsError
 from activities.tool_calls import ToolActivities
@@ -270,7 +271,8 @@ def main(arguments: Sequence[str]) -> int:
                 logging.basicConfig(level=logging.ERROR)
                 Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=None)))  # it would log among the results
                 return asyncio.run(check(settings, Path(arguments[arguments.index(option) + 1])))
-        logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        log_discreetly(settings.log_level)
+        leave_no_core()
         asyncio.run(run(settings))
     except ValidationError as error:
         sys.stderr.write(f"The worker's settings cannot be used: {'; '.join(describe_problems(error))}\n")

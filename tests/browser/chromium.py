@@ -18,9 +18,10 @@ _FLAGS: Final = (
     "--no-first-run",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
+_PATIENCE_MS: Final = 20_000
 
 
-@dataclass(frozen=True)
+@dataclass
 class Tab:
     """A page in a profile of its own, with what it asked for and what it said."""
 
@@ -51,6 +52,7 @@ class Chromium:
     async def tab(self) -> AsyncGenerator[Tab]:
         """Open a page in a new profile."""
         context = await self._browser.new_context(viewport={"width": 1500, "height": 1300})
+        context.set_default_timeout(_PATIENCE_MS)
         tab = Tab(await context.new_page())
         tab.page.on("request", tab.note_request)
         tab.page.on("console", tab.note_message)

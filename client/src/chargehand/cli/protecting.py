@@ -70,7 +70,7 @@ async def serve_codec(wishes: CodecServerWishes) -> Exit:
         shown = f"${TOKEN}" if given else token
         say(f"Codec server at {server.url} for {', '.join(namespaces)}. Ctrl-C ends it.")
         say(f"  temporal … --codec-endpoint {server.url} --codec-auth 'Bearer {shown}'")
-        say(f"  Web UI, under the glasses at the top: {server.url}/{shown}")
+        say(f"  Web UI, under the glasses at the top, as the setting of your browser: {server.url}/{shown}")
         say("Whoever knows the token can read every session there.")
         with suppress(asyncio.CancelledError):
             await asyncio.Event().wait()

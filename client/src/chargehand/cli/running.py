@@ -139,6 +139,8 @@ async def _start(connection: Connection, typed: Typed, uris: tuple[str, ...]) ->
     session = await connection.chargehand.start(request, session_id=typed.id)
     url = connection.session_url(session.id)
     say(f"Session {session.id}{f', seen at {url}' if url else ''}")
+    if url and encryption_of(os.environ):
+        say("It is encrypted there; `chargehand codec-server`, kept running, says how to read it.")
     return session
 
 

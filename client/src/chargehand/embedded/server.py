@@ -21,6 +21,7 @@ _PREFERRED_PORT: Final = 7233
 _PREFERRED_UI_PORT: Final = 8233
 _TRIES: Final = 5
 _PR_SET_PDEATHSIG: Final = 1
+_ENVIRONMENT: Final = ("PATH", "HOME", "TMPDIR", "TZ", "LANG")
 
 DYNAMIC_CONFIG: Final = (
     "history.transferProcessorMaxPollRPS=2000",
@@ -163,8 +164,8 @@ def _named(program: str) -> Generator[None]:
 
 
 def _environment() -> dict[str, str]:
-    """Leave out the client settings that are meant for other servers."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
+    """Keep what every program needs: neither keys nor the client settings that are meant for other servers."""
+    kept = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
     return kept | {"TEMPORAL_VERSION_CHECK_DISABLED": "1"}
 
 

@@ -1,0 +1,51 @@
+"""Keeps in the worker's process what must not leave it: words of users, models and documents, and keys.
+
+Messages of exceptions are full of them: an SDK's has the body of the provider's answer, which may quote the prompt or
+the key. They are in the session's history, for those who may read it, and in the log at DEBUG.
+"""
+
+import logging
+import resource
+import traceback
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Final
+
+from temporalio.exceptions import ApplicationError
+
+_LINE: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+
+
+def log_discreetly(level: str) -> None:
+    """Log to standard error; of exceptions, above DEBUG, only what they are and where they were raised."""
+    logging.basicConfig(level=level, format=_LINE)
+    if level != "DEBUG":
+        for handler in logging.getLogger().handlers:
+            handler.setFormatter(WordlessFormatter(_LINE))
+
+
+def leave_no_core() -> None:
+    """Keep the memory of a process that crashes, with the keys in it, from being written to disk."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+class WordlessFormatter(logging.Formatter):
+    """Formats exceptions without their messages."""
+
+    def formatException(self, ei: _ExcInfo) -> str:  # noqa: N802  # the base class's name
+        """Tell types and places, from the first cause on."""
+        return "\n".join(_told(ei[1])) if ei[1] else ""
+
+
+def _told(error: BaseException) -> Iterator[str]:
+    chain = [error]
+    while (before := _before(chain[-1])) is not None and before not in chain:
+        chain.append(before)
+    for each in reversed(chain):
+        kind = f" {each.type}" if isinstance(each, ApplicationError) and each.type else ""
+        yield f"{''.join(traceback.format_tb(each.__traceback__))}{type(each).__qualname__}{kind}"
+
+
+def _before(error: BaseException) -> BaseException | None:
+    return error.__cause__ or (None if error.__suppress_context__ else error.__context__)

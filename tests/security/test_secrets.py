@@ -1,0 +1,194 @@
+"""S24: keys and words of users, models, documents and providers stay where they belong, whatever goes wrong."""
+
+import asyncio
+import resource
+import socket
+import sys
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from chargehand.contracts import Report, SessionRequest
+from chargehand.errors import SessionEnded
+from tests.chaos.ground import Ground, Worker, open_ground
+from tests.scripted_provider import ScriptedReply, ScriptedRequest, calling, error, raw
+from tests.scripted_provider.drafts import answer, plan, report, subtask
+from tests.scripted_provider.exchange import ToolUse
+
+CANARY: Final = "canary-7f3a"
+"""Begins every secret: what a user, a model, a document, a provider or an operator's key says."""
+_KEYS: Final = {
+    name: f"{CANARY}-of-{name}" for name in ("OPENAI_API_KEY", "TAVILY_API_KEY", "E2B_API_KEY", "ANTHROPIC_API_KEY")
+}
+
+
+def _echo(request: ScriptedRequest, status: int) -> ScriptedReply:
+    """Fail as providers do: with the key and the prompt in the message."""
+    told = f"Incorrect API key {request.headers['authorization']} for {request.text[-2_000:]}"
+    return error(status, body={"error": {"message": told, "type": "invalid_request_error", "code": told[:80]}})
+
+
+def _clumsy(request: ScriptedRequest) -> ScriptedReply:
+    """Let everything go wrong once, and then well: what is asked decides."""
+    if "refused session" in request.text:
+        return _echo(request, 401)
+    if "garbled session" in request.text:
+        return raw(f"<html>{CANARY} {request.text[:500]}</html>".encode(), {"content-type": "application/json"})
+    if request.answer == "PlanDraft":
+        tasks = (("T1", "researcher", "Search for"), ("T2", "reader", "Read about"))
+        return plan(*(subtask(id_, agent, f"{task} {CANARY}") for id_, agent, task in tasks))
+    if request.answer == "ReportDraft":
+        return report(f"The {CANARY} sings.")
+    if request.rounds:
+        return answer(f"I saw {CANARY}.")
+    known = {"query": CANARY} if "search" in request.tools else {"document": f"{CANARY}.pdf", "first": 1, "last": 0}
+    tool = "search" if "search" in request.tools else "read_document"
+    return calling(ToolUse(tool, known), ToolUse(tool, f'{{"query": {CANARY}'), ToolUse(CANARY, {"x": CANARY}))
+
+
+@dataclass
+class Seen:
+    """A worker that has met every failure, and where."""
+
+    ground: Ground
+    worker: Worker
+    metrics: str
+    reports: list[Report]
+
+
+@pytest.fixture(scope="module")
+def keys_at_hand() -> Iterator[None]:
+    """Have keys in the environment, and crashes leave cores, as on a developer's machine."""
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    with pytest.MonkeyPatch.context() as environment:
+        for name, key in _KEYS.items():
+            environment.setenv(name, key)
+        resource.setrlimit(resource.RLIMIT_CORE, (before[1], before[1]))
+        yield
+        resource.setrlimit(resource.RLIMIT_CORE, before)
+
+
+@pytest.fixture(scope="module")
+async def seen(keys_at_hand: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Seen]:  # noqa: ARG001  # for what it does
+    """Run sessions through failures of provider, search and documents on a worker that logs at INFO."""
+    folder = tmp_path_factory.mktemp("secrets")
+    (folder / "documents").mkdir()
+    (folder / "documents" / f"{CANARY}.pdf").write_bytes(f"%PDF-1.7 {CANARY} broken".encode())
+    (folder / "documents" / "song.md").write_text(f"# Song\n\nThe {CANARY} sings at dawn.\n")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        metrics = f"127.0.0.1:{free.getsockname()[1]}"
+    failing = [500, 503]
+
+    def respond(request: ScriptedRequest) -> ScriptedReply:
+        return _echo(request, failing.pop()) if failing else _clumsy(request)
+
+    async with open_ground(folder, respond) as ground:
+        ground.search.status, ground.search.body = 400, f'{{"detail": {{"error": "no {CANARY}"}}}}'.encode()
+        worker = await ground.worker(
+            **_KEYS,
+            CHARGEHAND_METRICS_ADDRESS=metrics,
+            CHARGEHAND_LOG_LEVEL="INFO",
+            CHARGEHAND_PROVIDER="openai_compatible",
+            CHARGEHAND_CODE="monty",
+            CHARGEHAND_DOCUMENT_ROOTS=f'["{folder / "documents"}"]',
+        )
+        asked = [f"Say all about the {CANARY}.", f"A refused session on {CANARY}.", f"A garbled session on {CANARY}."]
+        reports = await asyncio.gather(*(_outcome(ground, goal, folder) for goal in asked))
+        await _bad_input(ground)
+        told = await asyncio.to_thread(lambda: urllib.request.urlopen(f"http://{metrics}/metrics", timeout=10).read())
+        yield Seen(ground, worker, told.decode(), [each for each in reports if each])
+
+
+async def _outcome(ground: Ground, goal: str, folder: Path) -> Report | None:
+    documents = (f"file:{folder / 'documents'}/",)
+    session = await ground.chargehand.start(SessionRequest(goal=goal, documents=documents))
+    try:
+        return await asyncio.wait_for(session.result(), 60)
+    except SessionEnded:
+        return None
+
+
+async def _bad_input(ground: Ground) -> None:
+    """Start a session, as anybody can by hand, whose input no session understands."""
+    handle = await ground.chargehand.client.start_workflow(
+        "Supervisor", {"goal": CANARY, CANARY: CANARY, "limits": CANARY}, id="by-hand", task_queue="chaos"
+    )
+    with pytest.raises(SessionEnded):
+        await asyncio.wait_for(ground.chargehand.session(handle.id).result(), 30)
+
+
+def test_what_was_provoked_did_happen(seen: Seen) -> None:
+    """The worker met it all: retries, a refusal, a broken document, a refused search, and a report with the word."""
+    [told] = [each for each in seen.reports if CANARY in each.answer]
+
+    assert {record.state for record in told.subtasks} == {"success"}
+    assert seen.worker.log.count("Completing activity as failed") >= 4
+    assert f"Bearer {_KEYS['OPENAI_API_KEY']}" in seen.ground.provider.requests[0].headers["authorization"]
+
+
+def test_logs_and_metrics_hold_no_word_of_it(seen: Seen) -> None:
+    """Neither the worker's log, with every exception in it, nor the server's, nor any metric."""
+    assert "INFO chargehand.worker: worker polls" in seen.worker.log
+    assert CANARY not in seen.worker.log
+    assert CANARY not in (seen.ground.folder / "server.log").read_text()
+    assert "temporal_activity_execution_failed" in seen.metrics
+    assert CANARY not in seen.metrics
+
+
+async def test_names_on_the_server_hold_no_word_of_it(seen: Seen) -> None:
+    """Ids, types and search attributes of workflows, and ids and types of activities, can be read by everybody."""
+    client = seen.ground.chargehand.client
+    names: list[str] = []
+    async for each in client.list_workflows():
+        names += [each.id, each.workflow_type, str(each.raw_info.search_attributes), str(each.raw_info.task_queue)]
+        history = await client.get_workflow_handle(each.id).fetch_history()
+        for event in history.events:
+            scheduled = event.activity_task_scheduled_event_attributes
+            names += [scheduled.activity_id, scheduled.activity_type.name]
+
+    assert len(names) > 40
+    assert [name for name in names if CANARY in name] == []
+
+
+async def test_commands_tell_nothing_of_others_sessions(seen: Seen, tmp_path: Path) -> None:
+    """Who looks after the server, without having started the sessions, is told their ids and states."""
+    where = ("--address", seen.ground.server.address, "--state-dir", str(tmp_path), "--task-queue", "chaos")
+
+    told = [await _said_by(*command, *where) for command in (("list",), ("list", "--json"), ("doctor",))]
+
+    assert ["by-hand" in each for each in told[:2]] == [True, True]
+    assert CANARY not in "".join(told)
+
+
+async def _said_by(*command: str) -> str:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "chargehand.cli.main",
+        *command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    output, _ = await asyncio.wait_for(process.communicate(), 60)
+    return output.decode()
+
+
+def test_a_crash_leaves_no_core(seen: Seen) -> None:
+    """The worker's memory, with the keys in it, is not written to disk."""
+    limits = Path(f"/proc/{seen.worker.running.pid}/limits").read_text()
+
+    assert [line.split()[4] for line in limits.splitlines() if line.startswith("Max core file size")] == ["0"]
+
+
+def test_the_server_is_given_no_key(seen: Seen) -> None:
+    """Keys are in the worker's process alone, although whoever starts the server has them all in the environment."""
+    environment = Path(f"/proc/{seen.ground.server.process.pid}/environ").read_text()
+
+    assert "PATH=" in environment
+    assert CANARY not in environment
