@@ -128,11 +128,17 @@ def test_a_local_model_is_run_beside_the_same_command(project: Path, said: list[
     assert given(result) == [*launcher, *command]
 
 
-@pytest.mark.parametrize(("said", "marker"), [("MODEL=local", "local_llm"), ("BROWSER=1", "browser")])
-def test_tests_that_need_more_are_run_by_name(project: Path, said: str, marker: str) -> None:
+@pytest.mark.parametrize(
+    ("said", "chosen"),
+    [
+        ("MODEL=local", ["-m", "local_llm"]),
+        ("BROWSER=1", ["-n", "2", "-m", "browser", "--dist", "loadfile", "tests/browser"]),
+    ],
+)
+def test_tests_that_need_more_are_run_by_name(project: Path, said: str, chosen: list[str]) -> None:
     """They are no part of the others, since they need what is not installed for them."""
-    assert given(make(project, "test", said)) == ["-m", "pytest", "-q", "-m", marker]
-    assert marker not in given(make(project, "test"))
+    assert given(make(project, "test", said)) == ["-m", "pytest", "-q", *chosen]
+    assert given(make(project, "test")) == ["-m", "pytest", "-q", "-n", "2"]
 
 
 def test_help_names_every_word(project: Path) -> None:
