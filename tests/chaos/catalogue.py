@@ -25,7 +25,6 @@ Experiment = Callable[[Scale, Random, Path], Awaitable[Result]]
 
 EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "beside-bare": comparison.beside_bare,
-    "killed-in-a-call": kills.killed_in_a_call,
     "nobody-there": unattended.nobody_there,
     "killed-after-an-answer": kills.killed_after_an_answer,
     "stopped": stops.stopped,
@@ -43,10 +42,11 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "wrong-clocks": clocks.wrong_clocks,
     "disk-full": resources.disk_full,
     "largest": sizes.largest,
+    "killed-in-a-call": kills.killed_in_a_call,
     "no-worker": outages.no_worker,
     "unknown-types": unattended.unknown_types,
     "queued": resources.queued,
     "little-processor": resources.little_processor,
 }
-ALONE: Final = frozenset({"no-worker", "unknown-types", "queued", "little-processor"})
-"""Those that compare times, or take all that the machine has. The others run some at a time, those that wait first."""
+ALONE: Final = frozenset({"killed-in-a-call", "no-worker", "unknown-types", "queued", "little-processor"})
+"""Those whose figures are times, or that take all that the machine has. The others run some at a time."""

@@ -76,7 +76,9 @@ async def deploys(scale: Scale, random: Random, folder: Path) -> Result:  # noqa
                 running[session] = asyncio.create_task(ground.session(session, 600, approval=approval))
                 builds[session] = build
             await gate.holds((phase + 1) * held)
-            await asyncio.gather(*(_awaits_approval(ground, each) for each in builds if not each.startswith(_HELD)))
+            for session in builds:
+                if not session.startswith(_HELD):
+                    await _awaits_approval(ground, session)
         in_flight = sum(not task.done() for task in running.values())
         gate.opened.set()
         for session in builds:

@@ -30,7 +30,7 @@ class Holding:
 
 async def killed_in_a_call(scale: Scale, random: Random, folder: Path) -> Result:
     """Kill the only worker while the provider works, start it again at once, and time until the step goes on."""
-    repetitions = {"short": 1, "full": 5, "nightly": 30}[scale]
+    repetitions = {"short": 1, "full": 5, "nightly": 100}[scale]
     began = time.monotonic()
     resumed: list[float] = []
     polled: list[float] = []
@@ -67,7 +67,7 @@ async def killed_in_a_call(scale: Scale, random: Random, folder: Path) -> Result
 
 async def killed_after_an_answer(scale: Scale, random: Random, folder: Path) -> Result:
     """Kill the only worker at the moment when the provider has sent the last byte of an answer."""
-    repetitions = {"short": 1, "full": 5, "nightly": 30}[scale]
+    repetitions = {"short": 1, "full": 5, "nightly": 100}[scale]
     began = time.monotonic()
     outcomes: list[Outcome] = []
     async with open_ground(folder, script(0.05)) as ground:

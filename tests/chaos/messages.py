@@ -24,7 +24,7 @@ from tests.chaos.result import Demand, Result, Scale
 
 async def senseless_messages(scale: Scale, random: Random, folder: Path) -> Result:
     """Send a session signals, updates and queries with random contents while it works."""
-    count = {"short": 60, "full": 600, "nightly": 10_000}[scale]
+    count = {"short": 60, "full": 1_000, "nightly": 10_000}[scale]
     began = time.monotonic()
     outcomes: list[Outcome] = []
     waits: list[float] = []

@@ -22,7 +22,8 @@ Temporal server on its database, and a scripted provider behind the vendor's own
 was charged. A session here is a plan, two subtasks with a web search each, and a report: six model calls. Where there
 are hundreds at once (F05, F07 server away, F27, F37) it is the smallest there is: a plan and one answer.
 
-Experiments that compare times run alone, the others three at a time; the load beside each is that of its last minute.
+Experiments whose figures are times run alone, the others three at a time; the load that stands beside each is that of
+its last minute.
 
 In every experiment the following must hold, or it counts as broken:
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+from temporalio.client import Client
+
 from tests.chaos.ground import SHIPPED, brief, open_ground, script
 from tests.chaos.outages import is_whole
 from tests.chaos.result import Demand, Result, Scale
@@ -74,7 +76,7 @@ async def queued(scale: Scale, random: Random, folder: Path) -> Result:  # noqa:
             began,
             Demand(faults=1, successes=count),
         )
-        workflows = (await ground.chargehand.client.count_workflows()).count
+        workflows = await _settled_count(ground.chargehand.client)
         result.require(worker.running.returncode is None, "the worker ended")
     result.require(workflows == 2 * count, f"{workflows} workflows instead of a session and a subtask each")
     result.require(result.extra_calls == 0, f"{result.extra_calls} model calls were made twice")
@@ -85,6 +87,15 @@ async def queued(scale: Scale, random: Random, folder: Path) -> Result:  # noqa:
         "the worker's resident memory, idle and at most, MB": f"{idle}, {peak}",
     }
     return result
+
+
+async def _settled_count(client: Client) -> int:
+    """Count all workflows once the count stands still: the server lists them a moment after they begin."""
+    count, before = (await client.count_workflows()).count, -1
+    while count != before:
+        await asyncio.sleep(1)
+        count, before = (await client.count_workflows()).count, count
+    return count
 
 
 async def little_processor(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here

@@ -30,7 +30,7 @@ _EXPLAIN_SECONDS: Final = 30
 _MOST_STRANGERS: Final = 100
 _MOST_LISTED: Final = 100
 _ASKED: Final = 3
-_ANSWER: Final = timedelta(seconds=3)
+_ANSWER: Final = timedelta(seconds=4)
 
 
 async def examine(connection: Connection, findings: Findings) -> Exit:
