@@ -9,10 +9,8 @@ from decimal import Decimal
 from typing import Final, TypeVar
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError
 
-from activities.contracts import AgentCard, InputOutcome, OpenSessionRequest, SessionFacts, Task, TurnResult
-from activities.sessions import SessionActivities
+from activities.contracts import AgentCard, InputOutcome, SessionFacts, Task, TurnResult
 from chargehand.contracts import (
     Capability,
     Contradiction,
@@ -28,11 +26,8 @@ from chargehand.contracts import (
     Tier,
     Usage,
 )
-from chargehand.converter import invalid_input
-from chargehand.wire import ErrorType
-from workflows import options
 from workflows.borrowing import Borrower
-from workflows.bounds import least_workable, worst_report
+from workflows.bounds import worst_report
 from workflows.guard import fingerprint
 from workflows.plan_check import SUPERVISOR
 from workflows.progress import Progress
@@ -44,7 +39,6 @@ from workflows.view import details
 _LONGEST_WRITING: Final = timedelta(seconds=60)
 """The most of a session's time that is kept for writing the report; a fifth of it if that is less."""
 
-_LONGEST_ID: Final = 800
 _FATE_UNKNOWN: Final[frozenset[FailureReason]] = frozenset({"terminated", "internal"})
 """Ends after which a child cannot say what it spent."""
 
@@ -356,78 +350,3 @@ async def _cancelled(task: "asyncio.Task[_Result]") -> None:
 def _charged_in_full(agent: str, lease: Amount) -> SpendLine:
     usage = Usage(turns=lease.turns, cost_usd=lease.usd, possibly_billed_twice_usd=lease.usd)
     return SpendLine(agent=agent, model="unknown", purpose="lost", usage=usage)
-
-
-async def open_session(request: SessionRequest, progress: Progress, borrower: Borrower) -> Session:
-    """Read what the world says about a request, and refuse what cannot work.
-
-    Raises:
-        ApplicationError: `InvalidInput` or `LimitTooSmall`.
-    """
-    lent = request.delegation
-    if lent is not None and workflow.info().parent is None:
-        raise invalid_input("SessionRequest", ["delegation: is set by a supervisor only; leave it out"])
-    if len(workflow.info().workflow_id) > _LONGEST_ID:
-        raise invalid_input(
-            "id", [f"workflow id: is longer than {_LONGEST_ID} characters; its subtasks' ids begin with it"]
-        )
-    progress.goal = request.goal
-    facts = await _read_facts(request)
-    limits = request.limits
-    purse = Purse(Amount(limits.max_turns, limits.budget_usd))
-    now = workflow.now()
-    deadline_at = min(now + limits.deadline, lent.deadline_at) if lent else now + limits.deadline
-    progress.purse, progress.started_at, progress.deadline_at = purse, now, deadline_at
-    session = Session(
-        request=request,
-        facts=facts,
-        progress=progress,
-        purse=purse,
-        spender=Spender(
-            purse,
-            session=workflow.info().workflow_id,
-            crew=facts.crew.name,
-            documents=request.documents,
-            urgency=request.urgency,
-            queue=facts.turns_queue,
-        ),
-        started_at=now,
-        deadline_at=deadline_at,
-        borrower=borrower,
-        for_report=_set_report_aside(purse, facts),
-    )
-    session.show()
-    return session
-
-
-def _set_report_aside(purse: Purse, facts: SessionFacts) -> Reservation:
-    least = least_workable(facts)
-    reservation = None
-    if purse.granted.covers(least):
-        reservation = purse.reserve(worst_report(facts.models[facts.crew.tier], facts.crew.prompt_bytes))
-    if reservation is None:
-        raise ApplicationError(
-            "The limits cannot pay for a plan, one turn of an agent and the report. The smallest that work here are "
-            f"max_turns {least.turns} and budget_usd {least.usd:.2f}.",
-            type=ErrorType.LIMIT_TOO_SMALL,
-            non_retryable=True,
-        )
-    return reservation
-
-
-async def _read_facts(request: SessionRequest) -> SessionFacts:
-    try:
-        # Not a local activity: next to a small workflow cache, the SDK can leave the first task of a workflow that
-        # starts with one unanswered until the server gives it up after ten seconds.
-        return await workflow.execute_activity_method(
-            SessionActivities.open_session,
-            OpenSessionRequest(session=workflow.info().workflow_id, request=request),
-            activity_id="open",
-            start_to_close_timeout=options.OPEN_SESSION_TIMEOUT,
-            retry_policy=options.OPEN_SESSION_RETRIES,
-            summary="look up crew, models and ceilings",
-        )
-    except ActivityError as error:
-        if isinstance(error.cause, ApplicationError):
-            raise error.cause from error
-        raise

@@ -15,11 +15,12 @@ with workflow.unsafe.imports_passed_through():
     from workflows.carrying_out import carry_out
     from workflows.contracts import LeaseGrant, LeaseRequest
     from workflows.lending import serve
+    from workflows.opening import open_session
     from workflows.plan_check import InvalidPlan
     from workflows.planning import checked, invalid_plan, make_plan
     from workflows.progress import Progress
     from workflows.reviewing import review
-    from workflows.session import Session, open_session
+    from workflows.session import Session
     from workflows.writing import write_report
 
 

@@ -45,7 +45,7 @@ def _checkout(folder: Path) -> Path:
     for part in ("workflows", "activities", "crews"):
         shutil.copytree(_ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(_ROOT / "worker_main.py", folder)
-    changed = folder / "workflows" / "session.py"
+    changed = folder / "workflows" / "opening.py"
     text = changed.read_text()
     assert text.count('activity_id="open"') == 1
     changed.write_text(text.replace('activity_id="open"', 'activity_id="open-the-session"'))
