@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from activities.contracts import AgentAnswer, FindingDraft, ToolCall, ToolResult, WorkTask
 from activities.documents.catalog import Catalog, DocumentEntry
 from activities.models.extractive.answers import no_answer
+from activities.models.extractive.cues import cues_of
 from activities.models.extractive.instructions import Assignment, Lead
 from activities.models.extractive.passages import passages_of
 from activities.models.extractive.questions import called, named_documents, without_names
@@ -56,7 +57,7 @@ def quote_passages(
     passages = passages_of(searches, asked)
     made = [call for past in task.rounds for call in past.calls]
     named = called(question, catalog.documents)
-    windows = best_windows(asked, passages, _QUOTATIONS, named)
+    windows = best_windows(asked, passages, _QUOTATIONS, cues_of(question), named)
     if not task.must_answer and len(made) < SEARCHES and _looks_further(windows, named):
         nowhere = frozenset(word for _, result in searches for word in _words_found_nowhere(result))
         places = _places(assignment, question, catalog)
@@ -92,7 +93,8 @@ _HOW: Final = re.compile(
 
 def _asked(question: str, catalog: Catalog) -> str:
     """The question without the words that only say where to look."""
-    bare = _HOW.sub("how", without_names(question, named_documents(question, catalog.documents)))
+    named = named_documents(question, catalog.documents)
+    bare = _HOW.sub("how", without_names(question, named) if len(named) == 1 else question)
     return bare if content_stems(bare) else question
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from activities.models.extractive.cues import Cue, cues_of, labels
+from activities.models.extractive.cues import Cue, labels
 from activities.models.extractive.sentences import ITEM, MARKUP, ROWS_OF, sentences
 from activities.models.extractive.terms import Terms, stands, weigh
 from activities.models.extractive.wording import Word, read_words, stems
@@ -130,7 +130,7 @@ class Window:
     def support(self) -> float:
         """How surely it answers, 0 to 1: what the passage, its titles and its own words cover of the question."""
         covered = 0.5 * self.passage.coverage + 0.25 * (self.coverage + self.inside)
-        doubt = (0.0 if self.is_fitting else 0.3) + 0.15 * min(self.lost_names, 2)
+        doubt = (0.0 if self.is_fitting else 0.35) + 0.15 * min(self.lost_names, 2)
         return covered - doubt - 0.05 * max(0, _ENOUGH_WORDS - self.found)
 
     @cached_property
@@ -141,16 +141,21 @@ class Window:
 class _Asked:
     """A question with all that its windows are measured by."""
 
-    def __init__(self, question: str, passages: Sequence[Passage], named: str) -> None:
+    def __init__(self, question: str, passages: Sequence[Passage], cues: tuple[Cue, ...], named: str) -> None:
         self.named = named
         self.terms = terms_of(question, passages)
-        self.cues: tuple[Cue, ...] = cues_of(question)
+        self.cues = cues
         self.labels: Callable[[str], bool] = labels(question)
         dates = sorted({passage.dated for passage in passages if passage.dated})
         self.newness: Mapping[str, float] = {date: (place + 1) / len(dates) for place, date in enumerate(dates)}
 
-    def is_fitting(self, text: str) -> bool:
-        return all(cue.given.search(text) for cue in self.cues if cue.is_needed)
+    def is_fitting(self, text: str, words: Sequence[Word]) -> bool:
+        """Whether a sentence has what is asked for, beside a word of the question."""
+        needed = [cue for cue in self.cues if cue.is_needed]
+        said = frozenset(word.stem for word in words)
+        return not needed or (
+            all(cue.given.search(text) for cue in needed) and any(stands(word, said) for word in self.terms.weights)
+        )
 
 
 def terms_of(question: str, passages: Sequence[Passage]) -> Terms:
@@ -158,12 +163,14 @@ def terms_of(question: str, passages: Sequence[Passage]) -> Terms:
     return weigh(question, [f"{one.source.title} {one.document} {one.text}" for one in passages])
 
 
-def best_windows(question: str, passages: Sequence[Passage], most: int, named: str = "") -> tuple[Window, ...]:
+def best_windows(
+    question: str, passages: Sequence[Passage], most: int, cues: tuple[Cue, ...] = (), named: str = ""
+) -> tuple[Window, ...]:
     """Choose the windows that answer best and do not repeat each other (maximal marginal relevance).
 
-    `named` is the document that the question names, if it names one.
+    `cues` are the kinds of answer that are asked for; `named` is the document that the question names, if it names one.
     """
-    asked = _Asked(question, passages, named)
+    asked = _Asked(question, passages, cues, named)
     windows: list[Window] = [window for passage in passages for window in _windows(asked, passage)]
     chosen: list[Window] = []
     while windows and len(chosen) < most:
@@ -204,7 +211,11 @@ def _window(asked: _Asked, passage: Passage, text: str, first: int, last: int) -
     terms = asked.terms
     known = own | passage.headings | above
     coverage = terms.share(known)
-    is_fitting = asked.is_fitting(text)
+    is_fitting = (
+        asked.is_fitting(text, words)
+        if is_listed
+        else any(_fits(asked, passage, number) for number in range(first, last + 1))
+    )
     # Words of the document's name lead to the document; in it they tell nothing.
     score = 0.55 * terms.share(own, light=passage.names) + 0.25 * coverage + 0.35 * passage.coverage
     score += 0.1 * sum(1 for cue in asked.cues if cue.given.search(text))
@@ -219,6 +230,10 @@ def _window(asked: _Asked, passage: Passage, text: str, first: int, last: int) -
     inside, close = terms.share(own), terms.share(own | above)
     found = sum(stands(word, known) for word in terms.weights)
     return Window(passage, text, first, last, coverage, inside, close, score, is_fitting, lost_names, found)
+
+
+def _fits(asked: _Asked, passage: Passage, number: int) -> bool:
+    return asked.is_fitting(passage.text[slice(*passage.spans[number])], passage.words[number])
 
 
 def _end(passage: Passage, last: int) -> int:
@@ -247,7 +262,7 @@ def _completed(asked: _Asked, window: Window, chosen: Sequence[Window]) -> Windo
     if following and (
         not _ENDS.search(window.quote)
         or _POINTS_BACK.match(following)
-        or (not window.is_fitting and asked.is_fitting(f"{window.quote} {following}"))
+        or (not window.is_fitting and _fits(asked, passage, last + 1))
     ):
         wider.append((first, last + 1))
     if _POINTS_BACK.match(sentence(first)) and sentence(first - 1):

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from activities.documents.catalog import DocumentEntry
+from activities.models.extractive.cues import cues_of
 from activities.models.extractive.terms import are_kin
 from activities.models.extractive.wording import read_words, spelled_out, stem
 from benchmarks.extractive_desk import Desk as RealDesk
@@ -115,6 +116,28 @@ async def test_a_number_is_not_answered_by_a_sentence_without_one(tmp_path: Path
     answered = await desk.answer("How do harbour pilots come aboard?")
 
     assert (refused.status, answered.status) == ("no_answer", "success")
+
+
+@pytest.mark.parametrize(
+    ("question", "fitting", "unfitting"),
+    [
+        (
+            "How many users does it have?",
+            "It has 300 registered users.",
+            "Since 2019 those who made it have asked their users.",
+        ),
+        ("When does support end?", "Support ends in March.", "Support is given for version 5.2 alone."),
+        ("Who reports on the test?", "Omar Haddad reports in September.", "The test is reported on."),
+        ("What does a licence cost?", "A licence is 40 euros.", "A licence is dear."),
+    ],
+)
+def test_what_kind_of_answer_is_asked_for_is_looked_for(question: str, fitting: str, unfitting: str) -> None:
+    """How many asks for a number beside what is counted, when for a time, who for somebody, a cost for an amount."""
+    needed = [cue.given for cue in cues_of(question) if cue.is_needed]
+
+    assert needed
+    assert all(given.search(fitting) for given in needed)
+    assert not all(given.search(unfitting) for given in needed)
 
 
 async def test_a_thing_that_is_asked_for_by_its_name_is_not_answered_without_it(tmp_path: Path) -> None:
