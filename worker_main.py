@@ -44,7 +44,7 @@ from activities.documents.sweeping import sweep
 from activities.journal import BEAT_SECONDS
 from activities.models.registry import Models
 from activities.resets import TwinActivities
-from activities.secrecy import leave_no_core, log_discreetly
+from activities.secrecy import SDK_LOGGING, leave_no_core, log_discreetly
 from activities.sessions import SessionActivities
 from activities.settings import Settings, SettingsError
 from activities.tool_calls import ToolActivities
@@ -187,11 +187,10 @@ def protection(settings: Settings, namespace: str) -> Protection:
 
 
 def _runtime(settings: Settings) -> Runtime:
-    if not settings.metrics_address:
-        return Runtime.default()
-    metrics = PrometheusConfig(bind_address=settings.metrics_address, durations_as_seconds=True)
+    address = settings.metrics_address
+    metrics = PrometheusConfig(bind_address=address, durations_as_seconds=True) if address else None
     try:
-        return Runtime(telemetry=TelemetryConfig(metrics=metrics))
+        return Runtime(telemetry=TelemetryConfig(logging=SDK_LOGGING, metrics=metrics))
     except (ValueError, RuntimeError) as error:
         raise SettingsError(
             f"CHARGEHAND_METRICS_ADDRESS: {settings.metrics_address} cannot be used: {error}"

@@ -12,6 +12,12 @@ from types import TracebackType
 from typing import Final
 
 from temporalio.exceptions import ApplicationError
+from temporalio.runtime import LoggingConfig, TelemetryFilter
+
+SDK_LOGGING: Final = LoggingConfig(
+    filter=f"{TelemetryFilter('WARN', 'ERROR').formatted()},temporalio_sdk_core::worker::workflow=ERROR"
+)
+"""As usual, but for failed workflow tasks: the SDK tells them too, and its core does so with the message."""
 
 _LINE: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
@@ -32,6 +38,12 @@ def leave_no_core() -> None:
 
 class WordlessFormatter(logging.Formatter):
     """Formats exceptions without their messages."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # the base class's name
+        """Leave out what asyncio writes of a task: its exception, as a whole."""
+        if record.name == "asyncio":
+            record.message = record.message.partition("\n")[0]
+        return super().formatMessage(record)
 
     def formatException(self, ei: _ExcInfo) -> str:  # noqa: N802  # the base class's name
         """Tell types and places, from the first cause on."""
