@@ -63,14 +63,13 @@ async def wrong_clocks(scale: Scale, random: Random, folder: Path) -> Result:
     began = time.monotonic()
     async with open_ground(folder, script(0.2)) as ground:
         ahead, behind = (_Clock(library, folder / name, by) for name, by in (("ahead", _HOUR), ("behind", -_HOUR)))
-        clocks = [ahead, behind]
-        for clock in clocks:
+        for clock in (ahead, behind):
             await ground.worker(**clock.settings)
         running = asyncio.create_task(ground.sessions(count, at_once=4))
         for _ in range(jumps):
             await asyncio.sleep(random.uniform(0.5, 1.5))
             ground.fault()
-            random.choice(clocks).set(random.choice([-_HOUR, -timedelta(seconds=30), timedelta(), _HOUR]))
+            random.choice([ahead, behind]).set(random.choice([-_HOUR, -timedelta(seconds=30), timedelta(), _HOUR]))
         outcomes = await running
         wrong = [_most_wrong(worker) for worker in ground.workers]
         await ground.workers[1].kill()

@@ -2,7 +2,6 @@
 
 import re
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -10,7 +9,7 @@ from typing import Any, Final
 
 from temporalio.api.workflowservice.v1 import ListWorkflowExecutionsRequest
 
-from activities.contracts import FindingDraft, SubtaskDraft
+from activities.contracts import FindingDraft
 from chargehand.contracts import Report
 from tests.chaos.ground import Ground, Outcome, open_ground
 from tests.chaos.result import Demand, Result, Scale
@@ -22,7 +21,6 @@ from tests.scripted_provider import (
     calling,
     plan,
     report,
-    reviewed,
     subtask,
 )
 from workflows.grounding import CLAIM_CHARACTERS, FINDINGS, GAPS, MESSAGE_CHARACTERS, QUOTE_CHARACTERS
@@ -35,6 +33,8 @@ _GOAL: Final = 20_000
 _INSTRUCTION: Final = 4_000
 _PLAN: Final = 180_000
 """Characters of all instructions of a plan: an answer of more than 200,000 is not read."""
+_DOCUMENTS: Final = [f"artefact:{number:064x}/{'x' * 122}.md" for number in range(200)]
+"""None of them is ever opened."""
 _CONTENT: Final = 8_000
 _TITLE: Final = 200
 _RESULTS: Final = 5
@@ -51,8 +51,6 @@ class _Shape:
     subtasks: int = 1
     rounds: int = 0
     """In each of which an agent uses as many tools as it may at once."""
-    added: int = 0
-    """Subtasks that a review adds to those of the plan."""
     below: int = 0
     """Sessions below one another, of which the last has the subtasks."""
 
@@ -60,8 +58,6 @@ class _Shape:
         match request.answer:
             case "PlanDraft":
                 return self._plan(request)
-            case "ReviewDraft":
-                return reviewed(*_parts(range(self.subtasks, self.subtasks + self.added)))
             case "ReportDraft":
                 return report(_long("This is the answer.", _CONTENT))
             case _ if request.tools and request.rounds < self.rounds:
@@ -74,18 +70,15 @@ class _Shape:
         level = max((int(each) + 1 for each in _LEVEL.findall(request.text)), default=0)
         if level < self.below:
             return plan(subtask("T1", "supervisor", _long(f"Level {level} of the matter.", _INSTRUCTION)))
-        return plan(*_parts(range(self.subtasks)))
+        most = min(_INSTRUCTION, _PLAN // self.subtasks)
+        parts = range(self.subtasks)
+        return plan(*(subtask(f"T{part}", "researcher", _long(f"Part {part} of it.", most)) for part in parts))
 
     def is_whole(self, report: Report) -> bool:
         """Whether all of it was done; what ends with gaps below is partial above."""
-        planned = 1 if self.below else self.subtasks + self.added
         states = [each.state for each in report.subtasks]
-        return report.stop_reason == "completed" and states.count("success") + states.count("partial") == planned
-
-
-def _parts(numbers: Sequence[int]) -> list[SubtaskDraft]:
-    most = min(_INSTRUCTION, _PLAN // len(numbers))
-    return [subtask(f"T{number}", "researcher", _long(f"Part {number} of it.", most)) for number in numbers]
+        done = states.count("success") + states.count("partial")
+        return report.stop_reason == "completed" and done == (1 if self.below else self.subtasks)
 
 
 def _longest_answer(request: ScriptedRequest) -> ScriptedReply:
@@ -120,8 +113,10 @@ def _results(query: str) -> list[dict[str, Any]]:
     ]
 
 
-_CEILINGS: Final = {
-    "max_turns": 100,
+_TURNS: Final = 100
+"""The operator's ceiling where nothing keeps large payloads elsewhere; a plan and a report are two of them."""
+_LIMITS: Final = {
+    "max_turns": _TURNS,
     "max_rounds": 20,
     "max_parallel": 20,
     "budget_usd": 50,
@@ -129,8 +124,8 @@ _CEILINGS: Final = {
     "subtask_deadline": 3_600,
 }
 _SHAPES: Final = (
-    _Shape("99 subtasks that read and answer", subtasks=99, rounds=1),
-    _Shape("195 subtasks that answer at once", subtasks=100, added=95),
+    _Shape(f"{_TURNS // 2 - 1} subtasks that read and answer", subtasks=_TURNS // 2 - 1, rounds=1),
+    _Shape(f"{_TURNS - 2} subtasks that answer at once", subtasks=_TURNS - 2),
     _Shape("a subtask of 20 rounds", rounds=19),
     _Shape("5 sessions below one another", below=4, rounds=1),
 )
@@ -150,11 +145,10 @@ async def largest(scale: Scale, random: Random, folder: Path) -> Result:  # noqa
         for number, shape in enumerate(shapes):
             ground.provider.respond = shape
             goal = _long("Look into all of it.", _GOAL)
-            outcomes.append(
-                await ground.session(
-                    f"largest-{number}", 900, goal=goal, limits=_CEILINGS, review="always" if shape.added else "never"
-                )
+            session = ground.session(
+                f"largest-{number}", 900, goal=goal, documents=_DOCUMENTS, limits=_LIMITS, review="never"
             )
+            outcomes.append(await session)
             sizes = await _sizes(ground, f"largest-{number}")
             events, size = (max(each) for each in zip(*sizes, strict=True))
             figures[f"{shape.name}: most events and MB of one of its {len(sizes)} workflows"] = (
@@ -164,15 +158,12 @@ async def largest(scale: Scale, random: Random, folder: Path) -> Result:  # noqa
                 too_large.append(f"{shape.name}: a workflow of {events:,} events and {size:,} bytes")
         result = ground.judge(
             "F26 largest sessions",
-            "nothing broken: sessions of up to 200 turns, every text as long as it is let through, against a quarter "
-            f"of Temporal's limits ({_MOST_EVENTS:,} events, {_MOST_BYTES / 1e6:.1f} MB)",
+            f"nothing broken: sessions of up to {_TURNS} turns, every text as long as it is let through, against a "
+            f"quarter of Temporal's limits ({_MOST_EVENTS:,} events, {_MOST_BYTES / 1e6:.1f} MB)",
             outcomes,
             began,
             Demand(faults=0, successes=len(shapes)),
-            as_due=lambda report: (
-                report.stop_reason == "completed"
-                and all(each.state in {"success", "partial"} for each in report.subtasks)
-            ),
+            as_due=lambda report: shapes[int(report.session.rpartition("-")[2])].is_whole(report),
         )
     result.figures = figures
     result.problems += too_large
