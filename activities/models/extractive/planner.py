@@ -10,6 +10,7 @@ from activities.models.extractive.instructions import Lead, instruction
 from activities.models.extractive.periods import find_periods
 from activities.models.extractive.questions import (
     asks_for_a_story,
+    asks_for_an_arrangement,
     asks_to_write,
     is_about_rules,
     is_summary,
@@ -154,7 +155,7 @@ def _data_query(question: str, catalog: Catalog, readable: Sequence[DocumentEntr
         needed = 0.75 if texts else 0.5
     if texts and is_about_rules(question):
         needed = max(needed, 0.95) if query.is_computed else 2.0
-    if asks_for_a_story(question):
+    if asks_for_a_story(question) or (texts and asks_for_an_arrangement(question)):
         needed = 2.0
     return query if query.explained >= needed else None
 

@@ -80,6 +80,13 @@ _RULE_WORDS: Final = re.compile(
 
 
 _STORY: Final = re.compile(r"\bwhat happened\b|\bwhy\b|\bshould (?:we|i|you|they|one)\b|\brecommend", re.IGNORECASE)
+_ARRANGEMENT: Final = re.compile(
+    r"\bhow (?:often|long) (?:is|are|does|do|can|may|must|should)\b|\bhow (?:many|much)\b.{0,60}?\b(?:can|may)\b",
+    re.IGNORECASE,
+)
+_OVER_ALL: Final = re.compile(
+    r"\b(?:average|mean|total|most|least|longest|shortest|altogether|in all)\b", re.IGNORECASE
+)
 _WRITING: Final = re.compile(
     r"(?:please\s+|can you\s+|could you\s+)*(?:draft|write|compose|prepare|create|make)\s+"
     r"(?:(?:me|us|up)\s+)?(?:an?|the|some)\s+(?:\w+\s+){0,3}?"
@@ -168,6 +175,11 @@ def is_about_rules(question: str) -> bool:
 def asks_for_a_story(question: str) -> bool:
     """Whether no figure can answer: what happened, why, what to do."""
     return bool(_STORY.search(question))
+
+
+def asks_for_an_arrangement(question: str) -> bool:
+    """Whether a question is about how things are meant to be: tables record how they were."""
+    return bool(_ARRANGEMENT.search(question)) and not _OVER_ALL.search(question)
 
 
 def asks_to_write(question: str) -> str:

@@ -57,6 +57,22 @@ def test_a_request_is_cut_where_a_new_question_begins(goal: str, questions: list
     assert list(split_questions(goal)) == questions
 
 
+@pytest.mark.parametrize(
+    ("question", "agent"),
+    [
+        ("How many deliveries were damaged?", "analyst"),
+        ("How many deliveries can be damaged before a supplier is dropped?", "reader"),
+        ("How often are deliveries damaged?", "reader"),
+        ("How often were deliveries damaged in all?", "analyst"),
+    ],
+)
+async def test_how_things_are_meant_to_be_is_not_counted(question: str, agent: str, desk: Desk) -> None:
+    """Tables record what was; what can, may or does happen as a rule stands in a text."""
+    planned = await desk.plan(question)
+
+    assert [subtask.agent for subtask in planned.subtasks] == [agent]
+
+
 async def test_independent_questions_become_subtasks_that_run_side_by_side(desk: Desk) -> None:
     """Figures go to the analyst and texts to the reader, and nothing waits."""
     plan = await desk.plan("Which shop had the highest revenue, and how much notice is needed to end the lease?")
