@@ -8,6 +8,7 @@ from temporalio.bridge.proto.workflow_completion import WorkflowActivationComple
 from temporalio.converter import StorageDriverStoreContext, StorageDriverWorkflowInfo
 from temporalio.worker import (
     ExecuteWorkflowInput,
+    HandleSignalInput,
     Interceptor,
     WorkflowInboundInterceptor,
     WorkflowInstance,
@@ -79,7 +80,10 @@ class _WithoutContexts(WorkflowInstance):
 
 
 class RefuseBadInput(Interceptor):
-    """Fails a workflow at once that was started with no input or with several, instead of retrying it for ever."""
+    """Fails a workflow at once that was started with no input or with several, instead of retrying it for ever.
+
+    Signals of that kind are dropped, as the SDK drops those whose input cannot be read.
+    """
 
     def workflow_interceptor_class(
         self,
@@ -96,3 +100,7 @@ class _RefuseBadInput(WorkflowInboundInterceptor):
                 "input", [f'input: one JSON object is expected, such as {{"goal": "…"}}; {len(input.args)} were given']
             )
         return await super().execute_workflow(input)
+
+    async def handle_signal(self, input: HandleSignalInput) -> None:  # noqa: A002  # as above
+        if len(input.args) == 1:
+            await super().handle_signal(input)

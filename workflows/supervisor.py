@@ -172,8 +172,9 @@ class SupervisorWorkflow:
 
     @workflow.signal(name=SignalName.ASK_LEASE, description="A subtask asks for more turns or money.")
     async def ask_lease(self, request: LeaseRequest) -> None:
-        """Answer a child that asks for more."""
-        await serve(self._open, request)
+        """Answer a child that asks for more; before the session is open there is none."""
+        if self._session is not None:
+            await serve(self._session, request)
 
     @workflow.signal(name=SignalName.GRANT_LEASE, description="The answer of the session above.")
     def grant_lease(self, grant: LeaseGrant) -> None:

@@ -76,10 +76,12 @@ def process(*arguments: str | Path, **more: str) -> Generator[subprocess.Popen[s
         env=kept | _OURS | more,
         start_new_session=True,
     ) as started:
-        yield started
-        if started.poll() is None:
-            started.send_signal(signal.SIGINT)
-            started.communicate(timeout=60)
+        try:
+            yield started
+        finally:
+            if started.poll() is None:
+                started.send_signal(signal.SIGINT)
+                started.communicate(timeout=60)
 
 
 def read_until(running: subprocess.Popen[str], pattern: str) -> None:

@@ -1,7 +1,9 @@
 """Bad input ends a session at once, for good, naming the field; nothing hangs in a failing workflow task."""
 
+import asyncio
 import json
 from datetime import timedelta
+from decimal import Decimal
 from uuid import uuid4
 
 import pytest
@@ -10,12 +12,14 @@ from temporalio.client import Client, WorkflowFailureError
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
+from activities.models.protocol import ModelCall, ModelReply
 from chargehand.contracts import Limits, SessionRequest
 from chargehand.errors import SessionFailed
-from chargehand.wire import ErrorType, WorkflowType
-from tests.scripted_model import answer, plan, reply, subtask
+from chargehand.wire import ErrorType, SignalName, WorkflowType
+from tests.scripted_model import Held, answer, plan, reply, subtask
 from tests.stage import Stage
 from tests.workflows.conftest import OpenStage
+from workflows.contracts import LeaseRequest
 
 DELEGATED = (
     b'{"goal": "a goal", "delegation": '
@@ -161,3 +165,43 @@ async def test_a_subtask_cannot_be_started_by_hand(stage: OpenStage, client: Cli
     assert isinstance(failure.value.cause, ApplicationError)
     assert failure.value.cause.type == ErrorType.NOT_STANDALONE
     assert opened.model.calls == []
+
+
+@pytest.mark.parametrize("name", list(SignalName))
+async def test_a_signal_without_input_changes_nothing(stage: OpenStage, name: SignalName) -> None:
+    """One click in the Web UI sends such a signal; the session ends as if nobody had."""
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    def respond(call: ModelCall) -> ModelReply | Held:
+        if call.task.kind == "plan":
+            asked.set()
+            return Held(reply(plan(subtask("T1"))), go_on)
+        return reply(answer("Known."))
+
+    async with stage(respond) as opened:
+        session = await opened.chargehand.start(SessionRequest(goal="What do the documents say?"))
+        await asked.wait()
+        await opened.chargehand.client.get_workflow_handle(session.id).signal(name)
+        go_on.set()
+        result = await asyncio.wait_for(session.result(), 30)
+
+    assert result.answer == "Known."
+
+
+async def test_a_lease_asked_for_before_the_session_is_open_is_not_lent(stage: OpenStage, client: Client) -> None:
+    """Anybody may send this signal at any time; the first task of a session that brings it along goes on."""
+    async with stage(
+        lambda call: reply(plan(subtask("T1")) if call.task.kind == "plan" else answer("Known."))
+    ) as opened:
+        session_id = f"early-{uuid4().hex[:8]}"
+        await client.start_workflow(
+            WorkflowType.SUPERVISOR,
+            SessionRequest(goal="What do the documents say?"),
+            id=session_id,
+            task_queue=opened.chargehand.task_queue,
+            start_signal=SignalName.ASK_LEASE,
+            start_signal_args=[LeaseRequest(child="nobody", number=1, turns=1, usd=Decimal(0), patient=True)],
+        )
+        result = await asyncio.wait_for(opened.chargehand.session(session_id).result(), 30)
+
+    assert result.answer == "Known."

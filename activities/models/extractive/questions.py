@@ -84,9 +84,7 @@ _ARRANGEMENT: Final = re.compile(
     r"\bhow (?:often|long) (?:is|are|does|do|can|may|must|should)\b|\bhow (?:many|much)\b.{0,60}?\b(?:can|may)\b",
     re.IGNORECASE,
 )
-_OVER_ALL: Final = re.compile(
-    r"\b(?:average|mean|total|most|least|longest|shortest|altogether|in all)\b", re.IGNORECASE
-)
+_OVER_ALL: Final = re.compile(r"\b(?:average|mean|total|most|least|longest|shortest|in all)\b", re.IGNORECASE)
 _WRITING: Final = re.compile(
     r"(?:please\s+|can you\s+|could you\s+)*(?:draft|write|compose|prepare|create|make)\s+"
     r"(?:(?:me|us|up)\s+)?(?:an?|the|some)\s+(?:\w+\s+){0,3}?"
