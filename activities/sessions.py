@@ -15,7 +15,7 @@ from chargehand.contracts import Limits, SessionRequest
 from chargehand.converter import invalid_input
 from chargehand.wire import ActivityType
 
-_DOCUMENT_CHARACTERS: Final = 40_000
+_DOCUMENT_CHARACTERS: Final = 30_000
 """Of all documents' names together: each turn and each use of a tool is told of them, in the history."""
 
 

@@ -57,7 +57,7 @@ async def run_subtask(request: SubtaskRequest, workflow_id: str) -> Ended:
             parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
             retry_policy=options.CHILD_RETRIES,
             static_summary=f"{request.subtask.id} {request.agent.name}: {_short(request.subtask.instruction)}",
-            static_details=request.subtask.instruction,
+            static_details=_in_full(request.subtask.instruction),
         )
     except ChildWorkflowError as error:
         return Ended(_failure(error))
@@ -81,7 +81,7 @@ async def run_session_below(request: SessionRequest, workflow_id: str, subtask_i
             parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
             retry_policy=options.CHILD_RETRIES,
             static_summary=f"{subtask_id} supervisor: {_short(request.goal)}",
-            static_details=request.goal,
+            static_details=_in_full(request.goal),
         )
     except ChildWorkflowError as error:
         return Ended(_failure(error))
@@ -127,3 +127,8 @@ def _failure(error: ChildWorkflowError) -> Failure:
 def _short(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= 120 else f"{line[:119]}…"
+
+
+def _in_full(text: str) -> str | None:
+    """Give the whole text where a summary shows only the beginning of it."""
+    return None if _short(text) == text else text

@@ -6,7 +6,7 @@ from typing import Final
 from chargehand.contracts import Status, SubtaskRecord
 
 _MARKS: Final = {
-    "waiting": "·",
+    "waiting": "○",
     "running": "▶",
     "success": "✔",
     "partial": "◐",

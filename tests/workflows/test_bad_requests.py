@@ -57,8 +57,8 @@ CORPUS = [
     pytest.param(b'{"goal": "a goal", "crew": "pirates"}', "there is no crew 'pirates'", id="unknown crew"),
     pytest.param(b'{"goal": "a goal", "limits": {"max_turns": 999}}', "this installation's ceiling", id="ceiling"),
     pytest.param(
-        json.dumps({"goal": "a goal", "documents": ["https://example.org/" + "d" * 1_000] * 40}).encode(),
-        "documents: together they are named in 40,800",
+        json.dumps({"goal": "a goal", "documents": ["https://example.org/" + "d" * 1_000] * 30}).encode(),
+        "documents: together they are named in 30,600",
         id="long addresses",
     ),
     pytest.param(b'{"goal": "a goal", "limits": {"budget_usd": 0.0001}}', "smallest that work", id="too little money"),

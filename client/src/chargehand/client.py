@@ -176,8 +176,8 @@ class Chargehand:
                 task_queue=self.task_queue,
                 id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
                 id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-                static_summary=one_line(request.goal, 100),
-                static_details=request.goal,
+                static_summary=(summary := one_line(request.goal, 100)),
+                static_details=request.goal if request.goal != summary else None,
                 execution_timeout=request.limits.deadline + _AFTER_THE_DEADLINE,
                 priority=Priority(priority_key=request.priority, fairness_key=request.tenant),
             )
