@@ -26,7 +26,7 @@ async def no_worker(scale: Scale, random: Random, folder: Path) -> Result:  # no
         worker = await ground.worker()
         await ground.sessions(5, at_once=5, prefix="first")
         calm_began = time.monotonic()
-        calm = await ground.sessions(count // 2, at_once=count, prefix="calm")
+        calm = await ground.sessions(count, at_once=count, prefix="calm")
         normal = (time.monotonic() - calm_began) / len(calm)
         running = asyncio.create_task(ground.sessions(count, at_once=count, seconds=900))
         await ground.provider.until(lambda: len(ground.provider.exchanges) > 2 * len(calm) + 10, 60)

@@ -10,6 +10,10 @@ from typing import Any, Final
 from temporalio.api.workflowservice.v1 import ListWorkflowExecutionsRequest
 
 from activities.contracts import FindingDraft
+from activities.sessions import (
+    _DOCUMENT_CHARACTERS,  # pyright: ignore[reportPrivateUsage]  # measured here
+)
+from activities.settings import Settings
 from chargehand.contracts import Report
 from tests.chaos.ground import Ground, Outcome, open_ground
 from tests.chaos.result import Demand, Result, Scale
@@ -33,7 +37,8 @@ _GOAL: Final = 20_000
 _INSTRUCTION: Final = 4_000
 _PLAN: Final = 180_000
 """Characters of all instructions of a plan: an answer of more than 200,000 is not read."""
-_DOCUMENTS: Final = [f"artefact:{number:064x}/{'x' * 122}.md" for number in range(200)]
+_NAME: Final = "artefact:{:064x}/{}.md"
+_DOCUMENTS: Final = [_NAME.format(number, "x" * (_DOCUMENT_CHARACTERS // 200 - 77)) for number in range(200)]
 """None of them is ever opened."""
 _CONTENT: Final = 8_000
 _TITLE: Final = 200
@@ -113,7 +118,7 @@ def _results(query: str) -> list[dict[str, Any]]:
     ]
 
 
-_TURNS: Final = 100
+_TURNS: Final[int] = Settings.model_fields["ceilings"].default.max_turns
 """The operator's ceiling where nothing keeps large payloads elsewhere; a plan and a report are two of them."""
 _LIMITS: Final = {
     "max_turns": _TURNS,
@@ -152,7 +157,7 @@ async def largest(scale: Scale, random: Random, folder: Path) -> Result:  # noqa
             sizes = await _sizes(ground, f"largest-{number}")
             events, size = (max(each) for each in zip(*sizes, strict=True))
             figures[f"{shape.name}: most events and MB of one of its {len(sizes)} workflows"] = (
-                f"{events:,}, {size / 1e6:.1f}"
+                f"{events:,}, {size / 1e6:.2f}"
             )
             if events > _MOST_EVENTS or size > _MOST_BYTES:
                 too_large.append(f"{shape.name}: a workflow of {events:,} events and {size:,} bytes")

@@ -28,9 +28,9 @@ _LEAST_PYTHON: Final = (3, 11)
 _WORKER_SECONDS: Final = 15
 _EXPLAIN_SECONDS: Final = 30
 _MOST_STRANGERS: Final = 100
-_MOST_LISTED: Final = 100
+_MOST_LISTED: Final = 1_000
 _ASKED: Final = 3
-_ANSWER: Final = timedelta(seconds=4)
+_ANSWER: Final = timedelta(seconds=3)
 
 
 async def examine(connection: Connection, findings: Findings) -> Exit:
@@ -139,18 +139,19 @@ async def _look_at_worker(connection: Connection, findings: Findings) -> None:
 
 
 async def _somebody_answers(client: "Client", queue: str) -> bool:
-    """Ask some of the sessions on a queue where they stand, which only a worker knows; True if there are none."""
+    """Ask some of the sessions on a queue where they stand, which only a worker knows; True if that cannot be told."""
     from temporalio.client import WorkflowQueryFailedError  # noqa: PLC0415  # slow to load
     from temporalio.service import RPCError, RPCStatusCode  # noqa: PLC0415  # as above
 
     from chargehand.executions import list_executions  # noqa: PLC0415  # as above
     from chargehand.wire import QueryName, WorkflowType  # noqa: PLC0415  # beside its only use
 
-    async def answers(workflow_id: str) -> bool:
+    async def answers(workflow_id: str) -> bool | None:
         try:
             await client.get_workflow_handle(workflow_id).query(QueryName.STATUS, rpc_timeout=_ANSWER)
         except RPCError as error:
-            return error.status not in {RPCStatusCode.CANCELLED, RPCStatusCode.DEADLINE_EXCEEDED}
+            is_silence = error.status in {RPCStatusCode.CANCELLED, RPCStatusCode.DEADLINE_EXCEEDED}
+            return False if is_silence else None  # the server's own answer: it has not begun, or is stuck
         except WorkflowQueryFailedError:
             pass  # an answer nevertheless
         return True
@@ -158,7 +159,8 @@ async def _somebody_answers(client: "Client", queue: str) -> bool:
     ours = f"WorkflowType = '{WorkflowType.SUPERVISOR}' AND ExecutionStatus = 'Running' AND TaskQueue = '{queue}'"
     running = [each.execution.workflow_id async for each in list_executions(client, ours, _MOST_LISTED)]
     # The oldest of them: the newest may wait for their first step behind all others.
-    return not running or any(await asyncio.gather(*(answers(each) for each in running[-_ASKED:])))
+    answered = await asyncio.gather(*(answers(each) for each in running[-_ASKED:]))
+    return True in answered or False not in answered
 
 
 async def _look_at_strangers(connection: Connection, findings: Findings) -> None:
