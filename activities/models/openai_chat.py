@@ -1,7 +1,8 @@
 """Models of any OpenAI-compatible server, by Chat Completions: one's own llama.cpp, Ollama or vLLM, and many clouds.
 
 Such servers obey to different degrees. Answer shapes are asked for in words as well; when tools are offered only in
-words, because many servers then take no grammar, or never call a tool under one.
+words, because many servers then take no grammar, or never call a tool under one. Whoever then answers in another shape
+is asked again without tools.
 """
 
 import json
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from pydantic import BaseModel, JsonValue
 
-from activities.contracts import ToolCall
+from activities.contracts import Task, ToolCall, WorkTask
 from activities.models.asking import arguments_text, headers, may_use_tools, offered_tools
 from activities.models.clients import LazyClient, make_openai, make_timeout
 from activities.models.failures import translating
@@ -133,7 +134,7 @@ def request_body(
         # Without this word a stream says nothing of what it used.
         "stream_options": {"include_usage": True},
     }
-    if may_use_tools(call):
+    if may_use_tools(call) and not _is_corrected(call.task):
         body["tools"] = [
             {
                 "type": "function",
@@ -183,6 +184,11 @@ def _entries(message: Message) -> list[Entry]:
 class _Choice(BaseModel):
     message: dict[str, JsonValue]
     finish_reason: str | None = None
+
+
+def _is_corrected(task: Task) -> bool:
+    """Whether the last reply could not be used: a reply is held to the schema only where no tool is offered."""
+    return isinstance(task, WorkTask) and bool(task.rounds) and bool(task.rounds[-1].correction)
 
 
 class _Reply(BaseModel):

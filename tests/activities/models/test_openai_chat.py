@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from activities.contracts import Round, WorkTask
 from activities.models.openai_chat import OpenAIChatModel
 from activities.models.protocol import Message, ModelReply, ToolText
 from activities.models.schemas import answer_schema
@@ -83,6 +84,19 @@ async def test_the_shape_is_enforced_when_no_tool_is_in_play() -> None:
             "strict": True,
         },
     }
+
+
+async def test_whoever_answered_in_another_shape_is_held_to_it() -> None:
+    """A correction offers no tools, which is the only way to have such servers keep to the schema."""
+    usual = a_call("chat")
+    assert isinstance(usual.task, WorkTask)
+    corrected = usual.task.model_copy(update={"rounds": (Round(correction="It was not JSON."),)})
+    async with a_provider("chat", lambda _: answer()) as (server, model):
+        await model.complete(usual.model_copy(update={"task": corrected}))
+        body = server.requests[0].body
+
+    assert "tools" not in body
+    assert body["response_format"]["json_schema"]["name"] == "AgentAnswer"
 
 
 async def test_an_answer_is_no_longer_than_the_operator_allows() -> None:
