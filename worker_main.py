@@ -46,12 +46,12 @@ from activities.models.registry import Models
 from activities.resets import TwinActivities
 from activities.secrecy import SDK_LOGGING, leave_no_core, log_discreetly
 from activities.sessions import SessionActivities
-from activities.settings import Settings, SettingsError
+from activities.settings import NoJson, Settings, SettingsError, describe_unusable
 from activities.tool_calls import ToolActivities
 from activities.tools import tool_capabilities
 from activities.turns import TurnActivities
 from activities.watchdog import watch_event_loop
-from chargehand.converter import data_converter, describe_problems
+from chargehand.converter import data_converter
 from chargehand.protection.errors import ProtectionSettingsError
 from chargehand.protection.settings import Protection, storage_from
 from workflows.registered import WORKFLOWS, RefuseBadInput, workflow_runner
@@ -273,8 +273,8 @@ def main(arguments: Sequence[str]) -> int:
         log_discreetly(settings.log_level)
         leave_no_core()
         asyncio.run(run(settings))
-    except ValidationError as error:
-        sys.stderr.write(f"The worker's settings cannot be used: {'; '.join(describe_problems(error))}\n")
+    except (ValidationError, NoJson) as error:
+        sys.stderr.write(f"The worker's settings cannot be used: {describe_unusable(error)}\n")
         return 2
     except HistoriesError as error:
         sys.stderr.write(f"Nothing can be replayed: {error}\n")

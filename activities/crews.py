@@ -83,7 +83,7 @@ def load_crews(folders: Iterable[Path], tools: Tools, absent: Collection[str] = 
     crews: dict[str, Crew] = {}
     for folder in folders:
         if not folder.is_dir():
-            raise CrewError(folder, ["there is no such folder; point the setting at a folder of crew files"])
+            raise CrewError(folder, ["there is no such folder; point CHARGEHAND_CREWS at a folder of crew files"])
         crews |= {crew.name: crew for crew in (_load(file, tools, absent) for file in sorted(folder.glob("*.toml")))}
     return crews
 

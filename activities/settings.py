@@ -1,14 +1,17 @@
 """What an operator can set. Reading it from the environment is left to `worker_main.py`."""
 
+import re
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Final, Literal, Self
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsError as NoJson
 
 from chargehand.contracts import Limits, Tier
+from chargehand.converter import describe_problems
 from chargehand.wire import TASK_QUEUE
 
 _APPLICATION: Final = Path(__file__).resolve().parent.parent
@@ -121,3 +124,19 @@ class Settings(BaseSettings):
                         f"workflow; lower it, or set CHARGEHAND_STORAGE, so that large payloads are kept elsewhere"
                     )
         return self
+
+
+def describe_unusable(error: ValidationError | NoJson) -> str:
+    """Say what is wrong with the environment, each setting by the name that it has there."""
+    if isinstance(error, NoJson):
+        field = re.search(r'field "(\w+)"', str(error))
+        problems = [f"{field[1] if field else 'a setting'}: is not JSON; deploy/README.md shows an example"]
+    else:
+        problems = describe_problems(error, Settings)
+    named = (each.removeprefix("input: ") for each in problems)
+    return "; ".join(re.sub(r"^[a-z]\w*(?=[.:])", _in_the_environment, each) for each in named)
+
+
+def _in_the_environment(field: re.Match[str]) -> str:
+    known = Settings.model_fields.get(field[0])
+    return f"CHARGEHAND_{field[0].upper()}" if known and not known.validation_alias else field[0]

@@ -32,8 +32,13 @@ if TYPE_CHECKING:
 
 _MOST_PROBLEMS: Final = 20
 _LONGEST_NAME: Final = 60
+_ENCRYPTED: Final = b"binary/encrypted"
 _NOT_ENCRYPTED: Final = b"chargehand/not-encrypted"
-"""As `chargehand.protection.codec` marks it, which is loaded only if something is encrypted."""
+"""As `chargehand.protection.codec` marks them, which is loaded only if something is encrypted."""
+_NO_KEYS: Final = (
+    "encoding: is encrypted; "
+    "set CHARGEHAND_ENCRYPTION_KEYS and CHARGEHAND_ENCRYPTION_KEY_ID as they are set for the workers"
+)
 
 
 def invalid_input(what: str, problems: Sequence[str]) -> ApplicationError:
@@ -65,6 +70,8 @@ def shown(text: str, most: int) -> str:
 def _sentence(kind: str, message: str, location: tuple[int | str, ...], model: type[BaseModel] | None) -> str:
     if kind == "missing":
         return "is required"
+    if kind == "time_delta_parsing":
+        return "must be a number of seconds or an ISO 8601 duration such as PT10M"
     if kind != "extra_forbidden":
         return message.removeprefix("Value error, ")
     parent = _model_at(model, location[:-1])
@@ -174,6 +181,8 @@ class PayloadConverter(CompositePayloadConverter):
         if model and not isinstance(self.converters.get(encoding), _JsonConverter):
             if encoding == _NOT_ENCRYPTED:
                 raise _not_encrypted(model.__name__)
+            if encoding == _ENCRYPTED:
+                raise invalid_input(model.__name__, [_NO_KEYS])
             found = shown(encoding.decode(errors="replace"), _LONGEST_NAME) or "missing"
             raise invalid_input(model.__name__, [f"encoding: is {found}; send JSON as json/plain"])
 

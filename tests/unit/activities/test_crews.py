@@ -155,7 +155,7 @@ def test_each_mistake_names_file_and_field(tmp_path: Path, text: str, told: str)
 def test_a_missing_folder_is_told(tmp_path: Path) -> None:
     """A setting that points nowhere is refused with what to do."""
     with pytest.raises(
-        CrewError, match="nowhere: there is no such folder; point the setting at a folder of crew files"
+        CrewError, match="nowhere: there is no such folder; point CHARGEHAND_CREWS at a folder of crew files"
     ):
         load_crews([tmp_path / "nowhere"], TOOLS)
 

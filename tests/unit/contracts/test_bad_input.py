@@ -44,6 +44,11 @@ def _limits(json: str) -> bytes:
         pytest.param(b"{}", "goal: is required", id="missing"),
         pytest.param(b'{"goal": null}', "goal: Input should be a valid string", id="null goal"),
         pytest.param(b'{"goal": 5}', "goal: Input should be a valid string", id="wrong type"),
+        pytest.param(
+            b'{"goal": "a goal", "limits": {"deadline": "soon"}}',
+            "limits.deadline: must be a number of seconds or an ISO 8601 duration such as PT10M",
+            id="no duration",
+        ),
         pytest.param(b'{"goal": "    "}', "goal: String should have at least 3 characters", id="blank goal"),
         pytest.param(
             b'{"goal": "%s"}' % (b"a" * 20_001), "goal: String should have at most 20000 characters", id="huge goal"
@@ -175,6 +180,16 @@ def test_depth_is_refused(data: bytes) -> None:
     refusal = _refusal(data)
 
     assert refusal == "Invalid SessionRequest: input: is nested too deeply"
+
+
+def test_encrypted_input_without_keys_names_the_settings() -> None:
+    """What is encrypted, and cannot be read for want of keys, says which settings are missing."""
+    refusal = _refusal(b"anything", encoding=b"binary/encrypted")
+
+    assert refusal == (
+        "Invalid SessionRequest: encoding: is encrypted; set CHARGEHAND_ENCRYPTION_KEYS and "
+        "CHARGEHAND_ENCRYPTION_KEY_ID as they are set for the workers"
+    )
 
 
 @pytest.mark.parametrize(

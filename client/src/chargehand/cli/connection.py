@@ -114,7 +114,9 @@ class Connection:
             return
         if note.worker_exit_code == SETTINGS_CANNOT_BE_USED or note.worker_deaths >= _DEATHS_IN_A_ROW:
             log = self.place.worker_log
-            raise NotReachable(f"The worker does not stay up. The end of {log}:\n{last_lines(log)}")
+            # A worker that cannot use its settings says so in one line; what stands before it is of workers before.
+            lines = 1 if note.worker_exit_code == SETTINGS_CANNOT_BE_USED else 12
+            raise NotReachable(f"The worker does not stay up. The end of {log}:\n{last_lines(log, lines)}")
 
     def end(self) -> Departure:
         """Leave the embedded server; the last one to leave waits until it has ended."""

@@ -80,7 +80,8 @@ async def _look_at_application(connection: Connection, findings: Findings) -> No
         said = await _output_of(*command, directory=place.application, settings=worker_settings(place))
         active = cast("list[dict[str, str]]", cast("dict[str, Any]", json.loads(said))["active"])
     except (OSError, ValueError, KeyError, TypeError, TimeoutError) as error:
-        findings.wrong(f"The worker's settings cannot be used: {one_safe_line(str(error), 600)}")
+        problem = str(error).removeprefix("The worker's settings cannot be used: ")
+        findings.wrong(f"The worker's settings cannot be used: {one_safe_line(problem, 600)}")
         return
     for each in active:
         chosen = one_safe_line(f"{each['neighbour']}: {each['adapter']} ({each['why']})")

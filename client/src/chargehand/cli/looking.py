@@ -168,10 +168,14 @@ def _asked(status: "Status", subtask: str | None) -> "Question":
 
 
 async def cancel(connection: Connection, session_id: str) -> Exit:
-    """Ask a session to stop without a report."""
+    """Ask a session to stop without a report; Temporal says nothing if it has ended already."""
+    from chargehand.executions import describe  # noqa: PLC0415  # slow to load
+
     await connection.open()
     await connection.session(session_id).cancel()
-    say(f"Session {session_id} was asked to stop.")
+    found = await describe(connection.chargehand.client, session_id)
+    ended = found.workflow_execution_info.HasField("close_time")
+    say(f"Session {session_id} {'has ended' if ended else 'was asked to stop'}.")
     return Exit.DONE
 
 

@@ -47,7 +47,7 @@ async def replay_sessions(connection: Connection, chosen: Chosen) -> Exit:
     client = connection.chargehand.client
     ids = list(chosen.sessions) or [each async for each in _newest(client, chosen)]
     if not ids:
-        say("There are no sessions here to replay.")
+        say(f"No session {'runs' if chosen.running else 'is'} here to replay.")
         return Exit.DONE
     async with AsyncExitStack() as closing:
         folder = closing.enter_context(tempfile.TemporaryDirectory(prefix="chargehand-replay-"))
