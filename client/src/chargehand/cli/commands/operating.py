@@ -71,8 +71,10 @@ def codec_server(
     ui_origin: Annotated[
         list[str] | None, typer.Option(help="Address of a Web UI that may ask; may be repeated.")
     ] = None,
-    certificate: Annotated[Path | None, typer.Option(metavar="FILE", help="Certificate chain for TLS, PEM.")] = None,
-    private_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its private key, PEM.")] = None,
+    certificate: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Certificate chain for TLS, PEM.", exists=True)
+    ] = None,
+    private_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its private key, PEM.", exists=True)] = None,
 ) -> None:
     """Show encrypted and stored payloads to Temporal's Web UI and command line, for those who know the token.
 
