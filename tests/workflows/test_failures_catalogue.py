@@ -341,7 +341,7 @@ async def test_f43_children_that_race_for_the_last_dollars_never_pass_the_budget
     six = plan(*(subtask(f"T{number}") for number in range(1, width + 1)))
     budget = Decimal(cents) / 100
     async with stage(planning(six, work)) as opened:
-        session = await opened.chargehand.start(limited(max_turns=200, budget_usd=float(budget), max_parallel=width))
+        session = await opened.chargehand.start(limited(max_turns=100, budget_usd=float(budget), max_parallel=width))
         result = await asyncio.wait_for(session.result(), 60)
         status = await session.status()
 
