@@ -46,7 +46,7 @@ from activities.models.registry import Models
 from activities.resets import TwinActivities
 from activities.secrecy import SDK_LOGGING, leave_no_core, log_discreetly
 from activities.sessions import SessionActivities
-from activities.settings import NoJson, Settings, SettingsError, describe_unusable
+from activities.settings import NoJson, Settings, SettingsError, describe_unknown, describe_unusable
 from activities.tool_calls import ToolActivities
 from activities.tools import tool_capabilities
 from activities.turns import TurnActivities
@@ -221,7 +221,8 @@ async def _connected(settings: Settings, stop: asyncio.Event, runtime: Runtime) 
 async def explain(settings: Settings) -> str:
     """Say what the settings choose, and why, as JSON."""
     active = [vars(await _tried(settings, choice)) for choice in choose(settings)]
-    return json.dumps({"active": active, "task_queue": settings.task_queue})
+    unknown = describe_unknown(os.environ)
+    return json.dumps({"active": active, "unknown": unknown, "task_queue": settings.task_queue})
 
 
 async def _tried(settings: Settings, choice: Choice) -> Choice:
@@ -272,6 +273,8 @@ def main(arguments: Sequence[str]) -> int:
                 return asyncio.run(check(settings, Path(arguments[arguments.index(option) + 1])))
         log_discreetly(settings.log_level)
         leave_no_core()
+        for each in describe_unknown(os.environ):
+            _logger.warning(each)
         asyncio.run(run(settings))
     except (ValidationError, NoJson) as error:
         sys.stderr.write(f"The worker's settings cannot be used: {describe_unusable(error)}\n")

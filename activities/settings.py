@@ -1,8 +1,10 @@
 """What an operator can set. Reading it from the environment is left to `worker_main.py`."""
 
 import re
+from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, Literal, Self
 
@@ -15,6 +17,8 @@ from chargehand.converter import describe_problems
 from chargehand.wire import TASK_QUEUE
 
 _APPLICATION: Final = Path(__file__).resolve().parent.parent
+_PREFIX: Final = "CHARGEHAND_"
+_READ_BY_CLIENTS: Final = frozenset({"APPLICATION", "CODEC_TOKEN"})
 _MOST_IN_HISTORIES: Final = {"max_turns": 100, "max_rounds": 20}
 """What keeps the largest histories within a quarter of Temporal's 50 MiB: docs/how-to/changing-a-workflow.md, Sizes."""
 
@@ -30,7 +34,7 @@ class SettingsError(Exception):
 class Settings(BaseSettings):
     """Everything that an operator can set, from the environment: `CHARGEHAND_…` and the vendors' own names for keys."""
 
-    model_config = SettingsConfigDict(env_prefix="CHARGEHAND_", populate_by_name=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix=_PREFIX, populate_by_name=True, extra="ignore")
 
     state_dir: Path = _APPLICATION / ".chargehand"
     """Where documents, indexes and artefacts are kept on this host."""
@@ -126,6 +130,18 @@ class Settings(BaseSettings):
         return self
 
 
+def describe_unknown(environment: Mapping[str, str]) -> list[str]:
+    """Name what looks like a setting and is none: mistyped, it would be ignored without a word."""
+    known = [field.upper() for field, info in Settings.model_fields.items() if not info.validation_alias]
+    unknown: list[str] = []
+    for name in sorted(environment):
+        word = name.removeprefix(_PREFIX)
+        if word != name and word not in known and word not in _READ_BY_CLIENTS:
+            meant = get_close_matches(word, known, n=1)
+            unknown.append(f"{name} is not a setting{f'; did you mean {_PREFIX}{meant[0]}?' if meant else ''}")
+    return unknown
+
+
 def describe_unusable(error: ValidationError | NoJson) -> str:
     """Say what is wrong with the environment, each setting by the name that it has there."""
     if isinstance(error, NoJson):
@@ -134,9 +150,9 @@ def describe_unusable(error: ValidationError | NoJson) -> str:
     else:
         problems = describe_problems(error, Settings)
     named = (each.removeprefix("input: ") for each in problems)
-    return "; ".join(re.sub(r"^[a-z]\w*(?=[.:])", _in_the_environment, each) for each in named)
+    return "; ".join(re.sub(r"^[a-z]\w*(?=[.:])", lambda field: _in_the_environment(field[0]), each) for each in named)
 
 
-def _in_the_environment(field: re.Match[str]) -> str:
-    known = Settings.model_fields.get(field[0])
-    return f"CHARGEHAND_{field[0].upper()}" if known and not known.validation_alias else field[0]
+def _in_the_environment(field: str) -> str:
+    known = Settings.model_fields.get(field)
+    return f"{_PREFIX}{field.upper()}" if known and not known.validation_alias else field

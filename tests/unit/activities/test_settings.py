@@ -3,6 +3,7 @@
 import pytest
 
 import worker_main
+from activities.settings import describe_unknown
 
 CASES = {
     "no JSON": ("CHARGEHAND_CEILINGS", "lots", "CHARGEHAND_CEILINGS: is not JSON; deploy/README.md shows an example"),
@@ -39,3 +40,20 @@ def test_a_setting_is_named_as_it_was_typed(
     code = worker_main.main(["--explain"])
 
     assert (code, capsys.readouterr().err) == (2, f"The worker's settings cannot be used: {problem}\n")
+
+
+def test_what_looks_like_a_setting_and_is_none_is_named() -> None:
+    """A mistyped name is told with the one that was meant; others' settings and those of commands are left alone."""
+    environment = {
+        "CHARGEHAND_ENCRYPTION_KEY": "",
+        "CHARGEHAND_WEATHER": "fine",
+        "CHARGEHAND_CODEC_TOKEN": "t",
+        "CHARGEHAND_STORAGE": "/s",
+        "E2B_API_KEY": "k",
+        "HOME": "/home/ada",
+    }
+
+    assert describe_unknown(environment) == [
+        "CHARGEHAND_ENCRYPTION_KEY is not a setting; did you mean CHARGEHAND_ENCRYPTION_KEYS?",
+        "CHARGEHAND_WEATHER is not a setting",
+    ]

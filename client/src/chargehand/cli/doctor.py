@@ -78,11 +78,14 @@ async def _look_at_application(connection: Connection, findings: Findings) -> No
     try:
         command = application_command(place.application, "--explain")
         said = await _output_of(*command, directory=place.application, settings=worker_settings(place))
-        active = cast("list[dict[str, str]]", cast("dict[str, Any]", json.loads(said))["active"])
+        explained = cast("dict[str, Any]", json.loads(said))
+        active = cast("list[dict[str, str]]", explained["active"])
     except (OSError, ValueError, KeyError, TypeError, TimeoutError) as error:
         problem = str(error).removeprefix("The worker's settings cannot be used: ")
         findings.wrong(f"The worker's settings cannot be used: {one_safe_line(problem, 600)}")
         return
+    for each in cast("list[str]", explained.get("unknown", [])):
+        findings.note(f"Ignored: {one_safe_line(each)}")
     for each in active:
         chosen = one_safe_line(f"{each['neighbour']}: {each['adapter']} ({each['why']})")
         if problem := each.get("problem"):
