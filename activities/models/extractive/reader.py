@@ -11,8 +11,8 @@ from activities.documents.catalog import Catalog, DocumentEntry
 from activities.models.extractive.answers import no_answer
 from activities.models.extractive.cues import cues_of
 from activities.models.extractive.instructions import Assignment, Lead
-from activities.models.extractive.passages import passages_of
-from activities.models.extractive.questions import called, named_documents, without_names
+from activities.models.extractive.passages import Passage, passages_of
+from activities.models.extractive.questions import called, named_documents, split_questions, without_names
 from activities.models.extractive.sentences import shown
 from activities.models.extractive.terms import stands
 from activities.models.extractive.windows import Window, best_windows, missing_words
@@ -67,7 +67,35 @@ def quote_passages(
         if call is not None:
             return (call,)
     answer = _answer(question, windows, [result for _, result in searches], catalog, task)
+    answer = _with_what_is_left(answer, split_questions(question), passages, catalog)
     return _as_material(answer) if assignment.lead is Lead.GATHER else answer
+
+
+def _with_what_is_left(
+    answer: AgentAnswer, questions: Sequence[str], passages: Sequence[Passage], catalog: Catalog
+) -> AgentAnswer:
+    """Name those of several questions, asked at once for want of turns, that no quotation answers."""
+    if len(questions) < 2 or answer.status == "no_answer":
+        return answer
+    quotes = [finding.quote for finding in answer.findings]
+
+    def is_answered(question: str) -> bool:
+        best = best_windows(_asked(question, catalog), passages, 1, cues_of(question))
+        said = best[0].quote if best and best[0].support >= _SURE else ""
+        return bool(said) and any(said in quote or quote in said for quote in quotes)
+
+    left = [question for question in questions if not is_answered(question)]
+    if not left:
+        return answer
+    gap = f"Asked together with others, for want of turns, and not answered: {listed(f'“{each}”' for each in left)}."
+    return answer.model_copy(
+        update={
+            "status": "partial",
+            "content": f"{gap}\n\n{answer.content}",
+            "gaps": [*answer.gaps, gap],
+            "message": gap,
+        }
+    )
 
 
 def _as_material(answer: AgentAnswer) -> AgentAnswer:

@@ -113,6 +113,20 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     return Desk(TABLES, documents=DOCUMENTS, passages=PASSAGES).open(tmp_path_factory.mktemp("papers"))
 
 
+async def test_what_is_asked_along_and_not_answered_is_named(desk: Desk) -> None:
+    """Questions that share one subtask, for want of turns, are each answered or named as a gap."""
+    questions = {"When does the early shift begin?": "3:30", "Who is the landlord?": "Brunner Estates"}
+    [planned] = (await desk.plan(" ".join(questions), most=1)).subtasks
+
+    answer = await desk.carry_out(planned)
+
+    quoted = " ".join(finding.quote for finding in answer.findings)
+    told = " ".join(answer.gaps)
+    assert [question in told for question in questions] == [words not in quoted for words in questions.values()]
+    assert answer.status == ("partial" if told else "success")
+    assert told
+
+
 @pytest.mark.parametrize(("question", "ref", "words"), QUESTIONS, ids=[question for question, _, _ in QUESTIONS])
 async def test_a_question_about_a_text_is_answered_with_its_words(
     question: str, ref: str, words: str, desk: Desk
