@@ -112,7 +112,8 @@ async def stay_up(connection: Connection) -> Exit:
     """Keep the embedded server and its worker running until interrupted."""
     await connection.open()
     say(connection.describe())
-    say(f"The worker's log: {connection.place.worker_log}. Ctrl-C ends both, unless other commands use them; sessions go on the next time.")
+    say(f"The worker's log: {connection.place.worker_log}.")
+    say("Ctrl-C ends both, unless other commands use them; sessions go on the next time.")
     try:
         while True:
             await asyncio.sleep(1)
