@@ -193,16 +193,16 @@ async def test_finish_now_does_not_wait_for_an_answer(stage: OpenStage) -> None:
 async def test_the_time_to_answer_ends_before_the_report_is_written(stage: OpenStage) -> None:
     """However long a question may wait, the report comes by the deadline and names what was asked."""
     request = GOAL.model_copy(
-        update={"limits": Limits(deadline=timedelta(seconds=4)), "answer_within": timedelta(days=1)}
+        update={"limits": Limits(deadline=timedelta(seconds=8)), "answer_within": timedelta(days=1)}
     )
     async with stage(unsure("T1")) as opened:
         session = await opened.chargehand.start(request)
         await until(lambda: _asks(session, "T1"))
         asking = await session.status()
-        result = await asyncio.wait_for(session.result(), 15)
+        result = await asyncio.wait_for(session.result(), 30)
 
     assert isinstance(asking.deadline_at, datetime)
     assert asking.questions[0].open_until < asking.deadline_at
     assert result.stop_reason == "deadline"
-    assert result.timing.wall <= timedelta(seconds=4 + 5)
+    assert result.timing.wall <= timedelta(seconds=8 + 5)
     assert ASKED in " ".join(result.gaps)
