@@ -39,7 +39,7 @@ def parse_docx(path: Path, allowance: Allowance) -> Parsed:
         if not text:
             continue
         # The public way looks through all styles for each paragraph, which takes a hundred times as long as the rest.
-        style = styles.get(item._p.style or "", "")  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        style = styles.get(item._p.style or "", "")  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # as just said
         if style == "Title" or style.startswith("Heading "):
             lines.append(text)
             level = style.removeprefix("Heading ")

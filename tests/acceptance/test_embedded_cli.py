@@ -12,7 +12,6 @@ import subprocess
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -21,21 +20,13 @@ from chargehand.cli.main import carry_out
 from chargehand.contracts import Plan, Report, Trace
 from chargehand.embedded import EmbeddedServer, StateDirectory
 from chargehand.embedded.state import is_held
+from tests.acceptance.commands import Ran
 from tests.waiting import hold_until
 
 _APPLICATION = Path(__file__).resolve().parents[2]
 _NO_SERVER = ("TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE")
 _OURS = {"CHARGEHAND_APPLICATION": str(_APPLICATION), "XDG_CONFIG_HOME": "/nonexistent"}
 _KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", "TAVILY_API_KEY", "E2B_API_KEY")
-
-
-@dataclass(frozen=True)
-class Ran:
-    """What a command came to."""
-
-    code: int
-    out: str
-    said: str
 
 
 class Commands:
