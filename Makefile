@@ -50,7 +50,7 @@ run: $(if $(MODEL),$(LOCAL_MODEL),$(SYNCED)) ## Answer GOAL over the folder DOCS
 		exec $(BIN)/chargehand "$$@"; \
 	fi
 
-test: $(if $(MODEL),$(LOCAL_MODEL),$(if $(BROWSER),$(BROWSER_DRIVER),$(SYNCED))) ## Run all tests (ARGS="tests/unit -k purse" to choose, TEST_PROCESSES=0 for one process)
+test: $(if $(MODEL),$(LOCAL_MODEL),$(if $(BROWSER),$(BROWSER_DRIVER),$(SYNCED))) ## Run all tests (ARGS="tests/unit -k ledger" to choose, TEST_PROCESSES=0 for one process)
 	@$(BIN)/python -m pytest -q $(if $(MODEL),-m local_llm,-n $(TEST_PROCESSES) $(if $(BROWSER),-m browser --dist loadfile tests/browser)) $(ARGS)
 
 check: $(SYNCED) ## Check format, lint, types and the direction of imports
@@ -66,11 +66,11 @@ replay: $(SYNCED) ## Replay the recorded histories against the present workflows
 	@$(BIN)/python -m pytest -q tests/replay $(ARGS)
 
 chaos: $(SYNCED) ## Kill, stop, cut off and starve what runs, a quarter of an hour long; writes docs/durability.md
-	@$(BIN)/python -m tests.chaos --write docs/durability.md $(ARGS)
+	@$(BIN)/python -m chaos --write docs/durability.md $(ARGS)
 
-nightly: $(SYNCED) ## Try the properties of purse and sessions on twenty times as many examples, new ones each time
+nightly: $(SYNCED) ## Try the properties of ledger and sessions on twenty times as many examples, new ones each time
 	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --timeout 0 --hypothesis-profile nightly \
-		tests/simulation tests/unit/workflows/test_purse.py $(ARGS)
+		tests/simulation tests/unit/workflows/test_ledger.py $(ARGS)
 
 up: ## Start Temporal, Postgres, the Web UI and a worker in containers
 	@docker compose up --detach --build
@@ -82,7 +82,7 @@ clean: ## Remove the virtual environment and all caches; sessions in .chargehand
 	@rm -rf .venv .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(SYNCED): uv.lock pyproject.toml client/pyproject.toml
+$(SYNCED): uv.lock pyproject.toml client/pyproject.toml cli/pyproject.toml
 	@sh bootstrap.sh
 
 $(LOCAL_MODEL): $(SYNCED)

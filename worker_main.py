@@ -26,8 +26,8 @@ from temporalio.envconfig import ClientConfig
 from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 from temporalio.worker import Worker, WorkerDeploymentConfig
 
-from activities.adapters import (
-    artefact_store,
+from activities.backends import (
+    artifact_store,
     code_runner,
     conversation_store,
     document_downloads,
@@ -37,26 +37,26 @@ from activities.adapters import (
     model_cards,
     tools_by_name,
 )
-from activities.choices import Choice, absent_tools, choose
-from activities.conversations import Conversations
 from activities.crews import CrewError, load_crews
-from activities.documents.sweeping import sweep
-from activities.journal import BEAT_SECONDS
+from activities.documents.cleanup import sweep
+from activities.log_redaction import SDK_LOGGING, leave_no_core, log_discreetly
+from activities.model_turn.activity import TurnActivities
+from activities.model_turn.conversations import Conversations
+from activities.model_turn.journal import BEAT_SECONDS
+from activities.model_turn.resets import RunningDuplicateActivities
 from activities.models.registry import Models
-from activities.resets import TwinActivities
-from activities.secrecy import SDK_LOGGING, leave_no_core, log_discreetly
-from activities.sessions import SessionActivities
+from activities.selection import Choice, absent_tools, choose
+from activities.session_facts import SessionActivities
 from activities.settings import NoJson, Settings, SettingsError, describe_unknown, describe_unusable
-from activities.tool_calls import ToolActivities
+from activities.tool_use import ToolActivities
 from activities.tools import tool_capabilities
-from activities.turns import TurnActivities
 from activities.watchdog import watch_event_loop
 from chargehand.converter import data_converter
-from chargehand.protection.errors import ProtectionSettingsError
-from chargehand.protection.settings import Protection, storage_from
-from workflows.registered import WORKFLOWS, RefuseBadInput, workflow_runner
-from workflows.replaying import HistoriesError
-from workflows.replaying import replay as replayed
+from chargehand.payloads.errors import ProtectionSettingsError
+from chargehand.payloads.settings import Protection, storage_from
+from workflows.registry import WORKFLOWS, RefuseBadInput, workflow_runner
+from workflows.replay import HistoriesError
+from workflows.replay import replay as replayed
 
 _HERE: Final = Path(__file__).resolve().parent
 _GRACE: Final = timedelta(seconds=30)
@@ -69,12 +69,12 @@ _logger = logging.getLogger("chargehand.worker")
 
 async def compose(settings: Settings, closing: AsyncExitStack) -> Sequence[Callable[..., object]]:
     """Build the adapters that the settings choose, and the activities on top of them."""
-    chosen = {choice.neighbour: choice.adapter for choice in choose(settings)}
+    chosen = {choice.backend: choice.adapter for choice in choose(settings)}
     sealing = encryption(settings)
-    store = artefact_store(settings, sealing)
+    store = artifact_store(settings, sealing)
     library = document_library(settings, store)
     conversations = Conversations(conversation_store(settings, store, sealing))
-    kept = [settings.state_dir / name for name in ("indexes", "fetched-artefacts", "downloads", "conversations")]
+    kept = [settings.state_dir / name for name in ("indexes", "fetched-artifacts", "downloads", "conversations")]
     sweeping = asyncio.create_task(asyncio.to_thread(sweep, kept, timedelta(days=settings.index_days)))
     closing.callback(sweeping.cancel)
     runner = await code_runner(settings, chosen["code"], closing)
@@ -91,7 +91,7 @@ async def compose(settings: Settings, closing: AsyncExitStack) -> Sequence[Calla
         SessionActivities(crews, models, tools, settings.ceilings, turns_queue=turns_queue(settings)).open_session,
         TurnActivities(crews, models, tools, library, conversations).take_turn,
         ToolActivities(crews, tools, library).use_tool,
-        TwinActivities().await_twin,
+        RunningDuplicateActivities().await_duplicate,
     ]
 
 
@@ -252,7 +252,7 @@ async def verify(settings: Settings, file: Path) -> int:
     from activities.documents.verify import Quotations, verify_sources
 
     asked = Quotations.model_validate_json(await asyncio.to_thread(file.read_bytes))
-    store = artefact_store(settings, encryption(settings))
+    store = artifact_store(settings, encryption(settings))
     downloads = document_downloads(settings, store)
     checks = await verify_sources(asked.documents, asked.sources, store, settings.document_roots, downloads)
     sys.stdout.writelines(each.model_dump_json() + "\n" for each in checks)

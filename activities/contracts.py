@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal, get_args
 from pydantic import Field, JsonValue
 
 from chargehand.contracts import (
-    Artefact,
+    Artifact,
     Capability,
     Contract,
     Contradiction,
@@ -34,7 +34,7 @@ class PriceStep(Contract):
 
 
 class ModelCard(Contract):
-    """A model as the purse sees it."""
+    """A model as the ledger sees it."""
 
     provider: str
     name: str
@@ -46,7 +46,7 @@ class AgentCard(Contract):
     """An agent as the supervisor sees it."""
 
     name: str
-    does: str
+    description: str
     tools: tuple[str, ...] = ()
     tier: Tier
     fallback: str | None = None
@@ -70,8 +70,8 @@ EDITION: Final = 3
 """The rules that sessions are opened under now. A session keeps the edition it was opened under, so that a worker of a
 newer release goes on with it, and replays it, by the rules that it began with.
 
-1: as of 0.1.0. 2: review, critic, questions to people, a deadline for each subtask, repeated calls of unknown fate.
-3: an undivided request where no plan can be had; leases that grow by more than the one turn asked for.
+1: as of 0.1.0. 2: review, critic, questions to people, a deadline for each subtask, repeated calls of unknown outcome.
+3: an undivided request where no plan can be had; grants that grow by more than the one turn asked for.
 """
 
 
@@ -122,7 +122,7 @@ class ToolResult(Contract):
     """The tool's answer without the texts of `sources`; `error` in it says what went wrong if `ok` is false."""
     sources: tuple[Source, ...] = ()
     """What was read, with its words in `quote`."""
-    artefacts: tuple[Artefact, ...] = left_out(())
+    artifacts: tuple[Artifact, ...] = left_out(())
     """Files that the tool made; the model is told their names, the user gets them with the report."""
 
 
@@ -448,13 +448,13 @@ class TurnResult(Contract):
 # --- after a reset ----------------------------------------------------------------------------------------------------
 
 
-class TwinRequest(Contract):
+class RunningDuplicateRequest(Contract):
     """Wait for a child that an earlier run has started."""
 
     workflow_id: str
 
 
-class Twin(Contract):
+class RunningDuplicate(Contract):
     """How a child of an earlier run ended; `duplicate` if it is no such child."""
 
     ended: Literal["completed", "failed", "cancelled", "terminated", "duplicate"]

@@ -25,7 +25,7 @@ Break the user's request into subtasks for the agents below and answer with the 
 - final_instruction: how the report should be written: shape, length, audience, language of the user.
 One subtask is the right plan for a request that one agent can answer."""
 
-WORKER: Final = """You are the {name} in a crew of agents. {does}
+WORKER: Final = """You are the {name} in a crew of agents. {description}
 
 {prompt}
 

@@ -36,7 +36,6 @@ from activities.contracts import (
 )
 from activities.crews import Agent, Crew
 from activities.documents.catalog import Catalog
-from activities.framing import data, defused
 from activities.models.protocol import Message, ToolText
 from activities.prompt_texts import (
     CHECKER,
@@ -50,6 +49,7 @@ from activities.prompt_texts import (
     WORKER,
     WRITER,
 )
+from activities.untrusted_text import data, defused
 from chargehand.contracts import Escalation, Failure, Outcome
 
 CATALOG_CHARACTERS: Final = 9_000
@@ -88,7 +88,7 @@ def system_text(kind: str, crew: Crew, agent_name: str) -> str:
     """Write the stable part of the prompt."""
     if kind in _SYSTEM_TEXTS_WITH_AGENTS:
         agents = "\n".join(
-            f"- {agent.name}: {agent.does} Tools: {', '.join(agent.tools) or 'none'}." for agent in crew.agents
+            f"- {agent.name}: {agent.description} Tools: {', '.join(agent.tools) or 'none'}." for agent in crew.agents
         )
         text = f"{_SYSTEM_TEXTS_WITH_AGENTS[kind]}\n\n{crew.guidance}\n\nAgents:\n{agents}"
     elif kind in _SYSTEM_TEXTS:
@@ -97,7 +97,7 @@ def system_text(kind: str, crew: Crew, agent_name: str) -> str:
         agent = crew.agent(agent_name)
         if agent is None:
             raise ValueError(f"crew '{crew.name}' has no agent '{agent_name}'")
-        text = WORKER.format(name=agent.name, does=agent.does, prompt=agent.prompt)
+        text = WORKER.format(name=agent.name, description=agent.description, prompt=agent.prompt)
         text += CHECKER if agent.reviews else ""
     return f"{text}\n\n{DATA_RULE}"
 

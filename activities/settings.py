@@ -37,8 +37,8 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=_PREFIX, populate_by_name=True, extra="ignore")
 
     state_dir: Path = _APPLICATION / ".chargehand"
-    """Where documents, indexes and artefacts are kept on this host."""
-    artefacts: Path | str | None = None
+    """Where documents, indexes and artifacts are kept on this host."""
+    artifacts: Path | str | None = None
     """Where uploaded documents are, if not below the state directory: a folder that clients and workers share,
     `s3://BUCKET/PREFIX` or `gs://BUCKET/PREFIX`."""
     index_days: int = Field(default=30, ge=1, le=3_650)
@@ -78,13 +78,13 @@ class Settings(BaseSettings):
     answer_tokens: int | None = Field(default=None, ge=64)
     """The most output tokens of a call to `openai_compatible`, for models that may never come to an end."""
     encryption_keys: SecretStr | None = None
-    """What payloads and artefacts are encrypted with: a JSON object of 32 bytes in base64 by key id, or its file."""
+    """What payloads and artifacts are encrypted with: a JSON object of 32 bytes in base64 by key id, or its file."""
     encryption_key_id: str | None = None
     """The key of them that new payloads are encrypted with; encryption is on if this and the keys are set."""
     encryption_accept_plain: bool = False
     """Whether payloads that are not encrypted are read too, while sessions from before encryption still run."""
     storage: str | None = None
-    """Where large payloads go instead of into the history: as for `artefacts`, or off."""
+    """Where large payloads go instead of into the history: as for `artifacts`, or off."""
     storage_threshold: int | None = Field(default=None, ge=0)
     """How many bytes make a payload large."""
     deployment: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_-]{1,100}$")

@@ -6,7 +6,7 @@ from typing import Final, Protocol
 from pydantic import JsonValue
 
 from activities.models.protocol import ToolSpec
-from chargehand.contracts import Artefact, Capability, Contract, Source
+from chargehand.contracts import Artifact, Capability, Contract, Source
 
 OUTPUT_CAP_CHARACTERS = 8_000
 """The most text that one tool call hands to a model, output and quotes together."""
@@ -33,7 +33,7 @@ class ToolAnswer(Contract):
     ok: bool = True
     output: dict[str, JsonValue] = {}
     sources: tuple[Source, ...] = ()
-    artefacts: tuple[Artefact, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
 
 
 class Tool(Protocol):

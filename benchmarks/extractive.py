@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks.extractive_desk import Answered, Desk
+from benchmarks.extractive_desk import Answered, Harness
 from benchmarks.extractive_documents import gather
 from benchmarks.extractive_questions import Question, bare, read_questions
 from benchmarks.tables import Row
@@ -22,11 +22,11 @@ async def extractive() -> tuple[Sequence[Row], Sequence[str]]:
     with tempfile.TemporaryDirectory() as folder:
         names = gather(Path(folder) / "documents")
         before = time.perf_counter()
-        desk = await Desk.open(Path(folder) / "documents", Path(folder) / "state")
+        harness = await Harness.open(Path(folder) / "documents", Path(folder) / "state")
         indexed = time.perf_counter() - before
         there = {bare(name) for name in names}
         asked = [question for question in questions if question.is_askable(there)]
-        answered = [(question, await desk.ask(question.text)) for question in asked]
+        answered = [(question, await harness.ask(question.text)) for question in asked]
     labelled = {name for question in questions for name in question.documents}
     absent = sorted(labelled - there)
     halves = {half: [one for one in answered if one[0].half == half] for half in ("tuning", "held out")}

@@ -22,10 +22,10 @@ from activities.contracts import (
 )
 from activities.crews import Crew
 from activities.data.query import QueryData
-from activities.documents.artefacts import ArtefactStore
+from activities.documents.artifacts import ArtifactStore
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
-from activities.documents.tools import ReadDocument, SearchDocuments
+from activities.documents.tool import ReadDocument, SearchDocuments
 from activities.models.extractive import MODEL_NAME, ExtractiveModel
 from activities.models.protocol import ModelCall, ModelReply
 from activities.tools import Tool, ToolContext
@@ -47,7 +47,7 @@ class Answered:
     seconds: float
 
 
-class Desk:
+class Harness:
     """Documents, the tools that look into them, and the model that uses these."""
 
     def __init__(self, catalog: Catalog, crew: Crew, tools: Mapping[str, Tool], documents: tuple[str, ...]) -> None:
@@ -58,9 +58,9 @@ class Desk:
         self._model = ExtractiveModel()
 
     @classmethod
-    async def open(cls, documents: Path, state: Path) -> "Desk":
+    async def open(cls, documents: Path, state: Path) -> "Harness":
         """Index a folder of documents."""
-        library = DocumentLibrary(ArtefactStore(state / "artefacts"), state / "indexes", (documents,))
+        library = DocumentLibrary(ArtifactStore(state / "artifacts"), state / "indexes", (documents,))
         given = (documents.as_uri(),)
         opened = await library.open(given)
         tools: tuple[Tool, ...] = (SearchDocuments(library), ReadDocument(library), QueryData(library))
@@ -103,7 +103,7 @@ class Desk:
                 model=MODEL_NAME,
                 task=task,
                 agent=name,
-                crew_agents=tuple((agent.name, agent.does, agent.tools) for agent in self._crew.agents),
+                crew_agents=tuple((agent.name, agent.description, agent.tools) for agent in self._crew.agents),
                 catalog=self._catalog,
                 system="",
                 messages=(),

@@ -23,11 +23,11 @@ class SubtaskRequest(Contract):
     usd: Dollars
     max_rounds: int
     deadline: timedelta | None = left_out(None)
-    """The attempt's own time, without what it waits for a larger lease; None if only the session's deadline holds."""
+    """The attempt's own time, without what it waits for a larger grant; None if only the session's deadline holds."""
     urgency: Literal["now", "batch"] = left_out("now")
     turns_queue: str | None = left_out(None)
     waits_for_means: bool = left_out(False)
-    """Whether it would rather wait for a larger lease than answer early."""
+    """Whether it would rather wait for a larger grant than answer early."""
     has_private_inputs: bool = left_out(False)
     """Whether what it is given rests on the user's own documents."""
     goal_is_public: bool = left_out(False)
@@ -36,7 +36,7 @@ class SubtaskRequest(Contract):
     """The goal, if it is public, as older releases wrote it."""
 
 
-class LeaseRequest(Contract):
+class GrantRequest(Contract):
     """A child asks the supervisor above for more."""
 
     child: str
@@ -49,7 +49,7 @@ class LeaseRequest(Contract):
     """Whether the child would rather wait for it than go on without."""
 
 
-class LeaseGrant(Contract):
+class Grant(Contract):
     """The answer to a request: all that was asked, or nothing."""
 
     number: int
@@ -66,4 +66,4 @@ class SubtaskResult(Contract):
     rounds: int = left_out(0)
     """Rounds of thinking and tool use."""
     waited: timedelta = left_out(timedelta(0))
-    """Time spent waiting for a larger lease."""
+    """Time spent waiting for a larger grant."""

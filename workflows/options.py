@@ -8,7 +8,7 @@ from temporalio.common import RetryPolicy
 HEARTBEAT_TIMEOUT: Final = timedelta(seconds=3.5)
 """After this long without a sign of life a worker is taken for lost; heartbeats come every 0.8 s."""
 
-TWIN_TIMEOUT: Final = timedelta(days=7)
+DUPLICATE_TIMEOUT: Final = timedelta(days=7)
 """The longest that a session may run; its own deadline ends the wait sooner."""
 
 OPEN_SESSION_TIMEOUT: Final = timedelta(seconds=10)
@@ -22,7 +22,7 @@ BATCH_PATIENCE: Final = timedelta(hours=24)
 """What a provider may take for a batch; the session's deadline usually ends it sooner."""
 # No limit on attempts here: the activity counts the provider's errors itself, and lost workers are not among them.
 TURN_RETRIES: Final = RetryPolicy(
-    # After a lost worker. After an error of the provider, `activities.attempts` says how long to wait.
+    # After a lost worker. After an error of the provider, `activities.model_turn.retry_policy` says how long to wait.
     initial_interval=timedelta(milliseconds=100),
     backoff_coefficient=2.0,
     maximum_interval=timedelta(seconds=60),

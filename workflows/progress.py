@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from chargehand.contracts import Outcome, Plan, Question, SessionState, Status, SubtaskRecord, Usage
-from workflows.purse import Purse
-from workflows.reporting import reason_of, state_of, usage_of
+from workflows.budget.ledger import Ledger
+from workflows.rules.report_content import reason_of, state_of, usage_of
 
 
 class Progress:
@@ -16,7 +16,7 @@ class Progress:
         self.goal = ""
         self.state: SessionState = "planning"
         self.plan: Plan | None = None
-        self.purse: Purse | None = None
+        self.ledger: Ledger | None = None
         self.started_at: datetime | None = None
         self.deadline_at: datetime | None = None
         self.questions: dict[str, Question] = {}
@@ -79,14 +79,14 @@ class Progress:
             started_at=self.started_at,
             deadline_at=self.deadline_at,
         )
-        if self.purse is None:
+        if self.ledger is None:
             return status
         return status.model_copy(
             update={
-                "turns": self.purse.spent.turns,
-                "max_turns": self.purse.granted.turns,
-                "spent_usd": self.purse.spent.usd,
-                "reserved_usd": self.purse.reserved.usd,
-                "budget_usd": self.purse.granted.usd,
+                "turns": self.ledger.spent.turns,
+                "max_turns": self.ledger.granted.turns,
+                "spent_usd": self.ledger.spent.usd,
+                "reserved_usd": self.ledger.reserved.usd,
+                "budget_usd": self.ledger.granted.usd,
             }
         )

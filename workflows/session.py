@@ -1,4 +1,4 @@
-"""One session as its steps see it: the request, what the world says about it, the purse, what has come out so far."""
+"""One session as its steps see it: the request, what the world says about it, the ledger, what has come out so far."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
@@ -26,20 +26,20 @@ from chargehand.contracts import (
     Tier,
     Usage,
 )
-from workflows.borrowing import Borrower
-from workflows.bounds import worst_report
-from workflows.guard import fingerprint
-from workflows.plan_check import SUPERVISOR
+from workflows.budget.client import BudgetClient
+from workflows.budget.estimates import worst_report
+from workflows.budget.ledger import Amount, Ledger, Reservation
+from workflows.budget.model_calls import MeteredModelCalls
 from workflows.progress import Progress
-from workflows.purse import Amount, Purse, Reservation
-from workflows.reporting import input_for, usage_of
-from workflows.spending import Spender
-from workflows.view import details
+from workflows.rules.deduplication import fingerprint
+from workflows.rules.plan_validation import SUPERVISOR
+from workflows.rules.report_content import input_for, usage_of
+from workflows.web_ui import details
 
 _LONGEST_WRITING: Final = timedelta(seconds=60)
 """The most of a session's time that is kept for writing the report; a fifth of it if that is less."""
 
-_FATE_UNKNOWN: Final[frozenset[FailureReason]] = frozenset({"terminated", "internal"})
+_OUTCOME_UNKNOWN: Final[frozenset[FailureReason]] = frozenset({"terminated", "internal"})
 """Ends after which a child cannot say what it spent."""
 
 _WAITING: Final[frozenset[SessionState]] = frozenset({"awaiting_approval", "awaiting_answer", "paused"})
@@ -50,7 +50,7 @@ _Result = TypeVar("_Result")
 
 @dataclass
 class Used:
-    """How far limits were used that the purse does not watch."""
+    """How far limits were used that the ledger does not watch."""
 
     at_once: int = 0
     attempts: int = 0
@@ -72,18 +72,18 @@ class Session:
     request: SessionRequest
     facts: SessionFacts
     progress: Progress
-    purse: Purse
-    spender: Spender
+    ledger: Ledger
+    model_calls: MeteredModelCalls
     started_at: datetime
     deadline_at: datetime
-    borrower: Borrower
+    budget_client: BudgetClient
     """How it asks the session above for more, if there is one."""
     for_report: Reservation | None
     """What is set aside for the synthesis."""
     outcomes: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
     lost_spend: list[SpendLine] = field(default_factory=list[SpendLine])
     """What is charged for children that could not say what they spent."""
-    leases: dict[str, Reservation] = field(default_factory=dict[str, Reservation])
+    grants: dict[str, Reservation] = field(default_factory=dict[str, Reservation])
     """What is lent to children that run, by their workflow id."""
     waiting: list[str] = field(default_factory=list[str])
     """Children that wait for more, in the order in which they asked."""
@@ -100,7 +100,7 @@ class Session:
     dictated: dict[str, frozenset[Capability]] = field(default_factory=dict[str, frozenset[Capability]])
     """What the instruction of a subtask rests on that was written after others had ended."""
     returned: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when a child has given its lease back."""
+    """Set when a child has given its grant back."""
     used: Used = field(default_factory=Used)
     is_stopping: bool = False
     """What runs was asked to stop."""
@@ -162,7 +162,7 @@ class Session:
     @property
     def nobody_gives_back(self) -> bool:
         """Whether nothing more can come back from what runs: nothing does, or all of it waits for more itself."""
-        return set(self.leases) <= set(self.waiting)
+        return set(self.grants) <= set(self.waiting)
 
     @property
     def may_nest(self) -> bool:
@@ -193,7 +193,7 @@ class Session:
     def set_report_aside(self) -> bool:
         """Set aside what the synthesis costs at most, if it is not; False if that cannot be paid any more."""
         if self.for_report is None:
-            self.for_report = self.purse.reserve(self._worst_report)
+            self.for_report = self.ledger.reserve(self._worst_report)
         return self.for_report is not None
 
     @property
@@ -203,12 +203,12 @@ class Session:
     @property
     def can_still_write(self) -> bool:
         """Whether a synthesis is set aside, or could be."""
-        return self.for_report is not None or self.purse.unspent.covers(self._worst_report)
+        return self.for_report is not None or self.ledger.unspent.covers(self._worst_report)
 
     def release_report_reserve(self) -> None:
         """Give back what is set aside for the synthesis, when it is due or will not be needed."""
         if self.for_report is not None:
-            self.purse.settle(self.for_report, Amount())
+            self.ledger.settle(self.for_report, Amount())
             self.for_report = None
 
     @property
@@ -234,33 +234,33 @@ class Session:
         return next((agent for agent in self.facts.crew.agents if agent.name == name), None)
 
     def settle(self, workflow_id: str, agent: str, outcome: Outcome) -> Outcome:
-        """Take a child's lease back, and see to it that its outcome says what it spent."""
-        lease = self.leases.pop(workflow_id)
-        unknown = _FATE_UNKNOWN | {"cancelled"} if agent == SUPERVISOR else _FATE_UNKNOWN
+        """Take a child's grant back, and see to it that its outcome says what it spent."""
+        grant = self.grants.pop(workflow_id)
+        unknown = _OUTCOME_UNKNOWN | {"cancelled"} if agent == SUPERVISOR else _OUTCOME_UNKNOWN
         if isinstance(outcome, Failure) and outcome.reason in unknown and not outcome.spend:
-            outcome = outcome.model_copy(update={"spend": (_charged_in_full(agent, lease.amount),)})
+            outcome = outcome.model_copy(update={"spend": (_charged_in_full(agent, grant.amount),)})
         used = usage_of(outcome.spend)
-        self.purse.settle(lease, Amount(used.turns, used.cost_usd))
+        self.ledger.settle(grant, Amount(used.turns, used.cost_usd))
         self.returned.set()
         return outcome
 
     def charge_what_is_lost(self) -> None:
-        """Book the leases of children that did not answer, in full."""
-        for workflow_id, lease in self.leases.items():
-            line = _charged_in_full(workflow_id.split("/")[-2], lease.amount)
+        """Book the grants of children that did not answer, in full."""
+        for workflow_id, grant in self.grants.items():
+            line = _charged_in_full(workflow_id.split("/")[-2], grant.amount)
             self.lost_spend.append(line)
-            self.purse.settle(lease, lease.amount)
-        self.leases.clear()
+            self.ledger.settle(grant, grant.amount)
+        self.grants.clear()
 
     async def more(self, asked: Amount, hopeless: Callable[[], bool]) -> None:
         """Wait until an amount is unspent, or there is no hope that it will be, or it is time to write the report."""
 
         def enough() -> bool:
-            return self.purse.unspent.covers(asked)
+            return self.ledger.unspent.covers(asked)
 
         if not enough() and self.request.delegation is not None:
-            missing = asked.beyond(self.purse.unspent)
-            self.purse.grant(await self.borrower.ask(missing, patient=True))
+            missing = asked.beyond(self.ledger.unspent)
+            self.ledger.grant(await self.budget_client.ask(missing, patient=True))
         await workflow.wait_condition(lambda: enough() or self.is_over or hopeless())
         if self.request.limits.on_limit == "pause" and not enough() and not self.is_over:
             self.enter("paused")
@@ -271,8 +271,8 @@ class Session:
         """Say why limits cannot be raised so."""
         ceilings = self.facts.ceilings
         now = {
-            "max_turns": self.purse.granted.turns,
-            "budget_usd": self.purse.granted.usd,
+            "max_turns": self.ledger.granted.turns,
+            "budget_usd": self.ledger.granted.usd,
             "deadline": self.deadline_at - self.started_at,
         }
         problems: list[str] = []
@@ -291,8 +291,8 @@ class Session:
 
     def raise_limits(self, raised: RaisedLimits) -> None:
         """Take over higher limits."""
-        more = Amount(raised.max_turns or 0, raised.budget_usd or Decimal(0)).beyond(self.purse.granted)
-        self.purse.grant(more)
+        more = Amount(raised.max_turns or 0, raised.budget_usd or Decimal(0)).beyond(self.ledger.granted)
+        self.ledger.grant(more)
         if raised.deadline is not None:
             self.deadline_at = max(self.deadline_at, self.started_at + raised.deadline)
             self.progress.deadline_at = self.deadline_at
@@ -304,12 +304,12 @@ class Session:
         """Take one of the supervisor's own turns; `tier` instead of the crew's own.
 
         Raises:
-            CannotPay: the purse does not cover it.
+            CannotPay: the ledger does not cover it.
             TurnLost: it came to nothing for good.
         """
         crew = self.facts.crew
         tier = tier or crew.tier
-        return await self.spender.take(
+        return await self.model_calls.take(
             task,
             agent=SUPERVISOR,
             tier=tier,
@@ -347,6 +347,6 @@ async def _cancelled(task: "asyncio.Task[_Result]") -> None:
         task.exception()
 
 
-def _charged_in_full(agent: str, lease: Amount) -> SpendLine:
-    usage = Usage(turns=lease.turns, cost_usd=lease.usd, possibly_billed_twice_usd=lease.usd)
+def _charged_in_full(agent: str, grant: Amount) -> SpendLine:
+    usage = Usage(turns=grant.turns, cost_usd=grant.usd, possibly_billed_twice_usd=grant.usd)
     return SpendLine(agent=agent, model="unknown", purpose="lost", usage=usage)

@@ -12,18 +12,18 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 
 with workflow.unsafe.imports_passed_through():
     from activities.contracts import AgentCard, Round, ToolCall, ToolRequest, ToolResult, TurnResult, WorkTask
-    from activities.tool_calls import ToolActivities
-    from chargehand.contracts import Artefact, Failure, FailureReason, Outcome, SpendLine, Usage
+    from activities.tool_use import ToolActivities
+    from chargehand.contracts import Artifact, Failure, FailureReason, Outcome, SpendLine, Usage
     from chargehand.wire import ErrorType, SignalName, WorkflowType
     from workflows import options
-    from workflows.borrowing import Borrower
-    from workflows.bounds import WORK_OUTPUT_TOKENS
-    from workflows.circles import going_round, repeated
-    from workflows.contracts import LeaseGrant, SubtaskRequest, SubtaskResult
-    from workflows.grounding import ground, out_of_time, read_so_far, sources_read
-    from workflows.purse import Amount, Purse
-    from workflows.reporting import merged_spend
-    from workflows.spending import CannotPay, Spender, TurnLost
+    from workflows.budget.client import BudgetClient
+    from workflows.budget.estimates import WORK_OUTPUT_TOKENS
+    from workflows.budget.ledger import Amount, Ledger
+    from workflows.budget.model_calls import CannotPay, MeteredModelCalls, TurnLost
+    from workflows.contracts import Grant, SubtaskRequest, SubtaskResult
+    from workflows.rules.evidence import ground, out_of_time, read_so_far, sources_read
+    from workflows.rules.repetition import going_round, repeated
+    from workflows.rules.report_content import merged_spend
 
 MOST_CALLS: Final = 8
 """Tool calls of one round; the model is told to ask for the others again."""
@@ -46,7 +46,7 @@ class SubtaskWorkflow:
     """Carries out one subtask and always ends in an outcome."""
 
     def __init__(self) -> None:
-        self._borrower = Borrower()
+        self._budget_client = BudgetClient()
         self._rounds: list[Round] = []
         self._rounds_begun = 0
         self._kept = ""
@@ -61,42 +61,44 @@ class SubtaskWorkflow:
         """Think, use tools, answer; hand back what there is when asked to stop."""
         _require_parent()
         self._deadline = request.deadline
-        spender = Spender(
-            Purse(Amount(request.turns, request.usd)),
+        model_calls = MeteredModelCalls(
+            Ledger(Amount(request.turns, request.usd)),
             session=request.session,
             crew=request.crew,
             documents=request.documents,
-            borrower=self._borrower,
+            budget_client=self._budget_client,
             urgency=request.urgency,
             queue=request.turns_queue,
         )
         try:
-            outcome = await self._work(request, spender)
+            outcome = await self._work(request, model_calls)
         except (asyncio.CancelledError, ActivityError) as error:
             if not is_cancelled_exception(error):
                 raise
             outcome = self._what_there_is("cancelled", "It was asked to stop.")
         return SubtaskResult(
-            outcome=outcome.model_copy(update={"spend": self._spend(request, spender), "artefacts": self._artefacts()}),
-            wasted=spender.wasted,
+            outcome=outcome.model_copy(
+                update={"spend": self._spend(request, model_calls), "artifacts": self._artifacts()}
+            ),
+            wasted=model_calls.wasted,
             rounds=self._rounds_begun,
-            waited=self._borrower.waited,
+            waited=self._budget_client.waited,
         )
 
-    @workflow.signal(name=SignalName.GRANT_LEASE, description="The supervisor's answer to a request for more.")
-    def grant_lease(self, grant: LeaseGrant) -> None:
+    @workflow.signal(name=SignalName.GRANT, description="The supervisor's answer to a request for more.")
+    def receive_grant(self, grant: Grant) -> None:
         """Take over the answer."""
-        self._borrower.take(grant)
+        self._budget_client.take(grant)
 
-    async def _work(self, request: SubtaskRequest, spender: Spender) -> Outcome:
+    async def _work(self, request: SubtaskRequest, model_calls: MeteredModelCalls) -> Outcome:
         corrections = 0
         for number in range(1, request.max_rounds + 1):
             if self._left <= timedelta(0):
                 break
             self._rounds_begun = number
-            task = await self._task(request, spender, last=number == request.max_rounds)
+            task = await self._task(request, model_calls, last=number == request.max_rounds)
             try:
-                result = await spender.take(
+                result = await model_calls.take(
                     task,
                     agent=request.agent.name,
                     tier=request.agent.tier,
@@ -123,7 +125,7 @@ class SubtaskWorkflow:
             self._rounds.append(Round(correction=_complaint(result)))
         return self._what_there_is("out_of_rounds", "It did not come to an answer in its rounds.")
 
-    async def _task(self, request: SubtaskRequest, spender: Spender, *, last: bool) -> WorkTask:
+    async def _task(self, request: SubtaskRequest, model_calls: MeteredModelCalls, *, last: bool) -> WorkTask:
         task = WorkTask(
             goal=request.goal,
             instruction=request.subtask.instruction,
@@ -131,8 +133,8 @@ class SubtaskWorkflow:
             rounds=tuple(self._rounds),
         )
         bytes_later = request.agent.prompt_bytes + _NEXT_ROUND_BYTES
-        now = spender.cost_of(request.model, task, request.agent.prompt_bytes, WORK_OUTPUT_TOKENS)
-        then = spender.cost_of(request.model, task, bytes_later, WORK_OUTPUT_TOKENS)
+        now = model_calls.cost_of(request.model, task, request.agent.prompt_bytes, WORK_OUTPUT_TOKENS)
+        then = model_calls.cost_of(request.model, task, bytes_later, WORK_OUTPUT_TOKENS)
         too_long = len(task.model_dump_json()) > _LONGEST_CONVERSATION
         hurried = self._deadline is not None and self._left < self._deadline * _TIME_TO_ANSWER
         must_answer = (
@@ -140,7 +142,7 @@ class SubtaskWorkflow:
             or too_long
             or hurried
             or going_round(self._rounds, MOST_CALLS)
-            or not await spender.can_pay(now + then, patient=request.waits_for_means)
+            or not await model_calls.can_pay(now + then, patient=request.waits_for_means)
         )
         return task.model_copy(update={"must_answer": must_answer})
 
@@ -208,15 +210,15 @@ class SubtaskWorkflow:
     @property
     def _until(self) -> datetime | None:
         """When the attempt's own time is up; what it waited for its supervisor does not count."""
-        return None if self._deadline is None else self._began_at + self._deadline + self._borrower.waited
+        return None if self._deadline is None else self._began_at + self._deadline + self._budget_client.waited
 
     @property
     def _left(self) -> timedelta:
         return timedelta.max if self._until is None else self._until - workflow.now()
 
-    def _artefacts(self) -> tuple[Artefact, ...]:
-        made = (artefact for past in self._rounds for result in past.results for artefact in result.artefacts)
-        return tuple({artefact.uri: artefact for artefact in made}.values())
+    def _artifacts(self) -> tuple[Artifact, ...]:
+        made = (artifact for past in self._rounds for result in past.results for artifact in result.artifacts)
+        return tuple({artifact.uri: artifact for artifact in made}.values())
 
     def _what_there_is(self, reason: FailureReason, message: str) -> Outcome:
         read = sources_read(self._rounds, ())
@@ -226,11 +228,11 @@ class SubtaskWorkflow:
             return read_so_far(read, reason, ())
         return Failure(reason=reason, message=message)
 
-    def _spend(self, request: SubtaskRequest, spender: Spender) -> tuple[SpendLine, ...]:
+    def _spend(self, request: SubtaskRequest, model_calls: MeteredModelCalls) -> tuple[SpendLine, ...]:
         if not self._tool_calls:
-            return merged_spend(spender.spend)
+            return merged_spend(model_calls.spend)
         tools = SpendLine(agent=request.agent.name, model="", purpose="tools", usage=Usage(tool_calls=self._tool_calls))
-        return merged_spend([*spender.spend, tools])
+        return merged_spend([*model_calls.spend, tools])
 
 
 def _require_parent() -> None:

@@ -11,17 +11,17 @@ from temporalio.exceptions import ApplicationError, is_cancelled_exception
 with workflow.unsafe.imports_passed_through():
     from chargehand.contracts import Answer, Plan, PlanDecision, RaisedLimits, Report, SessionRequest, Status
     from chargehand.wire import ErrorType, QueryName, SignalName, UpdateName, WorkflowType
-    from workflows.borrowing import Borrower
-    from workflows.carrying_out import carry_out
-    from workflows.contracts import LeaseGrant, LeaseRequest
-    from workflows.lending import serve
-    from workflows.opening import open_session
-    from workflows.plan_check import InvalidPlan
-    from workflows.planning import checked, invalid_plan, make_plan
+    from workflows.budget.client import BudgetClient
+    from workflows.budget.grants import serve
+    from workflows.contracts import Grant, GrantRequest
     from workflows.progress import Progress
-    from workflows.reviewing import review
+    from workflows.rules.plan_validation import InvalidPlan
     from workflows.session import Session
-    from workflows.writing import write_report
+    from workflows.steps.execute import carry_out
+    from workflows.steps.open import open_session
+    from workflows.steps.plan import checked, invalid_plan, make_plan
+    from workflows.steps.report import write_report
+    from workflows.steps.review import review
 
 
 _FOR_HANDLERS: Final = timedelta(seconds=1)
@@ -39,13 +39,13 @@ class SupervisorWorkflow:
         """A decision is taken: another that comes at the same time is refused."""
         self._answered: set[str] = set()
         """Subtasks whose question has its answer, in the same sense."""
-        self._borrower = Borrower()
+        self._budget_client = BudgetClient()
 
     @workflow.run
     async def run(self, request: SessionRequest) -> Report:
         """Plan, carry out, review, write the report."""
         try:
-            session = self._session = await open_session(request, self._progress, self._borrower)
+            session = self._session = await open_session(request, self._progress, self._budget_client)
             plan = await session.before_the_deadline(make_plan(session))
             if plan is not None:
                 self._progress.planned(plan)
@@ -170,16 +170,16 @@ class SupervisorWorkflow:
             open_now = ", ".join(id_ for id_ in asked if id_ not in self._answered) or "none"
             raise ValueError(f"subtask: '{answer.subtask}' waits for no answer; those that do: {open_now}.")
 
-    @workflow.signal(name=SignalName.ASK_LEASE, description="A subtask asks for more turns or money.")
-    async def ask_lease(self, request: LeaseRequest) -> None:
+    @workflow.signal(name=SignalName.REQUEST_GRANT, description="A subtask asks for more turns or money.")
+    async def request_grant(self, request: GrantRequest) -> None:
         """Answer a child that asks for more; before the session is open there is none."""
         if self._session is not None:
             await serve(self._session, request)
 
-    @workflow.signal(name=SignalName.GRANT_LEASE, description="The answer of the session above.")
-    def grant_lease(self, grant: LeaseGrant) -> None:
+    @workflow.signal(name=SignalName.GRANT, description="The answer of the session above.")
+    def receive_grant(self, grant: Grant) -> None:
         """Take over the answer."""
-        self._borrower.take(grant)
+        self._budget_client.take(grant)
 
     @property
     def _open(self) -> Session:

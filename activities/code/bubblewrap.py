@@ -15,8 +15,8 @@ from temporalio.exceptions import ApplicationError
 
 from activities.code import bubblewrap_command, seccomp
 from activities.code.bubblewrap_command import FOLDER, PACKAGES
-from activities.code.protocol import ARTEFACTS, CodeResult, GivenFile
-from activities.made_files import MOST_BYTES_TOGETHER, MOST_FILES, MadeFile
+from activities.code.protocol import ARTIFACTS, CodeResult, GivenFile
+from activities.tool_outputs import MOST_BYTES_TOGETHER, MOST_FILES, MadeFile
 from chargehand.contracts import Contract
 from chargehand.wire import ErrorType
 
@@ -171,7 +171,7 @@ class _Run:
         job = {
             "code": code,
             "folder": FOLDER,
-            "artefacts": f"{FOLDER}/{ARTEFACTS}",
+            "artifacts": f"{FOLDER}/{ARTIFACTS}",
             "packages": [PACKAGES] if self._packages else [],
             "most_files": MOST_FILES,
             "most_bytes": MOST_BYTES_TOGETHER,

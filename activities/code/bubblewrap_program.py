@@ -68,8 +68,8 @@ def run(job: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
     with contextlib.suppress(Exception):
         sys.stdout.flush()
         sys.stderr.flush()
-    figures = list(_figures(str(job["artefacts"]), int(job["most_files"])))
-    files, left_out = _files(str(job["artefacts"]), int(job["most_files"]), int(job["most_bytes"]))
+    figures = list(_figures(str(job["artifacts"]), int(job["most_files"])))
+    files, left_out = _files(str(job["artifacts"]), int(job["most_files"]), int(job["most_bytes"]))
     told = {
         "value": value,
         "error": program.error,
@@ -147,7 +147,7 @@ def main(result: int, memory_bytes: int, seconds: int, file_bytes: int, descript
     job = json.loads(sys.stdin.buffer.read())
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.chdir(job["folder"])
-    os.makedirs(job["artefacts"], exist_ok=True)  # noqa: PTH103
+    os.makedirs(job["artifacts"], exist_ok=True)  # noqa: PTH103
     sys.path[:0] = [job["folder"], *job["packages"]]
     sys.argv = [_FILE]
     told, contents = run(job)

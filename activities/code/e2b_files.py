@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from activities.code.protocol import ARTEFACTS, DOCUMENTS, GivenFile
-from activities.made_files import MOST_BYTES, MOST_BYTES_TOGETHER, MOST_FILES, MadeFile
+from activities.code.protocol import ARTIFACTS, DOCUMENTS, GivenFile
+from activities.tool_outputs import MOST_BYTES, MOST_BYTES_TOGETHER, MOST_FILES, MadeFile
 
 if TYPE_CHECKING:
     from e2b_code_interpreter import Execution
@@ -23,7 +23,7 @@ _LISTED: Final = TypeAdapter(list[tuple[str, int | None]])
 _LISTING: Final = f"""\
 def _listing():
     import itertools, json, os
-    with os.scandir({str(_HOME / ARTEFACTS)!r}) as entries:
+    with os.scandir({str(_HOME / ARTIFACTS)!r}) as entries:
         shown = (entry for entry in entries if not entry.name.startswith("."))
         return json.dumps([
             (entry.name, entry.stat().st_size if entry.is_file(follow_symlinks=False) else None)
@@ -44,7 +44,7 @@ async def lay_out(sandbox: "Sandbox", files: Sequence[GivenFile]) -> None:
         for file, content in zip(files, contents, strict=True)
     ]
     # A file makes its folder; there is no call for both at once. Its name keeps it from being brought back.
-    entries.append(AsyncWriteEntry(path=str(_HOME / ARTEFACTS / ".keep"), data=b""))
+    entries.append(AsyncWriteEntry(path=str(_HOME / ARTIFACTS / ".keep"), data=b""))
     await sandbox.files.write_files(entries)
 
 
@@ -102,7 +102,7 @@ async def _content(sandbox: "Sandbox", name: str, most: int) -> bytes | None:
 
     content = bytearray()
     try:
-        async with await sandbox.files.read(str(_HOME / ARTEFACTS / name), format="stream") as stream:
+        async with await sandbox.files.read(str(_HOME / ARTIFACTS / name), format="stream") as stream:
             async for chunk in stream:
                 content += chunk
                 if len(content) > most:

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from activities.made_files import MadeFile
+from activities.tool_outputs import MadeFile
 from chargehand.contracts import Contract
 
 DOCUMENTS: Final = "documents"
 """The folder beside the program that holds the documents it was given."""
-ARTEFACTS: Final = "artefacts"
+ARTIFACTS: Final = "artifacts"
 """The folder beside the program whose files are kept for the user."""
 
 
@@ -32,7 +32,7 @@ class CodeResult(Contract):
     error: str = ""
     """Why the code did not run to its end, for whoever wrote it; what it printed until then is kept."""
     files: tuple[MadeFile, ...] = ()
-    """Figures, and what it saved in `artefacts/`."""
+    """Figures, and what it saved in `artifacts/`."""
     left_out: tuple[str, ...] = ()
     """`name: reason` for files that were not brought back."""
 

@@ -6,13 +6,13 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from activities.code.given_files import DocumentsNotGivenError, given_files
-from activities.code.protocol import ARTEFACTS, DOCUMENTS, CodeResult, CodeRunner
-from activities.documents.sources import DocumentSources
-from activities.made_files import FileStore, keep
+from activities.code.input_files import DocumentsNotGivenError, given_files
+from activities.code.protocol import ARTIFACTS, DOCUMENTS, CodeResult, CodeRunner
+from activities.documents.locations import DocumentSources
 from activities.models.protocol import ToolSpec
+from activities.tool_outputs import FileStore, keep
 from activities.tools import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext, failed
-from chargehand.contracts import Artefact, Capability, Source
+from chargehand.contracts import Artifact, Capability, Source
 
 _CODE_CHARACTERS: Final = 50_000
 _PRINTED_CHARACTERS: Final = 4_500
@@ -68,13 +68,13 @@ class RunCode:
                     result = await self._runner.run(code, context.idempotency_key, files)
             except DocumentsNotGivenError as error:
                 return failed(str(error))
-        artefacts, left_out = await keep(self._store, result.files)
-        return _answer(self._runner.name, code, result, artefacts, (*result.left_out, *left_out))
+        artifacts, left_out = await keep(self._store, result.files)
+        return _answer(self._runner.name, code, result, artifacts, (*result.left_out, *left_out))
 
     def _told_of_files(self) -> str:
         if not self._runner.handles_files:
             return "It sees no documents and can save no files."
-        told = f"Pictures that it shows, and files that it saves in the folder `{ARTEFACTS}`, are kept for the user."
+        told = f"Pictures that it shows, and files that it saves in the folder `{ARTIFACTS}`, are kept for the user."
         if self._sources is None:
             return f"It sees no documents. {told}"
         return f"Documents that you name are in the folder `{DOCUMENTS}`; it sees no others. {told}"
@@ -99,26 +99,26 @@ def _names(documents: JsonValue) -> list[str] | None:
 
 
 def _answer(
-    runner: str, code: str, result: CodeResult, artefacts: tuple[Artefact, ...], left_out: tuple[str, ...]
+    runner: str, code: str, result: CodeResult, artifacts: tuple[Artifact, ...], left_out: tuple[str, ...]
 ) -> ToolAnswer:
     output: dict[str, JsonValue] = {"sandbox": runner}
     if result.stderr:
         output["stderr"] = _cut(result.stderr, _STDERR_CHARACTERS)
-    if artefacts:
-        output["kept_for_the_user"] = [f"{made.name} ({made.media_type})" for made in artefacts]
+    if artifacts:
+        output["kept_for_the_user"] = [f"{made.name} ({made.media_type})" for made in artifacts]
     if left_out:
         output["not_kept"] = _cut("; ".join(left_out), _LEFT_OUT_CHARACTERS)
     printed = _cut("\n".join(part for part in (result.stdout.rstrip("\n"), result.value) if part), _PRINTED_CHARACTERS)
     if result.error:
         # What a failing program printed is shown for mending it; it is no evidence.
         output |= {"error": _end(result.error), "printed": printed}
-        return ToolAnswer(ok=False, output=output, artefacts=artefacts)
+        return ToolAnswer(ok=False, output=output, artifacts=artifacts)
     if not printed:
         note = "The program printed nothing and has no value."
-        return ToolAnswer(output={**output, "note": note}, artefacts=artefacts)
+        return ToolAnswer(output={**output, "note": note}, artifacts=artifacts)
     digest = hashlib.sha256(code.encode()).hexdigest()[:12]
     source = Source(ref=f"code:{digest}", title="Computed", quote=printed)
-    return ToolAnswer(output=output, sources=(source,), artefacts=artefacts)
+    return ToolAnswer(output=output, sources=(source,), artifacts=artifacts)
 
 
 def _cut(text: str, most: int) -> str:

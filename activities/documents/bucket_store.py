@@ -1,4 +1,4 @@
-"""Artefacts in a bucket, for workers on several hosts, with a directory on each that keeps what was fetched."""
+"""Artifacts in a bucket, for workers on several hosts, with a directory on each that keeps what was fetched."""
 
 import hashlib
 import io
@@ -7,18 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from activities.documents.artefacts import (
-    ArtefactError,
-    Artefacts,
-    ArtefactStore,
+from activities.documents.artifacts import (
+    ArtifactError,
+    Artifacts,
+    ArtifactStore,
     damaged,
     locked_if_protected,
     verified,
 )
-from activities.documents.sweeping import mark_used
+from activities.documents.cleanup import mark_used
 from chargehand.bucket import Bucket, BucketError, bucket_location, open_bucket
-from chargehand.protection.at_rest import is_kept, require_plain
-from chargehand.protection.encryption import Encryption
+from chargehand.payloads.at_rest import is_kept, require_plain
+from chargehand.payloads.encryption import Encryption
 
 _T = TypeVar("_T")
 
@@ -29,7 +29,7 @@ class BucketStore:
     def __init__(self, bucket: Bucket, cache: Path, encryption: Encryption | None = None) -> None:
         self._bucket = bucket
         self._directory = cache
-        self._cache = ArtefactStore(cache, encryption)
+        self._cache = ArtifactStore(cache, encryption)
         self._encryption = encryption
 
     def put(self, content: bytes) -> str:
@@ -37,7 +37,7 @@ class BucketStore:
         try:
             self._put(digest, content)
         except BucketError as error:
-            raise ArtefactError(str(error)) from error
+            raise ArtifactError(str(error)) from error
         return digest
 
     def put_file(self, path: Path) -> str:
@@ -77,7 +77,7 @@ class BucketStore:
         try:
             return self._bucket.size(digest)
         except BucketError as error:
-            raise ArtefactError(str(error)) from error
+            raise ArtifactError(str(error)) from error
 
     def _from_cache(self, digest: str, take: Callable[[], _T]) -> _T:
         """Take it from the directory, fetched anew if what is there is of no use."""
@@ -86,7 +86,7 @@ class BucketStore:
             mark_used(path)
             try:
                 return take()
-            except ArtefactError:
+            except ArtifactError:
                 path.unlink(missing_ok=True)
         self._fetch(digest)
         return take()
@@ -100,7 +100,7 @@ class BucketStore:
             else:
                 self._fetch_file(digest)
         except BucketError as error:
-            raise ArtefactError(str(error)) from error
+            raise ArtifactError(str(error)) from error
 
     def _fetch_file(self, digest: str) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -122,8 +122,8 @@ class BucketStore:
         return stored.getvalue()
 
 
-def open_artefacts(location: Path | str, cache: Path, encryption: Encryption | None = None) -> Artefacts:
+def open_artifacts(location: Path | str, cache: Path, encryption: Encryption | None = None) -> Artifacts:
     """Open a directory, or a bucket with a directory for what is fetched. Raises `BucketError`."""
     if bucket := bucket_location(location):
         return BucketStore(open_bucket(bucket), cache, encryption)
-    return ArtefactStore(Path(location), encryption)
+    return ArtifactStore(Path(location), encryption)

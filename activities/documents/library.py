@@ -12,16 +12,16 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from activities.documents.artefacts import Artefacts
-from activities.documents.build import CATALOG_FILE, INDEX_FILE, TABLES_DIRECTORY, TABLES_FILE, LibraryBuild
+from activities.documents.artifacts import Artifacts
 from activities.documents.catalog import Catalog
-from activities.documents.downloads import Downloads
+from activities.documents.cleanup import mark_used
 from activities.documents.index import open_index
-from activities.documents.parsed import Part, Unit
+from activities.documents.index_build import CATALOG_FILE, INDEX_FILE, TABLES_DIRECTORY, TABLES_FILE, LibraryBuild
+from activities.documents.locations import DocumentSources, Listing
+from activities.documents.parser_output import Part, Unit
 from activities.documents.passages import Place, reference
 from activities.documents.ranking import Hit, search
-from activities.documents.sources import DocumentSources, Listing
-from activities.documents.sweeping import mark_used
+from activities.documents.web_documents import Downloads
 from chargehand.contracts import Contract
 
 _FORMAT: Final = 3
@@ -188,12 +188,12 @@ class DocumentLibrary:
 
     def __init__(
         self,
-        artefacts: Artefacts,
+        artifacts: Artifacts,
         index_root: Path,
         allowed_roots: tuple[Path, ...] = (),
         downloads: Downloads | None = None,
     ) -> None:
-        self.sources = DocumentSources(artefacts, allowed_roots, downloads)
+        self.sources = DocumentSources(artifacts, allowed_roots, downloads)
         """Where the documents themselves come from."""
         self._index_root = index_root
         self._opened: OrderedDict[str, OpenLibrary] = OrderedDict()

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from activities.documents import child_limits
 from activities.documents.child_limits import Allowance
-from activities.documents.parsed import Parsed, failed_parse, no_document
-from activities.documents.results import write_result
+from activities.documents.parser_output import Parsed, failed_parse, no_document
+from activities.documents.parser_results import write_result
 
 _MEMORY_BYTES: Final = 512 << 20
 _FILE_BYTES: Final = 512 << 20
@@ -46,7 +46,7 @@ def _parse(kind: str, path: Path, tables: Path, allowance: Allowance) -> Parsed:
 
             return parse_pdf(path, allowance)
         case "docx":
-            from activities.documents.word import parse_docx
+            from activities.documents.docx import parse_docx
 
             return parse_docx(path, allowance)
         case "xlsx" | "ods":
@@ -54,7 +54,7 @@ def _parse(kind: str, path: Path, tables: Path, allowance: Allowance) -> Parsed:
 
             return parse_workbook(path, tables, allowance)
         case "csv":
-            from activities.documents.delimited import parse_delimited
+            from activities.documents.csv_file import parse_delimited
 
             return parse_delimited(path, tables.with_name(f"{tables.name}-0.csv"), allowance)
         case _:
@@ -62,7 +62,7 @@ def _parse(kind: str, path: Path, tables: Path, allowance: Allowance) -> Parsed:
 
 
 def _parse_text(kind: str, path: Path, allowance: Allowance) -> Parsed:
-    from activities.documents.text import NOT_TEXT, decode, parse_text
+    from activities.documents.plain_text import NOT_TEXT, decode, parse_text
 
     text = decode(path.read_bytes())
     match kind:

@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from activities.documents.parsed import Block, BlockKind, Unit
+from activities.documents.parser_output import Block, BlockKind, Unit
 
 LONGEST_CHARACTERS: Final = 900
 _COMFORTABLE_CHARACTERS: Final = 600
@@ -41,7 +41,7 @@ class Span(NamedTuple):
 
 
 def cut(blocks: Iterable[Block], unit: Unit) -> Iterator[Span]:
-    """Join short neighbours under one heading and split what is too long at the ends of sentences."""
+    """Join short backends under one heading and split what is too long at the ends of sentences."""
     waiting: Span | None = None
     for block in blocks:
         for piece in _split(block, counts_lines=unit == "line"):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from activities.documents.child_limits import Allowance
-from activities.documents.parsed import Block, HeadingPath, Parsed, Part, failed_parse
+from activities.documents.parser_output import Block, HeadingPath, Parsed, Part, failed_parse
 
 MOST_PAGES: Final = 3_000
 MOST_CHARACTERS: Final = 20_000_000

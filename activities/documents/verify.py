@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from activities.contracts import PASSAGE_GAP
-from activities.documents.artefacts import Artefacts
-from activities.documents.downloads import Downloads
+from activities.documents.artifacts import Artifacts
 from activities.documents.library import DocumentLibrary, OpenLibrary, UnknownDocumentError
 from activities.documents.passages import parse_reference
+from activities.documents.web_documents import Downloads
 from chargehand.contracts import Contract, Source
 
 _CUT_GAP: Final = re.compile(r"\n\[?…?\]?\s*$")
@@ -65,7 +65,7 @@ async def quote_stands(document: OpenLibrary, place: str, quote: str) -> QuoteCh
 async def verify_sources(
     documents: tuple[str, ...],
     sources: Iterable[Source],
-    artefacts: Artefacts,
+    artifacts: Artifacts,
     allowed_roots: tuple[Path, ...] = (),
     downloads: Downloads | None = None,
 ) -> tuple[QuoteCheck, ...]:
@@ -74,7 +74,7 @@ async def verify_sources(
     Sources from elsewhere, web pages and queries, are left out.
     """
     with tempfile.TemporaryDirectory() as directory:
-        library = DocumentLibrary(artefacts, Path(directory), allowed_roots, downloads)
+        library = DocumentLibrary(artifacts, Path(directory), allowed_roots, downloads)
         opened = await library.open(documents)
         return tuple(
             [await quote_stands(opened, source.ref, source.quote) for source in sources if _is_of_a_document(source)]

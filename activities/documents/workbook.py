@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from activities.documents.child_limits import Allowance
-from activities.documents.parsed import Block, Parsed, Part, Sheet, failed_parse
+from activities.documents.parser_output import Block, Parsed, Part, Sheet, failed_parse
 
 MOST_INDEXED_ROWS: Final = 5_000
 _MOST_READABLE_ROWS: Final = 20_000

@@ -8,10 +8,10 @@ from urllib.parse import quote
 
 from pydantic import JsonValue
 
-from activities.models.clients import make_timeout
 from activities.models.failures import UnreadableReply, reported_failure
-from activities.models.jobs import REQUEST_SECONDS
-from activities.models.reading import parse, within
+from activities.models.http_clients import make_timeout
+from activities.models.provider_jobs import REQUEST_SECONDS
+from activities.models.reply_parsing import parse, within
 
 if TYPE_CHECKING:
     import anthropic
@@ -25,7 +25,7 @@ _NOT_OF_BATCHES: Final = frozenset({"stream", "service_tier"})
 """What a request of its own may say, and one in a batch may not."""
 
 
-class BatchDesk:
+class BatchStore:
     """Hands one call in as a batch."""
 
     def __init__(

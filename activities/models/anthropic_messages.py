@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from pydantic import BaseModel, JsonValue
 
 from activities.contracts import ToolCall
-from activities.models.anthropic_batch import POLL_SECONDS, PRICE_SHARE, BatchDesk
+from activities.models.anthropic_batch import POLL_SECONDS, PRICE_SHARE, BatchStore
 from activities.models.anthropic_stream import MessageFold
-from activities.models.asking import headers, may_use_tools, offered_tools
-from activities.models.clients import LazyClient, make_anthropic, make_timeout
 from activities.models.failures import translating
-from activities.models.jobs import carry_out
+from activities.models.http_clients import LazyClient, make_anthropic, make_timeout
 from activities.models.prices import Overrides, Tokens, usage_of
 from activities.models.protocol import Message, ModelCall, ModelReply
-from activities.models.reading import shaped, token_count, within
+from activities.models.provider_jobs import carry_out
+from activities.models.reply_parsing import shaped, token_count, within
+from activities.models.request_options import headers, may_use_tools, offered_tools
 from activities.models.schemas import answer_schema, strict
 from activities.models.streaming import STEADY, Patience, receive
 from activities.models.tool_arguments import tool_call
@@ -71,8 +71,8 @@ class AnthropicModel:
 
     async def _later(self, client: "anthropic.AsyncAnthropic", call: ModelCall) -> JsonValue:
         assert call.job is not None
-        desk = BatchDesk(client, request_body(call), call.idempotency_key, PROVIDER, self._secrets)
-        return await carry_out(call.job, desk, poll_seconds=self._poll_seconds, whole_seconds=None)
+        harness = BatchStore(client, request_body(call), call.idempotency_key, PROVIDER, self._secrets)
+        return await carry_out(call.job, harness, poll_seconds=self._poll_seconds, whole_seconds=None)
 
     async def warm_up(self) -> None:
         """Import the SDK now rather than at the first call."""

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from activities.models.failures import UnreadableReply, reported_failure
-from activities.models.reading import within
+from activities.models.reply_parsing import within
 from activities.models.tool_arguments import LONGEST_ARGUMENTS
 
 _PASSING: Final = frozenset({"api_error", "overloaded_error", "rate_limit_error", "timeout_error"})

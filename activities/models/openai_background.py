@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic import JsonValue
 
-from activities.models.clients import make_timeout
 from activities.models.failures import UnreadableReply
-from activities.models.jobs import REQUEST_SECONDS
-from activities.models.reading import parse, within
+from activities.models.http_clients import make_timeout
+from activities.models.provider_jobs import REQUEST_SECONDS
+from activities.models.reply_parsing import parse, within
 
 if TYPE_CHECKING:
     import openai
@@ -18,7 +18,7 @@ POLL_SECONDS: Final = 1.0
 _UNDER_WAY: Final = frozenset({"queued", "in_progress"})
 
 
-class BackgroundDesk:
+class BackgroundStore:
     """Hands one call in as a response in the background."""
 
     def __init__(self, client: "openai.AsyncOpenAI", body: Mapping[str, Any], headers: Mapping[str, str]) -> None:

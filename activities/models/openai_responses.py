@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from pydantic import BaseModel, JsonValue
 
 from activities.contracts import ToolCall
-from activities.models.asking import arguments_text, cache_key, headers, may_use_tools, offered_tools
-from activities.models.clients import LazyClient, make_openai, make_timeout
 from activities.models.failures import reported_failure, translating
-from activities.models.jobs import carry_out
-from activities.models.openai_background import POLL_SECONDS, BackgroundDesk
+from activities.models.http_clients import LazyClient, make_openai, make_timeout
+from activities.models.openai_background import POLL_SECONDS, BackgroundStore
 from activities.models.openai_streams import PASSING, ResponseFold
 from activities.models.prices import Overrides, Tokens, usage_of
 from activities.models.protocol import Message, ModelCall, ModelReply
-from activities.models.reading import shaped, token_count, within
+from activities.models.provider_jobs import carry_out
+from activities.models.reply_parsing import shaped, token_count, within
+from activities.models.request_options import arguments_text, cache_key, headers, may_use_tools, offered_tools
 from activities.models.schemas import answer_schema, strict
 from activities.models.streaming import STEADY, Patience, receive
 from activities.models.tool_arguments import tool_call
@@ -87,8 +87,8 @@ class OpenAIResponsesModel:
 
     async def _in_background(self, client: "openai.AsyncOpenAI", call: ModelCall) -> JsonValue:
         assert call.job is not None
-        desk = BackgroundDesk(client, request_body(call), headers(call))
-        return await carry_out(call.job, desk, poll_seconds=self._poll_seconds, whole_seconds=call.timeout_seconds)
+        harness = BackgroundStore(client, request_body(call), headers(call))
+        return await carry_out(call.job, harness, poll_seconds=self._poll_seconds, whole_seconds=call.timeout_seconds)
 
     async def warm_up(self) -> None:
         """Import the SDK now rather than at the first call."""

@@ -6,7 +6,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from activities.models.failures import UnreadableReply, reported_failure
-from activities.models.reading import within
+from activities.models.reply_parsing import within
 
 PASSING: Final = frozenset({"server_error", "rate_limit_exceeded", "vector_store_timeout"})
 """Error codes of a failed response with which asking again may help."""

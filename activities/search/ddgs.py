@@ -9,7 +9,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.documents.child_process import ChildError, ChildProcess, ChildTimeoutError
 from activities.documents.words import content_words, words
-from activities.search.faults import passing_fault
+from activities.search.failures import passing_fault
 from activities.search.protocol import SearchHit, SearchResults
 from chargehand.wire import ErrorType
 

@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from activities.search.faults import fault_of_status, lasting_fault, passing_fault
+from activities.search.dates import iso_date
+from activities.search.failures import fault_of_status, lasting_fault, passing_fault
 from activities.search.protocol import SearchHit, SearchResults
-from activities.search.published import iso_date
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient, Response

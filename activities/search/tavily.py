@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from temporalio.exceptions import ApplicationError
 
-from activities.search.faults import fault_of_status, passing_fault
+from activities.search.dates import iso_date
+from activities.search.failures import fault_of_status, passing_fault
 from activities.search.protocol import SearchHit, SearchResults
-from activities.search.published import iso_date
 
 if TYPE_CHECKING:
     from httpx import AsyncClient, Response

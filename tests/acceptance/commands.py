@@ -40,7 +40,7 @@ class Commands:
         self, command: str, *arguments: str | Path, terminal: int | None = None
     ) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "chargehand.cli.main", command, *map(str, arguments), *self._options),
+            *(sys.executable, "-m", "chargehand_cli.main", command, *map(str, arguments), *self._options),
             stdin=asyncio.subprocess.DEVNULL if terminal is None else terminal,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE if terminal is None else terminal,

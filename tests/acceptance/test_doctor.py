@@ -17,16 +17,16 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from activities.code.bubblewrap import BubblewrapRunner, SandboxUnusableError
 from activities.code.bubblewrap_check import require_tight
-from chargehand.cli.connection import Connection
-from chargehand.cli.doctor import examine
-from chargehand.cli.exits import Exit
-from chargehand.cli.findings import Findings
-from chargehand.cli.place import Wishes, decide_place
-from chargehand.cli.stuck import look_at_sessions
 from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
-from chargehand.executions import OPEN, describe, list_executions
+from chargehand.visibility import OPEN, describe, list_executions
 from chargehand.wire import ActivityType, ErrorType, WorkflowType
+from chargehand_cli.connection import Connection
+from chargehand_cli.doctor import examine
+from chargehand_cli.exit_codes import Exit
+from chargehand_cli.findings import Findings
+from chargehand_cli.location import Wishes, decide_place
+from chargehand_cli.stuck_sessions import look_at_sessions
 from tests.acceptance.commands import Commands
 from tests.acceptance.workers import worker_process
 from tests.conftest import local_server
@@ -57,8 +57,8 @@ class _Scripted:
     """A session that does what its input says."""
 
     @workflow.run
-    async def run(self, does: str) -> None:
-        match does:
+    async def run(self, behaviour: str) -> None:
+        match behaviour:
             case "break":
                 raise KeyError(_SECRET)
             case "call":
@@ -74,7 +74,7 @@ class _Changed:
     """The same in a build that decides otherwise."""
 
     @workflow.run
-    async def run(self, _does: str) -> None:
+    async def run(self, _behaviour: str) -> None:
         await _call()
 
 
@@ -112,9 +112,9 @@ async def _counts(client: Client, query: str, count: int) -> bool:
     return (await client.count_workflows(query)).count == count
 
 
-async def _start(client: Client, queue: str, does: str) -> str:
-    session = f"{does}-{uuid4().hex[:8]}"
-    await client.start_workflow(WorkflowType.SUPERVISOR, does, id=session, task_queue=queue)
+async def _start(client: Client, queue: str, behaviour: str) -> str:
+    session = f"{behaviour}-{uuid4().hex[:8]}"
+    await client.start_workflow(WorkflowType.SUPERVISOR, behaviour, id=session, task_queue=queue)
     return session
 
 
@@ -151,7 +151,7 @@ async def test_what_the_server_reports_is_named_however_many_run(
     server: Client, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A session with a bug is named with its cause, even if it is too old to be looked at with the newest."""
-    monkeypatch.setattr("chargehand.cli.stuck._MOST_LOOKED_AT", 1)
+    monkeypatch.setattr("chargehand_cli.stuck_sessions._MOST_LOOKED_AT", 1)
     async with _worker(server, queue):
         broken = await _start(server, queue, "break")
         await until(lambda: _counts(server, _REPORTED, 1))

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from chargehand.cli.main import carry_out
 from chargehand.contracts import Plan, Report, Trace
-from chargehand.embedded import EmbeddedServer, StateDirectory
-from chargehand.embedded.state import is_held
+from chargehand_cli.embedded import EmbeddedServer, StateDirectory
+from chargehand_cli.embedded.state import is_held
+from chargehand_cli.main import carry_out
 from tests.acceptance.commands import Ran
 from tests.waiting import hold_until
 
@@ -57,7 +57,7 @@ def chargehand(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
 def process(*arguments: str | Path, **more: str) -> Generator[subprocess.Popen[str]]:
     """Run a command as a process of its own; it is interrupted if it still runs in the end."""
     kept = {name: value for name, value in os.environ.items() if name not in _NO_SERVER + _KEYS}
-    command = [sys.executable, "-m", "chargehand.cli.main", *(str(argument) for argument in arguments)]
+    command = [sys.executable, "-m", "chargehand_cli.main", *(str(argument) for argument in arguments)]
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -222,7 +222,7 @@ def test_a_worker_that_cannot_start_is_reported(state: Path, documents: Path) ->
 def test_help_loads_nothing_slow() -> None:
     """Help is there at once: neither temporalio nor our contracts nor rich are loaded for it."""
     program = (
-        "import sys; from chargehand.cli.main import carry_out; carry_out(['run', '--help']);"
+        "import sys; from chargehand_cli.main import carry_out; carry_out(['run', '--help']);"
         "print(sorted({'temporalio', 'chargehand.contracts', 'rich'} & set(sys.modules)))"
     )
 
@@ -389,7 +389,7 @@ def test_a_named_server_is_used_and_its_worker_missed(
     assert (listed.code, listed.out, listed.said) == (0, "", "There are no sessions here.\n")
     assert upload.code == 2
     assert "the server that TEMPORAL_ADDRESS names" in upload.said
-    assert "--artefacts or CHARGEHAND_ARTEFACTS" in upload.said
+    assert "--artifacts or CHARGEHAND_ARTIFACTS" in upload.said
     assert doctor.code == 4
     assert "✘ No worker polls the task queue 'chargehand'" in doctor.out
     assert not own.exists()

@@ -20,8 +20,8 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from chargehand.contracts import Step, Trace, Usage
 from chargehand.converter import data_converter
-from chargehand.embedded import EmbeddedServer
-from chargehand.tracing import read_trace
+from chargehand.trace_reader import read_trace
+from chargehand_cli.embedded import EmbeddedServer
 from tests.waiting import until
 
 _ONCE = RetryPolicy(maximum_attempts=1)

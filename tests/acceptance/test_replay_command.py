@@ -11,11 +11,11 @@ from activities.contracts import WorkTask
 from activities.models.protocol import ModelCall, ModelReply
 from chargehand.contracts import SessionRequest
 from chargehand.converter import data_converter
-from chargehand.protection.encryption import Encryption
+from chargehand.payloads.encryption import Encryption
 from tests.acceptance.commands import Commands
+from tests.environment import open_environment
 from tests.scripted_model import answer, plan, reply, report, subtask
-from tests.stage import open_stage
-from workflows.replaying import Replayed, replay
+from workflows.replay import Replayed, replay
 
 _ROOT = Path(__file__).resolve().parents[2]
 _KEYS = json.dumps({"k1": "A" * 43 + "="})
@@ -28,8 +28,8 @@ def _respond(call: ModelCall) -> ModelReply:
 
 
 async def _session(client: Client, folder: Path) -> str:
-    async with open_stage(client, folder, _respond, cached_workflows=10) as stage:
-        session = await stage.chargehand.start(SessionRequest(goal="What do the two topics come to?"))
+    async with open_environment(client, folder, _respond, cached_workflows=10) as environment:
+        session = await environment.chargehand.start(SessionRequest(goal="What do the two topics come to?"))
         await session.result()
         return session.id
 

@@ -7,12 +7,12 @@ from urllib.parse import quote
 
 import pytest
 
+from chaos.ground import STEPS, Ground, is_as_without_faults, open_ground, script
 from chargehand.client import Session
 from chargehand.contracts import SessionRequest
 from chargehand.errors import SessionEnded
 from tests.browser.chromium import Tab
 from tests.browser.web_ui import SessionPage
-from tests.chaos.ground import STEPS, Ground, is_as_without_faults, open_ground, script
 from tests.scripted_provider import ScriptedReply, ScriptedRequest
 from tests.waiting import until
 
@@ -102,7 +102,7 @@ async def test_a_signal_by_hand_changes_nothing(ground: Ground, tab: Tab) -> Non
 
     await running.page.open()
     await running.page.act("Send a Signal")
-    await running.page.choose("signal-select", "ask_lease")
+    await running.page.choose("signal-select", "request_grant")
     await tab.page.get_by_role("dialog").locator(".cm-content").fill("5")
     await running.page.confirm("Submit")
     running.released.set()

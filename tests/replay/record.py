@@ -17,8 +17,8 @@ from pydantic import JsonValue
 from temporalio.client import Client
 
 from tests.conftest import local_server
+from tests.environment import open_environment
 from tests.replay.shapes import Shape, ended, shapes
-from tests.stage import open_stage
 
 HISTORIES: Final = Path(__file__).parent / "histories"
 _PROCESS: Final = re.compile(r"\d+@[\w.-]+")
@@ -26,8 +26,8 @@ _PROCESS: Final = re.compile(r"\d+@[\w.-]+")
 
 async def record(client: Client, folder: Path, name: str, shape: Shape) -> bytes:
     """Run one shape and return the histories of its session and everything below it."""
-    async with open_stage(client, folder, shape.respond, cached_workflows=100) as stage:
-        session = await stage.chargehand.start(shape.request, session_id=f"recorded-{name}")
+    async with open_environment(client, folder, shape.respond, cached_workflows=100) as environment:
+        session = await environment.chargehand.start(shape.request, session_id=f"recorded-{name}")
         if shape.meanwhile:
             await shape.meanwhile(session)
         await ended(session)

@@ -262,7 +262,7 @@ def shapes() -> dict[str, Shape]:
         "repaired": Shape(_repairing),
         "undivided": Shape(_untaught),
         "approved-after-edit": Shape(_model(subtask("T1"), subtask("T2")), approval, _edit),
-        "leases": Shape(_insatiable),
+        "grants": Shape(_insatiable),
         "recovered": Shape(_recovering),
         "paused-and-raised": Shape(
             _model(*five[:3]), SessionRequest(goal=GOAL, limits=Limits(max_turns=5, on_limit="pause")), _raise

@@ -7,7 +7,7 @@ from temporalio.client import Client, WorkflowHistory
 from temporalio.worker import Replayer, Worker
 from temporalio.workflow import NondeterminismError
 
-from tests.replay.changing import TYPE, AsReleased, ByEdition, NewRulesOnly, NewType, Patched, Unguarded
+from tests.replay.changes import TYPE, AsReleased, ByEdition, NewRulesOnly, NewType, Patched, Unguarded
 
 
 async def _history_of(client: Client, ran: type, expected: str) -> WorkflowHistory:

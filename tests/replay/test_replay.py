@@ -12,7 +12,7 @@ from temporalio.workflow import NondeterminismError
 from chargehand.converter import data_converter
 from tests.replay.record import HISTORIES
 from tests.replay.shapes import shapes
-from workflows.registered import WORKFLOWS, RefuseBadInput, workflow_runner
+from workflows.registry import WORKFLOWS, RefuseBadInput, workflow_runner
 
 RECORDED = sorted(HISTORIES.glob("*/*.json.gz"))
 

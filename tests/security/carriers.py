@@ -15,7 +15,7 @@ from reportlab.pdfgen.canvas import Canvas
 from activities.contracts import AgentAnswer, FindingDraft, SubtaskDraft, ToolCall
 from activities.search.protocol import SearchHit
 from tests.security.corpus import ATTACKS, Attack
-from tests.security.stand import Engine, Web
+from tests.security.environment import Engine, Web
 
 PART: Final = 49
 PARTS: Final = [ATTACKS[at : at + PART] for at in range(0, len(ATTACKS), PART)]

@@ -7,12 +7,12 @@ import pytest
 from markdown_it import MarkdownIt
 
 from chargehand.contracts import Status, SubtaskRecord
-from chargehand.render.escaping import one_safe_line, safe_text
-from chargehand.render.page import report_page
-from chargehand.render.text import report_markdown
+from chargehand_cli.rendering.escaping import one_safe_line, safe_text
+from chargehand_cli.rendering.page import report_page
+from chargehand_cli.rendering.text import report_markdown
 from tests.security.corpus import DRESSES
 from tests.security.hostile_reports import HOSTILE, READ, hostile_report, hostile_trace
-from workflows.view import details
+from workflows.web_ui import details
 
 _HARMLESS = {
     "html", "head", "meta", "title", "style", "body", "main", "header", "section", "footer", "h1", "h2", "h3", "h4",

@@ -12,9 +12,9 @@ from typing import Final
 
 import pytest
 
+from chaos.ground import Ground, Worker, open_ground
 from chargehand.contracts import Report, SessionRequest
 from chargehand.errors import SessionEnded
-from tests.chaos.ground import Ground, Worker, open_ground
 from tests.scripted_provider import ScriptedReply, ScriptedRequest, calling, error, raw
 from tests.scripted_provider.drafts import answer, plan, report, subtask
 from tests.scripted_provider.exchange import ToolUse
@@ -169,7 +169,7 @@ async def _said_by(*command: str) -> str:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "chargehand.cli.main",
+        "chargehand_cli.main",
         *command,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,

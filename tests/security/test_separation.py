@@ -11,8 +11,8 @@ from activities.contracts import PlanTask, SubtaskDraft, ToolCall, WorkTask
 from activities.models.protocol import ModelCall, ModelReply
 from chargehand.contracts import Report, SessionRequest
 from tests.scripted_model import answer, plan, reply, report, usage
+from tests.security.environment import Engine, open_stand, open_web
 from tests.security.obedient import SECRET, prompt_text
-from tests.security.stand import Engine, open_stand, open_web
 
 _SESSIONS = 50
 

@@ -1,6 +1,6 @@
 """A Temporal server in memory: a virtual clock, what is under way, and who is told what, when.
 
-It knows nothing of Chargehand. What activities answer, and how long everything takes, is said by its neighbours.
+It knows nothing of Chargehand. What activities answer, and how long everything takes, is said by its backends.
 """
 
 import heapq
@@ -42,7 +42,7 @@ class Answer:
     hangs: bool = False
 
 
-class Neighbours(Protocol):
+class Backends(Protocol):
     """The world around the server."""
 
     def answer(self, execution: Execution, asked: ScheduleActivity) -> Answer:
@@ -101,7 +101,7 @@ class _Unsent:
 class Server:
     """The server, and the one worker that serves it."""
 
-    neighbours: Neighbours
+    backends: Backends
     most_events: int = 6_000
     now: int = 0
     """Nanoseconds since the beginning."""
@@ -212,10 +212,10 @@ class Server:
 
     def _at(self, moment: int, label: str, happen: Callable[[], None]) -> None:
         self._count += 1
-        heapq.heappush(self._coming, (moment, self.neighbours.tie(label), self._count, happen))
+        heapq.heappush(self._coming, (moment, self.backends.tie(label), self._count, happen))
 
     def _later(self, label: str, happen: Callable[[], None]) -> None:
-        self._at(self.now + _nanoseconds(self.neighbours.latency(label)), label, happen)
+        self._at(self.now + _nanoseconds(self.backends.latency(label)), label, happen)
 
     # --- workflow tasks ----------------------------------------------------------------------------------------------
 
@@ -249,7 +249,7 @@ class Server:
             commands = execution.activate(task, given)
             given = [job for command in commands for job in self._take(execution, command, unsent)]
         self._send(execution, unsent)
-        self.neighbours.after_task(execution, task, arrived)
+        self.backends.after_task(execution, task, arrived)
 
     def _take(self, execution: Execution, command: WorkflowCommand, unsent: _Unsent) -> list[Job]:
         """Take a command over; what the SDK's core answers by itself, it does at once."""
@@ -275,7 +275,7 @@ class Server:
             return []
         if was_sent:
             del execution.activities[asked.seq]
-            self.neighbours.abandoned(execution, activity)
+            self.backends.abandoned(execution, activity)
         return [jobs.activity_resolved(asked.seq, activity.activity_type, activity.activity_id, cause=jobs.cancelled())]
 
     def _take_start_timer(self, _: Execution, asked: Any, unsent: _Unsent) -> list[Job]:
@@ -364,7 +364,7 @@ class Server:
 
     def _send_activity(self, execution: Execution, asked: ScheduleActivity) -> None:
         execution.activities[asked.seq] = asked
-        answer = self.neighbours.answer(execution, asked)
+        answer = self.backends.answer(execution, asked)
         label = f"activity {execution.workflow_id} {asked.activity_id}"
         if asked.HasField("schedule_to_close_timeout"):
             limit = asked.schedule_to_close_timeout.ToTimedelta()
@@ -387,7 +387,7 @@ class Server:
         self, execution: Execution, asked: ScheduleActivity, result: Payload | None, cause: Failure | None
     ) -> None:
         if execution.activities.pop(asked.seq, None) is not None:
-            self.neighbours.resolved(execution, asked)
+            self.backends.resolved(execution, asked)
             self._tell(
                 execution,
                 jobs.activity_resolved(asked.seq, asked.activity_type, asked.activity_id, result=result, cause=cause),
@@ -450,7 +450,7 @@ class Server:
         execution.closed_at = self.now
         execution.evict()
         for activity in execution.activities.values():
-            self.neighbours.abandoned(execution, activity)
+            self.backends.abandoned(execution, activity)
         execution.activities.clear()
         execution.timers.clear()
         for job in execution.inbox:

@@ -26,10 +26,10 @@ from activities.contracts import (
     TurnRequest,
 )
 from activities.crews import Crew, load_crews
+from activities.model_turn.activity import interpret
 from activities.models.registry import Models
 from activities.prompts import ANSWER_TYPES
-from activities.sessions import SessionActivities
-from activities.turns import interpret
+from activities.session_facts import SessionActivities
 from chargehand.contracts import Limits, SessionRequest, Source, Tier
 from chargehand.wire import ActivityType, ErrorType, WorkflowType
 from tests.scripted_model import ScriptedModel, ScriptedTool, found
@@ -106,7 +106,7 @@ class Call:
 
 @dataclass
 class World:
-    """A server, its neighbours, and everything that was seen."""
+    """A server, its backends, and everything that was seen."""
 
     scenario: Scenario
     calls: list[Call] = field(default_factory=list[Call])
@@ -212,7 +212,7 @@ class World:
                 return _failed(after, "A worker was lost.", ErrorType.ATTEMPT_LOST)
             case "fate unknown":
                 failures = request.provider_failures + 1
-                return _failed(after, "The provider did not answer.", ErrorType.FATE_UNKNOWN, failures, 0.5)
+                return _failed(after, "The provider did not answer.", ErrorType.OUTCOME_UNKNOWN, failures, 0.5)
             case "provider unavailable":
                 return _failed(after, "The provider is overloaded.", ErrorType.PROVIDER_UNAVAILABLE)
             case "provider refused":

@@ -8,9 +8,9 @@ from temporalio.client import Client
 from activities.contracts import WorkTask
 from activities.models.protocol import ModelCall, ModelReply
 from chargehand.contracts import Limits, SessionRequest
+from tests.environment import open_environment
 from tests.scripted_model import answer, found, plan, reply, subtask, use
-from tests.stage import open_stage
-from tests.workflows.conftest import OpenStage
+from tests.workflows.conftest import OpenEnvironment
 
 _ROUNDS = 8
 _READ = "word " * 1_000
@@ -28,9 +28,9 @@ def _request() -> SessionRequest:
     return SessionRequest(goal="What do the documents say?", limits=Limits(max_turns=30))
 
 
-async def test_every_turn_sees_the_whole_conversation(stage: OpenStage) -> None:
+async def test_every_turn_sees_the_whole_conversation(environment: OpenEnvironment) -> None:
     """Whatever was sent, the model is given every earlier round, in order."""
-    async with stage(_reading) as opened:
+    async with environment(_reading) as opened:
         opened.tools["search_documents"].answer = found("big.md#L1", _READ)
         await (await opened.chargehand.start(_request())).result()
 
@@ -43,9 +43,9 @@ async def test_every_turn_sees_the_whole_conversation(stage: OpenStage) -> None:
     ]
 
 
-async def test_a_history_grows_with_turns_and_not_with_their_square(stage: OpenStage) -> None:
+async def test_a_history_grows_with_turns_and_not_with_their_square(environment: OpenEnvironment) -> None:
     """A later turn puts no more into the history than an earlier one, though its conversation is much longer."""
-    async with stage(_reading) as opened:
+    async with environment(_reading) as opened:
         opened.tools["search_documents"].answer = found("big.md#L1", _READ)
         session = await opened.chargehand.start(_request())
         result = await session.result()
@@ -69,7 +69,7 @@ async def test_a_worker_that_lacks_a_conversation_is_sent_all_of_it(client: Clie
         shutil.rmtree(tmp_path / "conversations", ignore_errors=True)
         return _reading(call)
 
-    async with open_stage(client, tmp_path, forgetful) as opened:
+    async with open_environment(client, tmp_path, forgetful) as opened:
         opened.tools["search_documents"].answer = found("big.md#L1", _READ)
         result = await (await opened.chargehand.start(_request())).result()
 

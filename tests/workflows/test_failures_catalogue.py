@@ -18,9 +18,9 @@ from chargehand.contracts import Limits, Report, SessionRequest
 from chargehand.errors import SessionFailed
 from chargehand.interface import Supervisor
 from chargehand.wire import ErrorType
+from tests.environment import SessionEnvironment
 from tests.scripted_model import COST, Held, answer, plan, refined, reply, report, subtask, use
-from tests.stage import Stage
-from tests.workflows.conftest import OpenStage
+from tests.workflows.conftest import OpenEnvironment
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", limits=Limits(max_turns=40), review="never")
 GRACE = timedelta(seconds=5)
@@ -44,8 +44,8 @@ def planning(drafts: PlanDraft | Callable[[PlanTask], PlanDraft], work: Respond 
     return respond
 
 
-async def _ran(stage: Stage, request: SessionRequest) -> Report:
-    return await asyncio.wait_for((await stage.chargehand.start(request)).result(), 60)
+async def _ran(environment: SessionEnvironment, request: SessionRequest) -> Report:
+    return await asyncio.wait_for((await environment.chargehand.start(request)).result(), 60)
 
 
 def _of(call: ModelCall) -> str:
@@ -55,7 +55,9 @@ def _of(call: ModelCall) -> str:
 
 
 @pytest.mark.parametrize("factor", [2, 50])
-async def test_f20_usage_above_the_estimate_is_booked_at_the_reservation(stage: OpenStage, factor: int) -> None:
+async def test_f20_usage_above_the_estimate_is_booked_at_the_reservation(
+    environment: OpenEnvironment, factor: int
+) -> None:
     """F20: a provider whose bill is above the worst case of every call never moves the books above the budget (I01)."""
     surprises = 0
 
@@ -66,7 +68,7 @@ async def test_f20_usage_above_the_estimate_is_booked_at_the_reservation(stage: 
         return reply(answer(f"Known: {_of(call)}."), cost=worst * factor)
 
     five = plan(*(subtask(f"T{number}") for number in range(1, 6)))
-    async with stage(planning(five, work)) as opened:
+    async with environment(planning(five, work)) as opened:
         session = await opened.chargehand.start(limited(budget_usd=0.6))
         result = await session.result()
         status = await session.status()
@@ -79,11 +81,11 @@ async def test_f20_usage_above_the_estimate_is_booked_at_the_reservation(stage: 
     assert result.answer == "All of it."
 
 
-async def test_f21_the_same_broken_plan_fifty_times_is_asked_for_three_times(stage: OpenStage) -> None:
+async def test_f21_the_same_broken_plan_fifty_times_is_asked_for_three_times(environment: OpenEnvironment) -> None:
     """F21: a planner that cannot be taught is asked three times, not fifty; one agent then gets the whole request."""
     cyclic = plan(subtask("T1", after=["T2"]), subtask("T2", after=["T1"]))
 
-    async with stage(planning(cyclic)) as opened:
+    async with environment(planning(cyclic)) as opened:
         result = await _ran(opened, GOAL)
 
     assert [call.task.kind for call in opened.model.calls] == ["plan"] * 3 + ["work"]
@@ -95,11 +97,11 @@ async def test_f21_the_same_broken_plan_fifty_times_is_asked_for_three_times(sta
     assert re.fullmatch(r"'researcher' got the whole request, since no plan was valid: .* is a cycle.*", result.gaps[0])
 
 
-async def test_f21_a_request_too_long_for_one_agent_fails_if_nobody_can_divide_it(stage: OpenStage) -> None:
+async def test_f21_a_request_too_long_for_one_agent_fails_if_nobody_can_divide_it(environment: OpenEnvironment) -> None:
     """F21: an instruction holds 4,000 characters; a longer request that was never planned ends in the plan's errors."""
     cyclic = plan(subtask("T1", after=["T2"]), subtask("T2", after=["T1"]))
 
-    async with stage(planning(cyclic)) as opened:
+    async with environment(planning(cyclic)) as opened:
         with pytest.raises(SessionFailed, match="cannot be carried out") as failure:
             await _ran(opened, SessionRequest(goal="What do the documents say? " * 200))
 
@@ -108,7 +110,9 @@ async def test_f21_a_request_too_long_for_one_agent_fails_if_nobody_can_divide_i
 
 
 @pytest.mark.parametrize("count", [0, 101, 10_000])
-async def test_f21_a_plan_of_no_subtask_or_of_far_too_many_is_sent_back(stage: OpenStage, count: int) -> None:
+async def test_f21_a_plan_of_no_subtask_or_of_far_too_many_is_sent_back(
+    environment: OpenEnvironment, count: int
+) -> None:
     """F21: the planner is told what is wrong, and its next plan is carried out."""
     sent_back: list[tuple[str, ...]] = []
 
@@ -118,14 +122,14 @@ async def test_f21_a_plan_of_no_subtask_or_of_far_too_many_is_sent_back(stage: O
             return plan(subtask("T1"))
         return plan(*(subtask(f"T{number}") for number in range(1, count + 1)))
 
-    async with stage(planning(drafts)) as opened:
+    async with environment(planning(drafts)) as opened:
         result = await _ran(opened, GOAL)
 
     assert len(sent_back) == 1
     assert [(record.id, record.state) for record in result.subtasks] == [("T1", "success")]
 
 
-async def test_f21_sessions_below_sessions_stop_at_the_depth_limit_exactly(stage: OpenStage) -> None:
+async def test_f21_sessions_below_sessions_stop_at_the_depth_limit_exactly(environment: OpenEnvironment) -> None:
     """F21: a planner that always delegates to a further session gets as deep as max_depth allows, and no deeper."""
     refused = 0
 
@@ -137,7 +141,7 @@ async def test_f21_sessions_below_sessions_stop_at_the_depth_limit_exactly(stage
         level = task.goal.count("deeper")
         return plan(subtask("N1", agent="supervisor", instruction="Look " + "deeper " * (level + 1) + "into it."))
 
-    async with stage(planning(drafts)) as opened:
+    async with environment(planning(drafts)) as opened:
         result = await _ran(opened, limited(max_depth=5))
 
     [depth] = [use for use in result.limits if use.limit == "max_depth"]
@@ -148,7 +152,9 @@ async def test_f21_sessions_below_sessions_stop_at_the_depth_limit_exactly(stage
 
 
 @pytest.mark.parametrize("between", ["", "Now look at the ebb as a whole."], ids=["itself", "there and back"])
-async def test_f21_a_session_that_comes_back_to_its_own_work_is_refused(stage: OpenStage, between: str) -> None:
+async def test_f21_a_session_that_comes_back_to_its_own_work_is_refused(
+    environment: OpenEnvironment, between: str
+) -> None:
     """F21: A delegates to A, or to B that delegates to A: the plan that closes the circle is never carried out."""
     circle = "Look into the tides as a whole."
     refused: list[str] = []
@@ -158,7 +164,7 @@ async def test_f21_a_session_that_comes_back_to_its_own_work_is_refused(stage: O
         to = between if between and task.goal == circle else circle
         return plan(subtask("N1", agent="supervisor", instruction=to))
 
-    async with stage(planning(drafts, lambda _: reply(refined()))) as opened:
+    async with environment(planning(drafts, lambda _: reply(refined()))) as opened:
         result = await _ran(opened, GOAL)
         goals = {call.task.goal for call in opened.model.calls if isinstance(call.task, PlanTask)}
 
@@ -168,7 +174,7 @@ async def test_f21_a_session_that_comes_back_to_its_own_work_is_refused(stage: O
     assert not opened.model.of_kind("work")
 
 
-async def test_f21_turn_twenty_is_the_last_one(stage: OpenStage) -> None:
+async def test_f21_turn_twenty_is_the_last_one(environment: OpenEnvironment) -> None:
     """F21: five agents that never come to an end, with the default limits, are stopped at 20 turns with a report."""
 
     def work(call: ModelCall) -> ModelReply:
@@ -178,7 +184,7 @@ async def test_f21_turn_twenty_is_the_last_one(stage: OpenStage) -> None:
         return use("search_documents", about=len(call.task.rounds))
 
     five = plan(*(subtask(f"T{number}") for number in range(1, 6)))
-    async with stage(planning(five, work)) as opened:
+    async with environment(planning(five, work)) as opened:
         result = await _ran(opened, limited(max_turns=20))
 
     assert 18 <= len(opened.model.calls) <= 20
@@ -187,10 +193,10 @@ async def test_f21_turn_twenty_is_the_last_one(stage: OpenStage) -> None:
     assert result.answer == "All of it."
 
 
-async def test_f34_fifty_starts_of_one_id_are_one_session(stage: OpenStage) -> None:
+async def test_f34_fifty_starts_of_one_id_are_one_session(environment: OpenEnvironment) -> None:
     """F34: of 50 concurrent starts one starts it; each gets the same report, paid for once; so do starts afterwards."""
     session_id = f"same-{uuid4().hex[:8]}"
-    async with stage(planning(plan(subtask("T1"), subtask("T2")))) as opened:
+    async with environment(planning(plan(subtask("T1"), subtask("T2")))) as opened:
         started = await asyncio.gather(*(opened.chargehand.start(GOAL, session_id=session_id) for _ in range(50)))
         reports = await asyncio.gather(*(session.result() for session in started))
         later = await asyncio.gather(*(opened.chargehand.start(GOAL, session_id=session_id) for _ in range(10)))
@@ -207,10 +213,10 @@ async def test_f34_fifty_starts_of_one_id_are_one_session(stage: OpenStage) -> N
     assert reports[0].usage.cost_usd == 4 * COST
 
 
-async def test_f34_without_our_client_the_server_refuses_all_but_one(stage: OpenStage) -> None:
+async def test_f34_without_our_client_the_server_refuses_all_but_one(environment: OpenEnvironment) -> None:
     """F34: callers who ask Temporal itself for a fresh start get 1 start and 49 refusals, and pay for one session."""
     session_id = f"same-{uuid4().hex[:8]}"
-    async with stage(planning(plan(subtask("T1")))) as opened:
+    async with environment(planning(plan(subtask("T1")))) as opened:
         starts = await asyncio.gather(
             *(
                 opened.chargehand.client.start_workflow(
@@ -232,7 +238,7 @@ async def test_f34_without_our_client_the_server_refuses_all_but_one(stage: Open
     assert result.usage.turns == len(opened.model.calls) == 2
 
 
-async def _timed_out(opened: Stage, seconds: float) -> tuple[float, Report | ErrorType | None]:
+async def _timed_out(opened: SessionEnvironment, seconds: float) -> tuple[float, Report | ErrorType | None]:
     """Run a session with this deadline; its report, or why it failed."""
     session = await opened.chargehand.start(limited(deadline=seconds))
     try:
@@ -241,7 +247,7 @@ async def _timed_out(opened: Stage, seconds: float) -> tuple[float, Report | Err
         return seconds, error.error_type
 
 
-async def test_f35_the_deadline_may_strike_at_any_event(stage: OpenStage) -> None:
+async def test_f35_the_deadline_may_strike_at_any_event(environment: OpenEnvironment) -> None:
     """F35: struck at 24 moments between the first turn and the last, a session ends within its deadline and 5 s, in a
     report that keeps what was finished; the server's own timeouts never fire, and the books agree with the bill."""
     thinking = 0.25
@@ -259,7 +265,9 @@ async def test_f35_the_deadline_may_strike_at_any_event(stage: OpenStage) -> Non
     chain = plan(subtask("T1"), subtask("T2"), subtask("T3", after=["T1"]), subtask("T4", after=["T2", "T3"]))
     moments = [0.15 * number for number in range(1, 25)]
     respond = planning(chain, work)
-    async with stage(lambda call: slowly(said) if isinstance(said := respond(call), ModelReply) else said) as opened:
+    async with environment(
+        lambda call: slowly(said) if isinstance(said := respond(call), ModelReply) else said
+    ) as opened:
         ended = [
             one
             for batch in (moments[start : start + 6] for start in range(0, len(moments), 6))
@@ -284,7 +292,9 @@ async def test_f35_the_deadline_may_strike_at_any_event(stage: OpenStage) -> Non
 
 
 @pytest.mark.parametrize("lost", range(1, 6))
-async def test_f42_whatever_part_of_the_subtasks_fails_the_rest_is_reported(stage: OpenStage, lost: int) -> None:
+async def test_f42_whatever_part_of_the_subtasks_fails_the_rest_is_reported(
+    environment: OpenEnvironment, lost: int
+) -> None:
     """F42: of five subtasks k fail: each has exactly one typed result, the report names those that are missing."""
     injected = 0
 
@@ -299,7 +309,7 @@ async def test_f42_whatever_part_of_the_subtasks_fails_the_rest_is_reported(stag
         return reply(answer("", status="no_answer"))
 
     five = plan(*(subtask(f"T{number}", agent="writer") for number in range(1, 6)))
-    async with stage(planning(five, work)) as opened:
+    async with environment(planning(five, work)) as opened:
         result = await _ran(opened, GOAL)
 
     failed = [record.id for record in result.subtasks if (record.state, record.reason) == ("failure", "no_answer")]
@@ -317,7 +327,7 @@ async def test_f42_whatever_part_of_the_subtasks_fails_the_rest_is_reported(stag
 @pytest.mark.parametrize("order", [(0, 1, 2, 3, 4, 5), (5, 4, 3, 2, 1, 0), (2, 5, 0, 3, 1, 4)])
 @pytest.mark.parametrize("cents", [30, 45, 60])
 async def test_f43_children_that_race_for_the_last_dollars_never_pass_the_budget(
-    stage: OpenStage, cents: int, order: Sequence[int]
+    environment: OpenEnvironment, cents: int, order: Sequence[int]
 ) -> None:
     """F43: six children, each affordable alone and together not, ask for more at the same time: the reservation refuses
     some, the sum stays within the budget, what was reserved and not used is back (I01)."""
@@ -340,7 +350,7 @@ async def test_f43_children_that_race_for_the_last_dollars_never_pass_the_budget
 
     six = plan(*(subtask(f"T{number}") for number in range(1, width + 1)))
     budget = Decimal(cents) / 100
-    async with stage(planning(six, work)) as opened:
+    async with environment(planning(six, work)) as opened:
         session = await opened.chargehand.start(limited(max_turns=100, budget_usd=float(budget), max_parallel=width))
         result = await asyncio.wait_for(session.result(), 60)
         status = await session.status()

@@ -5,12 +5,12 @@ from decimal import Decimal
 from activities.models.protocol import ModelCall, ModelReply
 from chargehand.contracts import SessionRequest
 from tests.scripted_model import answer, plan, refined, reply, report, subtask
-from tests.workflows.conftest import OpenStage
+from tests.workflows.conftest import OpenEnvironment
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never")
 
 
-async def test_a_fault_around_a_call_is_charged_once_and_touches_one_subtask(stage: OpenStage) -> None:
+async def test_a_fault_around_a_call_is_charged_once_and_touches_one_subtask(environment: OpenEnvironment) -> None:
     """A bug in an adapter is not taken for a lost worker and repeated: one call, charged in full and named (F23)."""
 
     def respond(call: ModelCall) -> ModelReply:
@@ -26,7 +26,7 @@ async def test_a_fault_around_a_call_is_charged_once_and_touches_one_subtask(sta
             case _:
                 return reply(answer("Known."))
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         result = await (await opened.chargehand.start(GOAL)).result()
 
     calls = [call for call in opened.model.of_kind("work") if call.agent == "reader"]

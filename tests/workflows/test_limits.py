@@ -10,7 +10,7 @@ from activities.contracts import WorkTask
 from activities.models.protocol import ModelCall, ModelReply
 from chargehand.contracts import Limits, Report, SessionRequest
 from tests.scripted_model import Held, answer, plan, reply, report, subtask, use
-from tests.workflows.conftest import OpenStage
+from tests.workflows.conftest import OpenEnvironment
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never")
 
@@ -32,9 +32,9 @@ def never_content(call: ModelCall) -> ModelReply:
 
 
 @pytest.mark.parametrize("max_turns", [7, 8, 12, 20])
-async def test_turns_of_the_whole_tree_never_exceed_the_limit(stage: OpenStage, max_turns: int) -> None:
+async def test_turns_of_the_whole_tree_never_exceed_the_limit(environment: OpenEnvironment, max_turns: int) -> None:
     """Five insatiable agents together with planning and synthesis make at most max_turns LLM calls (I03)."""
-    async with stage(never_content) as opened:
+    async with environment(never_content) as opened:
         result = await (await opened.chargehand.start(limited(max_turns=max_turns))).result()
 
     assert len(opened.model.calls) <= max_turns
@@ -44,7 +44,7 @@ async def test_turns_of_the_whole_tree_never_exceed_the_limit(stage: OpenStage, 
 
 
 @pytest.mark.parametrize("budget", [Decimal("0.40"), Decimal("0.60"), Decimal("1.00")])
-async def test_money_of_the_whole_tree_never_exceeds_the_budget(stage: OpenStage, budget: Decimal) -> None:
+async def test_money_of_the_whole_tree_never_exceeds_the_budget(environment: OpenEnvironment, budget: Decimal) -> None:
     """With every reply at ten cents, the provider's bill stays within the budget and equals the report's (I01, I02)."""
     dear = Decimal("0.02")
 
@@ -53,7 +53,7 @@ async def test_money_of_the_whole_tree_never_exceeds_the_budget(stage: OpenStage
         usage = free.usage.model_copy(update={"cost_usd": dear}) if free.usage else None
         return free.model_copy(update={"usage": usage})
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         result = await (await opened.chargehand.start(limited(budget_usd=float(budget), max_turns=100))).result()
 
     billed = dear * len(opened.model.calls)
@@ -61,7 +61,7 @@ async def test_money_of_the_whole_tree_never_exceeds_the_budget(stage: OpenStage
     assert result.usage.cost_usd == billed
 
 
-async def test_rounds_of_one_agent_are_limited(stage: OpenStage) -> None:
+async def test_rounds_of_one_agent_are_limited(environment: OpenEnvironment) -> None:
     """An agent that never stops asking for tools is told in its last round that it must answer."""
 
     def respond(call: ModelCall) -> ModelReply:
@@ -69,7 +69,7 @@ async def test_rounds_of_one_agent_are_limited(stage: OpenStage) -> None:
             return reply(plan(subtask("T1")))
         return never_content(call)
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         result = await (await opened.chargehand.start(limited(max_rounds=3))).result()
 
     work = opened.model.of_kind("work")
@@ -78,7 +78,7 @@ async def test_rounds_of_one_agent_are_limited(stage: OpenStage) -> None:
     assert result.gaps == ("the rest",)
 
 
-async def test_the_deadline_brings_a_report_of_what_is_there(stage: OpenStage) -> None:
+async def test_the_deadline_brings_a_report_of_what_is_there(environment: OpenEnvironment) -> None:
     """When time is up, finished work is reported in full, the rest as gaps, and that within five seconds."""
     never = asyncio.Event()
 
@@ -92,7 +92,7 @@ async def test_the_deadline_brings_a_report_of_what_is_there(stage: OpenStage) -
             return Held(reply(answer("Too late.")), never)
         return reply(answer("In time."))
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         result = await (await opened.chargehand.start(limited(deadline=2))).result()
 
     assert result.stop_reason == "deadline"
@@ -101,18 +101,18 @@ async def test_the_deadline_brings_a_report_of_what_is_there(stage: OpenStage) -
     assert result.timing.wall <= timedelta(seconds=2 + 5)
 
 
-async def test_a_plan_that_is_not_there_at_the_deadline_still_ends_in_a_report(stage: OpenStage) -> None:
+async def test_a_plan_that_is_not_there_at_the_deadline_still_ends_in_a_report(environment: OpenEnvironment) -> None:
     """When even planning takes longer than the deadline, the report says so instead of the session hanging."""
     never = asyncio.Event()
 
-    async with stage(lambda _: Held(reply(plan(subtask("T1"))), never)) as opened:
+    async with environment(lambda _: Held(reply(plan(subtask("T1"))), never)) as opened:
         result = await (await opened.chargehand.start(limited(deadline=2))).result()
 
     assert result.stop_reason == "deadline"
     assert result.subtasks == ()
 
 
-async def test_an_agent_that_had_to_stop_hands_back_what_it_had_read(stage: OpenStage) -> None:
+async def test_an_agent_that_had_to_stop_hands_back_what_it_had_read(environment: OpenEnvironment) -> None:
     """At the deadline a subtask in the middle of its work returns the passages it had read as a partial outcome."""
     never = asyncio.Event()
 
@@ -122,14 +122,14 @@ async def test_an_agent_that_had_to_stop_hands_back_what_it_had_read(stage: Open
         assert isinstance(call.task, WorkTask)
         return Held(reply(answer("Too late.")), never) if call.task.rounds else use("search_documents")
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         result: Report = await (await opened.chargehand.start(limited(deadline=2))).result()
 
     assert [record.state for record in result.subtasks] == ["partial"]
     assert [source.quote for source in result.sources] == ["what search_documents read"]
 
 
-async def test_the_same_work_is_refused_twice_across_the_tree(stage: OpenStage) -> None:
+async def test_the_same_work_is_refused_twice_across_the_tree(environment: OpenEnvironment) -> None:
     """A nested session that plans what its parent already had done is refused, as an outcome (I05)."""
     again = "Find out everything about the tides."
 
@@ -143,19 +143,19 @@ async def test_the_same_work_is_refused_twice_across_the_tree(stage: OpenStage) 
             return reply(report("Once."))
         return reply(answer("The tides are known."))
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         result = await (await opened.chargehand.start(GOAL)).result()
 
     assert len(opened.model.of_kind("work")) == 1
     assert [record.state for record in result.subtasks] == ["success", "failure"]
 
 
-async def test_a_session_that_would_go_in_a_circle_is_refused(stage: OpenStage) -> None:
+async def test_a_session_that_would_go_in_a_circle_is_refused(environment: OpenEnvironment) -> None:
     """A nested session that delegates its own goal to a further session is told that it goes in a circle."""
     circle = "Look into the tides as a whole."
     nested = plan(subtask("N1", agent="supervisor", instruction=circle))
 
-    async with stage(lambda _: reply(nested)) as opened:
+    async with environment(lambda _: reply(nested)) as opened:
         result = await (await opened.chargehand.start(GOAL)).result()
 
     assert result.stop_reason == "nothing_succeeded"
@@ -163,14 +163,14 @@ async def test_a_session_that_would_go_in_a_circle_is_refused(stage: OpenStage) 
     assert [call.task.kind for call in opened.model.calls] == ["plan"] * 4 + ["refine"]
 
 
-async def test_a_reply_without_usage_is_charged_at_its_worst_case(stage: OpenStage) -> None:
+async def test_a_reply_without_usage_is_charged_at_its_worst_case(environment: OpenEnvironment) -> None:
     """A provider that does not say what it used never makes a session look cheaper than it may have been (I02)."""
 
     def respond(call: ModelCall) -> ModelReply:
         said = reply(plan(subtask("T1")) if call.task.kind == "plan" else answer("Known."))
         return said.model_copy(update={"usage": None})
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         result = await (await opened.chargehand.start(GOAL)).result()
 
     at_least = 2 * 4_000 * Decimal(5) / 1_000_000  # two turns of at most 4,000 output tokens at $5 a million

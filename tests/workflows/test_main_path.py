@@ -7,7 +7,7 @@ from activities.contracts import SubtaskDraft, WorkTask
 from activities.models.protocol import ModelCall, ModelReply
 from chargehand.contracts import Limits, Plan, SessionRequest
 from tests.scripted_model import COST, Held, Respond, answer, plan, reply, report, subtask, use
-from tests.workflows.conftest import OpenStage
+from tests.workflows.conftest import OpenEnvironment
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?")
 
@@ -35,9 +35,9 @@ def _topic(task: WorkTask) -> str:
     return task.instruction.removeprefix("Find out everything about topic ")[:2]
 
 
-async def test_two_agents_work_and_one_report_comes_out(stage: OpenStage) -> None:
+async def test_two_agents_work_and_one_report_comes_out(environment: OpenEnvironment) -> None:
     """A plan of two subtasks becomes one report with the sources that agents really read, and the sum of all costs."""
-    async with stage(well_behaved(subtask("T1"), subtask("T2", agent="analyst"))) as opened:
+    async with environment(well_behaved(subtask("T1"), subtask("T2", agent="analyst"))) as opened:
         session = await opened.chargehand.start(GOAL)
 
         result = await session.result()
@@ -56,9 +56,9 @@ async def test_two_agents_work_and_one_report_comes_out(stage: OpenStage) -> Non
     assert result.usage.tool_calls == 2
 
 
-async def test_one_subtask_needs_no_synthesis(stage: OpenStage) -> None:
+async def test_one_subtask_needs_no_synthesis(environment: OpenEnvironment) -> None:
     """A plan of one subtask costs one plan turn and the agent's own turns, and its answer is the report."""
-    async with stage(well_behaved(subtask("T1"))) as opened:
+    async with environment(well_behaved(subtask("T1"))) as opened:
         session = await opened.chargehand.start(GOAL)
 
         result = await session.result()
@@ -67,7 +67,7 @@ async def test_one_subtask_needs_no_synthesis(stage: OpenStage) -> None:
     assert [call.task.kind for call in opened.model.calls] == ["plan", "work", "work"]
 
 
-async def test_independent_subtasks_overlap(stage: OpenStage) -> None:
+async def test_independent_subtasks_overlap(environment: OpenEnvironment) -> None:
     """Five subtasks without dependencies are all being worked on at the same moment."""
     all_here = asyncio.Event()
     working: set[str] = set()
@@ -83,7 +83,7 @@ async def test_independent_subtasks_overlap(stage: OpenStage) -> None:
             all_here.set()
         return Held(reply(answer("Done.")), all_here)
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         session = await opened.chargehand.start(GOAL)
 
         result = await asyncio.wait_for(session.result(), 30)
@@ -92,7 +92,7 @@ async def test_independent_subtasks_overlap(stage: OpenStage) -> None:
     assert len(working) == 5
 
 
-async def test_max_parallel_is_never_exceeded(stage: OpenStage) -> None:
+async def test_max_parallel_is_never_exceeded(environment: OpenEnvironment) -> None:
     """With max_parallel 2, no more than two of six subtasks are ever worked on at once."""
     at_work = 0
     most = 0
@@ -113,7 +113,7 @@ async def test_max_parallel_is_never_exceeded(stage: OpenStage) -> None:
         gate.set()
         return Held(reply(answer("Done.")), gate)
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         request = GOAL.model_copy(update={"limits": Limits(max_parallel=2)})
         session = await opened.chargehand.start(request)
 
@@ -123,7 +123,7 @@ async def test_max_parallel_is_never_exceeded(stage: OpenStage) -> None:
     assert most == 2
 
 
-async def test_a_subtask_starts_the_moment_its_own_inputs_are_there(stage: OpenStage) -> None:
+async def test_a_subtask_starts_the_moment_its_own_inputs_are_there(environment: OpenEnvironment) -> None:
     """T3, which needs only T1, finishes while T2 is still being worked on: subtasks are not started in waves."""
     third_is_done = asyncio.Event()
 
@@ -140,7 +140,7 @@ async def test_a_subtask_starts_the_moment_its_own_inputs_are_there(stage: OpenS
             return reply(answer("Third."))
         return reply(answer("First."))
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         session = await opened.chargehand.start(GOAL)
 
         result = await asyncio.wait_for(session.result(), 30)
@@ -148,7 +148,7 @@ async def test_a_subtask_starts_the_moment_its_own_inputs_are_there(stage: OpenS
     assert [record.state for record in result.subtasks] == ["success", "success", "success"]
 
 
-async def test_a_dependent_is_given_the_outcome_it_depends_on_and_nothing_else(stage: OpenStage) -> None:
+async def test_a_dependent_is_given_the_outcome_it_depends_on_and_nothing_else(environment: OpenEnvironment) -> None:
     """T2 sees T1's typed outcome; T3, which depends on nothing, sees none."""
     given: dict[str, list[str]] = {}
 
@@ -161,7 +161,7 @@ async def test_a_dependent_is_given_the_outcome_it_depends_on_and_nothing_else(s
         given[_topic(call.task)] = [f"{item.id}: {item.outcome.content}" for item in call.task.inputs]
         return reply(answer(f"Known about {_topic(call.task)}."))
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         await (await opened.chargehand.start(GOAL)).result()
 
     assert given == {
@@ -171,7 +171,7 @@ async def test_a_dependent_is_given_the_outcome_it_depends_on_and_nothing_else(s
     }
 
 
-async def test_a_sibling_that_fails_stops_nobody(stage: OpenStage) -> None:
+async def test_a_sibling_that_fails_stops_nobody(environment: OpenEnvironment) -> None:
     """When one of three subtasks fails, the others finish, and the report names the gap."""
 
     def respond(call: ModelCall) -> ModelReply:
@@ -184,7 +184,7 @@ async def test_a_sibling_that_fails_stops_nobody(stage: OpenStage) -> None:
             return ModelReply(stop="refused", model="scripted-1", provider="scripted")
         return reply(answer("Known."))
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         result = await (await opened.chargehand.start(GOAL)).result()
 
     assert [record.state for record in result.subtasks] == ["success", "failure", "success"]
@@ -192,7 +192,7 @@ async def test_a_sibling_that_fails_stops_nobody(stage: OpenStage) -> None:
     assert result.stop_reason == "completed"
 
 
-async def test_a_lost_required_input_skips_its_dependent_and_any_other_does_not(stage: OpenStage) -> None:
+async def test_a_lost_required_input_skips_its_dependent_and_any_other_does_not(environment: OpenEnvironment) -> None:
     """T2 requires the lost T1 and is skipped; T3 merely depends on it and runs with the gap in its context."""
 
     def respond(call: ModelCall) -> ModelReply:
@@ -205,7 +205,7 @@ async def test_a_lost_required_input_skips_its_dependent_and_any_other_does_not(
             return reply(answer("", status="no_answer"))
         return reply(answer("Known in spite of the gap."))
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         result = await (await opened.chargehand.start(GOAL)).result()
 
     assert [(record.state, record.reason) for record in result.subtasks] == [
@@ -215,7 +215,7 @@ async def test_a_lost_required_input_skips_its_dependent_and_any_other_does_not(
     ]
 
 
-async def test_an_invalid_plan_goes_back_with_its_errors_named(stage: OpenStage) -> None:
+async def test_an_invalid_plan_goes_back_with_its_errors_named(environment: OpenEnvironment) -> None:
     """The second attempt sees the first plan and every reason against it, and a valid plan is then carried out."""
     wrong = plan(subtask("T1", agent="nobody"), subtask("T1", after=["T9"]))
 
@@ -224,7 +224,7 @@ async def test_an_invalid_plan_goes_back_with_its_errors_named(stage: OpenStage)
             return reply(plan(subtask("T1"))) if call.task.rejected else reply(wrong)
         return reply(answer("Known."))
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         result = await (await opened.chargehand.start(GOAL)).result()
 
     plans = opened.model.of_kind("plan")
@@ -235,7 +235,7 @@ async def test_an_invalid_plan_goes_back_with_its_errors_named(stage: OpenStage)
     assert "depends on 'T9', which is not in the plan" in plans[1].messages[0].text
 
 
-async def test_the_plan_and_the_status_can_be_read_before_and_during_execution(stage: OpenStage) -> None:
+async def test_the_plan_and_the_status_can_be_read_before_and_during_execution(environment: OpenEnvironment) -> None:
     """While a subtask is being worked on, queries show the plan and the subtask as running."""
     asked = asyncio.Event()
     go_on = asyncio.Event()
@@ -246,7 +246,7 @@ async def test_the_plan_and_the_status_can_be_read_before_and_during_execution(s
         asked.set()
         return Held(reply(answer("Known.")), go_on)
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         session = await opened.chargehand.start(GOAL)
         await asyncio.wait_for(asked.wait(), 30)
         shown, status = await session.plan(), await session.status()
@@ -266,7 +266,9 @@ async def test_the_plan_and_the_status_can_be_read_before_and_during_execution(s
     assert (after.state, after.subtasks[0].state, after.reserved_usd) == ("finished", "success", Decimal(0))
 
 
-async def test_a_nested_session_is_one_hop_deeper_and_its_report_becomes_an_outcome(stage: OpenStage) -> None:
+async def test_a_nested_session_is_one_hop_deeper_and_its_report_becomes_an_outcome(
+    environment: OpenEnvironment,
+) -> None:
     """A subtask for `supervisor` runs as a session of its own, whose spending and sources reach the report above."""
 
     def respond(call: ModelCall) -> ModelReply | Held:
@@ -274,7 +276,7 @@ async def test_a_nested_session_is_one_hop_deeper_and_its_report_becomes_an_outc
             return reply(plan(subtask("N1", agent="supervisor", instruction="Look into the second topic as a whole.")))
         return well_behaved(subtask("T1"))(call)
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         session = await opened.chargehand.start(GOAL)
         result = await session.result()
 
@@ -286,11 +288,11 @@ async def test_a_nested_session_is_one_hop_deeper_and_its_report_becomes_an_outc
     assert child.startswith(f"{session.id}/supervisor/")
 
 
-async def test_nesting_stops_at_the_depth_limit(stage: OpenStage) -> None:
+async def test_nesting_stops_at_the_depth_limit(environment: OpenEnvironment) -> None:
     """With max_depth 1 a plan that nests a session is refused, with the reason."""
     nested = plan(subtask("N1", agent="supervisor", instruction="Look into the second topic as a whole."))
 
-    async with stage(lambda _: reply(nested)) as opened:
+    async with environment(lambda _: reply(nested)) as opened:
         session = await opened.chargehand.start(GOAL.model_copy(update={"limits": Limits(max_depth=1)}))
         result = await session.result()
 

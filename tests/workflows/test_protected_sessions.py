@@ -23,15 +23,15 @@ from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
 from chargehand.converter import data_converter
 from chargehand.errors import SessionFailed
-from chargehand.protection.cleaning import clean
-from chargehand.protection.codec_server import CodecServer, CodecServerSettings
-from chargehand.protection.encryption import Encryption
-from chargehand.protection.errors import KeyMissing, StoredPayloadMissing
-from chargehand.protection.storage import PayloadDirectory, Storage
+from chargehand.payloads.cleaning import clean
+from chargehand.payloads.encryption import Encryption
+from chargehand.payloads.errors import KeyMissing, StoredPayloadMissing
+from chargehand.payloads.storage import PayloadDirectory, Storage
 from chargehand.wire import ErrorType
+from chargehand_cli.codec_server import CodecServer, CodecServerSettings
 from tests.conftest import local_server, temporal_program
+from tests.environment import open_environment
 from tests.scripted_model import Held, Respond, answer, plan, reply, report, subtask, use
-from tests.stage import open_stage
 from tests.waiting import until
 
 OLD, NEW = {"old": bytes(range(32))}, {"new": bytes(range(32, 64))}
@@ -90,7 +90,7 @@ async def test_nothing_that_was_said_can_be_read_on_the_server(
     client: Client, encrypted: Client, tmp_path: Path
 ) -> None:
     """Goal, plan, instructions, tool output, answers, summaries and errors leave no word in what the server keeps."""
-    async with open_stage(encrypted, tmp_path, _singing) as opened:
+    async with open_environment(encrypted, tmp_path, _singing) as opened:
         for tool in opened.tools.values():
             tool.answer = tool.answer.model_copy(update={"output": {"text": f"a tool read {CANARY}"}})
         session = await opened.chargehand.start(SessionRequest(goal=f"Where is the {CANARY}?"))
@@ -115,7 +115,7 @@ async def test_errors_say_nothing_on_the_server(client: Client, encrypted: Clien
             f"the key of {CANARY} was refused", CANARY, type=ErrorType.PROVIDER_REFUSED, non_retryable=True
         )
 
-    async with open_stage(encrypted, tmp_path, respond) as opened:
+    async with open_environment(encrypted, tmp_path, respond) as opened:
         session = await opened.chargehand.start(SessionRequest(goal="What is it?"))
         with pytest.raises(SessionFailed, match=CANARY):
             await session.result()
@@ -133,7 +133,7 @@ async def test_the_journal_is_encrypted(client: Client, encrypted: Client, tmp_p
     def respond(call: ModelCall) -> ModelReply | Held:
         return Held(_singing(call), released) if call.task.kind == "plan" else _singing(call)
 
-    async with open_stage(encrypted, tmp_path, respond) as opened:
+    async with open_environment(encrypted, tmp_path, respond) as opened:
         session = await opened.chargehand.start(SessionRequest(goal="What is it?"))
         handle = client.get_workflow_handle(session.id)
 
@@ -154,7 +154,7 @@ async def test_the_journal_is_encrypted(client: Client, encrypted: Client, tmp_p
 
 async def test_input_in_clear_is_refused_by_name(client: Client, encrypted: Client, tmp_path: Path) -> None:
     """A session that is started without encryption ends at once and says how it is to be started."""
-    async with open_stage(encrypted, tmp_path, _singing) as opened:
+    async with open_environment(encrypted, tmp_path, _singing) as opened:
         session = await Chargehand(client, opened.chargehand.task_queue).start(SessionRequest(goal="What is it?"))
         with pytest.raises(SessionFailed, match=r"is not encrypted.*--codec-endpoint") as refusal:
             await Chargehand(encrypted).session(session.id).result()
@@ -166,7 +166,7 @@ async def test_input_in_clear_can_be_accepted_for_a_time(client: Client, tmp_pat
     """While encryption is being switched on, sessions from before are still carried on, and answered encrypted."""
     willing = await _connect(client, Encryption(OLD, "old", accept_plain=True))
 
-    async with open_stage(willing, tmp_path, _singing) as opened:
+    async with open_environment(willing, tmp_path, _singing) as opened:
         session = await Chargehand(client, opened.chargehand.task_queue).start(SessionRequest(goal="What is it?"))
         result = await Chargehand(willing).session(session.id).result()
 
@@ -176,7 +176,7 @@ async def test_input_in_clear_can_be_accepted_for_a_time(client: Client, tmp_pat
 async def test_a_session_waits_for_a_worker_with_the_key(client: Client, encrypted: Client, tmp_path: Path) -> None:
     """A worker without the key changes nothing and pays nothing; with the key the same session goes on to its end."""
     keyless = await _connect(client, Encryption(NEW, "new"))
-    async with open_stage(keyless, tmp_path, _singing) as without:
+    async with open_environment(keyless, tmp_path, _singing) as without:
         session = await Chargehand(encrypted, without.chargehand.task_queue).start(SessionRequest(goal="What is it?"))
         handle = client.get_workflow_handle(session.id)
 
@@ -187,7 +187,7 @@ async def test_a_session_waits_for_a_worker_with_the_key(client: Client, encrypt
         assert without.model.calls == []
 
     rotated = await _connect(client, Encryption({**OLD, **NEW}, "new"))
-    async with open_stage(rotated, tmp_path, _singing, task_queue=without.chargehand.task_queue):
+    async with open_environment(rotated, tmp_path, _singing, task_queue=without.chargehand.task_queue):
         result = await Chargehand(rotated).session(session.id).result()
 
     assert result.stop_reason == "completed"
@@ -195,7 +195,7 @@ async def test_a_session_waits_for_a_worker_with_the_key(client: Client, encrypt
 
 async def test_rotation_keeps_what_is_old_readable(client: Client, encrypted: Client, tmp_path: Path) -> None:
     """After a rotation, reports of before are read by whoever has both keys; without the old key it is asked for."""
-    async with open_stage(encrypted, tmp_path, _singing) as opened:
+    async with open_environment(encrypted, tmp_path, _singing) as opened:
         session = await opened.chargehand.start(SessionRequest(goal="What is it?"))
         before = await session.result()
 
@@ -222,7 +222,7 @@ def _verbose(size: int) -> Respond:
 
 async def test_a_reply_that_is_too_large_is_paid_once_and_refused(client: Client, tmp_path: Path) -> None:
     """A report of 3 MB is not tried again and again: one attempt, and a report by rule in its place."""
-    async with open_stage(client, tmp_path, _verbose(3_000_000)) as opened:
+    async with open_environment(client, tmp_path, _verbose(3_000_000)) as opened:
         session = await opened.chargehand.start(SessionRequest(goal="What is it?"))
 
         result = await asyncio.wait_for(session.result(), 60)
@@ -236,7 +236,7 @@ async def test_sessions_with_stored_payloads_work(client: Client, tmp_path: Path
     """With nearly every payload stored elsewhere a session comes out the same, and its history is small."""
     directory = PayloadDirectory(tmp_path / "payloads", client.namespace)
     storing = await _connect(client, storage=Storage(directory, threshold_bytes=200))
-    async with open_stage(storing, tmp_path, _singing) as opened:
+    async with open_environment(storing, tmp_path, _singing) as opened:
         session = await opened.chargehand.start(SessionRequest(goal=f"Where is the {CANARY}? " + "x" * 10_000))
         result = await session.result()
 
@@ -254,7 +254,7 @@ async def test_a_missing_payload_holds_a_session_up_until_it_is_back(client: Cli
     queue = f"test-{uuid4().hex[:8]}"
     session = await Chargehand(storing, queue).start(SessionRequest(goal="What is it? " + "x" * 1_000))
     away = directory.folder.rename(tmp_path / "away")
-    async with open_stage(storing, tmp_path, _singing, task_queue=queue):
+    async with open_environment(storing, tmp_path, _singing, task_queue=queue):
         handle = client.get_workflow_handle(session.id)
 
         async def is_failing() -> bool:
@@ -315,7 +315,7 @@ async def test_temporals_own_command_line_takes_part(client: Client, encrypted: 
     workflow_id = f"session-{uuid4().hex[:8]}"
     async with (
         CodecServer(CodecServerSettings("a-token-of-tests", served, port=0)) as codec,
-        open_stage(encrypted, tmp_path, _singing) as opened,
+        open_environment(encrypted, tmp_path, _singing) as opened,
     ):
         endpoint = ("--codec-endpoint", codec.url, "--codec-auth", "Bearer a-token-of-tests")
         start = ("--type", "Supervisor", "--task-queue", opened.chargehand.task_queue, "--workflow-id", workflow_id)
@@ -345,7 +345,7 @@ async def test_the_codec_server_is_one_command(tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "chargehand.cli.main",
+        "chargehand_cli.main",
         "codec-server",
         "--port",
         "0",

@@ -17,11 +17,11 @@ from activities.contracts import WorkTask
 from activities.models.protocol import ModelCall, ModelReply
 from chargehand.client import Session
 from chargehand.contracts import PlanDecision, Report, SessionRequest
-from chargehand.executions import describe
+from chargehand.visibility import describe
 from chargehand.wire import ActivityType
 from tests.scripted_model import COST, Held, answer, plan, reply, report, subtask
 from tests.waiting import until
-from tests.workflows.conftest import OpenStage
+from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.pausing import paused
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?")
@@ -62,9 +62,9 @@ def _plan_is_there(event: HistoryEvent) -> bool:
     return event.HasField("activity_task_completed_event_attributes") and event.event_id > 10
 
 
-async def test_a_reset_session_pays_nothing_twice(stage: OpenStage) -> None:
+async def test_a_reset_session_pays_nothing_twice(environment: OpenEnvironment) -> None:
     """Children that were done before the reset are taken as they ended, the report's turn is found in the old run."""
-    async with stage(_respond) as opened:
+    async with environment(_respond) as opened:
         session = await opened.chargehand.start(GOAL)
         before = await session.result()
         paid = len(opened.model.calls)
@@ -78,7 +78,7 @@ async def test_a_reset_session_pays_nothing_twice(stage: OpenStage) -> None:
 
 
 @pytest.mark.parametrize("is_paused", [False, True])
-async def test_a_reset_waits_for_what_still_runs(stage: OpenStage, *, is_paused: bool) -> None:
+async def test_a_reset_waits_for_what_still_runs(environment: OpenEnvironment, *, is_paused: bool) -> None:
     """A child that the discarded run has started goes on, and its outcome is taken over, even if it was paused."""
     go_on = asyncio.Event()
     is_held = asyncio.Event()
@@ -89,7 +89,7 @@ async def test_a_reset_waits_for_what_still_runs(stage: OpenStage, *, is_paused:
             return Held(reply(answer("Late.")), go_on)
         return _respond(call)
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         client = opened.chargehand.client
         session = await opened.chargehand.start(GOAL)
         await is_held.wait()
@@ -97,7 +97,7 @@ async def test_a_reset_waits_for_what_still_runs(stage: OpenStage, *, is_paused:
         [child] = (await describe(client, session.id)).pending_children
         async with paused(client, child.workflow_id) if is_paused else nullcontext():
             await _reset(client, session, _plan_is_there)
-            await until(lambda: _is_awaiting_a_twin(client, session))
+            await until(lambda: _is_awaiting_a_duplicate(client, session))
         go_on.set()
         result = await opened.chargehand.session(session.id).result()
 
@@ -106,7 +106,7 @@ async def test_a_reset_waits_for_what_still_runs(stage: OpenStage, *, is_paused:
     assert result.usage.turns == len(opened.model.calls)
 
 
-async def test_what_was_paid_before_a_reset_is_not_forgotten(stage: OpenStage) -> None:
+async def test_what_was_paid_before_a_reset_is_not_forgotten(environment: OpenEnvironment) -> None:
     """A turn that is asked something else after the reset is paid, and the discarded one is booked beside it."""
     request = GOAL.model_copy(update={"approval": "plan"})
 
@@ -118,7 +118,7 @@ async def test_what_was_paid_before_a_reset_is_not_forgotten(stage: OpenStage) -
         await session.decide_plan(PlanDecision(decision="edit", plan=edited))
         return await session.result()
 
-    async with stage(_respond) as opened:
+    async with environment(_respond) as opened:
         session = await opened.chargehand.start(request)
         before = await decide(session, "Briefly.")
         await _reset(opened.chargehand.client, session, _plan_is_there)
@@ -134,10 +134,10 @@ async def _one_runs(client: Client, session: Session) -> bool:
     return len((await describe(client, session.id)).pending_children) == 1
 
 
-async def _is_awaiting_a_twin(client: Client, session: Session) -> bool:
+async def _is_awaiting_a_duplicate(client: Client, session: Session) -> bool:
     described = await describe(client, session.id)
     return any(
-        waiting.activity_type.name == ActivityType.AWAIT_TWIN
+        waiting.activity_type.name == ActivityType.AWAIT_DUPLICATE
         and waiting.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
         and not waiting.HasField("last_failure")
         and datetime.now(UTC) - waiting.last_started_time.ToDatetime(UTC) > timedelta(seconds=1)

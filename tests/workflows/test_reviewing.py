@@ -31,7 +31,7 @@ from tests.scripted_model import (
     subtask,
     use,
 )
-from tests.workflows.conftest import OpenStage
+from tests.workflows.conftest import OpenEnvironment
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?")
 ALWAYS = GOAL.model_copy(update={"review": "always"})
@@ -58,15 +58,15 @@ def _kinds(calls: list[ModelCall]) -> list[str]:
     return [call.task.kind for call in calls]
 
 
-async def test_a_session_without_doubts_is_not_looked_at_again(stage: OpenStage) -> None:
+async def test_a_session_without_doubts_is_not_looked_at_again(environment: OpenEnvironment) -> None:
     """When every subtask succeeded with nothing missing, neither a review nor a critic is paid for."""
-    async with stage(answering()) as opened:
+    async with environment(answering()) as opened:
         await (await opened.chargehand.start(GOAL)).result()
 
     assert _kinds(opened.model.calls) == ["plan", "work", "work", "synthesise"]
 
 
-async def test_what_a_review_finds_missing_is_added_to_the_plan(stage: OpenStage) -> None:
+async def test_what_a_review_finds_missing_is_added_to_the_plan(environment: OpenEnvironment) -> None:
     """Added subtasks run with what is there as their input, and the plan, its records and the report have them."""
 
     def review(call: ModelCall) -> BaseModel:
@@ -78,7 +78,7 @@ async def test_what_a_review_finds_missing_is_added_to_the_plan(stage: OpenStage
         assert isinstance(call.task, WorkTask)
         return answer("Half.", status="partial") if "topic T1" in call.task.instruction else answer("Known.")
 
-    async with stage(answering(review=review, work=work)) as opened:
+    async with environment(answering(review=review, work=work)) as opened:
         session = await opened.chargehand.start(GOAL)
         result = await session.result()
         followed = await session.plan()
@@ -105,11 +105,11 @@ async def test_what_a_review_finds_missing_is_added_to_the_plan(stage: OpenStage
         pytest.param(subtask("T3", after=["T9"]), id="an unknown input"),
     ],
 )
-async def test_a_replan_is_checked_like_a_plan(stage: OpenStage, added: BaseModel) -> None:
+async def test_a_replan_is_checked_like_a_plan(environment: OpenEnvironment, added: BaseModel) -> None:
     """Additions that could not stand in a plan are not carried out; what they were for is named as a gap."""
     found = reviewed(missing=["the third topic"]).model_copy(update={"subtasks": [added]})
 
-    async with stage(answering(review=found)) as opened:
+    async with environment(answering(review=found)) as opened:
         result = await (await opened.chargehand.start(ALWAYS)).result()
 
     assert [record.id for record in result.subtasks] == ["T1", "T2"]
@@ -117,14 +117,14 @@ async def test_a_replan_is_checked_like_a_plan(stage: OpenStage, added: BaseMode
     assert len(opened.model.of_kind("work")) == 2
 
 
-async def test_a_session_is_reviewed_twice_at_most(stage: OpenStage) -> None:
+async def test_a_session_is_reviewed_twice_at_most(environment: OpenEnvironment) -> None:
     """A judge that is never content cannot keep a session going: what it still misses becomes a gap."""
 
     def review(call: ModelCall) -> BaseModel:
         assert isinstance(call.task, ReviewTask)
         return reviewed(subtask(f"T{len(call.task.outcomes) + 1}"), missing=["ever more"])
 
-    async with stage(answering(review=review)) as opened:
+    async with environment(answering(review=review)) as opened:
         result = await (await opened.chargehand.start(ALWAYS)).result()
 
     assert len(opened.model.of_kind("review")) == 2
@@ -132,11 +132,11 @@ async def test_a_session_is_reviewed_twice_at_most(stage: OpenStage) -> None:
     assert result.stop_reason == "completed"
 
 
-async def test_a_judge_decides_a_contradiction(stage: OpenStage) -> None:
+async def test_a_judge_decides_a_contradiction(environment: OpenEnvironment) -> None:
     """It is shown the outcomes that disagree; the report states both sides with confidence, the decision, and why."""
     found = reviewed(contradictions=[disagreement("the year", "T1 says 1987", "T2 says 1990")])
 
-    async with stage(answering(review=found, judge=judged("T2", "the charter itself says so", 90))) as opened:
+    async with environment(answering(review=found, judge=judged("T2", "the charter itself says so", 90))) as opened:
         result = await (await opened.chargehand.start(ALWAYS)).result()
 
     [asked] = opened.model.of_kind("judge")
@@ -154,18 +154,18 @@ async def test_a_judge_decides_a_contradiction(stage: OpenStage) -> None:
     assert written.task.contradictions == (decided,)
 
 
-async def test_what_a_judge_cannot_decide_is_left_open(stage: OpenStage) -> None:
+async def test_what_a_judge_cannot_decide_is_left_open(environment: OpenEnvironment) -> None:
     """Both sides stand in the report with their confidence, and no resolution is made up."""
     found = reviewed(contradictions=[disagreement("the year", "T1 says 1987", "T2 says 1990")])
 
-    async with stage(answering(review=found, judge=judged(""))) as opened:
+    async with environment(answering(review=found, judge=judged(""))) as opened:
         result = await (await opened.chargehand.start(ALWAYS)).result()
 
     assert [(one.resolution, one.confidence) for one in result.contradictions] == [("", 0)]
     assert result.contradictions[0].positions[0] == "T1 says 1987 (confidence T1: 80)"
 
 
-async def test_a_contradiction_that_the_writer_finds_is_decided_and_written_in(stage: OpenStage) -> None:
+async def test_a_contradiction_that_the_writer_finds_is_decided_and_written_in(environment: OpenEnvironment) -> None:
     """What only the writing shows is put to a judge as well, and the report is written anew with the decision."""
 
     def write(call: ModelCall) -> BaseModel:
@@ -179,7 +179,7 @@ async def test_a_contradiction_that_the_writer_finds_is_decided_and_written_in(s
             confidence=70,
         )
 
-    async with stage(answering(synthesise=write, judge=judged("T2", "it is the later one"))) as opened:
+    async with environment(answering(synthesise=write, judge=judged("T2", "it is the later one"))) as opened:
         result = await (await opened.chargehand.start(GOAL)).result()
 
     assert _kinds(opened.model.calls)[3:] == ["synthesise", "judge", "synthesise"] or "critique" in _kinds(
@@ -189,14 +189,14 @@ async def test_a_contradiction_that_the_writer_finds_is_decided_and_written_in(s
     assert [one.resolution for one in result.contradictions] == ["T2 is followed: it is the later one"]
 
 
-async def test_a_critic_may_send_the_report_back_once(stage: OpenStage) -> None:
+async def test_a_critic_may_send_the_report_back_once(environment: OpenEnvironment) -> None:
     """The writer is told what is wrong and writes again; nobody reads the second version."""
 
     def write(call: ModelCall) -> BaseModel:
         assert isinstance(call.task, SynthesisTask)
         return report(f"Mended: {call.task.problems[0]}" if call.task.problems else "First.")
 
-    async with stage(answering(synthesise=write, critique=criticised("no source"))) as opened:
+    async with environment(answering(synthesise=write, critique=criticised("no source"))) as opened:
         result = await (await opened.chargehand.start(ALWAYS)).result()
 
     [read] = opened.model.of_kind("critique")
@@ -206,18 +206,18 @@ async def test_a_critic_may_send_the_report_back_once(stage: OpenStage) -> None:
     assert result.answer == "Mended: no source"
 
 
-async def test_looking_again_never_costs_the_report(stage: OpenStage) -> None:
+async def test_looking_again_never_costs_the_report(environment: OpenEnvironment) -> None:
     """With turns for the plan, the work and the report alone, the report is written and nothing else is asked."""
     request = ALWAYS.model_copy(update={"limits": ALWAYS.limits.model_copy(update={"max_turns": 4})})
 
-    async with stage(answering()) as opened:
+    async with environment(answering()) as opened:
         result = await (await opened.chargehand.start(request)).result()
 
     assert _kinds(opened.model.calls) == ["plan", "work", "work", "synthesise"]
     assert result.answer == "All of it."
 
 
-async def test_select_takes_the_candidate_that_a_judge_chooses(stage: OpenStage) -> None:
+async def test_select_takes_the_candidate_that_a_judge_chooses(environment: OpenEnvironment) -> None:
     """Its own words are the report, with its sources, and the reason why it was chosen."""
     candidates = plan(subtask("T1"), subtask("T2", agent="researcher"), strategy="select")
 
@@ -233,7 +233,7 @@ async def test_select_takes_the_candidate_that_a_judge_chooses(stage: OpenStage)
             case _:
                 return reply(candidates)
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         result = await (await opened.chargehand.start(GOAL)).result()
 
     assert result.answer == ("researcher knows [S1].\n\n*T2 (researcher) was chosen over T1: it is primary [S1]*")
@@ -242,7 +242,7 @@ async def test_select_takes_the_candidate_that_a_judge_chooses(stage: OpenStage)
     assert not opened.model.of_kind("synthesise")
 
 
-async def test_a_long_outcome_is_compressed_by_the_small_tier(stage: OpenStage) -> None:
+async def test_a_long_outcome_is_compressed_by_the_small_tier(environment: OpenEnvironment) -> None:
     """The prose is shortened before others read it; findings and sources go on as they were."""
     long = "It is so. " * 1_200
 
@@ -260,7 +260,7 @@ async def test_a_long_outcome_is_compressed_by_the_small_tier(stage: OpenStage) 
             case _:
                 return reply(answer("Known."))
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         await (await opened.chargehand.start(GOAL)).result()
 
     [asked] = opened.model.of_kind("compress")
@@ -273,7 +273,7 @@ async def test_a_long_outcome_is_compressed_by_the_small_tier(stage: OpenStage) 
     assert [source.ref for source in given.outcome.sources] == ["search_documents.md#L1"]
 
 
-async def test_many_outcomes_are_summarised_in_a_tree(stage: OpenStage) -> None:
+async def test_many_outcomes_are_summarised_in_a_tree(environment: OpenEnvironment) -> None:
     """The writer is shown summaries that together fit its cap, and a source cited in one can be cited in the report."""
     count = 14
 
@@ -290,7 +290,7 @@ async def test_many_outcomes_are_summarised_in_a_tree(stage: OpenStage) -> None:
             case _:
                 return reply(plan(*(subtask(f"T{number}") for number in range(1, count + 1)), strategy="reduce"))
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         request = GOAL.model_copy(
             update={"limits": GOAL.limits.model_copy(update={"max_turns": 60, "max_parallel": 14})}
         )
@@ -305,7 +305,7 @@ async def test_many_outcomes_are_summarised_in_a_tree(stage: OpenStage) -> None:
     assert [source.ref for source in result.sources] == ["search_documents.md#L1"]
 
 
-async def test_a_reviewer_says_what_is_wrong_where_and_how_badly(stage: OpenStage) -> None:
+async def test_a_reviewer_says_what_is_wrong_where_and_how_badly(environment: OpenEnvironment) -> None:
     """Its issues reach the report, the worst first, and whoever writes it; one without a known severity is mended."""
     minor = {"severity": "minor", "location": "T1: Known.", "message": "Vague.", "suggestion": "", "confidence": 90}
     major = {"severity": "major", "location": "T1", "message": "No source.", "suggestion": "Name it.", "confidence": 70}
@@ -320,7 +320,7 @@ async def test_a_reviewer_says_what_is_wrong_where_and_how_badly(stage: OpenStag
         said = json.dumps(found if call.task.rounds else wrong)
         return reply(answer("")).model_copy(update={"text": said})
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         result = await (await opened.chargehand.start(GOAL)).result()
 
     assert [issue.model_dump() for issue in result.issues] == [major, minor]
@@ -330,7 +330,7 @@ async def test_a_reviewer_says_what_is_wrong_where_and_how_badly(stage: OpenStag
     )
 
 
-async def test_a_dense_plan_does_not_multiply_outcomes(stage: OpenStage) -> None:
+async def test_a_dense_plan_does_not_multiply_outcomes(environment: OpenEnvironment) -> None:
     """A subtask that depends on very many is given all of them, shortened evenly until they fit together."""
 
     def respond(call: ModelCall) -> ModelReply:
@@ -345,7 +345,7 @@ async def test_a_dense_plan_does_not_multiply_outcomes(stage: OpenStage) -> None
                 many = [subtask(f"T{number}") for number in range(1, 16)]
                 return reply(plan(*many, subtask("Z", agent="writer", after=[each.id for each in many])))
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         limits = GOAL.limits.model_copy(update={"max_turns": 60, "max_parallel": 15})
         await (await opened.chargehand.start(GOAL.model_copy(update={"limits": limits}))).result()
 

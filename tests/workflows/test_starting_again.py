@@ -28,10 +28,10 @@ from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
 from chargehand.errors import SessionNotFound
 from chargehand.interface import Supervisor
+from tests.environment import open_environment
 from tests.scripted_model import answer, plan, reply, report, subtask
-from tests.stage import open_stage
 from tests.waiting import until
-from tests.workflows.conftest import OpenStage
+from tests.workflows.conftest import OpenEnvironment
 
 _GOAL = "What is there to know?"
 _PAID_TURNS = 2
@@ -81,12 +81,14 @@ class Wire:
                 await target.drain()
 
 
-async def test_a_start_whose_answer_is_lost_is_asked_again_and_paid_once(client: Client, stage: OpenStage) -> None:
+async def test_a_start_whose_answer_is_lost_is_asked_again_and_paid_once(
+    client: Client, environment: OpenEnvironment
+) -> None:
     """The server has started the session and the connection breaks before it says so: there is still one session."""
     host, _, port = client.service_client.config.target_host.rpartition(":")
     wire = Wire(host, int(port))
     session_id = f"asked-again-{uuid4().hex[:8]}"
-    async with stage(_respond) as running, wire.opened() as address:
+    async with environment(_respond) as running, wire.opened() as address:
         caller = await Chargehand.connect(address, task_queue=running.chargehand.task_queue)
         wire.loses_answers = True
         starting = asyncio.create_task(caller.start(SessionRequest(goal=_GOAL), session_id=session_id))
@@ -141,7 +143,7 @@ async def test_a_schedule_starts_one_session_for_each_time(
     handle, name = nightly
     midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     nights = [midnight - timedelta(days=days) for days in (2, 1)]
-    async with open_stage(client, tmp_path, _respond, task_queue=name) as running:
+    async with open_environment(client, tmp_path, _respond, task_queue=name) as running:
         await handle.backfill(
             ScheduleBackfill(nights[0] - timedelta(hours=1), nights[-1], overlap=ScheduleOverlapPolicy.BUFFER_ALL)
         )

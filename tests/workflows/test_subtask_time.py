@@ -9,7 +9,7 @@ from chargehand.client import Session
 from chargehand.contracts import Limits, RaisedLimits, Report, SessionRequest
 from tests.scripted_model import Held, answer, plan, reply, report, subtask, use
 from tests.waiting import until
-from tests.workflows.conftest import OpenStage
+from tests.workflows.conftest import OpenEnvironment
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never")
 NEVER = "Never said."
@@ -38,9 +38,9 @@ def _stuck_at_t1(call: ModelCall) -> ModelReply | Held:
     return Held(reply(answer(NEVER)), asyncio.Event()) if call.task.rounds else use("search_documents")
 
 
-async def test_an_attempt_out_of_time_becomes_a_session_of_its_own(stage: OpenStage) -> None:
+async def test_an_attempt_out_of_time_becomes_a_session_of_its_own(environment: OpenEnvironment) -> None:
     """When its own time is up it escalates, and the work is split one level down; its sibling is not touched."""
-    async with stage(_stuck_at_t1) as opened:
+    async with environment(_stuck_at_t1) as opened:
         result = await asyncio.wait_for((await opened.chargehand.start(timed(2))).result(), 60)
 
     split, sibling = result.subtasks
@@ -54,9 +54,9 @@ async def test_an_attempt_out_of_time_becomes_a_session_of_its_own(stage: OpenSt
     assert result.stop_reason == "completed"
 
 
-async def test_what_was_read_in_time_is_handed_on_when_nothing_can_be_split(stage: OpenStage) -> None:
+async def test_what_was_read_in_time_is_handed_on_when_nothing_can_be_split(environment: OpenEnvironment) -> None:
     """At the depth limit the passages that it had read become a partial outcome, and the doubt is a gap."""
-    async with stage(_stuck_at_t1) as opened:
+    async with environment(_stuck_at_t1) as opened:
         result = await asyncio.wait_for((await opened.chargehand.start(timed(2, max_depth=1))).result(), 60)
 
     record = result.subtasks[0]
@@ -65,14 +65,14 @@ async def test_what_was_read_in_time_is_handed_on_when_nothing_can_be_split(stag
     assert NEVER not in result.answer
 
 
-async def test_an_attempt_that_read_nothing_in_time_is_given_up(stage: OpenStage) -> None:
+async def test_an_attempt_that_read_nothing_in_time_is_given_up(environment: OpenEnvironment) -> None:
     """Without anything read there is nothing to hand on: the escalation stands, named as a gap."""
 
     def respond(call: ModelCall) -> ModelReply | Held:
         said = _stuck_at_t1(call)
         return Held(reply(answer(NEVER)), asyncio.Event()) if isinstance(said, ModelReply) and said.tool_calls else said
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         result = await asyncio.wait_for((await opened.chargehand.start(timed(2, max_depth=1))).result(), 60)
 
     record = result.subtasks[0]
@@ -80,7 +80,7 @@ async def test_an_attempt_that_read_nothing_in_time_is_given_up(stage: OpenStage
     assert any(gap.startswith("T1 (reader) came to nothing") for gap in result.gaps)
 
 
-async def test_in_the_last_fifth_of_its_time_an_agent_must_answer(stage: OpenStage) -> None:
+async def test_in_the_last_fifth_of_its_time_an_agent_must_answer(environment: OpenEnvironment) -> None:
     """An agent that would use tools for ever is told in time that it must answer, and so needs no second attempt."""
     had_to_answer: list[bool] = []
 
@@ -95,7 +95,7 @@ async def test_in_the_last_fifth_of_its_time_an_agent_must_answer(stage: OpenSta
         asyncio.get_running_loop().call_later(0.8, thought.set)
         return Held(use("search_documents", about=len(call.task.rounds)), thought)
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         result = await asyncio.wait_for((await opened.chargehand.start(timed(3))).result(), 60)
 
     assert had_to_answer[-1]
@@ -105,7 +105,7 @@ async def test_in_the_last_fifth_of_its_time_an_agent_must_answer(stage: OpenSta
     assert result.gaps == ("the rest",)
 
 
-async def test_waiting_for_a_lease_is_not_the_agents_time(stage: OpenStage) -> None:
+async def test_waiting_for_a_grant_is_not_the_agents_time(environment: OpenEnvironment) -> None:
     """An attempt that waits in a paused session for longer than its own time goes on when the limits are raised, and
     has its time for the turn that it waited for."""
     raised = asyncio.Event()
@@ -121,7 +121,7 @@ async def test_waiting_for_a_lease_is_not_the_agents_time(stage: OpenStage) -> N
         asyncio.get_running_loop().call_later(1.5 if raised.is_set() else 0.0, thought.set)
         return Held(reply(answer("Known.")), thought)
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         session = await opened.chargehand.start(timed(4, max_turns=5, on_limit="pause"))
         await until(lambda: _in_state(session, "paused"))
         paused = await session.status()
@@ -144,7 +144,7 @@ async def _in_state(session: Session, state: str) -> bool:
     return (await session.status()).state == state
 
 
-async def test_a_session_below_has_the_time_of_the_session(stage: OpenStage) -> None:
+async def test_a_session_below_has_the_time_of_the_session(environment: OpenEnvironment) -> None:
     """A subtask that is a session of its own may take longer than an attempt of an agent."""
     released = asyncio.Event()
 
@@ -156,7 +156,7 @@ async def test_a_session_below_has_the_time_of_the_session(stage: OpenStage) -> 
             return Held(reply(plan(subtask("X1"))), released)
         return reply(answer("Known."))
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         result = await asyncio.wait_for((await opened.chargehand.start(timed(1))).result(), 60)
 
     assert [(record.state, record.attempts) for record in result.subtasks] == [("success", 1)]

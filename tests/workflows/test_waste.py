@@ -10,7 +10,7 @@ from chargehand.client import Session
 from chargehand.contracts import Limits, RaisedLimits, Report, SessionRequest
 from tests.scripted_model import COST, Held, answer, plan, refined, reply, report, subtask, use
 from tests.waiting import until
-from tests.workflows.conftest import OpenStage
+from tests.workflows.conftest import OpenEnvironment
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", limits=Limits(max_turns=40), review="never")
 BETTER = "Look in the second chapter of the handbook, and nowhere else."
@@ -20,7 +20,7 @@ def _uses(result: Report) -> dict[str, tuple[float, float]]:
     return {use.limit: (use.used, use.allowed) for use in result.limits}
 
 
-async def test_a_session_that_goes_well_wastes_nothing_and_names_every_limit(stage: OpenStage) -> None:
+async def test_a_session_that_goes_well_wastes_nothing_and_names_every_limit(environment: OpenEnvironment) -> None:
     """Every limit of the request stands in the report with what was used of it; nothing stays set aside."""
 
     def respond(call: ModelCall) -> ModelReply:
@@ -30,7 +30,7 @@ async def test_a_session_that_goes_well_wastes_nothing_and_names_every_limit(sta
             return reply(report("All of it."))
         return reply(answer("Known.")) if call.task.rounds else use("search_documents")
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         result = await (await opened.chargehand.start(GOAL)).result()
 
     uses = _uses(result)
@@ -55,20 +55,20 @@ async def test_a_session_that_goes_well_wastes_nothing_and_names_every_limit(sta
     assert all(0 < used <= allowed for used, allowed in timed.values())
 
 
-async def test_the_limits_of_a_report_are_those_of_the_request(stage: OpenStage) -> None:
+async def test_the_limits_of_a_report_are_those_of_the_request(environment: OpenEnvironment) -> None:
     """Whatever limit a request can set is in the report: a new one cannot be forgotten."""
 
     def respond(call: ModelCall) -> ModelReply:
         return reply(plan(subtask("T1")) if call.task.kind == "plan" else answer("Known."))
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         result = await (await opened.chargehand.start(GOAL)).result()
 
     durations = {"deadline": "deadline_seconds", "subtask_deadline": "subtask_deadline_seconds"}
     assert set(_uses(result)) == {durations.get(name, name) for name in Limits.model_fields if name != "on_limit"}
 
 
-async def test_a_rejected_plan_is_wasted(stage: OpenStage) -> None:
+async def test_a_rejected_plan_is_wasted(environment: OpenEnvironment) -> None:
     """A plan that could not be carried out is paid and named as waste; the mended one is not."""
 
     def respond(call: ModelCall) -> ModelReply:
@@ -78,7 +78,7 @@ async def test_a_rejected_plan_is_wasted(stage: OpenStage) -> None:
             return reply(plan(subtask("T1", agent="reader" if mended else "nobody")))
         return reply(answer("Known."))
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         result = await (await opened.chargehand.start(GOAL)).result()
 
     assert len(opened.model.of_kind("plan")) == 2
@@ -87,7 +87,7 @@ async def test_a_rejected_plan_is_wasted(stage: OpenStage) -> None:
     assert result.subtasks[0].wasted.cost_usd == 0
 
 
-async def test_an_attempt_that_failed_before_a_better_one_is_wasted(stage: OpenStage) -> None:
+async def test_an_attempt_that_failed_before_a_better_one_is_wasted(environment: OpenEnvironment) -> None:
     """The record and the report name what the failed attempt cost; the attempt that is used is not in it."""
 
     def respond(call: ModelCall) -> ModelReply:
@@ -100,7 +100,7 @@ async def test_an_attempt_that_failed_before_a_better_one_is_wasted(stage: OpenS
             return reply(answer("Found."))
         return reply(answer("", status="no_answer")) if call.task.rounds else use("search_documents")
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         result = await (await opened.chargehand.start(GOAL)).result()
 
     [record] = result.subtasks
@@ -111,7 +111,7 @@ async def test_an_attempt_that_failed_before_a_better_one_is_wasted(stage: OpenS
     assert _uses(result)["max_attempts"] == (2, 3)
 
 
-async def test_a_subtask_that_is_given_up_is_wasted_whole(stage: OpenStage) -> None:
+async def test_a_subtask_that_is_given_up_is_wasted_whole(environment: OpenEnvironment) -> None:
     """Nothing of three bad attempts is used: all of it is waste, and what a sibling cost is not."""
 
     def respond(call: ModelCall) -> ModelReply:
@@ -124,7 +124,7 @@ async def test_a_subtask_that_is_given_up_is_wasted_whole(stage: OpenStage) -> N
         assert isinstance(call.task, WorkTask)
         return reply(answer("Known.") if "topic T2 in" in call.task.instruction else answer("", status="no_answer"))
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         result = await (await opened.chargehand.start(GOAL)).result()
 
     lost, kept = result.subtasks
@@ -135,7 +135,7 @@ async def test_a_subtask_that_is_given_up_is_wasted_whole(stage: OpenStage) -> N
     assert result.wasted.turns == 3
 
 
-async def test_a_lost_attempt_is_wasted_at_its_whole_lease(stage: OpenStage) -> None:
+async def test_a_lost_attempt_is_wasted_at_its_whole_grant(environment: OpenEnvironment) -> None:
     """A child that somebody terminated is charged what it was lent, as lost, and that is waste."""
     reached, never = asyncio.Event(), asyncio.Event()
 
@@ -150,7 +150,7 @@ async def test_a_lost_attempt_is_wasted_at_its_whole_lease(stage: OpenStage) -> 
             return Held(reply(answer("Never.")), never)
         return reply(answer("Known."))
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         session = await opened.chargehand.start(GOAL)
         await asyncio.wait_for(reached.wait(), 30)
         child = (await session.status()).subtasks[0].workflow_id
@@ -165,7 +165,7 @@ async def test_a_lost_attempt_is_wasted_at_its_whole_lease(stage: OpenStage) -> 
     assert result.reserved_usd == 0
 
 
-async def test_depth_counts_the_sessions_below(stage: OpenStage) -> None:
+async def test_depth_counts_the_sessions_below(environment: OpenEnvironment) -> None:
     """A subtask of a session below the root is two hops deep, whatever levels lie between."""
 
     def respond(call: ModelCall) -> ModelReply:
@@ -175,14 +175,14 @@ async def test_depth_counts_the_sessions_below(stage: OpenStage) -> None:
             return reply(plan(subtask("M1", agent="supervisor", instruction="Look into the ebb alone.")))
         return reply(plan(subtask("X1")) if call.task.kind == "plan" else answer("Known."))
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         result = await (await opened.chargehand.start(GOAL)).result()
 
     assert _uses(result)["max_depth"] == (3, 5)
     assert result.usage.turns == 3 + 1
 
 
-async def test_another_attempt_that_cannot_be_paid_waits_in_a_paused_session(stage: OpenStage) -> None:
+async def test_another_attempt_that_cannot_be_paid_waits_in_a_paused_session(environment: OpenEnvironment) -> None:
     """With on_limit "pause" a bad end is not given up for want of means: raised limits pay for the next attempt."""
 
     def respond(call: ModelCall) -> ModelReply:
@@ -194,7 +194,7 @@ async def test_another_attempt_that_cannot_be_paid_waits_in_a_paused_session(sta
         return reply(answer("Found.") if call.task.instruction == BETTER else answer("", status="no_answer"))
 
     tight = GOAL.model_copy(update={"limits": Limits(max_turns=3, on_limit="pause")})
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         session = await opened.chargehand.start(tight)
         await until(lambda: _in_state(session, "paused"))
         before = len(opened.model.calls)
@@ -208,7 +208,7 @@ async def test_another_attempt_that_cannot_be_paid_waits_in_a_paused_session(sta
     assert result.stop_reason == "completed"
 
 
-async def test_without_pause_another_attempt_that_cannot_be_paid_is_given_up(stage: OpenStage) -> None:
+async def test_without_pause_another_attempt_that_cannot_be_paid_is_given_up(environment: OpenEnvironment) -> None:
     """The same session with on_limit "finish" reports what there is at once."""
 
     def respond(call: ModelCall) -> ModelReply:
@@ -221,7 +221,7 @@ async def test_without_pause_another_attempt_that_cannot_be_paid_is_given_up(sta
         return reply(answer("", status="no_answer") if unsure else answer("Known."))
 
     tight = GOAL.model_copy(update={"limits": Limits(max_turns=4)})
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         result = await asyncio.wait_for((await opened.chargehand.start(tight)).result(), 60)
 
     assert [(record.state, record.attempts) for record in result.subtasks] == [("failure", 1), ("success", 1)]
@@ -233,7 +233,9 @@ async def _in_state(session: Session, state: str) -> bool:
     return (await session.status()).state == state
 
 
-async def test_a_session_below_that_runs_out_of_time_hands_back_spend_and_findings(stage: OpenStage) -> None:
+async def test_a_session_below_that_runs_out_of_time_hands_back_spend_and_findings(
+    environment: OpenEnvironment,
+) -> None:
     """At its parent's deadline a nested session in the middle of its work returns what it found and what it paid."""
     never = asyncio.Event()
 
@@ -251,7 +253,7 @@ async def test_a_session_below_that_runs_out_of_time_hands_back_spend_and_findin
         return reply(answer("The tide is high.", ref="search_documents.md#L1"))
 
     request = GOAL.model_copy(update={"limits": Limits(max_turns=40, deadline=timedelta(seconds=12))})
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         session = await opened.chargehand.start(request)
         result = await asyncio.wait_for(session.result(), 30)
         status = await session.status()
@@ -265,7 +267,7 @@ async def test_a_session_below_that_runs_out_of_time_hands_back_spend_and_findin
     assert status.reserved_usd == Decimal(0)
 
 
-async def test_a_session_below_that_is_cancelled_hands_back_spend_and_findings(stage: OpenStage) -> None:
+async def test_a_session_below_that_is_cancelled_hands_back_spend_and_findings(environment: OpenEnvironment) -> None:
     """finish_now asks the nested session to stop: what it had finished, and its bill, come up into the report."""
     held, never = asyncio.Event(), asyncio.Event()
 
@@ -282,7 +284,7 @@ async def test_a_session_below_that_is_cancelled_hands_back_spend_and_findings(s
             return use("search_documents")
         return reply(answer("The tide is high.", ref="search_documents.md#L1"))
 
-    async with stage(respond) as opened:
+    async with environment(respond) as opened:
         session = await opened.chargehand.start(GOAL)
         await asyncio.wait_for(held.wait(), 30)
         await session.finish_now()

@@ -139,7 +139,7 @@ def find_measures(reading: Reading, intent: Intent, counted: Counted) -> tuple[F
             if named and named[0].likeness(reading.words[i].stem) >= least:
                 if named[0].likeness(reading.words[i].stem) <= 0.5:
                     reading.weak.add(i)
-                for twin in _twins(reading, named[0], named[1]):
+                for twin in _duplicates(reading, named[0], named[1]):
                     found.setdefault(twin.sql, twin)
                 reading.use(named[1])
         if found:
@@ -151,7 +151,7 @@ def find_measures(reading: Reading, intent: Intent, counted: Counted) -> tuple[F
     return tuple(sole) if len(sole) == 1 and intent.aggregate in {"sum", "avg", "median", "stddev"} else ()
 
 
-def _twins(reading: Reading, named: Field, positions: Sequence[int]) -> Iterator[Field]:
+def _duplicates(reading: Reading, named: Field, positions: Sequence[int]) -> Iterator[Field]:
     """All columns that the same words name equally well: which one is meant cannot be known, so all are shown."""
     said = frozenset(reading.words[i].stem for i in positions)
     yield named

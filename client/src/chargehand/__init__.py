@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from chargehand.client import Chargehand, Session, SessionSummary
     from chargehand.contracts import (
         Answer,
-        Artefact,
+        Artifact,
         Contradiction,
         Escalation,
         Failure,
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 __all__ = [
     "TASK_QUEUE",
     "Answer",
-    "Artefact",
+    "Artifact",
     "Chargehand",
     "ChargehandError",
     "Contradiction",

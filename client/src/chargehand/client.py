@@ -31,14 +31,14 @@ from chargehand.errors import (
     SessionNotFound,
     SessionTerminated,
 )
-from chargehand.executions import list_executions, result_of, state_word
 from chargehand.interface import Supervisor
-from chargehand.tracing import read_trace
+from chargehand.trace_reader import read_trace
+from chargehand.visibility import list_executions, result_of, state_word
 from chargehand.wire import TASK_QUEUE, ErrorType, WorkflowType
 
 if TYPE_CHECKING:
-    from chargehand.protection.encryption import Encryption
-    from chargehand.protection.storage import Storage
+    from chargehand.payloads.encryption import Encryption
+    from chargehand.payloads.storage import Storage
 
 _UNANSWERED: Final = {RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED}
 

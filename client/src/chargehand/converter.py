@@ -23,18 +23,18 @@ from temporalio.converter import (
 from temporalio.exceptions import ApplicationError
 
 from chargehand.contracts import TypedByPeople
-from chargehand.unambiguous import AmbiguousJson, refuse_ambiguous_json
+from chargehand.strict_json import AmbiguousJson, refuse_ambiguous_json
 from chargehand.wire import ErrorType
 
 if TYPE_CHECKING:
-    from chargehand.protection.encryption import Encryption
-    from chargehand.protection.storage import Storage
+    from chargehand.payloads.encryption import Encryption
+    from chargehand.payloads.storage import Storage
 
 _MOST_PROBLEMS: Final = 20
 _LONGEST_NAME: Final = 60
 _ENCRYPTED: Final = b"binary/encrypted"
 _NOT_ENCRYPTED: Final = b"chargehand/not-encrypted"
-"""As `chargehand.protection.codec` marks them, which is loaded only if something is encrypted."""
+"""As `chargehand.payloads.codec` marks them, which is loaded only if something is encrypted."""
 _NO_KEYS: Final = (
     "encoding: is encrypted; "
     "set CHARGEHAND_ENCRYPTION_KEYS and CHARGEHAND_ENCRYPTION_KEY_ID as they are set for the workers"

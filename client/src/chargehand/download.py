@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 from chargehand.bucket import BucketLocation, bucket_location, open_bucket
 from chargehand.errors import ChargehandError
-from chargehand.protection.at_rest import open_stored
+from chargehand.payloads.at_rest import open_stored
 
 if TYPE_CHECKING:
-    from chargehand.contracts import Artefact
-    from chargehand.protection.encryption import Encryption
+    from chargehand.contracts import Artifact
+    from chargehand.payloads.encryption import Encryption
 
-_URI: Final = re.compile(r"artefact:([0-9a-f]{64})(?:/.*)?")
+_URI: Final = re.compile(r"artifact:([0-9a-f]{64})(?:/.*)?")
 _LONGEST_NAME: Final = 100
 _UNUSUAL: Final = re.compile(r"[^\w.() -]+")
 
@@ -32,15 +32,15 @@ class DownloadRefused(ChargehandError):  # noqa: N818  # reads as a statement: `
 class Downloaded:
     """What became of one file."""
 
-    artefact: "Artefact"
+    artifact: "Artifact"
     path: Path
     problem: str = ""
     """Why it is not there; empty if it is."""
 
 
-def download_artefacts(
-    artefacts: "Iterable[Artefact]",
-    artefact_root: Path | str,
+def download_artifacts(
+    artifacts: "Iterable[Artifact]",
+    artifact_root: Path | str,
     folder: Path,
     *,
     replace: bool = False,
@@ -59,19 +59,19 @@ def download_artefacts(
     except OSError as error:
         raise DownloadRefused(f"{folder} cannot be used as a folder: {error.strerror}.") from error
     taken: set[str] = set()
-    for artefact in dict.fromkeys(artefacts):
-        path = folder / unique_name(safe_name(artefact.name), taken)
+    for artifact in dict.fromkeys(artifacts):
+        path = folder / unique_name(safe_name(artifact.name), taken)
         try:
-            _write(path, read_artefact(artefact.uri, artefact_root, encryption), replace=replace)
+            _write(path, read_artifact(artifact.uri, artifact_root, encryption), replace=replace)
         except ChargehandError as error:
-            yield Downloaded(artefact, path, str(error))
+            yield Downloaded(artifact, path, str(error))
         except OSError as error:
-            yield Downloaded(artefact, path, f"It cannot be written: {error.strerror}.")
+            yield Downloaded(artifact, path, f"It cannot be written: {error.strerror}.")
         else:
-            yield Downloaded(artefact, path)
+            yield Downloaded(artifact, path)
 
 
-def read_artefact(uri: str, artefact_root: Path | str, encryption: "Encryption | None" = None) -> bytes:
+def read_artifact(uri: str, artifact_root: Path | str, encryption: "Encryption | None" = None) -> bytes:
     """Read a file that a tool made, and see to it that it is the one.
 
     Raises:
@@ -82,7 +82,7 @@ def read_artefact(uri: str, artefact_root: Path | str, encryption: "Encryption |
     if not (match := _URI.fullmatch(uri)):
         raise DownloadRefused(f"{uri!r} is not the address of a file that a tool made.")
     digest = match[1]
-    place = bucket_location(artefact_root) or Path(artefact_root)
+    place = bucket_location(artifact_root) or Path(artifact_root)
     stored = _stored(digest, place)
     if stored is None:
         raise DownloadRefused(

@@ -33,8 +33,8 @@ from chargehand.errors import (
 from chargehand.wire import TASK_QUEUE
 
 if TYPE_CHECKING:
-    from chargehand.protection.encryption import Encryption
-    from chargehand.protection.storage import Storage
+    from chargehand.payloads.encryption import Encryption
+    from chargehand.payloads.storage import Storage
 
 _AT: Final = datetime(2025, 1, 1, tzinfo=UTC)
 _NO_TIME: Final = timedelta(0)

@@ -1,6 +1,6 @@
 """Upload documents: copy files and folders to where the workers read them, a directory or a bucket.
 
-`<root>/<first two hex digits>/<sha256>` holds a file's bytes. A folder is a manifest, an artefact like any
+`<root>/<first two hex digits>/<sha256>` holds a file's bytes. A folder is a manifest, an artifact like any
 other: `{"format": "chargehand-manifest-1", "files": [{"name", "sha256", "bytes"}], "skipped": [{"name", "reason"}]}`.
 """
 
@@ -17,9 +17,9 @@ from urllib.parse import quote
 
 from chargehand.bucket import Bucket, BucketError, bucket_location, open_bucket
 from chargehand.errors import ChargehandError
-from chargehand.protection.at_rest import is_kept, require_plain
-from chargehand.protection.encryption import Encryption
-from chargehand.protection.errors import ProtectionError
+from chargehand.payloads.at_rest import is_kept, require_plain
+from chargehand.payloads.encryption import Encryption
+from chargehand.payloads.errors import ProtectionError
 
 MANIFEST_FORMAT: Final = "chargehand-manifest-1"
 MOST_FILES: Final = 2_000
@@ -62,14 +62,14 @@ class _Total:
 
 def store_documents(
     paths: Iterable[Path],
-    artefact_root: Path | str,
+    artifact_root: Path | str,
     *,
     on_skip: Callable[[str, str], None] = lambda _name, _reason: None,
     encryption: Encryption | None = None,
 ) -> tuple[str, ...]:
     """Copy files and folders to where workers read them and return their URIs; what is there already is not copied.
 
-    `artefact_root` is a directory, `s3://bucket/prefix` or `gs://bucket/prefix`. `on_skip` is told the name and the
+    `artifact_root` is a directory, `s3://bucket/prefix` or `gs://bucket/prefix`. `on_skip` is told the name and the
     reason of each file of a folder that was left out. With `encryption` files lie there sealed, and workers need its
     keys.
 
@@ -78,7 +78,7 @@ def store_documents(
     """
     total = _Total()
     uris: dict[str, None] = {}
-    store = _open_store(artefact_root, encryption)
+    store = _open_store(artifact_root, encryption)
     for path in paths:
         try:
             resolved = path.expanduser().resolve(strict=True)
@@ -90,7 +90,7 @@ def store_documents(
             raise UploadRefused(f"There is no file or folder {path}.") from error
         except (OSError, RuntimeError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
-            raise UploadRefused(f"{path} cannot be uploaded to {artefact_root}: {reason}.") from error
+            raise UploadRefused(f"{path} cannot be uploaded to {artifact_root}: {reason}.") from error
     return tuple(uris)
 
 
@@ -123,7 +123,7 @@ def _store_single_file(path: Path, store: _Store, total: _Total, _on_skip: Calla
         raise UploadRefused(f"{path} cannot be used: {problem}.")
     total.add(path, path.stat().st_size)
     digest, _ = _store(path, store)
-    return f"artefact:{digest}/{quote(path.name)}"
+    return f"artifact:{digest}/{quote(path.name)}"
 
 
 def _store_folder(folder: Path, store: _Store, total: _Total, on_skip: Callable[[str, str], None]) -> str:
@@ -148,7 +148,7 @@ def _store_folder(folder: Path, store: _Store, total: _Total, on_skip: Callable[
         "skipped": [{"name": one.name, "reason": one.reason} for one in skipped[:_MOST_SKIPPED_LISTED]],
     }
     digest = _store_bytes(json.dumps(manifest, ensure_ascii=False, indent=1).encode(), store)
-    return f"artefact:{digest}/{quote(_printable(folder.name) or 'documents', safe='')}/"
+    return f"artifact:{digest}/{quote(_printable(folder.name) or 'documents', safe='')}/"
 
 
 def _files_below(folder: Path, skipped: list[_Skipped], leave_out: Path | None) -> Iterator[Path]:

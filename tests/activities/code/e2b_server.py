@@ -26,7 +26,7 @@ class E2BServer:
     """If set, an execution answers one line of this size instead."""
     retry_after: str = ""
     saved: dict[str, bytes | None] = field(default_factory=dict)
-    """Files in the folder for artefacts, by name; None for what is no regular file."""
+    """Files in the folder for artifacts, by name; None for what is no regular file."""
     told_sizes: dict[str, int] = field(default_factory=dict)
     """Sizes that the sandbox lies about."""
     running: dict[str, dict[str, str]] = field(default_factory=dict)

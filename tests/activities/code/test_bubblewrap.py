@@ -18,14 +18,14 @@ from pathlib import Path
 
 import pytest
 
-from activities.adapters import code_runner
-from activities.choices import choose
+from activities.backends import code_runner
 from activities.code import bubblewrap
 from activities.code.bubblewrap import BubblewrapLimits, BubblewrapRunner, SandboxUnusableError
 from activities.code.bubblewrap_check import require_tight
 from activities.code.protocol import CodeResult, GivenFile
-from activities.made_files import MadeFile
+from activities.selection import choose
 from activities.settings import Settings, SettingsError
+from activities.tool_outputs import MadeFile
 
 LIMITS = BubblewrapLimits(seconds=10.0, memory_bytes=512 << 20, folder_bytes=16 << 20, files=500, output_bytes=10_000)
 ALLOW_ALL = struct.pack("<HBBI", 0x06, 0, 0, 0x7FFF0000)
@@ -78,7 +78,7 @@ async def test_it_is_refused_where_it_is_not_installed(monkeypatch: pytest.Monke
     """Whoever asks for it is told what is missing; nothing weaker takes its place."""
     monkeypatch.setenv("PATH", str(tmp_path))
     settings = Settings(code="bubblewrap", state_dir=tmp_path)
-    chosen = {choice.neighbour: choice.adapter for choice in choose(settings)}
+    chosen = {choice.backend: choice.adapter for choice in choose(settings)}
 
     async with AsyncExitStack() as closing:
         with pytest.raises(SettingsError) as caught:
@@ -228,7 +228,7 @@ async def test_documents_go_in_and_files_come_out(tmp_path: Path) -> None:
     code = (
         "import csv, pathlib\n"
         "rows = list(csv.reader(open('documents/in/sales.csv')))\n"
-        "pathlib.Path('artefacts/sum.txt').write_text(str(rows))\n"
+        "pathlib.Path('artifacts/sum.txt').write_text(str(rows))\n"
         "try:\n    open('documents/in/sales.csv', 'a')\nexcept OSError as error:\n    print(error.strerror)\n"
     )
 
@@ -244,9 +244,9 @@ async def test_every_piece_of_code_starts_clean() -> None:
     """Nothing of one piece of code is there for the next, whoever's it is."""
     await ran("open('secret.txt', 'w').write('canary')")
 
-    result = await ran("import os\nprint(os.listdir('.'), os.listdir('artefacts'))")
+    result = await ran("import os\nprint(os.listdir('.'), os.listdir('artifacts'))")
 
-    assert result == CodeResult(stdout="['artefacts'] []\n")
+    assert result == CodeResult(stdout="['artifacts'] []\n")
 
 
 @inside
@@ -396,7 +396,7 @@ async def test_the_next_program_is_not_affected() -> None:
 async def test_only_regular_files_come_back() -> None:
     """Links, pipes, folders and what is too large stay behind, and are named (S17)."""
     code = (
-        "import os\nos.chdir('artefacts')\n"
+        "import os\nos.chdir('artifacts')\n"
         "os.symlink('/etc/passwd', 'a-link')\nos.symlink('../../program.py', 'b-link')\nos.mkfifo('c-pipe')\n"
         "os.mkdir('d-folder')\nopen('e.txt', 'w').write('kept')\nos.link('e.txt', 'f.txt')\n"
         "open('g-sparse', 'wb').truncate(30 * 2**20)\nopen('h\\n..\\\\..\\\\x', 'w').write('odd')\n"

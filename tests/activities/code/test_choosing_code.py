@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from activities.adapters import code_runner
-from activities.choices import choose
+from activities.backends import code_runner
 from activities.code.e2b import E2BRunner
 from activities.code.protocol import CodeRunner
+from activities.selection import choose
 from activities.settings import Settings, SettingsError
 
 
@@ -16,7 +16,7 @@ async def sandbox(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, 
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     settings = Settings(state_dir=tmp_path)
-    chosen = {choice.neighbour: choice.adapter for choice in choose(settings)}
+    chosen = {choice.backend: choice.adapter for choice in choose(settings)}
     async with AsyncExitStack() as closing:
         return await code_runner(settings, chosen["code"], closing)
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from activities.documents.artefacts import ArtefactStore
-from activities.documents.download import Downloader, DownloadLimits
-from activities.documents.downloads import Download, Downloads
+from activities.documents.artifacts import ArtifactStore
+from activities.documents.web_documents import Download, Downloads
+from activities.documents.web_fetch import Downloader, DownloadLimits
 from activities.pages.network import GuardedBackend
 
 LIMITS = DownloadLimits(bytes=100_000)
@@ -14,7 +14,7 @@ LIMITS = DownloadLimits(bytes=100_000)
 class LoopbackDownloads(Downloads):
     """What is asked for at `https://w.example` is brought from the loopback server `host`."""
 
-    def __init__(self, store: ArtefactStore, directory: Path, host: str) -> None:
+    def __init__(self, store: ArtifactStore, directory: Path, host: str) -> None:
         allowed = frozenset({host})
         super().__init__(store, directory, lambda: Downloader(GuardedBackend(allowed), allowed, LIMITS))
         self._host = host

@@ -10,10 +10,10 @@ from loopback_downloads import LIMITS, LoopbackDownloads
 from made_documents import HANDBOOK, pdf
 from pydantic import TypeAdapter, ValidationError
 
-from activities.documents.artefacts import ArtefactStore
-from activities.documents.download import Downloader, DownloadLimits
-from activities.documents.downloads import Download, Downloads
+from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
+from activities.documents.web_documents import Download, Downloads
+from activities.documents.web_fetch import Downloader, DownloadLimits
 from activities.pages.network import GuardedBackend
 from chargehand.contracts.request import DocumentUri
 from tests.activities.pages.page_server import PUBLIC, Dial, Names, PageServer, answer, serve_pages
@@ -35,9 +35,9 @@ class Clock:
         return self.seconds
 
 
-def _downloads(tmp_path: Path, server: PageServer, clock: Clock | None = None) -> tuple[Downloads, ArtefactStore]:
+def _downloads(tmp_path: Path, server: PageServer, clock: Clock | None = None) -> tuple[Downloads, ArtifactStore]:
     """As in production, the operator allowing the loopback server."""
-    store = ArtefactStore(tmp_path / "artefacts")
+    store = ArtifactStore(tmp_path / "artifacts")
     allowed = frozenset({server.host})
     backend = GuardedBackend(allowed)
     return (
@@ -132,7 +132,7 @@ async def test_no_address_leads_inside(tmp_path: Path, server: PageServer, url: 
 
     assert isinstance(problem, str)
     assert named in problem
-    assert not (tmp_path / "artefacts").exists()
+    assert not (tmp_path / "artifacts").exists()
 
 
 @pytest.mark.parametrize("location", ["https://10.0.0.1/", "http://public.example/", "file:///etc/passwd", ""])
@@ -144,7 +144,7 @@ async def test_no_redirect_leads_inside(tmp_path: Path, server: PageServer, loca
     [problem] = (await downloads.bring([f"http://{server.host}/a"])).values()
 
     assert isinstance(problem, str)
-    assert (len(server.requests), (tmp_path / "artefacts").exists()) == (1, False)
+    assert (len(server.requests), (tmp_path / "artifacts").exists()) == (1, False)
 
 
 async def test_a_name_that_changes_its_address_is_connected_to_as_checked(tmp_path: Path, server: PageServer) -> None:
@@ -153,7 +153,7 @@ async def test_a_name_that_changes_its_address_is_connected_to_as_checked(tmp_pa
     # The server speaks no TLS; all that matters is whom it was that was asked to.
     limits = DownloadLimits(connect=timedelta(seconds=0.1))
     downloader = Downloader(GuardedBackend(resolve=names.resolve, dial=dial), frozenset(), limits)
-    downloads = Downloads(ArtefactStore(tmp_path / "a"), tmp_path / "d", lambda: downloader)
+    downloads = Downloads(ArtifactStore(tmp_path / "a"), tmp_path / "d", lambda: downloader)
 
     await downloads.bring(["https://rebinding.example/a.md"])
 
@@ -186,7 +186,7 @@ async def test_documents_from_the_web_are_searched_like_others(tmp_path: Path, s
     """With page and line; one that cannot be reached is a problem of its own, in words."""
     server.pages["/handbook.md"] = answer(HANDBOOK.encode(), content_type="text/markdown")
     server.pages["/manual"] = answer(pdf(), content_type="application/pdf")
-    store = ArtefactStore(tmp_path / "artefacts")
+    store = ArtifactStore(tmp_path / "artifacts")
     downloads = LoopbackDownloads(store, tmp_path / "downloads", server.host)
     library = DocumentLibrary(store, tmp_path / "index", (), downloads)
 
@@ -201,7 +201,7 @@ async def test_documents_from_the_web_are_searched_like_others(tmp_path: Path, s
 
 async def test_a_worker_without_downloads_says_so(tmp_path: Path) -> None:
     """Rather than fail the session."""
-    library = DocumentLibrary(ArtefactStore(tmp_path / "artefacts"), tmp_path / "index")
+    library = DocumentLibrary(ArtifactStore(tmp_path / "artifacts"), tmp_path / "index")
 
     opened = await library.open(("https://public.example/a.pdf",))
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.documents.parsed import Block
+from activities.documents.parser_output import Block
 from activities.documents.passages import LONGEST_CHARACTERS, Span, cut, reference
-from activities.documents.text import decode, parse_text
+from activities.documents.plain_text import decode, parse_text
 
 
 def _cut(text: str, style: str = "markdown") -> list[Span]:
@@ -90,7 +90,7 @@ def test_long_paragraphs_are_cut_between_sentences() -> None:
     assert (spans[0].first, spans[-1].last) == (1, 30)
 
 
-def test_short_neighbours_are_joined() -> None:
+def test_short_backends_are_joined() -> None:
     """A list belongs to the line that announces it; fragments alone are not worth finding."""
     spans = _cut("# T\n\nYou need these:\n\n- a hammer\n- a nail\n\n# U\n\nNo.\n")
 

@@ -1,4 +1,4 @@
-"""A session's desk without a session: asks the model, uses its tools on real tables and given passages, asks again."""
+"""A harness without a session: asks the model, uses its tools on real tables and given passages, asks again."""
 
 import math
 import re
@@ -29,7 +29,7 @@ from activities.documents.catalog import Catalog, Column, DocumentEntry, Table
 from activities.models.extractive import ExtractiveModel
 from activities.models.protocol import ModelCall, ModelReply, ToolSpec
 from chargehand.contracts import Source
-from workflows.grounding import ground, sources_read
+from workflows.rules.evidence import ground, sources_read
 
 CREW = (
     ("researcher", "Searches the web.", ("search", "read_page")),
@@ -44,7 +44,7 @@ MOST_PASSAGES = 6
 
 
 @dataclass
-class Desk:
+class Harness:
     """Documents, tables and passages, and a model that sees only what its tools show."""
 
     tables: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -54,7 +54,7 @@ class Desk:
     calls: list[ToolCall] = field(default_factory=list[ToolCall])
     """Every tool call that the model made."""
 
-    def open(self, folder: Path) -> "Desk":
+    def open(self, folder: Path) -> "Harness":
         """Load the tables into DuckDB, as the catalog would describe them."""
         self._database = duckdb.connect()
         tables = [_load(self._database, folder, name, text) for name, text in self.tables.items()]

@@ -7,7 +7,7 @@ from statistics import mean, median
 import pytest
 
 from tests.activities.extractive.bakery import CITY, TABLES, Delivery, Sale, deliveries, sales
-from tests.activities.extractive.desk import Desk
+from tests.activities.extractive.desk import Harness
 
 
 def number(value: float) -> str:
@@ -113,34 +113,34 @@ QUESTIONS: list[tuple[str, list[str]]] = [
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    return Desk(TABLES).open(tmp_path_factory.mktemp("bakery"))
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Harness:
+    return Harness(TABLES).open(tmp_path_factory.mktemp("bakery"))
 
 
 @pytest.mark.parametrize(("question", "expected"), QUESTIONS, ids=[question for question, _ in QUESTIONS])
 async def test_a_data_question_is_answered_with_the_figures_that_plain_python_finds(
-    question: str, expected: list[str], desk: Desk
+    question: str, expected: list[str], harness: Harness
 ) -> None:
     """The first paragraph of the answer holds every figure that the same question has when computed by hand."""
-    answer = await desk.answer(question)
+    answer = await harness.answer(question)
 
     headline = answer.content.split("\n\n")[0]
     assert answer.status == "success", answer
     assert [figure for figure in expected if figure not in headline] == [], headline
 
 
-async def test_the_query_is_the_source_of_a_figure(desk: Desk) -> None:
+async def test_the_query_is_the_source_of_a_figure(harness: Harness) -> None:
     """A finding names the query that computed it and quotes its result."""
-    answer = await desk.answer("Total revenue by city")
+    answer = await harness.answer("Total revenue by city")
 
     [finding] = answer.findings
     assert finding.source_refs[0].startswith("sql:")
     assert finding.quote.splitlines()[0] == "city | total_revenue_eur | rows"
 
 
-async def test_a_word_that_no_column_answers_to_is_said_not_to_count(desk: Desk) -> None:
+async def test_a_word_that_no_column_answers_to_is_said_not_to_count(harness: Harness) -> None:
     """A figure that leaves a part of the question aside is partial and names that part."""
-    answer = await desk.answer("What was the total revenue from gluten-free rye bread?")
+    answer = await harness.answer("What was the total revenue from gluten-free rye bread?")
 
     assert answer.status == "partial"
     assert revenue(lambda sale: sale.product == "rye bread") in answer.content
@@ -148,48 +148,48 @@ async def test_a_word_that_no_column_answers_to_is_said_not_to_count(desk: Desk)
     assert answer.confidence <= 50
 
 
-async def test_a_time_relative_to_today_is_not_guessed(desk: Desk) -> None:
+async def test_a_time_relative_to_today_is_not_guessed(harness: Harness) -> None:
     """Rules have no clock: `last month` is named as left aside instead of being taken for something else."""
-    answer = await desk.answer("What was the total revenue last month?")
+    answer = await harness.answer("What was the total revenue last month?")
 
     assert answer.status == "partial"
     assert "“last month”" in answer.gaps[0]
 
 
-async def test_rows_that_no_condition_lets_through_are_no_answer(desk: Desk) -> None:
+async def test_rows_that_no_condition_lets_through_are_no_answer(harness: Harness) -> None:
     """A sum over no rows is not zero: it is said that no row matches."""
-    answer = await desk.answer("What was the total revenue of stollen in May 2025?")
+    answer = await harness.answer("What was the total revenue of stollen in May 2025?")
 
     assert answer.status == "no_answer"
     assert "No row of sales.csv matches (in May 2025; product is stollen)" in answer.message
 
 
-async def test_a_count_of_nothing_is_zero(desk: Desk) -> None:
+async def test_a_count_of_nothing_is_zero(harness: Harness) -> None:
     """Counting rows that a known condition leaves out is an answer: none."""
-    answer = await desk.answer("How many deliveries from Sunfruit were there in January 2025?")
+    answer = await harness.answer("How many deliveries from Sunfruit were there in January 2025?")
 
     assert answer.status == "success"
     assert "**Number of deliveries: 0**" in answer.content
 
 
-async def test_a_tie_is_said_to_be_one(desk: Desk) -> None:
+async def test_a_tie_is_said_to_be_one(harness: Harness) -> None:
     """When two share the first place, the answer names both."""
-    answer = await desk.answer("Which city has the most shops?")
+    answer = await harness.answer("Which city has the most shops?")
 
     assert "**Ansdorf** and **Bregen** share the highest number of shops" in answer.content
 
 
-async def test_a_join_never_adds_one_row_up_twice(desk: Desk) -> None:
+async def test_a_join_never_adds_one_row_up_twice(harness: Harness) -> None:
     """Seats belong to shops: beside deliveries they would count once for each, so they are added up without them."""
-    answer = await desk.answer("What is the total number of seats by supplier?")
+    answer = await harness.answer("What is the total number of seats by supplier?")
 
     assert answer.status == "partial"
     assert answer.content.startswith("**Total seats: 66** (4 rows of shops.csv).")
     assert "Not taken into account: “supplier”" in answer.gaps[0]
 
 
-async def test_a_question_that_no_figure_can_answer_is_not_answered_with_one(desk: Desk) -> None:
+async def test_a_question_that_no_figure_can_answer_is_not_answered_with_one(harness: Harness) -> None:
     """Advice is not computed, even when every word of the question names a column."""
-    plan = await desk.plan("Which shop should we sell?")
+    plan = await harness.plan("Which shop should we sell?")
 
     assert [subtask.agent for subtask in plan.subtasks] == ["reader"]

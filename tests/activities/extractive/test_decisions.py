@@ -23,15 +23,15 @@ from activities.contracts import (
     Task,
 )
 from chargehand.contracts import Escalation, Failure, Finding, Outcome, Partial, Success
-from tests.activities.extractive.desk import Desk
+from tests.activities.extractive.desk import Harness
 
 LOST = Failure(reason="no_answer", message="No passage fits.", confidence=99)
 REPORT = ReportDraft(answer="Three months [S1].", gaps=[], contradictions=[], confidence=80)
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    return Desk().open(tmp_path_factory.mktemp("papers"))
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Harness:
+    return Harness().open(tmp_path_factory.mktemp("papers"))
 
 
 def candidate(name: str, outcome: Outcome) -> InputOutcome:
@@ -57,22 +57,22 @@ def candidate(name: str, outcome: Outcome) -> InputOutcome:
     ],
     ids=["refine", "review", "critique"],
 )
-async def test_what_takes_a_mind_is_left_as_it_is(desk: Desk, task: Task, answer: BaseModel) -> None:
+async def test_what_takes_a_mind_is_left_as_it_is(harness: Harness, task: Task, answer: BaseModel) -> None:
     """No instruction is rewritten, no work added, no fault found."""
-    reply = await desk.complete(task, type(answer))
+    reply = await harness.complete(task, type(answer))
 
     assert type(answer).model_validate_json(reply.text) == answer
 
 
-async def judged(desk: Desk, *candidates: InputOutcome) -> JudgeDraft:
-    reply = await desk.complete(JudgeTask(question="How long?", candidates=candidates), JudgeDraft)
+async def judged(harness: Harness, *candidates: InputOutcome) -> JudgeDraft:
+    reply = await harness.complete(JudgeTask(question="How long?", candidates=candidates), JudgeDraft)
     return JudgeDraft.model_validate_json(reply.text)
 
 
-async def test_the_surer_answer_is_chosen(desk: Desk) -> None:
+async def test_the_surer_answer_is_chosen(harness: Harness) -> None:
     """The answer whose agent is surest is chosen, and the reason owns up to how."""
     decision = await judged(
-        desk,
+        harness,
         candidate("T1", Partial(content="Two months.", confidence=40)),
         candidate("T2", Escalation(reason="confidence_too_low", content="Three months.", confidence=60)),
         candidate("T3", Success(content="Four months.", confidence=50)),
@@ -86,10 +86,10 @@ async def test_the_surer_answer_is_chosen(desk: Desk) -> None:
     )
 
 
-async def test_of_equally_sure_answers_the_first_is_chosen(desk: Desk) -> None:
+async def test_of_equally_sure_answers_the_first_is_chosen(harness: Harness) -> None:
     """A tie is no reason to go by anything but the order, and is told."""
     decision = await judged(
-        desk,
+        harness,
         candidate("T1", Partial(content="Two months.", confidence=20)),
         candidate("T2", Success(content="Three months.", confidence=60)),
         candidate("T3", Success(content="Four months.", confidence=60)),
@@ -99,11 +99,11 @@ async def test_of_equally_sure_answers_the_first_is_chosen(desk: Desk) -> None:
     assert "it is the first of those whose agents are surest (60 of 100)" in decision.reason
 
 
-async def test_only_answers_are_chosen(desk: Desk) -> None:
+async def test_only_answers_are_chosen(harness: Harness) -> None:
     """What came to nothing is no candidate, however sure it is; findings without prose are one."""
     finding = Finding(claim="Notice is 3 months.", confidence=10)
     decision = await judged(
-        desk,
+        harness,
         candidate("T1", LOST.model_copy(update={"content": "Nothing was found."})),
         candidate("T2", Success(findings=(finding,), confidence=10)),
         candidate("T3", Success(confidence=90)),
@@ -113,16 +113,16 @@ async def test_only_answers_are_chosen(desk: Desk) -> None:
     assert "it is the only one with an answer" in decision.reason
 
 
-async def test_nothing_is_chosen_from_nothing(desk: Desk) -> None:
+async def test_nothing_is_chosen_from_nothing(harness: Harness) -> None:
     """Without an answer among the candidates there is no decision."""
-    decision = await judged(desk, candidate("T1", LOST))
+    decision = await judged(harness, candidate("T1", LOST))
 
     assert decision == JudgeDraft(chosen="", reason="None of the candidates has an answer.", confidence=0)
 
 
-async def shortened(desk: Desk, content: str, most_words: int) -> str:
+async def shortened(harness: Harness, content: str, most_words: int) -> str:
     task = CompressTask(instruction="How long is the notice?", content=content, most_words=most_words)
-    return CompressDraft.model_validate_json((await desk.complete(task, CompressDraft)).text).content
+    return CompressDraft.model_validate_json((await harness.complete(task, CompressDraft)).text).content
 
 
 PAPER = """# Notice
@@ -165,22 +165,22 @@ NOTE = "\n\n*(Shortened to its first sentences.)*"
         (64, "SELECT 2;\n```"),
     ],
 )
-async def test_a_text_ends_where_a_sentence_ends(desk: Desk, most_words: int, end: str) -> None:
+async def test_a_text_ends_where_a_sentence_ends(harness: Harness, most_words: int, end: str) -> None:
     """Whole sentences, list items and table rows are kept from the start, as many as fit, and it is said."""
-    text = await shortened(desk, PAPER, most_words)
+    text = await shortened(harness, PAPER, most_words)
 
     assert text == PAPER[: PAPER.index(end) + len(end)] + NOTE
 
 
-async def test_what_fits_is_left_alone(desk: Desk) -> None:
+async def test_what_fits_is_left_alone(harness: Harness) -> None:
     """A text within the limit comes back as it was."""
-    assert await shortened(desk, PAPER, len(PAPER.split())) == PAPER.strip()
+    assert await shortened(harness, PAPER, len(PAPER.split())) == PAPER.strip()
 
 
-async def test_a_sentence_that_is_too_long_is_not_cut(desk: Desk) -> None:
+async def test_a_sentence_that_is_too_long_is_not_cut(harness: Harness) -> None:
     """When not even the first sentence fits, nothing of it is said."""
-    assert await shortened(desk, "One sentence of quite a few words. Another.", 7) == ""
-    assert await shortened(desk, PAPER, 15) == ""
+    assert await shortened(harness, "One sentence of quite a few words. Another.", 7) == ""
+    assert await shortened(harness, PAPER, 15) == ""
 
 
 PROSE = st.sampled_from(["So it is. ", "It is so! [a.md#L1] ", "夏です。", "e.g. this: ", ".", "“A.” ", " ", "\n\n"])
@@ -188,21 +188,21 @@ MARKS = st.sampled_from(["# Head\n", "- item. Two.\n", "> quoted\n", "| a | b |\
 
 
 @given(content=st.lists(PROSE | MARKS, max_size=30).map("".join), most_words=st.integers(0, 60))
-async def test_shortening_keeps_the_beginning_within_the_limit(desk: Desk, content: str, most_words: int) -> None:
+async def test_shortening_keeps_the_beginning_within_the_limit(harness: Harness, content: str, most_words: int) -> None:
     """Whatever the text, what is kept is how it begins, word for word, and never longer than asked."""
-    text = await shortened(desk, content, most_words)
+    text = await shortened(harness, content, most_words)
 
     assert len(text.split()) <= most_words
     assert content.strip().startswith(text.removesuffix(NOTE))
 
 
-async def test_no_text_takes_long(desk: Desk) -> None:
+async def test_no_text_takes_long(harness: Harness) -> None:
     """Texts made to be awkward are cut in seconds."""
     awkward = [part * 40_000 for part in ("a. ", "[x ", "A. [", "| ", ": ", ".\n", "-\n", "x \t", "``` ", "#\n")]
     awkward.append(f"{'x ' * 30}\n{' ' * 50_000}x")
 
     began = time.monotonic()
     for text in awkward:
-        await shortened(desk, text, 20)
+        await shortened(harness, text, 20)
 
     assert time.monotonic() - began < 20

@@ -8,23 +8,24 @@ from activities.contracts import AgentCard, CrewCard, SubtaskDraft
 from activities.models.extractive.questions import split_questions
 from chargehand.contracts import Tier
 from tests.activities.extractive.bakery import TABLES
-from tests.activities.extractive.desk import CREW, Desk
+from tests.activities.extractive.desk import CREW, Harness
 from tests.activities.extractive.test_text_questions import DOCUMENTS, PASSAGES
-from workflows.plan_check import check_plan
+from workflows.rules.plan_validation import check_plan
 
 CARD = CrewCard(
     name="research",
     tier=Tier.SMALL,
     prompt_bytes=1,
     agents=tuple(
-        AgentCard(name=name, does=does, tools=tools, tier=Tier.SMALL, prompt_bytes=1) for name, does, tools in CREW
+        AgentCard(name=name, description=does, tools=tools, tier=Tier.SMALL, prompt_bytes=1)
+        for name, does, tools in CREW
     ),
 )
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    return Desk(TABLES, documents=DOCUMENTS, passages=PASSAGES).open(tmp_path_factory.mktemp("papers"))
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Harness:
+    return Harness(TABLES, documents=DOCUMENTS, passages=PASSAGES).open(tmp_path_factory.mktemp("papers"))
 
 
 @pytest.mark.parametrize(
@@ -66,16 +67,16 @@ def test_a_request_is_cut_where_a_new_question_begins(goal: str, questions: list
         ("How often were deliveries damaged in all?", "analyst"),
     ],
 )
-async def test_how_things_are_meant_to_be_is_not_counted(question: str, agent: str, desk: Desk) -> None:
+async def test_how_things_are_meant_to_be_is_not_counted(question: str, agent: str, harness: Harness) -> None:
     """Tables record what was; what can, may or does happen as a rule stands in a text."""
-    planned = await desk.plan(question)
+    planned = await harness.plan(question)
 
     assert [subtask.agent for subtask in planned.subtasks] == [agent]
 
 
-async def test_independent_questions_become_subtasks_that_run_side_by_side(desk: Desk) -> None:
+async def test_independent_questions_become_subtasks_that_run_side_by_side(harness: Harness) -> None:
     """Figures go to the analyst and texts to the reader, and nothing waits."""
-    plan = await desk.plan("Which shop had the highest revenue, and how much notice is needed to end the lease?")
+    plan = await harness.plan("Which shop had the highest revenue, and how much notice is needed to end the lease?")
 
     assert [(subtask.id, subtask.agent, subtask.depends_on) for subtask in plan.subtasks] == [
         ("T1", "analyst", []),
@@ -84,18 +85,18 @@ async def test_independent_questions_become_subtasks_that_run_side_by_side(desk:
     assert plan.strategy == "merge"
 
 
-async def test_a_question_that_points_back_waits_for_the_name_it_points_to(desk: Desk) -> None:
+async def test_a_question_that_points_back_waits_for_the_name_it_points_to(harness: Harness) -> None:
     """`its` makes a subtask depend on the one that finds the name, and its figure is about that name."""
-    plan, report, _ = await desk.report("Which shop had the highest revenue, and how many seats does it have?")
+    plan, report, _ = await harness.report("Which shop had the highest revenue, and how many seats does it have?")
 
     assert [subtask.depends_on for subtask in plan.subtasks] == [[], ["T1"]]
     assert "**Harbour Street** has the highest total revenue" in report.answer
     assert "**Total seats: 22** (shop is Harbour Street; 1 row of shops.csv)" in report.answer
 
 
-async def test_a_question_that_points_back_to_nothing_is_not_answered_for_everything(desk: Desk) -> None:
+async def test_a_question_that_points_back_to_nothing_is_not_answered_for_everything(harness: Harness) -> None:
     """A figure over all rows is never passed off as one about `its`."""
-    answer = await desk.answer("What was its total revenue?")
+    answer = await harness.answer("What was its total revenue?")
 
     assert answer.status == "partial"
     assert answer.gaps[0].endswith(
@@ -103,9 +104,9 @@ async def test_a_question_that_points_back_to_nothing_is_not_answered_for_everyt
     )
 
 
-async def test_a_request_for_a_summary_asks_for_each_document(desk: Desk) -> None:
+async def test_a_request_for_a_summary_asks_for_each_document(harness: Harness) -> None:
     """Texts are quoted by the reader and tables measured by the analyst, one subtask each."""
-    plan = await desk.plan("Please summarise these documents")
+    plan = await harness.plan("Please summarise these documents")
 
     assert [(subtask.agent, subtask.instruction) for subtask in plan.subtasks] == [
         ("reader", "Quote the key sentences of (staff-handbook.md): what it is about"),
@@ -117,22 +118,22 @@ async def test_a_request_for_a_summary_asks_for_each_document(desk: Desk) -> Non
     ]
 
 
-async def test_a_named_document_alone_is_summarised(desk: Desk) -> None:
+async def test_a_named_document_alone_is_summarised(harness: Harness) -> None:
     """A summary of the handbook quotes the handbook only."""
-    answer = await desk.answer("What is the staff handbook about?")
+    answer = await harness.answer("What is the staff handbook about?")
 
     assert {finding.source_refs[0].split("#")[0] for finding in answer.findings} == {"staff-handbook.md"}
     assert "Working hours · Holidays · Hygiene" in answer.content
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])
-async def test_a_plan_keeps_to_the_limit_and_drops_no_question(most: int, desk: Desk) -> None:
+async def test_a_plan_keeps_to_the_limit_and_drops_no_question(most: int, harness: Harness) -> None:
     """However few subtasks are allowed, each question stands in one of them."""
     goal = (
         "Who is the landlord? How high is the rent? How often is the oven descaled? How many deliveries were damaged?"
     )
 
-    plan = await desk.plan(goal, most)
+    plan = await harness.plan(goal, most)
 
     instructions = " ".join(subtask.instruction for subtask in plan.subtasks)
     assert len(plan.subtasks) == most
@@ -152,9 +153,9 @@ async def test_a_plan_keeps_to_the_limit_and_drops_no_question(most: int, desk: 
         "and and and",
     ],
 )
-async def test_any_request_gets_a_plan_that_passes_the_check(goal: str, desk: Desk) -> None:
+async def test_any_request_gets_a_plan_that_passes_the_check(goal: str, harness: Harness) -> None:
     """Whatever is typed, the plan can be carried out."""
-    draft = await desk.plan(goal)
+    draft = await harness.plan(goal)
 
     checked = check_plan(draft, CARD, max_subtasks=8, may_nest=False, ancestors=())
 
@@ -163,31 +164,31 @@ async def test_any_request_gets_a_plan_that_passes_the_check(goal: str, desk: De
 
 async def test_documents_without_a_reader_go_to_whoever_can_search(tmp_path: Path) -> None:
     """An agent that is missing from the crew is replaced by one with a like tool."""
-    desk = Desk(documents=DOCUMENTS, passages=PASSAGES).open(tmp_path)
-    subtask = (await desk.plan("Who is the landlord?")).subtasks[0]
+    harness = Harness(documents=DOCUMENTS, passages=PASSAGES).open(tmp_path)
+    subtask = (await harness.plan("Who is the landlord?")).subtasks[0]
 
-    answer = await desk.carry_out(subtask.model_copy(update={"agent": "researcher"}))
+    answer = await harness.carry_out(subtask.model_copy(update={"agent": "researcher"}))
 
     assert "Brunner Estates Ltd" in answer.content
 
 
-async def test_an_agent_without_tools_sets_out_what_it_was_given(desk: Desk) -> None:
+async def test_an_agent_without_tools_sets_out_what_it_was_given(harness: Harness) -> None:
     """A writer's text holds the findings of its inputs, with their sources, and says that nothing was written anew."""
-    _, inputs = await desk.outcomes("How high is the rent for the station?")
+    _, inputs = await harness.outcomes("How high is the rent for the station?")
     subtask = SubtaskDraft(
         id="T2", agent="writer", instruction="Write a letter about the rent.", depends_on=["T1"], required=["T1"]
     )
 
-    answer = await desk.carry_out(subtask, inputs)
+    answer = await harness.carry_out(subtask, inputs)
 
     assert "2,450 euros" in answer.content
     assert answer.findings[0].source_refs == ["lease-station.pdf#page=1"]
     assert answer.content.startswith("Without a language model no new text is written or judged")
 
 
-async def test_a_text_to_be_written_ends_in_the_passages_it_would_rest_on(desk: Desk) -> None:
+async def test_a_text_to_be_written_ends_in_the_passages_it_would_rest_on(harness: Harness) -> None:
     """No letter is made up: what is asked to be written about is quoted, and the gap is named."""
-    answer = await desk.answer("Please draft a short email to the shops about rings and watches")
+    answer = await harness.answer("Please draft a short email to the shops about rings and watches")
 
     assert answer.status == "partial"
     assert answer.gaps == [
@@ -196,9 +197,9 @@ async def test_a_text_to_be_written_ends_in_the_passages_it_would_rest_on(desk: 
     assert "Rings and watches stay in the locker." in answer.content
 
 
-async def test_a_question_without_words_of_its_own_is_asked_with_what_stands_before_it(desk: Desk) -> None:
+async def test_a_question_without_words_of_its_own_is_asked_with_what_stands_before_it(harness: Harness) -> None:
     """`and what happened then?` is looked for together with the question that it follows."""
-    plan = await desk.plan("How many deliveries were damaged, and what happened then?")
+    plan = await harness.plan("How many deliveries were damaged, and what happened then?")
 
     assert [subtask.instruction.partition(": ")[2] for subtask in plan.subtasks] == [
         "How many deliveries were damaged",

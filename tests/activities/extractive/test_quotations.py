@@ -8,9 +8,9 @@ from activities.documents.catalog import DocumentEntry
 from activities.models.extractive.cues import cues_of
 from activities.models.extractive.terms import are_kin
 from activities.models.extractive.wording import read_words, spelled_out, stem
-from benchmarks.extractive_desk import Desk as RealDesk
+from benchmarks.extractive_desk import Harness as RealDesk
 from chargehand.contracts import Source
-from tests.activities.extractive.desk import Desk
+from tests.activities.extractive.desk import Harness
 
 DOCUMENTS = (
     DocumentEntry(name="travel-policy.md", kind="md", units=60),
@@ -56,8 +56,8 @@ PASSAGES = (
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    return Desk(documents=DOCUMENTS, passages=PASSAGES).open(tmp_path_factory.mktemp("papers"))
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Harness:
+    return Harness(documents=DOCUMENTS, passages=PASSAGES).open(tmp_path_factory.mktemp("papers"))
 
 
 @pytest.mark.parametrize(
@@ -68,9 +68,9 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
         ("When is the kettle descaler replaced?", "if chalk shows"),
     ],
 )
-async def test_the_kind_of_answer_decides_between_sentences(question: str, words: str, desk: Desk) -> None:
+async def test_the_kind_of_answer_decides_between_sentences(question: str, words: str, harness: Harness) -> None:
     """An amount, a defined term, an occasion is preferred to a sentence that only has the words."""
-    answer = await desk.answer(question)
+    answer = await harness.answer(question)
 
     assert answer.findings
     assert words in answer.findings[0].quote
@@ -85,23 +85,23 @@ async def test_who_owns_is_answered_by_the_field_that_names_the_owner(tmp_path: 
         "The policy for nights away allows a room of one's own. The office books it, and the member pays for meals.\n"
     )
     (papers / "fees.md").write_text("# Fees\n\nOwner: Jon Sund\n\nThe fees are due in March.\n")
-    desk = await RealDesk.open(papers, tmp_path / "state")
+    harness = await RealDesk.open(papers, tmp_path / "state")
 
-    answered = await desk.ask("Who owns the travel policy?")
+    answered = await harness.ask("Who owns the travel policy?")
 
     assert "Owner: Marta Ilves" in answered.quotations[0]
 
 
-async def test_a_sentence_that_points_back_brings_the_one_before(desk: Desk) -> None:
+async def test_a_sentence_that_points_back_brings_the_one_before(harness: Harness) -> None:
     """`It lifted four tonnes` is not quoted without what lifted them."""
-    answer = await desk.answer("How many tonnes of granite were lifted?")
+    answer = await harness.answer("How many tonnes of granite were lifted?")
 
     assert "The yellow derrick was sold in May. It lifted four tonnes of granite." in answer.findings[0].quote
 
 
-async def test_of_two_statements_alike_the_newer_comes_first(desk: Desk) -> None:
+async def test_of_two_statements_alike_the_newer_comes_first(harness: Harness) -> None:
     """The date in a document's name decides where all else is equal."""
-    answer = await desk.answer("How much is the yearly membership fee for a household?")
+    answer = await harness.answer("How much is the yearly membership fee for a household?")
 
     assert answer.findings[0].source_refs == ["minutes-2025-09.md#L4-L6"]
 
@@ -110,10 +110,12 @@ async def test_a_number_is_not_answered_by_a_sentence_without_one(tmp_path: Path
     """What was asked for is missing, so half of the words are not enough."""
     quote = "The harbour pilots come aboard by ladder, whatever the weather."
     passages = (Source(ref="pilots.txt#L1", title="Pilots", quote=quote),)
-    desk = Desk(documents=(DocumentEntry(name="pilots.txt", kind="txt", units=3),), passages=passages).open(tmp_path)
+    harness = Harness(documents=(DocumentEntry(name="pilots.txt", kind="txt", units=3),), passages=passages).open(
+        tmp_path
+    )
 
-    refused = await desk.answer("How many harbour pilots come by helicopter?")
-    answered = await desk.answer("How do harbour pilots come aboard?")
+    refused = await harness.answer("How many harbour pilots come by helicopter?")
+    answered = await harness.answer("How do harbour pilots come aboard?")
 
     assert (refused.status, answered.status) == ("no_answer", "success")
 
@@ -144,10 +146,12 @@ async def test_a_thing_that_is_asked_for_by_its_name_is_not_answered_without_it(
     """What was done may be said in other words, a weight may not."""
     quote = "The yellow derrick of the northern quay was hauled away by a tug from Bergen."
     passages = (Source(ref="derrick.txt#L1", title="Derrick", quote=quote),)
-    desk = Desk(documents=(DocumentEntry(name="derrick.txt", kind="txt", units=3),), passages=passages).open(tmp_path)
+    harness = Harness(documents=(DocumentEntry(name="derrick.txt", kind="txt", units=3),), passages=passages).open(
+        tmp_path
+    )
 
-    noun = await desk.answer("What was the weight of the yellow derrick?")
-    verb = await desk.answer("How was the yellow derrick removed?")
+    noun = await harness.answer("What was the weight of the yellow derrick?")
+    verb = await harness.answer("How was the yellow derrick removed?")
 
     assert noun.status == "no_answer"
     assert quote in verb.content

@@ -3,25 +3,25 @@
 import pytest
 
 from tests.activities.extractive.bakery import TABLES, deliveries, sales
-from tests.activities.extractive.desk import Desk
+from tests.activities.extractive.desk import Harness
 
 WARRANTIES = "item,supplier,eow\noven,Hofer,2026-02-01\nmixer,Nordic,2027-05-31\n"
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    return Desk({**TABLES, "warranties": WARRANTIES}).open(tmp_path_factory.mktemp("books"))
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Harness:
+    return Harness({**TABLES, "warranties": WARRANTIES}).open(tmp_path_factory.mktemp("books"))
 
 
 @pytest.mark.parametrize(
     "question",
     ["What is in the sales table?", "What columns does the sales table have?", "Describe the sales table"],
 )
-async def test_a_table_is_profiled_when_asked_what_is_in_it(question: str, desk: Desk) -> None:
+async def test_a_table_is_profiled_when_asked_what_is_in_it(question: str, harness: Harness) -> None:
     """Rows are counted, amounts added up with their extremes, times spanned, and every column is described."""
     revenues = [sale.revenue for sale in sales()]
 
-    answer = await desk.answer(question)
+    answer = await harness.answer(question)
 
     claim = answer.findings[0].claim
     assert f"Rows in sales: {len(revenues)}," in claim
@@ -33,16 +33,16 @@ async def test_a_table_is_profiled_when_asked_what_is_in_it(question: str, desk:
     assert f"| product | varchar | {len(products)} | " in answer.content
 
 
-async def test_only_the_table_that_is_named_is_profiled(desk: Desk) -> None:
+async def test_only_the_table_that_is_named_is_profiled(harness: Harness) -> None:
     """One of four tables was asked about."""
-    answer = await desk.answer("What is in the deliveries table?")
+    answer = await harness.answer("What is in the deliveries table?")
 
     assert len(answer.findings) == 1
     assert f"Rows in deliveries: {len(deliveries())}," in answer.findings[0].claim
 
 
-async def test_a_column_called_by_initials_is_found_by_the_words(desk: Desk) -> None:
+async def test_a_column_called_by_initials_is_found_by_the_words(harness: Harness) -> None:
     """`end of warranty` is the column `eow`."""
-    answer = await desk.answer("What is the end of warranty of the mixer?")
+    answer = await harness.answer("What is the end of warranty of the mixer?")
 
     assert "2027-05-31" in answer.findings[0].claim

@@ -8,7 +8,7 @@ from activities.contracts import RejectedPlan, SubtaskDraft
 from activities.documents.catalog import DocumentEntry
 from chargehand.contracts import Source
 from tests.activities.extractive.bakery import TABLES
-from tests.activities.extractive.desk import Desk
+from tests.activities.extractive.desk import Harness
 
 DOCUMENTS = (
     DocumentEntry(
@@ -109,16 +109,16 @@ QUESTIONS = [
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    return Desk(TABLES, documents=DOCUMENTS, passages=PASSAGES).open(tmp_path_factory.mktemp("papers"))
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Harness:
+    return Harness(TABLES, documents=DOCUMENTS, passages=PASSAGES).open(tmp_path_factory.mktemp("papers"))
 
 
-async def test_what_is_asked_along_and_not_answered_is_named(desk: Desk) -> None:
+async def test_what_is_asked_along_and_not_answered_is_named(harness: Harness) -> None:
     """Questions that share one subtask, for want of turns, are each answered or named as a gap."""
     questions = {"When does the early shift begin?": "3:30", "Who is the landlord?": "Brunner Estates"}
-    [planned] = (await desk.plan(" ".join(questions), most=1)).subtasks
+    [planned] = (await harness.plan(" ".join(questions), most=1)).subtasks
 
-    answer = await desk.carry_out(planned)
+    answer = await harness.carry_out(planned)
 
     quoted = " ".join(finding.quote for finding in answer.findings)
     told = " ".join(answer.gaps)
@@ -129,10 +129,10 @@ async def test_what_is_asked_along_and_not_answered_is_named(desk: Desk) -> None
 
 @pytest.mark.parametrize(("question", "ref", "words"), QUESTIONS, ids=[question for question, _, _ in QUESTIONS])
 async def test_a_question_about_a_text_is_answered_with_its_words(
-    question: str, ref: str, words: str, desk: Desk
+    question: str, ref: str, words: str, harness: Harness
 ) -> None:
     """The first quotation is from the right place and holds the words that answer, though tables are at hand too."""
-    answer = await desk.answer(question)
+    answer = await harness.answer(question)
 
     assert answer.status == "success", answer
     assert answer.findings[0].source_refs == [ref]
@@ -150,9 +150,9 @@ async def test_a_question_about_a_text_is_answered_with_its_words(
         "Which landlord descales the fever of a colleague, the flour of December and the watches of the quarter?",
     ],
 )
-async def test_what_no_document_says_is_said_to_be_in_none(question: str, desk: Desk) -> None:
+async def test_what_no_document_says_is_said_to_be_in_none(question: str, harness: Harness) -> None:
     """A question that the documents do not answer ends in no_answer, with the question named and nothing quoted."""
-    answer = await desk.answer(question)
+    answer = await harness.answer(question)
 
     assert answer.status == "no_answer"
     assert answer.findings == []
@@ -160,31 +160,31 @@ async def test_what_no_document_says_is_said_to_be_in_none(question: str, desk: 
     assert question in answer.message
 
 
-async def test_little_coverage_leads_to_a_second_search_with_the_words_that_do_exist(desk: Desk) -> None:
+async def test_little_coverage_leads_to_a_second_search_with_the_words_that_do_exist(harness: Harness) -> None:
     """Words that stand nowhere are left out of the second search, and there is no third."""
-    desk.calls.clear()
+    harness.calls.clear()
     question = "What is the exact procedure for descaling the flux capacitor?"
 
-    await desk.answer(question)
+    await harness.answer(question)
 
-    assert [call.arguments["query"] for call in desk.calls] == [question, "descaling"]
+    assert [call.arguments["query"] for call in harness.calls] == [question, "descaling"]
 
 
-async def test_the_document_that_is_named_is_searched_first(desk: Desk) -> None:
+async def test_the_document_that_is_named_is_searched_first(harness: Harness) -> None:
     """`the lease` is looked for in the lease, and its name is not one of the words looked for."""
-    desk.calls.clear()
+    harness.calls.clear()
 
-    await desk.answer("What does the lease say about rent?")
+    await harness.answer("What does the lease say about rent?")
 
-    assert [call.arguments for call in desk.calls] == [{"query": "rent", "document": "lease-station.pdf"}]
+    assert [call.arguments for call in harness.calls] == [{"query": "rent", "document": "lease-station.pdf"}]
 
 
 async def test_a_question_without_documents_is_searched_for_outside(tmp_path: Path) -> None:
     """Without documents the researcher looks, and says so when nothing is found."""
-    desk = Desk().open(tmp_path)
+    harness = Harness().open(tmp_path)
 
-    plan = await desk.plan("Who invented the croissant?")
-    answer = await desk.carry_out(plan.subtasks[0])
+    plan = await harness.plan("Who invented the croissant?")
+    answer = await harness.carry_out(plan.subtasks[0])
 
     assert [subtask.agent for subtask in plan.subtasks] == ["researcher"]
     assert answer.status == "no_answer"
@@ -197,17 +197,17 @@ async def test_a_question_without_documents_is_searched_for_outside(tmp_path: Pa
 async def test_an_unreadable_document_is_named_when_nothing_was_found(tmp_path: Path) -> None:
     """The user learns which file could not be looked into."""
     broken = DocumentEntry(name="scan.pdf", kind="pdf", problem="it holds pictures only")
-    desk = Desk(documents=(*DOCUMENTS, broken), passages=PASSAGES).open(tmp_path)
+    harness = Harness(documents=(*DOCUMENTS, broken), passages=PASSAGES).open(tmp_path)
 
-    answer = await desk.answer("What is the parking policy for visitors?")
+    answer = await harness.answer("What is the parking policy for visitors?")
 
     assert answer.gaps == ["scan.pdf could not be read: it holds pictures only"]
 
 
-async def test_every_answer_says_that_no_language_model_was_used(desk: Desk) -> None:
+async def test_every_answer_says_that_no_language_model_was_used(harness: Harness) -> None:
     """Quotations, figures and refusals alike end in the plain statement."""
     answers = [
-        await desk.answer(question)
+        await harness.answer(question)
         for question in ("Who is the landlord?", "Total revenue by city", "What is the capital of France?")
     ]
 
@@ -219,23 +219,23 @@ async def test_every_answer_says_that_no_language_model_was_used(desk: Desk) -> 
     ] == [True, True, True]
 
 
-async def test_an_instruction_by_somebody_else_is_carried_out_as_well(desk: Desk) -> None:
+async def test_an_instruction_by_somebody_else_is_carried_out_as_well(harness: Harness) -> None:
     """A reader that is told in free words what to find searches for those words."""
     instruction = "Find out who the landlord is.\n\nAn earlier attempt failed."
     subtask = SubtaskDraft(id="T1", agent="reader", instruction=instruction, depends_on=[], required=[])
 
-    answer = await desk.carry_out(subtask)
+    answer = await harness.carry_out(subtask)
 
     assert "Brunner Estates Ltd" in answer.content
 
 
-async def test_a_rejected_plan_is_followed_by_the_simplest_one(desk: Desk) -> None:
+async def test_a_rejected_plan_is_followed_by_the_simplest_one(harness: Harness) -> None:
     """After a rejection there is one subtask, the same every time."""
     goal = "Who is the landlord, and how many deliveries were damaged?"
     rejected = RejectedPlan(plan="{}", errors=("subtasks: too many",))
 
-    first = await desk.plan(goal, rejected=[rejected])
-    second = await desk.plan(goal, rejected=[rejected])
+    first = await harness.plan(goal, rejected=[rejected])
+    second = await harness.plan(goal, rejected=[rejected])
 
     assert [subtask.agent for subtask in first.subtasks] == ["reader"]
     assert first == second

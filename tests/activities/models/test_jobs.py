@@ -198,7 +198,7 @@ async def test_a_job_that_failed_cost_nothing(way: Way) -> None:
 
 
 @every_way
-async def test_a_job_that_the_provider_has_lost_is_of_unknown_fate(way: Way) -> None:
+async def test_a_job_that_the_provider_has_lost_is_of_unknown_outcome(way: Way) -> None:
     """An id that the provider does not know any more may have been charged."""
     async with open_provider(way, lambda _: answer()) as (server, model):
         with pytest.raises(ApplicationError) as caught:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from activities.contracts import ModelCard, PriceStep
 from activities.models.prices import Tokens, cost, price_card, usage_of
 from chargehand.contracts import Usage, round_up_dollars
-from workflows.bounds import worst_case
+from workflows.budget.estimates import worst_case
 
 DEFAULTS = (
     ("anthropic", "claude-haiku-5-5"),

@@ -168,7 +168,7 @@ SILENCES = {"hanging": hanging(), "stalling": stalling(), "dripping": dripping()
 @every_wire
 @pytest.mark.parametrize("silence", SILENCES)
 async def test_a_provider_that_falls_silent_is_left_at_once(wire: Wire, silence: str) -> None:
-    """Without a word for as long as allowed, a call is given up, long before its whole time: of unknown fate."""
+    """Without a word for as long as allowed, a call is given up, long before its whole time: of unknown outcome."""
     async with impatient(wire, lambda _: answer(), first=0.4, gap=0.4) as (server, model):
         await model.complete(a_call(wire))
         server.respond = always(SILENCES[silence])
@@ -215,7 +215,7 @@ async def test_the_whole_time_ends_even_a_talkative_call(wire: Wire) -> None:
 
 
 @every_wire
-async def test_a_stream_that_breaks_off_is_of_unknown_fate(wire: Wire) -> None:
+async def test_a_stream_that_breaks_off_is_of_unknown_outcome(wire: Wire) -> None:
     """A connection that is closed in the middle is no reply, although all before was well formed."""
     async with a_provider(wire, lambda _: dropping()) as (_, model):
         with pytest.raises(ApplicationError) as caught:
@@ -225,7 +225,7 @@ async def test_a_stream_that_breaks_off_is_of_unknown_fate(wire: Wire) -> None:
 
 
 @every_wire
-async def test_a_stream_without_its_end_is_of_unknown_fate(wire: Wire) -> None:
+async def test_a_stream_without_its_end_is_of_unknown_outcome(wire: Wire) -> None:
     """A stream that ends properly, but before the reply does, is no reply."""
     async with a_provider(wire, lambda _: answer("At eight.")) as (server, model):
         await model.complete(a_call(wire))

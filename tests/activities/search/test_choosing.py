@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from activities import adapters
-from activities.adapters import search_backend
-from activities.choices import choose
-from activities.documents.artefacts import ArtefactStore
+from activities import backends as adapters
+from activities.backends import search_backend
+from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 from activities.search.protocol import SearchBackend
+from activities.selection import choose
 from activities.settings import Settings, SettingsError
 
 TAVILY, SEARXNG = {"TAVILY_API_KEY": "tvly-key"}, {"CHARGEHAND_SEARXNG_URL": "http://searx.internal:8080"}
@@ -20,8 +20,8 @@ async def engine(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, t
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     settings = Settings(state_dir=tmp_path)
-    chosen = {choice.neighbour: choice.adapter for choice in choose(settings)}
-    library = DocumentLibrary(ArtefactStore(tmp_path), tmp_path)
+    chosen = {choice.backend: choice.adapter for choice in choose(settings)}
+    library = DocumentLibrary(ArtifactStore(tmp_path), tmp_path)
     async with AsyncExitStack() as closing:
         return search_backend(settings, chosen["search"], library, closing)
 

@@ -15,7 +15,7 @@ from chargehand.wire import ErrorType
 from tests.acceptance.test_real_wires import settings
 from tests.acceptance.workers import worker_process
 from tests.activities.models.calls import KEY, MODELS
-from tests.activities.turns.one_turn import a_turn, desk_worker, open_front
+from tests.activities.turns.one_turn import a_turn, harness_worker, open_front
 from tests.scripted_provider import ScriptedProvider, ScriptedReply, ScriptedRequest, answer, hanging
 
 
@@ -68,11 +68,11 @@ async def test_a_worker_that_shuts_down_leaves_its_batch_to_the_next(client: Cli
     name = MODELS["anthropic"]
     async with ScriptedProvider(respond) as server, open_front(client) as front:
         first, second = a_batch_model(server), a_batch_model(server)
-        async with desk_worker(client, queue, tmp_path / "one", first, name):
+        async with harness_worker(client, queue, tmp_path / "one", first, name):
             turn = await front.start(asked)
             await server.until(lambda: server.jobs.looks > 0)
         looks = server.jobs.looks
-        async with desk_worker(client, queue, tmp_path / "two", second, name):
+        async with harness_worker(client, queue, tmp_path / "two", second, name):
             await server.until(lambda: server.jobs.looks > looks)
             go_on.set()
             result = await turn.result()
@@ -93,7 +93,7 @@ async def test_a_cancelled_session_cancels_its_batch(client: Client, tmp_path: P
     asked = a_turn(urgency="batch").model_copy(update={"queue": queue})
     async with ScriptedProvider(lambda _: hanging()) as server, open_front(client) as front:
         model = a_batch_model(server)
-        async with desk_worker(client, queue, tmp_path / "one", model, MODELS["anthropic"]):
+        async with harness_worker(client, queue, tmp_path / "one", model, MODELS["anthropic"]):
             turn = await front.start(asked)
             await server.until(lambda: server.jobs.looks > 0)
             await turn.cancel()
@@ -111,7 +111,7 @@ async def test_a_batch_that_takes_too_long_is_called_off_in_time(client: Client,
     asked = a_turn(urgency="batch").model_copy(update={"queue": queue, "patience": timedelta(seconds=4)})
     async with ScriptedProvider(lambda _: hanging()) as server, open_front(client) as front:
         model = a_batch_model(server)
-        async with desk_worker(client, queue, tmp_path / "one", model, MODELS["anthropic"]):
+        async with harness_worker(client, queue, tmp_path / "one", model, MODELS["anthropic"]):
             failed = await front.fail(asked)
         await model.aclose()
         (job,) = server.jobs.all.values()

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from temporalio.client import Client
 
-from activities.journal import Entry, Unrecorded
+from activities.model_turn.journal import Entry, Unrecorded
+from chaos.proxy import open_proxy
 from tests.acceptance.test_real_wires import settings
 from tests.acceptance.workers import worker_process
 from tests.activities.turns.one_turn import a_turn, open_front
-from tests.chaos.proxy import open_proxy
 from tests.scripted_provider import ScriptedProvider, ScriptedRequest, answer
 from tests.scripted_provider.exchange import ScriptedReply
 from tests.waiting import until

@@ -21,9 +21,9 @@ from activities.contracts import (
     ToolCall,
     TurnResult,
 )
+from activities.model_turn.activity import interpret
 from activities.models.protocol import ModelReply
 from activities.prompts import ANSWER_TYPES
-from activities.turns import interpret
 from chargehand.contracts import Usage
 
 USAGE = Usage(turns=1, input_tokens=10, output_tokens=5)

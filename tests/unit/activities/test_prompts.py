@@ -32,13 +32,16 @@ from chargehand.contracts import Escalation, Failure, Finding, Partial, Source, 
 
 CREW = Crew(
     name="small",
-    does="Answers small questions.",
+    description="Answers small questions.",
     guidance="Plan little, and plan it well.",
     agents=(
         Agent(
-            name="reader", does="Reads the documents.", prompt="Read it closely, then answer.", tools=("read_document",)
+            name="reader",
+            description="Reads the documents.",
+            prompt="Read it closely, then answer.",
+            tools=("read_document",),
         ),
-        Agent(name="writer", does="Writes a finished text.", prompt="Write plainly, for its reader."),
+        Agent(name="writer", description="Writes a finished text.", prompt="Write plainly, for its reader."),
     ),
 )
 NOTHING = Catalog()

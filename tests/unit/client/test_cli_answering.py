@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from chargehand.cli.answering import Answering
-from chargehand.cli.progress import Lines
 from chargehand.contracts import Answer, Question, SessionRequest
 from chargehand.testing import StandInChargehand, StandInSession, report_of
+from chargehand_cli.live_tree import Lines
+from chargehand_cli.question_prompt import Answering
 from tests.unit.client.reports import at
 from tests.waiting import until
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from chargehand.cli.asking import build_raised, build_request
-from chargehand.cli.typed import BadRequest, Typed
 from chargehand.contracts import Limits, RaisedLimits, SessionRequest
+from chargehand_cli.request_options import BadRequest, Typed
+from chargehand_cli.typed_input import build_raised, build_request
 
-_URI = "artefact:" + "0" * 64 + "/notes/"
+_URI = "artifact:" + "0" * 64 + "/notes/"
 
 
 def test_a_goal_is_enough() -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from chargehand.cli.keeping import folder_of, keep, kept_report
 from chargehand.contracts import Report, Trace
+from chargehand_cli.session_files import folder_of, keep, kept_report
 from tests.unit.client.reports import report, trace
 
 

@@ -6,8 +6,8 @@ from typing import Annotated
 import pytest
 import typer
 
-from chargehand.cli.main import carry_out
-from chargehand.cli.options import spread
+from chargehand_cli.main import carry_out
+from chargehand_cli.options import spread
 
 
 @dataclass(frozen=True)
@@ -46,5 +46,5 @@ def test_every_theme_has_its_commands(capsys: pytest.CaptureFixture[str]) -> Non
     listed = capsys.readouterr().out.partition("Commands:\n")[2].splitlines()
     assert [line.split()[0] for line in listed if line.startswith("  ") and not line.startswith("   ")] == [
         *("run", "start", "status", "watch", "result", "cancel", "finish", "raise", "answer", "plan", "trace"),
-        *("artefacts", "verify", "list", "replay", "doctor", "up", "codec-server", "clean"),
+        *("artifacts", "verify", "list", "replay", "doctor", "up", "codec-server", "clean"),
     ]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from chargehand.cli.place import NothingToRunOn, Wishes, decide_place
 from chargehand.errors import NotReachable
+from chargehand_cli.location import NothingToRunOn, Wishes, decide_place
 
 
 @pytest.fixture
@@ -27,14 +27,14 @@ def test_a_checkout_runs_an_embedded_server(checkout: Path, tmp_path: Path) -> N
 
     assert place.is_embedded
     assert (place.application, place.state) == (checkout, checkout / ".chargehand")
-    assert (place.artefacts, place.task_queue) == (checkout / ".chargehand" / "artefacts", "chargehand")
+    assert (place.artifacts, place.task_queue) == (checkout / ".chargehand" / "artifacts", "chargehand")
     assert place.temporal == checkout / ".venv/bin/temporal"
     assert place.worker
     assert place.worker.command == (str(checkout / ".venv/bin/python"), "worker_main.py")
     assert place.worker.directory == checkout
     assert place.worker.environment == {
         "CHARGEHAND_STATE_DIR": str(checkout / ".chargehand"),
-        "CHARGEHAND_ARTEFACTS": str(checkout / ".chargehand" / "artefacts"),
+        "CHARGEHAND_ARTIFACTS": str(checkout / ".chargehand" / "artifacts"),
         "CHARGEHAND_TASK_QUEUE": "chargehand",
         "CHARGEHAND_STORAGE": str(checkout / ".chargehand" / "payloads"),
     }
@@ -45,22 +45,22 @@ def test_options_come_before_the_environment(checkout: Path, tmp_path: Path) -> 
     environment = {
         "CHARGEHAND_APPLICATION": str(checkout),
         "CHARGEHAND_STATE_DIR": "/set/state",
-        "CHARGEHAND_ARTEFACTS": "/set/artefacts",
+        "CHARGEHAND_ARTIFACTS": "/set/artifacts",
         "CHARGEHAND_TASK_QUEUE": "set",
     }
 
     found = decide_place(Wishes(), environment, tmp_path, tmp_path)
     typed = decide_place(
-        Wishes(state=Path("/typed/state"), artefacts=Path("/typed/artefacts"), task_queue="typed"),
+        Wishes(state=Path("/typed/state"), artifacts=Path("/typed/artifacts"), task_queue="typed"),
         environment,
         tmp_path,
         tmp_path,
     )
 
-    assert (found.application, found.state, found.artefacts, found.task_queue) == (
-        checkout, Path("/set/state"), Path("/set/artefacts"), "set"
+    assert (found.application, found.state, found.artifacts, found.task_queue) == (
+        checkout, Path("/set/state"), Path("/set/artifacts"), "set"
     )  # fmt: skip
-    assert (typed.state, typed.artefacts, typed.task_queue) == (Path("/typed/state"), Path("/typed/artefacts"), "typed")
+    assert (typed.state, typed.artifacts, typed.task_queue) == (Path("/typed/state"), Path("/typed/artifacts"), "typed")
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_named_server_is_used(
     place = decide_place(wishes, environment, checkout, tmp_path)
 
     assert (place.is_embedded, place.configured_by) == (False, named_by)
-    assert (place.worker, place.artefacts) == (None, None)
+    assert (place.worker, place.artifacts) == (None, None)
 
 
 def test_temporals_own_default_profile_names_a_server(checkout: Path, tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from typing import get_args
 
 from rich.console import Console
 
-from chargehand.cli.following import asked_of
-from chargehand.cli.progress import Lines, session_tree
 from chargehand.contracts import Question, SessionState, Status, SubtaskRecord
+from chargehand_cli.follow import asked_of
+from chargehand_cli.live_tree import Lines, session_tree
 from tests.unit.client.reports import at
 
 _WAITING = SubtaskRecord(id="T1", agent="reader", instruction="Read the rules.")

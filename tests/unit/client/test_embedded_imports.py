@@ -6,7 +6,7 @@ import sys
 import pytest
 
 
-@pytest.mark.parametrize("module", ["chargehand.embedded.keeper", "chargehand.embedded.user"])
+@pytest.mark.parametrize("module", ["chargehand_cli.embedded.keeper", "chargehand_cli.embedded.user"])
 def test_the_embedded_server_needs_the_standard_library_only(module: str) -> None:
     """Neither temporalio nor pydantic nor asyncio is loaded by the keeper or by its user."""
     program = f"import sys, {module}; print(sorted({{'temporalio', 'pydantic', 'asyncio', 'rich'}} & set(sys.modules)))"

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from chargehand.contracts import Artefact, Contradiction, Source, SubtaskRecord, Usage
-from chargehand.render.escaping import one_safe_line, safe_text
-from chargehand.render.graph import plan_graph
-from chargehand.render.page import report_page
-from chargehand.render.text import dollars, report_markdown, size, wasted_words
-from chargehand.render.timeline import timeline
+from chargehand.contracts import Artifact, Contradiction, Source, SubtaskRecord, Usage
+from chargehand_cli.rendering.escaping import one_safe_line, safe_text
+from chargehand_cli.rendering.graph import plan_graph
+from chargehand_cli.rendering.page import report_page
+from chargehand_cli.rendering.text import dollars, report_markdown, size, wasted_words
+from chargehand_cli.rendering.timeline import timeline
 from tests.unit.client.reports import at, report, trace
 
 _VOID = {"meta", "br", "hr"}
@@ -93,8 +93,8 @@ def test_the_page_holds_the_whole_report() -> None:
     assert drawings == ["Plan with 3 subtasks", "Time line"]
 
 
-_MADE = Artefact(
-    uri="artefact:" + "0" * 64 + "/by-month.png",
+_MADE = Artifact(
+    uri="artifact:" + "0" * 64 + "/by-month.png",
     name="by-month.png",
     media_type="image/png",
     bytes=48_200,
@@ -106,7 +106,7 @@ _WASTED = Usage(turns=2, cost_usd=Decimal("0.0040"))
 
 def test_a_report_names_its_files_its_waste_and_how_sure_a_judge_was() -> None:
     """Files are named with their sizes and neither shown nor linked; waste stands beside what was paid."""
-    made = report(artefacts=(_MADE,), contradictions=(_DECIDED,), wasted=_WASTED)
+    made = report(artifacts=(_MADE,), contradictions=(_DECIDED,), wasted=_WASTED)
 
     page = Page(report_page(made, trace()))
     words = " ".join("".join(page.words).split())
@@ -114,7 +114,7 @@ def test_a_report_names_its_files_its_waste_and_how_sure_a_judge_was() -> None:
     assert "by-month.png image/png, 48 kB Incidents <by> month".replace(" ", "") in words.replace(" ", "")
     assert "S1 is newer. · confidence 85 of 100" in words
     assert "$0.0040 of it wasted: attempts that were not used" in words
-    assert not any("artefact:" in (value or "") for _, found in page.elements for value in found.values())
+    assert not any("artifact:" in (value or "") for _, found in page.elements for value in found.values())
     assert "## Files\n\n- **by-month.png**: Incidents &lt;by> month (image/png, 48 kB)\n" in markdown
     assert "*S1 is newer.* (confidence 85 of 100)" in markdown
     assert "$0.0123 ($0.0040 of it wasted)" in markdown

@@ -16,7 +16,7 @@ from workflows.supervisor import SupervisorWorkflow
 
 # fmt: off
 PUBLIC = [
-    "TASK_QUEUE", "Answer", "Artefact", "Chargehand", "ChargehandError", "Contradiction", "ErrorType", "Escalation",
+    "TASK_QUEUE", "Answer", "Artifact", "Chargehand", "ChargehandError", "Contradiction", "ErrorType", "Escalation",
     "Failure", "Finding", "Issue", "LimitUse", "Limits", "NotReachable", "Outcome", "Partial", "Plan", "PlanDecision",
     "Question", "RaisedLimits", "Report", "Session", "SessionCancelled", "SessionEnded", "SessionFailed",
     "SessionNotFound", "SessionRequest", "SessionSummary", "SessionTerminated", "Source", "SpendLine", "Status",
@@ -78,10 +78,10 @@ def test_wire_names_stay() -> None:
     assert wire.TASK_QUEUE == "chargehand"
     assert {kind.__name__: [member.value for member in kind] for kind in _enumerations()} == {
         "WorkflowType": ["Supervisor", "Subtask"],
-        "ActivityType": ["open_session", "take_turn", "use_tool", "await_twin"],
+        "ActivityType": ["open_session", "take_turn", "use_tool", "await_duplicate"],
         "QueryName": ["status", "plan"],
         "UpdateName": ["decide_plan", "raise_limits", "finish_now", "answer"],
-        "SignalName": ["ask_lease", "grant_lease"],
+        "SignalName": ["request_grant", "receive_grant"],
         "ErrorType": [
             "InvalidInput",
             "InvalidPlan",
@@ -94,7 +94,7 @@ def test_wire_names_stay() -> None:
             "RateLimited",
             "AttemptLost",
             "ConversationMissing",
-            "FateUnknown",
+            "OutcomeUnknown",
             "ToolUnavailable",
             "Internal",
             "PayloadTooLarge",

@@ -27,6 +27,7 @@ def project(tmp_path: Path) -> Path:
         "uv.lock",
         "pyproject.toml",
         "client/pyproject.toml",
+        "cli/pyproject.toml",
         "examples/question.txt",
     ):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chargehand.contracts import Source
-from workflows.citations import cited_numbers, number_refs
-from workflows.reporting import checked_citations, only_cited
+from workflows.rules.citations import cited_numbers, number_refs
+from workflows.rules.report_content import checked_citations, only_cited
 
 SOURCES = tuple(Source(ref=ref) for ref in ("a.md#L1", "b.pdf#page=2", "https://c.example/[x]"))
 PIECES = st.sampled_from(

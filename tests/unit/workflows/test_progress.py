@@ -7,9 +7,9 @@ from decimal import Decimal
 import pytest
 
 from chargehand.contracts import Failure, Plan, SpendLine, Status, Subtask, SubtaskRecord, Success, Usage
+from workflows.budget.ledger import Amount, Ledger
 from workflows.progress import Progress
-from workflows.purse import Amount, Purse
-from workflows.view import details
+from workflows.web_ui import details
 
 START = datetime(2025, 6, 1, 12, 0, tzinfo=UTC)
 T1 = Subtask(id="T1", agent="reader", instruction="Find the notice")
@@ -30,7 +30,7 @@ def _planned() -> Progress:
 
 
 def test_a_session_can_be_asked_before_anything_is_known() -> None:
-    """A status can be had from the first moment, without goal, plan or purse."""
+    """A status can be had from the first moment, without goal, plan or ledger."""
     assert Progress("s").status() == Status(session="s", goal="", state="planning")
 
 
@@ -91,16 +91,19 @@ def test_a_changed_plan_keeps_what_has_happened() -> None:
     assert progress.records == (kept, SubtaskRecord(id="T3", agent="reader", instruction="Find the price"))
 
 
-def test_a_status_tells_the_purse() -> None:
-    """Turns and dollars of a status are those of the purse at that moment."""
+def test_a_status_tells_the_ledger() -> None:
+    """Turns and dollars of a status are those of the ledger at that moment."""
     progress = _planned()
     progress.goal, progress.state = "a goal", "carrying_out"
     progress.started_at, progress.deadline_at = _at(0), _at(600)
-    progress.purse = Purse(Amount(20, Decimal(2)))
-    spent, held = progress.purse.reserve(Amount(3, Decimal("0.5"))), progress.purse.reserve(Amount(1, Decimal("0.25")))
+    progress.ledger = Ledger(Amount(20, Decimal(2)))
+    spent, held = (
+        progress.ledger.reserve(Amount(3, Decimal("0.5"))),
+        progress.ledger.reserve(Amount(1, Decimal("0.25"))),
+    )
     assert spent is not None
     assert held is not None
-    progress.purse.settle(spent, Amount(2, Decimal("0.125")))
+    progress.ledger.settle(spent, Amount(2, Decimal("0.125")))
 
     assert progress.status() == Status(
         session="s",

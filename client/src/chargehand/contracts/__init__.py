@@ -9,7 +9,7 @@ from chargehand.contracts.base import (
     without_control_characters,
 )
 from chargehand.contracts.outcome import (
-    Artefact,
+    Artifact,
     Confidence,
     Escalation,
     Failure,
@@ -42,7 +42,7 @@ from chargehand.contracts.trace import Step, Trace
 
 __all__ = [
     "Answer",
-    "Artefact",
+    "Artifact",
     "Capability",
     "Confidence",
     "Contract",

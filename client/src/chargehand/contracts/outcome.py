@@ -53,11 +53,11 @@ class Issue(Contract):
     """How sure the reviewer is: 0 (a guess) to 100 (certain)."""
 
 
-class Artefact(Contract):
-    """A file that a tool made, such as a chart; kept in the artefact store."""
+class Artifact(Contract):
+    """A file that a tool made, such as a chart; kept in the artifact store."""
 
     uri: str
-    """Where it is kept: `artefact:<sha256>/<name>`."""
+    """Where it is kept: `artifact:<sha256>/<name>`."""
     name: str
     """File name."""
     media_type: str
@@ -116,7 +116,7 @@ class _Ended(Contract):
     """What was asked for and could not be found or done."""
     issues: tuple[Issue, ...] = left_out(())
     """What a reviewer found wrong with the outcomes it was given."""
-    artefacts: tuple[Artefact, ...] = left_out(())
+    artifacts: tuple[Artifact, ...] = left_out(())
     """Files that the subtask's tools made."""
     spend: tuple[SpendLine, ...] = ()
     """What the subtask cost, by agent, model and purpose."""

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from chargehand.contracts.base import Contract, Dollars, left_out
-from chargehand.contracts.outcome import Artefact, Confidence, FailureReason, Issue, Source, SpendLine, Usage
+from chargehand.contracts.outcome import Artifact, Confidence, FailureReason, Issue, Source, SpendLine, Usage
 from chargehand.contracts.plan import Plan
 
 StopReason = Literal["completed", "deadline", "out_of_turns", "out_of_budget", "finish_now", "nothing_succeeded"]
@@ -139,7 +139,7 @@ class Report(Contract):
     """How each subtask of the plan ended, in the plan's order."""
     issues: tuple[Issue, ...] = left_out(())
     """What reviewers among the agents found wrong, the worst first."""
-    artefacts: tuple[Artefact, ...] = left_out(())
+    artifacts: tuple[Artifact, ...] = left_out(())
     """Files that the agents' tools made, such as charts."""
 
 

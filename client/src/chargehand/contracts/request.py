@@ -14,10 +14,10 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
 
 DocumentUri = Annotated[
     str,
-    StringConstraints(pattern=r"^(artefact:[0-9a-f]{64}/.+|file:/.+|https://[^/\s].*)$", max_length=2_000),
+    StringConstraints(pattern=r"^(artifact:[0-9a-f]{64}/.+|file:/.+|https://[^/\s].*)$", max_length=2_000),
     NoControlCharacters,
 ]
-"""Where a document or folder is: `artefact:<sha256>/<name>` as uploaded by the client, `file:/<path>` below a folder
+"""Where a document or folder is: `artifact:<sha256>/<name>` as uploaded by the client, `file:/<path>` below a folder
 that the operator allows, or a public document at `https://…`."""
 
 

@@ -1,0 +1,242 @@
+"""The activity that takes a model turn: one LLM call, paid once."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Final
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import to_json
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from activities.caller_check import require_session
+from activities.contracts import (
+    AgentAnswer,
+    CompressDraft,
+    CritiqueDraft,
+    JudgeDraft,
+    PlanDraft,
+    RefineDraft,
+    ReportDraft,
+    ReviewDraft,
+    ReviewerAnswer,
+    Task,
+    TurnRequest,
+    TurnResult,
+)
+from activities.crews import Crew
+from activities.documents.library import DocumentLibrary
+from activities.model_turn.conversations import Conversations
+from activities.model_turn.journal import Journal, journal
+from activities.model_turn.resets import DiscardedTurns, reused
+from activities.model_turn.retry_policy import (
+    Freshness,
+    Pause,
+    answer_failure,
+    fault_while_paying,
+    pause_after,
+    refuse_if_an_attempt_was_lost,
+    refuse_if_stale,
+    unpaid_faults,
+)
+from activities.models.protocol import ModelCall, ModelReply
+from activities.models.registry import Models
+from activities.prompts import SCHEMA_BYTES, answer_type, messages, system_text
+from activities.tools import Tool
+from chargehand.contracts import Usage
+from chargehand.converter import describe_problems, invalid_input
+from chargehand.wire import ActivityType, ErrorType
+
+CALL_TIMEOUT_SECONDS: Final = 180.0
+_KEPT_TEXT_CHARACTERS: Final = 2_000
+_LONGEST_ANSWER_CHARACTERS: Final = 200_000
+"""Far above what the output tokens of any turn can hold; what is longer is not parsed."""
+_MOST_SOURCES: Final = 40
+"""Sources that one answer may rest on: each travels with it to the report, and to every subtask that depends on it."""
+_FIELDS: Final[dict[type[BaseModel], str]] = {
+    PlanDraft: "plan",
+    AgentAnswer: "work",
+    ReviewerAnswer: "work",
+    ReportDraft: "report",
+    RefineDraft: "refine",
+    ReviewDraft: "review",
+    JudgeDraft: "judge",
+    CritiqueDraft: "critique",
+    CompressDraft: "compress",
+}
+"""Where a result holds its answer, by the answer's shape."""
+
+
+class TurnActivities:
+    """Calls models."""
+
+    def __init__(
+        self,
+        crews: Mapping[str, Crew],
+        models: Models,
+        tools: Mapping[str, Tool],
+        library: DocumentLibrary,
+        conversations: Conversations,
+        *,
+        pause: Pause = pause_after,
+    ) -> None:
+        """Take turns.
+
+        Args:
+            pause: how long to wait after a provider's error before it is asked again.
+        """
+        self._crews = crews
+        self._models = models
+        self._tools = tools
+        self._library = library
+        self._conversations = conversations
+        self._pause = pause
+        self._freshness = Freshness()
+        self._discarded = DiscardedTurns()
+
+    @activity.defn(name=ActivityType.TAKE_TURN)
+    async def take_turn(self, request: TurnRequest) -> TurnResult:
+        """Make one LLM call and interpret the reply."""
+        require_session()
+        async with journal() as record:
+            if record.entry.result is not None:
+                return record.entry.result
+            earlier = await self._discarded.at_this_step() if request.after_reset else None
+            if earlier is not None and earlier.was_asked(request):
+                return reused(earlier)
+            refuse_if_an_attempt_was_lost(record.entry, request.provider_failures)
+            with unpaid_faults():
+                call = await self._prepare(request, await self._conversations.whole(request.task))
+                _refuse_above_reserve(call, request)
+            keeping = asyncio.create_task(self._conversations.keep(call.task))
+            try:
+                reply = await self._complete(call, record, request.provider_failures)
+            except BaseException:
+                keeping.cancel()
+                raise
+            result = interpret(reply, call.answer_type).model_copy(update={"conversation": await keeping})
+            if earlier is not None and earlier.result is not None:
+                result = result.model_copy(update={"discarded": earlier.result.usage})
+            await record.record(record.entry.model_copy(update={"result": result}))
+            return result
+
+    async def _prepare(self, request: TurnRequest, task: Task) -> ModelCall:
+        crew = self._crews.get(request.crew)
+        if crew is None:
+            raise invalid_input("TurnRequest", [f"crew: this worker has no crew '{request.crew}'"])
+        library = await self._library.open(request.documents)
+        agent = crew.agent(request.agent)
+        offered = agent.tools if agent else ()
+        info = activity.info()
+        return ModelCall(
+            model=self._models.card(request.tier).name,
+            task=task,
+            agent=request.agent,
+            crew_agents=tuple((agent.name, agent.description, agent.tools) for agent in crew.agents),
+            catalog=library.catalog,
+            system=system_text(task.kind, crew, request.agent),
+            messages=messages(task, None if self._reaches_out(offered) else library.catalog),
+            tools=tuple(self._tools[tool].spec for tool in offered),
+            answer_type=answer_type(task.kind, agent),
+            max_output_tokens=request.max_output_tokens,
+            timeout_seconds=CALL_TIMEOUT_SECONDS,
+            idempotency_key=f"{info.workflow_id}:{info.workflow_run_id}:{request.step}",
+            urgency=request.urgency,
+        )
+
+    def _reaches_out(self, tools: Sequence[str]) -> bool:
+        return any("reaches_out" in self._tools[tool].capabilities for tool in tools)
+
+    async def _complete(self, call: ModelCall, record: Journal, earlier_failures: int) -> ModelReply:
+        await refuse_if_stale(self._freshness, record)
+        try:
+            return await self._models.adapter.complete(call.model_copy(update={"job": record.job()}))
+        except ApplicationError as error:
+            leaving = await answer_failure(error, record, earlier_failures, self._pause)
+            raise leaving from (None if leaving is error else error)
+        except Exception as error:
+            raise fault_while_paying(error) from error
+
+
+def _refuse_above_reserve(call: ModelCall, request: TurnRequest) -> None:
+    """Refuse a call whose prompt could be longer than what was reserved for it, before it is paid."""
+    longest = prompt_bytes(call)
+    if longest > request.max_input_tokens:
+        raise ApplicationError(
+            f"The prompt may have {longest} tokens; {request.max_input_tokens} were reserved.",
+            longest,
+            type=ErrorType.RESERVE_TOO_SMALL,
+            non_retryable=True,
+        )
+
+
+def prompt_bytes(call: ModelCall) -> int:
+    """Count the bytes of a prompt: no tokeniser in use makes more tokens than that.
+
+    A provider's own form of an earlier reply is counted beside what it stands for, so that the bound holds for either.
+    """
+    texts = [call.system, *(message.text for message in call.messages)]
+    texts += [result.text for message in call.messages for result in message.results]
+    texts += [part.model_dump_json() for message in call.messages for part in message.calls]
+    texts += [tool.model_dump_json() for tool in call.tools]
+    items = sum(len(to_json(message.provider_items, inf_nan_mode="null")) for message in call.messages)
+    return sum(len(text.encode()) for text in texts) + items + SCHEMA_BYTES
+
+
+def interpret(reply: ModelReply, answer_type: type[BaseModel]) -> TurnResult:
+    """Read a reply as what was asked for; one that does not fit is `malformed`, with the reason."""
+    common = TurnResult(
+        stop=reply.stop,
+        tool_calls=reply.tool_calls,
+        provider_items=reply.provider_items,
+        text="" if reply.stop in {"answer", "tools"} else reply.text[:_KEPT_TEXT_CHARACTERS],
+        model=reply.model,
+        provider=reply.provider,
+        usage=(reply.usage or Usage()).model_copy(update={"turns": 1}),
+        usage_known=reply.usage is not None,
+    )
+    if reply.stop != "answer":
+        return common
+    if len(reply.text) > _LONGEST_ANSWER_CHARACTERS:
+        return _malformed(common, reply, f"it has {len(reply.text)} characters")
+    try:
+        answer = answer_type.model_validate_json(_without_fence(reply.text))
+    except ValidationError as error:
+        return _malformed(common, reply, "; ".join(describe_problems(error, answer_type)))
+    field = _FIELDS.get(answer_type)
+    if field is None:
+        raise TypeError(f"no task asks for a {answer_type.__name__}")
+    if not isinstance(answer, AgentAnswer):
+        return common.model_copy(update={field: answer})
+    issues = tuple(answer.issues) if isinstance(answer, ReviewerAnswer) else ()
+    return common.model_copy(update={field: _account_of(answer), "issues": issues})
+
+
+def _account_of(answer: AgentAnswer) -> AgentAnswer:
+    """Take an agent's account without a reviewer's issues, on no more sources than it may rest on."""
+    refs = dict.fromkeys(ref for finding in answer.findings for ref in finding.source_refs)
+    kept = frozenset(islice(refs, _MOST_SOURCES))
+    findings = [
+        finding.model_copy(update={"source_refs": [ref for ref in finding.source_refs if ref in kept]})
+        for finding in answer.findings
+    ]
+    return AgentAnswer.model_validate(answer.model_dump(exclude={"issues", "findings"}) | {"findings": findings})
+
+
+def _malformed(common: TurnResult, reply: ModelReply, problem: str) -> TurnResult:
+    return common.model_copy(
+        update={
+            "stop": "malformed",
+            "text": reply.text[:_KEPT_TEXT_CHARACTERS],
+            "problem": problem[:_KEPT_TEXT_CHARACTERS],
+        }
+    )
+
+
+def _without_fence(text: str) -> str:
+    """Take JSON out of a Markdown code fence, into which some models put it."""
+    stripped = text.strip()
+    if stripped.startswith("```") and stripped.endswith("```"):
+        return stripped.removeprefix("```json").removeprefix("```").removesuffix("```")
+    return stripped

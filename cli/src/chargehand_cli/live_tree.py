@@ -1,0 +1,221 @@
+"""Show how a session does: a live tree on a terminal, one line for each change elsewhere."""
+
+import sys
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, Protocol, Self
+
+from chargehand.contracts import Status, SubtaskRecord
+from chargehand_cli.rendering.escaping import one_safe_line
+from chargehand_cli.rendering.text import dollars, duration
+from chargehand_cli.terminal import note_console, say
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
+MARKS: Final = {
+    "waiting": "·",
+    "running": "▶",
+    "success": "✔",
+    "partial": "◐",
+    "failure": "✘",
+    "escalation": "↑",
+    "skipped": "–",
+}
+_COLOURS: Final = {
+    "waiting": "bright_black",
+    "running": "blue",
+    "success": "green",
+    "partial": "yellow",
+    "failure": "red",
+    "escalation": "magenta",
+    "skipped": "red",
+}
+_REFRESHES_A_SECOND: Final = 8
+
+Clock = Callable[[], datetime]
+
+
+class Progress(Protocol):
+    """Something that shows how a session does; a context manager around the time it is shown."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *ending: object) -> None: ...
+
+    def update(self, status: Status) -> None:
+        """Show where the session stands."""
+        ...
+
+    def remark(self, text: str) -> None:
+        """Show something that is not part of the session's state, such as that nobody answers; empty takes it away."""
+        ...
+
+    def stepping_aside(self) -> AbstractContextManager[None]:
+        """Show nothing while somebody types."""
+        ...
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def choose_progress(session_id: str, *, quiet: bool = False) -> Progress:
+    """Draw on standard error if it is a terminal, and write lines to it if it is not."""
+    if quiet:
+        return Lines(session_id, write=lambda _: None)
+    return LiveTree(session_id) if sys.stderr.isatty() else Lines(session_id)
+
+
+class Lines:
+    """One line for each change."""
+
+    def __init__(self, session_id: str, *, write: Callable[[str], object] = say, clock: Clock = now) -> None:
+        self._session_id = session_id
+        self._write = write
+        self._clock = clock
+        self._begun = clock()
+        self._state = ""
+        self._subtasks: dict[str, tuple[str, int]] = {}
+        self._remark = ""
+        self._asked: set[tuple[str, datetime]] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_ending: object) -> None: ...
+
+    def update(self, status: Status) -> None:
+        if status.state != self._state:
+            self._state = status.state
+            self._line(f"session {status.state.replace('_', ' ')}{_spend(status) if status.turns else ''}")
+        for record in status.subtasks:
+            before = self._subtasks.get(record.id)
+            current = (record.state, record.attempts)
+            if before != current:
+                self._subtasks[record.id] = current
+                self._line(describe_record(record, self._clock()))
+        for asked in status.questions:
+            if (asked.subtask, asked.open_until) not in self._asked:
+                self._asked.add((asked.subtask, asked.open_until))
+                self._line(f"? {one_safe_line(asked.subtask, 20)} asks: {one_safe_line(asked.text, 1_000)}")
+
+    def remark(self, text: str) -> None:
+        if text and text != self._remark:
+            self._line(text)
+        self._remark = text
+
+    def stepping_aside(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def _line(self, text: str) -> None:
+        elapsed = (self._clock() - self._begun).total_seconds()
+        self._write(f"[{elapsed:6.1f} s] {text}")
+
+
+class LiveTree:
+    """A tree that is drawn anew a few times a second and gone at the end."""
+
+    def __init__(self, session_id: str) -> None:
+        from rich.live import Live  # noqa: PLC0415  # only terminals need it
+
+        self._session_id = session_id
+        self._status: Status | None = None
+        self._remark = ""
+        self._begun = now()
+        self._live = Live(
+            get_renderable=self._tree,
+            console=note_console(),
+            refresh_per_second=_REFRESHES_A_SECOND,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_ending: object) -> None:
+        self._live.stop()
+
+    def update(self, status: Status) -> None:
+        self._status = status
+
+    def remark(self, text: str) -> None:
+        self._remark = text
+
+    @contextmanager
+    def stepping_aside(self) -> Generator[None]:
+        self._live.stop()
+        try:
+            yield
+        finally:
+            self._live.start()
+
+    def _tree(self) -> "Tree":
+        return session_tree(self._session_id, self._status, self._remark, now(), self._begun)
+
+
+def session_tree(session_id: str, status: Status | None, remark: str, at: datetime, begun: datetime) -> "Tree":
+    """Draw a session: its state, its subtasks, its turns and dollars."""
+    from rich.text import Text  # noqa: PLC0415  # only terminals need it
+    from rich.tree import Tree  # noqa: PLC0415  # as above
+
+    state = status.state.replace("_", " ") if status else "starting"
+    started_at = min(begun, (status.started_at if status else None) or begun)
+    elapsed = duration(at - started_at)
+    facts = f" · {elapsed}" + (_spend(status) if status else "")
+    tree = Tree(Text.assemble((one_safe_line(session_id), "bold"), " ", (state, "blue"), (facts, "bright_black")))
+    tree.guide_style = "bright_black"
+    for record in status.subtasks if status else ():
+        colour = _COLOURS[record.state]
+        tree.add(
+            Text.assemble(
+                (f"{MARKS[record.state]} ", colour),
+                (f"{one_safe_line(record.id, 20)} {one_safe_line(record.agent, 40)} ", "bold"),
+                (_words(record, at), colour),
+                (f"  {one_safe_line(record.instruction, 400)}", "bright_black"),
+                no_wrap=True,
+                overflow="ellipsis",
+            )
+        )
+    for asked in status.questions if status else ():
+        tree.add(
+            Text.assemble(
+                ("? ", "yellow"),
+                (f"{one_safe_line(asked.subtask, 20)} {one_safe_line(asked.agent, 40)} asks ", "bold"),
+                one_safe_line(asked.text, 400),
+                (f"  until {asked.open_until.astimezone():%H:%M:%S}", "bright_black"),
+            )
+        )
+    if remark:
+        tree.add(Text(one_safe_line(remark, 300), style="yellow"))
+    return tree
+
+
+def describe_record(record: SubtaskRecord, at: datetime) -> str:
+    """Say in a line where a subtask stands."""
+    head = (
+        f"{MARKS[record.state]} {one_safe_line(record.id, 20)} {one_safe_line(record.agent, 40)}: {_words(record, at)}"
+    )
+    return f"{head}: {one_safe_line(record.instruction, 120)}" if record.state in ("waiting", "running") else head
+
+
+def _words(record: SubtaskRecord, at: datetime) -> str:
+    facts = [record.state]
+    if record.state == "waiting" and record.depends_on:
+        facts = [f"waits for {', '.join(one_safe_line(each, 20) for each in record.depends_on)}"]
+    if record.reason and record.reason != record.state:
+        facts.append(one_safe_line(record.reason, 80))
+    if record.attempts > 1:
+        facts.append(f"attempt {record.attempts}")
+    if record.started_at and (record.ended_at or record.state == "running"):
+        facts.append(duration((record.ended_at or at) - record.started_at))
+    return ", ".join(facts)
+
+
+def _spend(status: Status) -> str:
+    budget = f"{dollars(float(status.spent_usd))} of {dollars(float(status.budget_usd))}"
+    return f" · {status.turns} of {status.max_turns} turns · {budget}" if status.max_turns else ""

@@ -1,0 +1,184 @@
+"""Grants: what children are lent, ask for, and give back; and sessions that wait for higher limits."""
+
+import asyncio
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from temporalio.client import WorkflowUpdateFailedError
+from temporalio.exceptions import ApplicationError
+
+from activities.contracts import WorkTask
+from activities.models.protocol import ModelCall, ModelReply
+from chargehand.client import Session
+from chargehand.contracts import Limits, RaisedLimits, SessionRequest
+from chargehand.errors import ChargehandError, SessionFailed
+from chargehand.wire import ErrorType, UpdateName
+from tests.scripted_model import Held, answer, plan, reply, report, subtask, use
+from tests.waiting import until
+from tests.workflows.conftest import OpenEnvironment
+
+GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never")
+
+
+def limited(**limits: object) -> SessionRequest:
+    return GOAL.model_copy(update={"limits": Limits.model_validate(limits)})
+
+
+async def _in_state(session: Session, state: str) -> bool:
+    return (await session.status()).state == state
+
+
+async def test_a_child_that_needs_more_asks_its_parent(environment: OpenEnvironment) -> None:
+    """An agent of nine turns asks twice: it has four at first, then five more, and it keeps one in hand to answer with.
+
+    Whatever it asks for, it is lent as much again as it has, since the session's limits pay for that.
+    """
+
+    def respond(call: ModelCall) -> ModelReply:
+        if call.task.kind == "plan":
+            return reply(plan(subtask("T1")))
+        assert isinstance(call.task, WorkTask)
+        assert not call.task.must_answer
+        return (
+            use("search_documents", about=len(call.task.rounds))
+            if len(call.task.rounds) < 8
+            else reply(answer("Found at last."))
+        )
+
+    async with environment(respond) as opened:
+        session = await opened.chargehand.start(GOAL)
+        result = await session.result()
+        history = await opened.chargehand.client.get_workflow_handle(session.id).fetch_history()
+
+    asked = [event for event in history.events if event.HasField("workflow_execution_signaled_event_attributes")]
+    assert result.answer == "Found at last."
+    assert result.usage.turns == 1 + 9
+    assert len(asked) == 2
+
+
+async def test_a_grandchild_is_lent_from_above_its_parent(environment: OpenEnvironment) -> None:
+    """Two levels down an agent gets more than its own session was lent at first; the books of all levels agree."""
+
+    def respond(call: ModelCall) -> ModelReply:
+        if call.task.kind == "plan" and call.task.goal == GOAL.goal:
+            return reply(plan(subtask("N1", agent="supervisor", instruction="Look into the tides as a whole.")))
+        if call.task.kind == "plan":
+            return reply(plan(subtask("T1")))
+        assert isinstance(call.task, WorkTask)
+        return (
+            use("search_documents", about=len(call.task.rounds))
+            if len(call.task.rounds) < 9
+            else reply(answer("Found at last."))
+        )
+
+    async with environment(respond) as opened:
+        session = await opened.chargehand.start(limited(max_turns=30))
+        result = await session.result()
+        status = await session.status()
+
+    assert result.answer == "Found at last."
+    assert result.usage.turns == 2 + 10 == status.turns
+    assert status.reserved_usd == 0
+
+
+async def test_when_all_wait_for_more_one_goes_without_and_the_others_go_on(environment: OpenEnvironment) -> None:
+    """Five insatiable agents under a tight limit never wait for each other for ever (I20)."""
+
+    def respond(call: ModelCall) -> ModelReply:
+        if call.task.kind == "plan":
+            return reply(plan(*(subtask(f"T{number}") for number in range(1, 6))))
+        if call.task.kind == "synthesise":
+            return reply(report("As far as it went."))
+        assert isinstance(call.task, WorkTask)
+        if call.task.must_answer:
+            return reply(answer("Had to stop.", status="partial", gaps=["the rest"]))
+        return use("search_documents", "read_document", about=len(call.task.rounds))
+
+    async with environment(respond) as opened:
+        result = await asyncio.wait_for((await opened.chargehand.start(limited(max_turns=17))).result(), 60)
+
+    assert result.usage.turns <= 17
+    assert all(record.state in {"partial", "success"} for record in result.subtasks)
+
+
+async def test_a_paused_session_goes_on_with_the_same_plan_and_results(environment: OpenEnvironment) -> None:
+    """An agent that needs more than there is waits in a paused session, and goes on when the limits are raised."""
+
+    def respond(call: ModelCall) -> ModelReply:
+        if call.task.kind == "plan":
+            return reply(plan(*(subtask(f"T{number}") for number in range(1, 4))))
+        if call.task.kind == "synthesise":
+            return reply(report("All three."))
+        assert isinstance(call.task, WorkTask)
+        return reply(answer("Known.")) if call.task.rounds else use("search_documents")
+
+    async with environment(respond) as opened:
+        session = await opened.chargehand.start(limited(max_turns=5, on_limit="pause"))
+        await until(lambda: _in_state(session, "paused"))
+        before = await session.status()
+        with pytest.raises(SessionFailed, match="max_turns: 5 is not more than the present 5"):
+            await session.raise_limits(RaisedLimits(max_turns=5))
+        with pytest.raises(SessionFailed, match="ceiling of 100"):
+            await session.raise_limits(RaisedLimits(max_turns=999))
+        await session.raise_limits(RaisedLimits(max_turns=12, deadline=timedelta(minutes=20)))
+        result = await asyncio.wait_for(session.result(), 60)
+
+    assert before.turns <= 5
+    assert result.stop_reason == "completed"
+    assert [record.state for record in result.subtasks] == ["success"] * 3
+    assert len(opened.model.of_kind("plan")) == 1
+    assert result.usage.turns == 1 + 3 * 2 + 1
+
+
+async def test_finish_now_brings_the_report_from_what_is_there(environment: OpenEnvironment) -> None:
+    """Asked to finish, a session stops what runs, keeps what is done, and names why it stopped."""
+    never = asyncio.Event()
+
+    def respond(call: ModelCall) -> ModelReply | Held:
+        if call.task.kind == "plan":
+            return reply(plan(subtask("T1"), subtask("T2")))
+        if call.task.kind == "synthesise":
+            return reply(report("What was ready."))
+        assert isinstance(call.task, WorkTask)
+        return Held(reply(answer("Late.")), never) if "topic T2" in call.task.instruction else reply(answer("Ready."))
+
+    async def one_is_done(session: Session) -> bool:
+        return [record.state for record in (await session.status()).subtasks] == ["success", "running"]
+
+    async with environment(respond) as opened:
+        session = await opened.chargehand.start(GOAL)
+        await until(lambda: one_is_done(session))
+        await session.finish_now()
+        result = await asyncio.wait_for(session.result(), 30)
+        with pytest.raises(ChargehandError, match="has ended"):
+            await session.finish_now()
+
+    assert result.stop_reason == "finish_now"
+    assert result.answer == "What was ready."
+    assert [record.state for record in result.subtasks] == ["success", "failure"]
+
+
+@pytest.mark.parametrize("raised", [{"max_turns": 0}, {"budget_usd": -1}, {"budget_usd": "9"}, {"max_turn": 30}])
+async def test_limits_cannot_be_raised_by_nonsense(environment: OpenEnvironment, raised: dict[str, object]) -> None:
+    """What is not a limit is refused by field, and the session goes on as it was."""
+    go_on = asyncio.Event()
+
+    def respond(call: ModelCall) -> ModelReply | Held:
+        return reply(plan(subtask("T1"))) if call.task.kind == "plan" else Held(reply(answer("Known.")), go_on)
+
+    async with environment(respond) as opened:
+        session = await opened.chargehand.start(GOAL)
+        await until(lambda: _in_state(session, "carrying_out"))
+        handle = opened.chargehand.client.get_workflow_handle(session.id)
+        with pytest.raises(WorkflowUpdateFailedError) as failure:
+            await handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+                UpdateName.RAISE_LIMITS, raised
+            )
+        go_on.set()
+        result = await session.result()
+
+    assert isinstance(failure.value.cause, ApplicationError)
+    assert failure.value.cause.type == ErrorType.INVALID_INPUT
+    assert next(iter(raised)) in failure.value.cause.message
+    assert result.usage.cost_usd < Decimal(2)

@@ -1,0 +1,271 @@
+"""Taking model turns out of a ledger: reserved before, settled after, whatever happens in between."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
+
+from activities.contracts import ModelCard, Task, TurnRequest, TurnResult
+from activities.model_turn.activity import TurnActivities
+from activities.model_turn.retry_policy import PROVIDER_ATTEMPTS
+from chargehand.contracts import FailureReason, SpendLine, Tier, Usage
+from chargehand.wire import ErrorType
+from workflows import options
+from workflows.budget.client import BudgetClient, refuse_if_cancelled
+from workflows.budget.estimates import input_bound, worst_case
+from workflows.budget.ledger import Amount, Ledger, Reservation
+from workflows.steps.resets import was_reset
+
+_MOST_REPETITIONS: Final = 10
+"""How often a turn is started anew after its worker was lost."""
+_LEAST_PATIENCE: Final = timedelta(seconds=1)
+"""What a turn gets even when its time is up."""
+_REASONS: Final[dict[str, FailureReason]] = {
+    ErrorType.PROVIDER_UNAVAILABLE: "provider_unavailable",
+    ErrorType.RATE_LIMITED: "provider_unavailable",
+    ErrorType.PROVIDER_REFUSED: "provider_refused",
+}
+
+
+class CannotPay(Exception):  # noqa: N818  # it is raised as a statement of fact
+    """The ledger does not cover the worst case of the next turn."""
+
+    def __init__(self, reason: FailureReason) -> None:
+        super().__init__(reason)
+        self.reason: FailureReason = reason
+
+
+class TurnLost(Exception):  # noqa: N818  # as above
+    """A turn came to nothing for good."""
+
+    def __init__(self, reason: FailureReason, message: str, error_type: str) -> None:
+        super().__init__(message)
+        self.reason: FailureReason = reason
+        self.message = message
+        self.error_type = error_type
+
+
+class MeteredModelCalls:
+    """One agent's, or the supervisor's, way to the models: every turn goes through its ledger."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        session: str,
+        crew: str,
+        documents: Sequence[str],
+        budget_client: BudgetClient | None = None,
+        urgency: Literal["now", "batch"] = "now",
+        queue: str | None = None,
+    ) -> None:
+        """Spend from a ledger.
+
+        Args:
+            queue: task queue of the turns, if it is not the workflow's own.
+        """
+        self._ledger = ledger
+        self._session = session
+        self._crew = crew
+        self._documents = tuple(documents)
+        self._turns = 0
+        self._budget_client = budget_client
+        self._urgency: Literal["now", "batch"] = urgency
+        self._queue = queue
+        self.spend: list[SpendLine] = []
+        self.wasted = Usage()
+        """Part of `spend` for turns that came to nothing."""
+
+    def cost_of(self, model: ModelCard, task: Task, prompt_bytes: int, output_tokens: int) -> Amount:
+        """Reckon the worst case of a turn."""
+        return worst_case(model, input_bound(task, prompt_bytes), output_tokens)
+
+    async def can_pay(self, amount: Amount, *, patient: bool = False) -> bool:
+        """Whether the ledger covers an amount, after asking above for what is missing."""
+        missing = amount.beyond(self._ledger.unspent)
+        if missing != Amount() and self._budget_client is not None:
+            self._ledger.grant(await self._budget_client.ask(missing, patient=patient))
+        return self._ledger.unspent.covers(amount)
+
+    async def take(
+        self,
+        task: Task,
+        *,
+        agent: str,
+        tier: Tier,
+        model: ModelCard,
+        prompt_bytes: int,
+        output_tokens: int,
+        until: Callable[[], datetime | None] | None = None,
+        sent: Task | None = None,
+    ) -> TurnResult:
+        """Take one turn.
+
+        Args:
+            task: what is asked, from which the worst case is reckoned.
+            until: when its time is up with all its attempts, asked anew before each call.
+            sent: what is sent instead of the whole task, if a worker has the rest.
+
+        Raises:
+            CannotPay: the ledger does not cover it; nothing was called.
+            TurnLost: it was called and came to nothing.
+        """
+        self._turns += 1
+        request = TurnRequest(
+            session=self._session,
+            step=f"turn-{self._turns}",
+            crew=self._crew,
+            agent=agent,
+            tier=tier,
+            documents=self._documents,
+            task=sent or task,
+            max_input_tokens=input_bound(task, prompt_bytes),
+            max_output_tokens=output_tokens,
+            urgency=self._urgency,
+            after_reset=was_reset(),
+        )
+        turn = _Turn(request, model, task)
+        for repetition in range(_MOST_REPETITIONS):
+            refuse_if_cancelled()
+            reservation = await self._reserve(turn.worst)
+            try:
+                result = await self._call(turn.request, repetition, until() if until else None)
+            except asyncio.CancelledError:
+                # Cancelled in the same task in which its result came: what it was is not to be had any more.
+                self._charge_in_full(reservation, turn)
+                raise
+            except ActivityError as error:
+                await self._after_error(error, reservation, turn)
+                continue
+            self._book(reservation, turn, result)
+            return result
+        raise TurnLost(
+            "provider_unavailable",
+            f"The worker was lost {_MOST_REPETITIONS} times in the middle of this call.",
+            ErrorType.ATTEMPT_LOST,
+        )
+
+    def waste_last(self) -> None:
+        """Note that the latest turn came to nothing after all."""
+        self.wasted += self.spend[-1].usage
+
+    async def _reserve(self, worst: Amount) -> Reservation:
+        await self.can_pay(worst, patient=True)
+        reservation = self._ledger.reserve(worst)
+        if reservation is None:
+            raise CannotPay("out_of_turns" if self._ledger.unspent.turns < worst.turns else "out_of_budget")
+        return reservation
+
+    async def _call(self, request: TurnRequest, repetition: int, until: datetime | None) -> TurnResult:
+        is_batch = request.urgency == "batch"
+        patience = options.BATCH_PATIENCE if is_batch else options.TURN_PATIENCE
+        if until is not None:
+            patience = min(patience, max(until - workflow.now(), _LEAST_PATIENCE))
+        return await workflow.execute_activity_method(
+            TurnActivities.take_turn,
+            request,
+            task_queue=self._queue,
+            activity_id=request.step if not repetition else f"{request.step}.again-{repetition}",
+            start_to_close_timeout=patience if is_batch else options.TURN_TIMEOUT,
+            schedule_to_close_timeout=patience,
+            heartbeat_timeout=options.HEARTBEAT_TIMEOUT,
+            retry_policy=options.TURN_RETRIES,
+            summary=f"{request.agent}: {request.task.kind}",
+        )
+
+    async def _after_error(self, error: ActivityError, reservation: Reservation, turn: "_Turn") -> None:
+        """Settle a call that failed, and prepare its repetition, if there is one."""
+        cause = error.cause
+        if not isinstance(cause, ApplicationError):
+            # Timed out or cancelled while a call was under way: nobody knows whether it was charged.
+            self._charge_in_full(reservation, turn)
+            if is_cancelled_exception(error):
+                raise error
+            raise TurnLost("provider_unavailable", "The model call did not end in time.", "Timeout") from error
+        match cause.type:
+            case ErrorType.CONVERSATION_MISSING:
+                self._ledger.settle(reservation, Amount())
+                turn.change(task=turn.whole)
+            case ErrorType.RESERVE_TOO_SMALL:
+                self._ledger.settle(reservation, Amount())
+                turn.change(max_input_tokens=int(cause.details[0]))
+            case ErrorType.ATTEMPT_LOST:
+                self._charge_in_full(reservation, turn)
+                failures = int(cause.details[0]) if cause.details else 0
+                turn.change(provider_failures=max(failures, turn.request.provider_failures))
+            case ErrorType.OUTCOME_UNKNOWN:
+                self._charge_in_full(reservation, turn)
+                await _before_the_next(cause, turn)
+            case kind:
+                self._settle(reservation, turn, Usage(), turn.model.name, wasted=True)
+                raise TurnLost(_REASONS.get(kind or "", "internal"), cause.message, kind or "") from error
+
+    def _charge_in_full(self, reservation: Reservation, turn: "_Turn") -> None:
+        worst = reservation.amount.usd
+        usage = Usage(cost_usd=worst, possibly_billed_twice_usd=worst)
+        self._settle(reservation, turn, usage, turn.model.name, wasted=True)
+
+    def _book(self, reservation: Reservation, turn: "_Turn", result: TurnResult) -> None:
+        usage, worst = result.usage, reservation.amount.usd
+        if not result.usage_known:
+            usage = usage.model_copy(update={"cost_usd": worst, "possibly_billed_twice_usd": worst})
+        usage = usage.model_copy(update={"cost_usd": min(usage.cost_usd, worst)})
+        self._settle(reservation, turn, usage, result.model, wasted=result.stop not in {"answer", "tools"})
+        if result.discarded is not None:
+            self._book_discarded(turn, result.discarded, result.model)
+
+    def _book_discarded(self, turn: "_Turn", discarded: Usage, model: str) -> None:
+        """Book what a run before a reset has paid at this step, as far as the ledger reaches."""
+        paid = Amount(discarded.turns, discarded.cost_usd).capped(self._ledger.unspent)
+        reservation = self._ledger.reserve(paid)
+        if reservation is not None:
+            turn.due = paid.turns
+            self._settle(reservation, turn, discarded.model_copy(update={"cost_usd": paid.usd}), model, wasted=True)
+
+    def _settle(self, reservation: Reservation, turn: "_Turn", usage: Usage, model: str, *, wasted: bool) -> None:
+        usage = usage.model_copy(update={"turns": turn.due})
+        turn.due = 0
+        self._ledger.settle(reservation, Amount(usage.turns, usage.cost_usd))
+        if wasted:
+            self.wasted += usage
+        agent, purpose = turn.request.agent, turn.request.task.kind
+        self.spend.append(SpendLine(agent=agent, model=model, purpose=purpose, usage=usage))
+
+
+@dataclass
+class _Turn:
+    """A turn on its way: the call that is made next, and what is still to be counted."""
+
+    request: TurnRequest
+    model: ModelCard
+    whole: Task
+    """What is asked, also if only what is new of it is sent."""
+    due: int = 1
+    """Turns that the next settlement counts: a turn counts once, however often its call has to be repeated."""
+
+    @property
+    def worst(self) -> Amount:
+        """The most that the next call can cost."""
+        worst = worst_case(self.model, self.request.max_input_tokens, self.request.max_output_tokens)
+        return Amount(self.due, worst.usd)
+
+    def change(self, **changes: object) -> None:
+        """Make the next call another one."""
+        self.request = self.request.model_copy(update=changes)
+
+
+async def _before_the_next(cause: ApplicationError, turn: _Turn) -> None:
+    """Wait before a call is repeated that the provider may have worked on without answering.
+
+    Raises:
+        TurnLost: the provider has had its attempts.
+    """
+    failures, seconds = int(cause.details[0]), float(cause.details[1])
+    if failures >= PROVIDER_ATTEMPTS:
+        raise TurnLost("provider_unavailable", cause.message, ErrorType.PROVIDER_UNAVAILABLE) from cause
+    await workflow.sleep(timedelta(seconds=max(seconds, 0.0)), summary="before the model is called again")
+    turn.change(provider_failures=failures)

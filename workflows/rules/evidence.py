@@ -1,0 +1,161 @@
+"""From what an agent says to what it may say: claims keep only sources that a tool really returned."""
+
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Final
+
+from pydantic import TypeAdapter
+
+from activities.contracts import PASSAGE_GAP, AgentAnswer, FindingDraft, InputOutcome, IssueDraft, Round
+from chargehand.contracts import Escalation, Finding, Issue, Outcome, Partial, Report, Source, SpendLine
+from workflows.rules.citations import name_refs
+
+CONTENT_CHARACTERS: Final = 20_000
+"""The longest answer of a subtask, more than its turn may write."""
+QUOTE_CHARACTERS: Final = 600
+CLAIM_CHARACTERS: Final = 1_000
+MESSAGE_CHARACTERS: Final = 500
+FINDINGS: Final = 40
+GAPS: Final = 20
+ISSUES: Final = 40
+_OUTCOME: Final = TypeAdapter[Outcome](Outcome)
+
+
+def sources_read(rounds: Iterable[Round], inputs: Iterable[InputOutcome]) -> dict[str, Source]:
+    """Collect everything that a claim of this subtask may rest on, by `ref`."""
+    read: dict[str, Source] = {}
+    inherited = (source for given in inputs for source in given.outcome.sources)
+    for source in (*inherited, *(source for past in rounds for result in past.results for source in result.sources)):
+        known = read.get(source.ref)
+        if known is None:
+            read[source.ref] = source
+        elif source.quote not in known.quote:
+            read[source.ref] = known.model_copy(update={"quote": PASSAGE_GAP.join((known.quote, source.quote))})
+    return read
+
+
+def ground(
+    answer: AgentAnswer, read: Mapping[str, Source], spend: tuple[SpendLine, ...], issues: Iterable[IssueDraft] = ()
+) -> Outcome:
+    """Turn an agent's own account into an outcome.
+
+    A source that no tool returned is dropped, and a quotation is kept only if its words stand in the source.
+    """
+    quotes: dict[str, str] = {}
+    findings = tuple(_finding(draft, read, quotes) for draft in answer.findings[:FINDINGS])
+    cited = dict.fromkeys(ref for finding in findings for ref in finding.sources)
+    facts: dict[str, object] = {
+        "content": answer.content[:CONTENT_CHARACTERS],
+        "findings": findings,
+        "sources": tuple(_as_cited(read[ref], quotes.get(ref, "")) for ref in cited),
+        "confidence": percentage(answer.confidence),
+        "gaps": tuple(gap[:MESSAGE_CHARACTERS] for gap in answer.gaps[:GAPS]),
+        "issues": tuple(_issue(draft) for draft in islice(issues, ISSUES)),
+        "spend": spend,
+    }
+    message = answer.message[:MESSAGE_CHARACTERS]
+    match answer.status:
+        case "success":
+            ending: dict[str, object] = {"kind": "success"}
+        case "partial":
+            ending = {"kind": "partial", "reason": message}
+        case "no_answer":
+            ending = {"kind": "failure", "reason": "no_answer", "message": message}
+        case escalated:
+            ending = {"kind": "escalation", "reason": escalated, "message": message}
+    return _OUTCOME.validate_python(facts | ending)
+
+
+def _issue(draft: IssueDraft) -> Issue:
+    return Issue(
+        severity=draft.severity,
+        location=draft.location[:MESSAGE_CHARACTERS],
+        message=draft.message[:CLAIM_CHARACTERS],
+        suggestion=draft.suggestion[:CLAIM_CHARACTERS],
+        confidence=percentage(draft.confidence),
+    )
+
+
+def _finding(draft: FindingDraft, read: Mapping[str, Source], quotes: dict[str, str]) -> Finding:
+    refs = tuple(dict.fromkeys(ref for ref in draft.source_refs if ref in read))
+    if refs and _stands_in(draft.quote, read[refs[0]].quote):
+        quotes.setdefault(refs[0], draft.quote)
+    return Finding(claim=draft.claim[:CLAIM_CHARACTERS], sources=refs, confidence=percentage(draft.confidence))
+
+
+def _stands_in(quote: str, text: str) -> bool:
+    """Whether the words of a quotation stand in a text, whatever the white space between them."""
+    return bool(quote.strip()) and " ".join(quote.split()) in " ".join(text.split())
+
+
+def _as_cited(source: Source, quote: str) -> Source:
+    return source.model_copy(update={"quote": (quote or source.quote)[:QUOTE_CHARACTERS]})
+
+
+def percentage(value: int) -> int:
+    """Take a model's own number as a confidence: 0 to 100."""
+    return min(max(value, 0), 100)
+
+
+def read_so_far(read: Mapping[str, Source], reason: str, spend: tuple[SpendLine, ...]) -> Outcome:
+    """Make an outcome of what was read by a subtask that could not go on to answer."""
+    if not read:
+        raise ValueError("nothing was read: that is a failure, not a partial outcome")
+    return Partial(
+        content="What was read before the subtask had to stop is listed under its findings.",
+        findings=tuple(
+            Finding(claim=source.quote[:QUOTE_CHARACTERS], sources=(source.ref,), confidence=30)
+            for source in list(read.values())[:FINDINGS]
+        ),
+        sources=tuple(_as_cited(source, "") for source in list(read.values())[:FINDINGS]),
+        confidence=20,
+        gaps=("The subtask stopped before it could weigh what it had read.",),
+        spend=spend,
+        reason=reason,
+    )
+
+
+def out_of_time(read: Mapping[str, Source]) -> Outcome:
+    """Make an outcome of what was read by an attempt whose own time was used up: its supervisor may split the work."""
+    there_is = read_so_far(read, "timeout", ()) if read else Partial()
+    return Escalation(
+        reason="timeout",
+        message="The time for this subtask was used up before it came to an answer.",
+        content=there_is.content,
+        findings=there_is.findings,
+        sources=there_is.sources,
+        confidence=there_is.confidence,
+        gaps=there_is.gaps,
+    )
+
+
+def nested_outcome(report: Report) -> Outcome:
+    """Make an outcome of the report of a session below: its numbered citations become refs again."""
+    content = name_refs(report.answer, [source.ref for source in report.sources])
+    if report.stop_reason == "nothing_succeeded":
+        ending: dict[str, object] = {
+            "kind": "failure",
+            "reason": "no_answer",
+            "message": "No subtask of the session below found anything.",
+        }
+    elif report.stop_reason == "completed" and not report.gaps:
+        ending = {"kind": "success"}
+    else:
+        ending = {"kind": "partial", "reason": report.stop_reason}
+    return _OUTCOME.validate_python(
+        {
+            "content": content[:CONTENT_CHARACTERS],
+            "findings": (
+                Finding(
+                    claim=content[:QUOTE_CHARACTERS],
+                    sources=tuple(source.ref for source in report.sources),
+                    confidence=report.confidence,
+                ),
+            ),
+            "sources": report.sources,
+            "confidence": report.confidence,
+            "gaps": report.gaps,
+            "spend": report.spend,
+        }
+        | ending
+    )
