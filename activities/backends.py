@@ -20,8 +20,8 @@ from activities.models.streaming import SLOW_TO_BEGIN, STEADY, Patience
 from activities.search.protocol import SearchBackend
 from activities.settings import Settings, SettingsError
 from activities.tools import Tool
-from chargehand.bucket import BucketError
 from chargehand.contracts import Tier
+from chargehand.errors import BucketError
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.settings import encryption_from
 

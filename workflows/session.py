@@ -179,7 +179,7 @@ class Session:
 
     def go_on(self) -> None:
         """Pass on from waiting for a person, unless another question is open."""
-        self.enter("awaiting_answer" if self.progress.questions else "carrying_out")
+        self.enter("awaiting_answer" if self.progress.questions else "executing")
 
     def show(self) -> None:
         """Bring what the Web UI shows up to date."""

@@ -53,7 +53,7 @@ class SupervisorWorkflow:
                 session.enter("awaiting_approval")
                 plan = await session.before_the_deadline(self._decided())
             while plan is not None:
-                session.enter("carrying_out")
+                session.enter("executing")
                 await carry_out(session, plan)
                 plan = await session.before_the_deadline(review(session, plan))
                 if plan is not None:

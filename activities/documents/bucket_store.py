@@ -16,7 +16,8 @@ from activities.documents.artifacts import (
     verified,
 )
 from activities.documents.cleanup import mark_used
-from chargehand.bucket import Bucket, BucketError, bucket_location, open_bucket
+from chargehand.bucket import Bucket, artifact_key, bucket_location, open_bucket
+from chargehand.errors import BucketError
 from chargehand.payloads.at_rest import is_kept, require_plain
 from chargehand.payloads.encryption import Encryption
 
@@ -62,20 +63,20 @@ class BucketStore:
         return self._from_cache(digest, lambda: self._cache.read(digest))
 
     def _put(self, digest: str, content: bytes) -> None:
-        size = self._bucket.size(digest)
+        size = self._bucket.size(artifact_key(digest))
         if self._encryption is None and size == len(content):
             return
         there = b"" if size is None else self._stored(digest)
         if self._encryption is None:
             with locked_if_protected():
                 require_plain(digest, there)
-            self._bucket.put(digest, content)
+            self._bucket.put(artifact_key(digest), content)
         elif not is_kept(self._encryption, digest, there):
-            self._bucket.put(digest, self._encryption.seal(content))
+            self._bucket.put(artifact_key(digest), self._encryption.seal(content))
 
     def _size_there(self, digest: str) -> int | None:
         try:
-            return self._bucket.size(digest)
+            return self._bucket.size(artifact_key(digest))
         except BucketError as error:
             raise ArtifactError(str(error)) from error
 
@@ -107,7 +108,7 @@ class BucketStore:
         draft = self._directory / f".draft-{secrets.token_hex(8)}"
         try:
             with draft.open("xb") as file:
-                found = self._bucket.fetch(digest, file)
+                found = self._bucket.fetch(artifact_key(digest), file)
             if found and self._cache.put_file(draft) != digest:
                 with draft.open("rb") as file, locked_if_protected():
                     require_plain(digest, file.read(16))
@@ -118,7 +119,7 @@ class BucketStore:
     def _stored(self, digest: str) -> bytes:
         """What lies in the bucket as it is; nothing if nothing does."""
         stored = io.BytesIO()
-        self._bucket.fetch(digest, stored)
+        self._bucket.fetch(artifact_key(digest), stored)
         return stored.getvalue()
 
 

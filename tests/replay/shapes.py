@@ -194,7 +194,7 @@ def _lengthy(call: ModelCall) -> ModelReply:
 
 
 async def _cancel(session: Session) -> None:
-    await until(lambda: _in_state(session, "carrying_out"))
+    await until(lambda: _in_state(session, "executing"))
     await session.cancel()
 
 
@@ -215,7 +215,7 @@ async def _raise(session: Session) -> None:
 
 
 async def _finish(session: Session) -> None:
-    await until(lambda: _in_state(session, "carrying_out"))
+    await until(lambda: _in_state(session, "executing"))
     await session.finish_now()
 
 

@@ -117,7 +117,7 @@ def test_the_web_ui_is_shown_text(text: str) -> None:
     """S31: what the Temporal Web UI draws of a session has the lines that we wrote, and no link, picture or HTML."""
     record = SubtaskRecord(id="T1", agent="reader", instruction=text, reason=text, state="failure")
 
-    written = details(Status(session="s", goal=text, state="carrying_out", subtasks=(record,)))
+    written = details(Status(session="s", goal=text, state="executing", subtasks=(record,)))
 
     shown = Page(MarkdownIt("gfm-like", {"html": True, "linkify": False}).disable("linkify").render(written))
     assert len(written.splitlines()) == len(
@@ -125,7 +125,7 @@ def test_the_web_ui_is_shown_text(text: str) -> None:
             Status(
                 session="s",
                 goal="",
-                state="carrying_out",
+                state="executing",
                 subtasks=(record.model_copy(update={"instruction": "x", "reason": "y"}),),
             )
         ).splitlines()

@@ -169,7 +169,7 @@ async def test_limits_cannot_be_raised_by_nonsense(environment: OpenEnvironment,
 
     async with environment(respond) as opened:
         session = await opened.chargehand.start(GOAL)
-        await until(lambda: _in_state(session, "carrying_out"))
+        await until(lambda: _in_state(session, "executing"))
         handle = opened.chargehand.client.get_workflow_handle(session.id)
         with pytest.raises(WorkflowUpdateFailedError) as failure:
             await handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads

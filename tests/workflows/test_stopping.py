@@ -284,7 +284,7 @@ async def test_a_deadline_is_not_raised_beyond_what_the_server_allows(environmen
 
 
 async def _is_carrying_out(session: Session) -> bool:
-    return (await session.status()).state == "carrying_out"
+    return (await session.status()).state == "executing"
 
 
 async def test_waiting_for_a_report_outlasts_a_pause(environment: OpenEnvironment) -> None:

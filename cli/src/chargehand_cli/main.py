@@ -8,9 +8,8 @@ from typing import NoReturn
 
 import typer
 
-from chargehand.errors import ChargehandError, NotReachable, SessionFailed, SessionNotFound
+from chargehand.errors import ChargehandError, NotReachable, SessionFailed, SessionNotFound, UploadRefused
 from chargehand.payloads.errors import ProtectionSettingsError
-from chargehand.upload import UploadRefused
 from chargehand.wire import ErrorType
 from chargehand_cli.exit_codes import Exit
 from chargehand_cli.request_options import BadRequest

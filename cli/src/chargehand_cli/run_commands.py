@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from chargehand.errors import ChargehandError, NotReachable
+from chargehand.errors import ChargehandError, NotReachable, UploadRefused
 from chargehand.payloads.settings import encryption_of
-from chargehand.upload import UploadRefused, store_documents
+from chargehand.upload import store_documents
 from chargehand_cli.connection import Connection
 from chargehand_cli.exit_codes import Exit
 from chargehand_cli.location import NAME_WHAT_IS_SHARED

@@ -115,7 +115,7 @@ def test_what_is_not_there_is_missing(cloud: Cloud, tmp_path: Path, digest: str)
 
 def test_a_bucket_that_is_not_there_is_named(cloud: Cloud, tmp_path: Path) -> None:
     """Whoever set it up learns what to look at."""
-    with pytest.raises(ArtifactError, match=rf"{cloud.nowhere}/.*these credentials may do"):
+    with pytest.raises(ArtifactError, match=rf"{cloud.nowhere}/.*permissions of these credentials"):
         open_artifacts(cloud.nowhere, tmp_path).put(b"words")
 
 

@@ -19,7 +19,7 @@ _AFTER = SubtaskRecord(id="T2", agent="writer", instruction="Write it up.", depe
 
 
 def status(*records: SubtaskRecord, **changes: object) -> Status:
-    made = Status(session="s", goal="g", state="carrying_out", subtasks=records, max_turns=20, started_at=at(0))
+    made = Status(session="s", goal="g", state="executing", subtasks=records, max_turns=20, started_at=at(0))
     return made.model_copy(update={"turns": 1, "budget_usd": Decimal(2), **changes})
 
 
@@ -41,7 +41,7 @@ def test_there_is_a_line_for_each_change() -> None:
     shown.update(status(_DONE, _AFTER))
 
     assert [line.partition("] ")[2] for line in lines] == [
-        "session carrying out · 1 of 20 turns · $0.00 of $2.00",
+        "session executing · 1 of 20 turns · $0.00 of $2.00",
         "▶ T1 reader: running, 0.0 s: Read the rules.",
         "· T2 writer: waits for T1: Write it up.",
         "✔ T1 reader: success, 2.0 s",
@@ -65,7 +65,7 @@ def test_the_tree_shows_every_subtask_with_its_state() -> None:
                            attempts=3, started_at=at(0), ended_at=at(2))  # fmt: skip
 
     assert drawn(status(_RUNNING, _AFTER, failed), remark="no worker answers") == (
-        "s carrying out · 4.0 s · 1 of 20 turns · $0.00 of $2.00\n"
+        "s executing · 4.0 s · 1 of 20 turns · $0.00 of $2.00\n"
         "├── ▶ T1 reader running, 3.0 s  Read the rules.\n"
         "├── · T2 writer waits for T1  Write it up.\n"
         "├── ✘ T3 analyst failure, no_answer, attempt 3, 2.0 s  Count.\n"
@@ -78,7 +78,7 @@ def test_hostile_text_cannot_leave_its_branch() -> None:
     hostile = _WAITING.model_copy(update={"instruction": "\x1b[2J[red]all\nclear[/red]\x07", "agent": "a\x1b[1mb"})
 
     assert drawn(status(hostile)) == (
-        "s carrying out · 4.0 s · 1 of 20 turns · $0.00 of $2.00\n└── · T1 a␛[1mb waiting  ␛[2J[red]all clear[/red]␇\n"
+        "s executing · 4.0 s · 1 of 20 turns · $0.00 of $2.00\n└── · T1 a␛[1mb waiting  ␛[2J[red]all clear[/red]␇\n"
     )
 
 
@@ -100,7 +100,7 @@ def test_open_questions_come_with_the_command_that_answers_them() -> None:
     assert asked_of("s1", "awaiting_answer", [asked]) == (
         "waits for you: `chargehand answer s1 TEXT` decides what was asked"
     )
-    assert "`chargehand answer s1 --subtask T1 TEXT`" in asked_of("s1", "carrying_out", [asked, other])
+    assert "`chargehand answer s1 --subtask T1 TEXT`" in asked_of("s1", "executing", [asked, other])
     assert "chargehand raise" in asked_of("s1", "paused", [asked])
 
 

@@ -11,7 +11,8 @@ from activities.documents.artifacts import ArtifactStore
 from activities.documents.bucket_store import BucketStore
 from chargehand.bucket import bucket_location, open_bucket
 from chargehand.contracts import Artifact
-from chargehand.download import Downloaded, DownloadRefused, download_artifacts, read_artifact
+from chargehand.download import Downloaded, download_artifacts, read_artifact
+from chargehand.errors import DownloadRefused
 from chargehand.payloads.encryption import Encryption
 from tests.s3_server import BUCKET, serve_s3
 
@@ -72,7 +73,7 @@ def test_what_is_there_is_left_alone_unless_it_may_be_replaced(tmp_path: Path) -
     (again,) = download_artifacts([made], root, to)
 
     assert (refused.problem, kept) == (
-        "Another file of this name is there already, and was left alone.",
+        "Another file of this name exists already and was left alone.",
         b"the user's own",
     )
     assert (replaced.problem, again.problem) == ("", "")
@@ -104,7 +105,7 @@ def test_one_file_that_is_lost_does_not_keep_the_others(tmp_path: Path) -> None:
     downloaded = [*download_artifacts([damaged, missing, good], root, tmp_path / "to")]
 
     assert [bool(each.problem) for each in downloaded] == [True, True, False]
-    assert "is damaged: put it back from a backup" in downloaded[0].problem
+    assert "is damaged: restore it from a backup" in downloaded[0].problem
     assert "Nothing is stored under" in downloaded[1].problem
     assert [*(tmp_path / "to").iterdir()] == [tmp_path / "to" / "chart.png"]
 

@@ -14,7 +14,8 @@ from pydantic import TypeAdapter
 from chargehand import upload
 from chargehand.bucket import bucket_location
 from chargehand.contracts.request import DocumentUri
-from chargehand.upload import UploadRefused, store_documents
+from chargehand.errors import UploadRefused
+from chargehand.upload import store_documents
 from tests.s3_server import BUCKET, serve_s3
 
 
@@ -205,7 +206,8 @@ def test_a_bucket_is_told_from_a_directory(location: str | Path, expected: tuple
 
 
 def test_a_bucket_needs_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without boto3 the user is told what to install."""
+    """Without boto3 the error names the extra to install."""
+    monkeypatch.delitem(sys.modules, "chargehand.s3_bucket", raising=False)
     monkeypatch.setitem(sys.modules, "boto3", None)
     (tmp_path / "a.md").write_text("words")
 

@@ -111,7 +111,7 @@ RECORDS = _tuples(
         usage=USAGES,
     )
 )
-STATES = st.sampled_from(["planning", "awaiting_approval", "carrying_out", "synthesising", "finished", "failed"])
+STATES = st.sampled_from(["planning", "awaiting_approval", "executing", "synthesising", "finished", "failed"])
 STATUSES = st.builds(
     Status,
     session=TEXT,

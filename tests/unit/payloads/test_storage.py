@@ -183,10 +183,14 @@ async def test_what_is_damaged_in_a_bucket_is_refused(bucket: StorageDriver) -> 
         await bucket.retrieve(FETCHING, [other])
 
 
-@pytest.mark.parametrize(("place", "needed"), [("s3://payloads", "boto3"), ("gs://payloads", "google.cloud")])
-def test_a_bucket_needs_its_extra(monkeypatch: pytest.MonkeyPatch, place: str, needed: str) -> None:
-    """Without the vendor's library the operator is told what to install."""
-    monkeypatch.setitem(sys.modules, needed, None)
+@pytest.mark.parametrize(
+    ("place", "adapter", "library"),
+    [("s3://payloads", "s3_bucket", "boto3"), ("gs://payloads", "gcs_bucket", "google.cloud")],
+)
+def test_a_bucket_needs_its_extra(monkeypatch: pytest.MonkeyPatch, place: str, adapter: str, library: str) -> None:
+    """Without the vendor's library the error names the extra to install."""
+    monkeypatch.delitem(sys.modules, f"chargehand.{adapter}", raising=False)
+    monkeypatch.setitem(sys.modules, library, None)
 
     with pytest.raises(ProtectionSettingsError, match=r"chargehand\[(s3|gcs)\]"):
         storage_from_text(place, "default")

@@ -131,7 +131,7 @@ def test_a_good_draft_becomes_the_same_plan() -> None:
         ),
         pytest.param(
             [_subtask(instruction="Find this\x00 fact")],
-            ["subtasks.0.instruction: has a control character (U+0000 at 10); leave it out"],
+            ["subtasks.0.instruction: has a control character (U+0000 at 10); remove it"],
             id="NUL",
         ),
     ],

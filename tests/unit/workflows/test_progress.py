@@ -94,7 +94,7 @@ def test_a_changed_plan_keeps_what_has_happened() -> None:
 def test_a_status_tells_the_ledger() -> None:
     """Turns and dollars of a status are those of the ledger at that moment."""
     progress = _planned()
-    progress.goal, progress.state = "a goal", "carrying_out"
+    progress.goal, progress.state = "a goal", "executing"
     progress.started_at, progress.deadline_at = _at(0), _at(600)
     progress.ledger = Ledger(Amount(20, Decimal(2)))
     spent, held = (
@@ -108,7 +108,7 @@ def test_a_status_tells_the_ledger() -> None:
     assert progress.status() == Status(
         session="s",
         goal="a goal",
-        state="carrying_out",
+        state="executing",
         plan=PLAN,
         subtasks=(WAITING_1, WAITING_2),
         turns=2,
@@ -129,7 +129,7 @@ def test_details_draw_the_plan() -> None:
     status = Status(
         session="s",
         goal="g",
-        state="carrying_out",
+        state="executing",
         turns=3,
         max_turns=20,
         spent_usd=Decimal("0.0123"),
@@ -139,7 +139,7 @@ def test_details_draw_the_plan() -> None:
     )
 
     assert details(status).splitlines() == [
-        "**carrying out**",
+        "**executing**",
         "",
         "- turns: 3 of 20",
         "- US dollars: 0.0123 of 2.00 spent, 0.5000 set aside",

@@ -12,14 +12,14 @@ from chargehand.payloads.errors import SealBroken
 
 ENCRYPTED: Final = b"binary/encrypted"
 NOT_ENCRYPTED: Final = b"chargehand/not-encrypted"
-"""The encoding that a plain payload is given where only encrypted ones are read: no converter knows it."""
+"""Marks a plain payload where only encrypted ones are read; no converter knows this encoding."""
 
 
 class EncryptionCodec(PayloadCodec):
     """Encrypts whole payloads, their metadata included.
 
-    A payload that is not encrypted is marked rather than refused here: an error in a codec makes a workflow task fail
-    again and again, and the payload converter can say to the sender what is wrong.
+    A payload that is not encrypted is marked here and refused by the payload converter: an error in a codec would fail
+    the workflow task again and again, and the converter can tell the sender what is wrong.
     """
 
     def __init__(self, encryption: Encryption) -> None:
@@ -29,7 +29,7 @@ class EncryptionCodec(PayloadCodec):
         """Encrypt each payload with the current key."""
         seal = self._encryption.seal
         sealed = await off_the_loop(lambda one: seal(one, PAYLOAD), [each.SerializeToString() for each in payloads])
-        # The id of the key is repeated for people; what counts is the one inside, which is authenticated.
+        # For people only: the key id that counts is the authenticated one inside.
         metadata = {"encoding": ENCRYPTED, "encryption-key-id": self._encryption.current.encode()}
         return [Payload(metadata=metadata, data=each) for each in sealed]
 
@@ -38,7 +38,7 @@ class EncryptionCodec(PayloadCodec):
 
         Raises:
             KeyMissing: a payload was encrypted with a key that is not listed.
-            SealBroken: a payload is not what was encrypted.
+            SealBroken: a payload was changed since it was encrypted.
         """
         encrypted = [each for each in payloads if each.metadata.get("encoding") == ENCRYPTED]
         open_ = self._encryption.open
@@ -56,4 +56,4 @@ def _parsed(content: bytes) -> Payload:
     try:
         return Payload.FromString(content)
     except DecodeError as error:
-        raise SealBroken("it holds something else than a payload") from error
+        raise SealBroken("its content is not a payload") from error

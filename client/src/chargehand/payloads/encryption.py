@@ -15,12 +15,9 @@ import stat
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from chargehand.payloads.errors import KeyMissing, ProtectionSettingsError, SealBroken
-
-if TYPE_CHECKING:
-    from temporalio.converter import PayloadCodec
 
 PAYLOAD: Final = "payload"
 ARTIFACT: Final = "artifact"
@@ -118,16 +115,6 @@ class Encryption:
                 f"it was changed, or its key '{key_id}' is another one than the key of that name here"
             ) from None
         return _unpacked(body) if sealed[len(_MAGIC)] == _COMPRESSED else body
-
-    def is_sealed(self, content: bytes) -> bool:
-        """Tell whether bytes look like sealed ones, without opening them."""
-        return looks_sealed(content)
-
-    def codec(self) -> "PayloadCodec":
-        """Build the codec that encrypts every payload."""
-        from chargehand.payloads.codec import EncryptionCodec  # noqa: PLC0415  # needs temporalio; sealing does not
-
-        return EncryptionCodec(self)
 
 
 def looks_sealed(content: bytes) -> bool:

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.errors import ProtectionSettingsError
 
 if TYPE_CHECKING:
-    from chargehand.payloads.encryption import Encryption
     from chargehand.payloads.storage import Storage
 
 KEYS: Final = "CHARGEHAND_ENCRYPTION_KEYS"
@@ -24,11 +24,11 @@ _FALSE: Final = frozenset({"", "0", "false", "no", "off"})
 class Protection:
     """How payloads are protected; not at all unless asked for."""
 
-    encryption: "Encryption | None" = None
+    encryption: Encryption | None = None
     storage: "Storage | None" = None
 
 
-def encryption_from(keys: str | None, key_id: str | None, *, accept_plain: bool = False) -> "Encryption | None":
+def encryption_from(keys: str | None, key_id: str | None, *, accept_plain: bool = False) -> Encryption | None:
     """Build the encryption that two settings ask for; None if neither is set.
 
     Raises:
@@ -39,8 +39,6 @@ def encryption_from(keys: str | None, key_id: str | None, *, accept_plain: bool 
     if not keys or not key_id:
         missing = KEY_ID if keys else KEYS
         raise ProtectionSettingsError(f"{missing} is not set: encryption needs {KEYS} and {KEY_ID}.")
-    from chargehand.payloads.encryption import Encryption  # noqa: PLC0415  # only if it is asked for
-
     return Encryption.from_text(keys, key_id, accept_plain=accept_plain)
 
 
@@ -52,12 +50,12 @@ def storage_from(place: str | None, namespace: str, threshold_bytes: int | None 
     """
     if not place or place == "off":
         return None
-    from chargehand.payloads.storage import THRESHOLD_BYTES, storage_from_text  # noqa: PLC0415  # as above
+    from chargehand.payloads.storage import THRESHOLD_BYTES, storage_from_text  # noqa: PLC0415  # loads temporalio; commands that connect to nothing do without
 
     return storage_from_text(place, namespace, THRESHOLD_BYTES if threshold_bytes is None else threshold_bytes)
 
 
-def encryption_of(environment: Mapping[str, str]) -> "Encryption | None":
+def encryption_of(environment: Mapping[str, str]) -> Encryption | None:
     """Read how a client is to encrypt payloads, and documents that it uploads.
 
     Raises:

@@ -25,6 +25,7 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
+from chargehand.payloads.bucket_drivers import bucket_driver
 from chargehand.payloads.codec import ENCRYPTED
 from chargehand.payloads.errors import ProtectionSettingsError, StoredPayloadDamaged, StoredPayloadMissing
 
@@ -57,14 +58,8 @@ def storage_from_text(place: str, namespace: str, threshold_bytes: int = THRESHO
     """
     if threshold_bytes < 0:
         raise ProtectionSettingsError("CHARGEHAND_STORAGE_THRESHOLD is a number of bytes, 0 or more.")
-    if place.startswith("s3://"):
-        from chargehand.payloads.s3 import s3_driver  # noqa: PLC0415  # an extra
-
-        return Storage(s3_driver(place), threshold_bytes)
-    if place.startswith("gs://"):
-        from chargehand.payloads.gcs import gcs_driver  # noqa: PLC0415  # an extra
-
-        return Storage(gcs_driver(place), threshold_bytes)
+    if place.startswith(("s3://", "gs://")):
+        return Storage(bucket_driver(place), threshold_bytes)
     directory = Path(place).expanduser()
     if not directory.is_absolute():  # commands and workers run in different directories
         raise ProtectionSettingsError(
