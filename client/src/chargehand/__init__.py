@@ -1,21 +1,24 @@
 """Chargehand: durable multi-agent sessions on Temporal. Start with `Chargehand.connect()` and `SessionRequest`.
 
-The public names are those of `chargehand.api`. They are loaded on first use: Temporal's client takes most of a second
-to import, and `chargehand --help` and the process that starts the embedded server need only `chargehand.errors`.
+The public names are those of `chargehand.api`. They are loaded on first use, from the lightest module that has them:
+Temporal's client takes most of a second to import, and `chargehand --help` and the process that starts the embedded
+server need only errors.
 """
 
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from chargehand.api import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary] - as above
+    from chargehand.api import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary] - api has the list
 
 
 def __getattr__(name: str) -> object:
-    api = import_module("chargehand.api")
-    if name != "__all__" and name not in api.__all__:
-        raise AttributeError(f"module 'chargehand' has no attribute '{name}'")
-    return getattr(api, name)
+    for module in ("api",) if name.startswith("__") else ("errors", "contracts", "api"):
+        value: object = vars(import_module(f"chargehand.{module}")).get(name)
+        if value is not None and not isinstance(value, ModuleType):
+            return value
+    raise AttributeError(f"module 'chargehand' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:
