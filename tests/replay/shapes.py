@@ -106,11 +106,7 @@ async def _answer(session: Session) -> None:
 
 
 async def _cancel(session: Session) -> None:
-<<<<<<< HEAD
-    await until(lambda: _in_state(session, "executing"))
-=======
-    await until_state(session, "carrying_out")
->>>>>>> main
+    await until_state(session, "executing")
     await session.cancel()
 
 
@@ -131,11 +127,7 @@ async def _raise(session: Session) -> None:
 
 
 async def _finish(session: Session) -> None:
-<<<<<<< HEAD
-    await until(lambda: _in_state(session, "executing"))
-=======
-    await until_state(session, "carrying_out")
->>>>>>> main
+    await until_state(session, "executing")
     await session.finish_now()
 
 

@@ -120,11 +120,7 @@ async def test_limits_cannot_be_raised_by_nonsense(environment: OpenEnvironment,
     script = Script().plan(subtask("T1")).work("", held)
     async with environment(script) as opened:
         session = await opened.chargehand.start(GOAL)
-<<<<<<< HEAD
-        await until(lambda: _in_state(session, "executing"))
-=======
-        await until_state(session, "carrying_out")
->>>>>>> main
+        await until_state(session, "executing")
         handle = opened.chargehand.client.get_workflow_handle(session.id)
         with pytest.raises(WorkflowUpdateFailedError) as failure:
             await handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
