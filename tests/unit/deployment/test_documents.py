@@ -1,9 +1,11 @@
-"""The project's papers agree with its files."""
+"""The project's documents agree with its files."""
 
 import re
 import tomllib
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).parents[3]
 DECISIONS = ROOT / "docs" / "decisions"
@@ -60,3 +62,29 @@ def test_the_licence_is_the_one_that_the_packages_declare() -> None:
     assert declared == {"Apache-2.0"}
     assert "Apache License\n                           Version 2.0, January 2004" in text
     assert "END OF TERMS AND CONDITIONS" in text
+
+
+_PATH = re.compile(r"`((?:[\w-][\w.-]*/)+[\w.-]*|[\w-]+\.py|\.ci/run)`|\]\(([^)#:]+)(?:#[^)]*)?\)")
+_BASES = ("", "client/src", "client/src/chargehand", "workflows", "activities")
+_CODE = ("activities", "benchmarks", "chaos", "cli", "client", "examples", "tests", "workflows")
+
+
+def _exists(path: str) -> bool:
+    if "/" in path or path == "worker_main.py":
+        return any((ROOT / base / path).exists() for base in _BASES)
+    return any(next((ROOT / folder).rglob(path), None) for folder in _CODE)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))],
+    ids=lambda page: page.name,
+)
+def test_every_path_that_a_document_names_exists(page: Path) -> None:
+    """Paths in backquotes are below the root or a package, module names are in the code, and links lead to files."""
+    found = _PATH.findall(page.read_text(encoding="utf-8"))
+
+    missing = [named for named, _ in found if named and not _exists(named)]
+    broken = [linked for _, linked in found if linked and not (page.parent / linked).exists()]
+
+    assert (missing, broken) == ([], [])
