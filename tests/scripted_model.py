@@ -7,22 +7,17 @@ from decimal import Decimal
 
 from pydantic import BaseModel, JsonValue
 
-from activities.contracts import (
-    AgentAnswer,
-    CompressDraft,
-    ContradictionDraft,
-    CritiqueDraft,
-    FindingDraft,
-    JudgeDraft,
-    PlanDraft,
-    RefineDraft,
-    ReportDraft,
-    ReviewDraft,
-    SubtaskDraft,
-    ToolCall,
-)
+from activities.contracts import ContradictionDraft, SubtaskDraft, ToolCall
 from activities.models.protocol import ModelCall, ModelReply, ToolSpec
 from activities.tools import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext
+from activities.turn_kinds.compress import CompressAnswer
+from activities.turn_kinds.critique import CritiqueAnswer
+from activities.turn_kinds.judge import JudgeAnswer
+from activities.turn_kinds.plan import PlanAnswer
+from activities.turn_kinds.refine import RefineAnswer
+from activities.turn_kinds.review import ReviewAnswer
+from activities.turn_kinds.synthesis import SynthesisAnswer
+from activities.turn_kinds.work import FindingDraft, WorkAnswer
 from chargehand.contracts import Capability, Source, Usage
 
 Respond = Callable[[ModelCall], "ModelReply | Held"]
@@ -88,9 +83,8 @@ def usage(cost: Decimal = COST) -> Usage:
 
 def reply(answer: BaseModel, cost: Decimal = COST) -> ModelReply:
     """Reply with a final answer."""
-    return ModelReply(
-        stop="answer", text=answer.model_dump_json(), model="scripted-1", provider="scripted", usage=usage(cost)
-    )
+    text = answer.model_dump_json(exclude={"kind"})
+    return ModelReply(stop="answer", text=text, model="scripted-1", provider="scripted", usage=usage(cost))
 
 
 def use(*tools: str, about: object = "", cost: Decimal = COST) -> ModelReply:
@@ -118,15 +112,15 @@ def subtask(
     )
 
 
-def plan(*subtasks: SubtaskDraft, strategy: str = "merge") -> PlanDraft:
-    return PlanDraft(subtasks=list(subtasks), strategy=strategy, final_instruction="Briefly.")
+def plan(*subtasks: SubtaskDraft, strategy: str = "merge") -> PlanAnswer:
+    return PlanAnswer(subtasks=list(subtasks), strategy=strategy, final_instruction="Briefly.")
 
 
 def answer(
     content: str, *, ref: str = "", quote: str = "", status: str = "success", gaps: Sequence[str] = ()
-) -> AgentAnswer:
+) -> WorkAnswer:
     findings = [FindingDraft(claim=content, source_refs=[ref], quote=quote, confidence=80)] if ref else []
-    return AgentAnswer.model_validate(
+    return WorkAnswer.model_validate(
         {
             "status": status,
             "content": content,
@@ -138,20 +132,20 @@ def answer(
     )
 
 
-def report(text: str) -> ReportDraft:
-    return ReportDraft(answer=text, gaps=[], contradictions=[], confidence=90)
+def report(text: str) -> SynthesisAnswer:
+    return SynthesisAnswer(answer=text, gaps=[], contradictions=[], confidence=90)
 
 
-def refined(instruction: str = "") -> RefineDraft:
+def refined(instruction: str = "") -> RefineAnswer:
     """Give a better instruction; none, and it is not worth while."""
-    return RefineDraft(worthwhile=bool(instruction), instruction=instruction, reason="because of the error")
+    return RefineAnswer(worthwhile=bool(instruction), instruction=instruction, reason="because of the error")
 
 
 def reviewed(
     *subtasks: SubtaskDraft, missing: Sequence[str] = (), contradictions: Sequence[ContradictionDraft] = ()
-) -> ReviewDraft:
+) -> ReviewAnswer:
     """Find that something is missing, and add subtasks; nothing of that, and it is enough."""
-    return ReviewDraft(
+    return ReviewAnswer(
         enough=not subtasks and not missing,
         missing=list(missing),
         contradictions=list(contradictions),
@@ -163,18 +157,18 @@ def disagreement(about: str, *positions: str, resolution: str = "") -> Contradic
     return ContradictionDraft(about=about, positions=list(positions), resolution=resolution)
 
 
-def judged(chosen: str, reason: str = "its source is quoted", confidence: int = 80) -> JudgeDraft:
+def judged(chosen: str, reason: str = "its source is quoted", confidence: int = 80) -> JudgeAnswer:
     """Decide for a candidate; for none if its id is empty."""
-    return JudgeDraft(chosen=chosen, reason=reason, confidence=confidence)
+    return JudgeAnswer(chosen=chosen, reason=reason, confidence=confidence)
 
 
-def criticised(*problems: str) -> CritiqueDraft:
+def criticised(*problems: str) -> CritiqueAnswer:
     """Find problems; none, and the report is acceptable."""
-    return CritiqueDraft(acceptable=not problems, problems=list(problems))
+    return CritiqueAnswer(acceptable=not problems, problems=list(problems))
 
 
-def compressed(content: str) -> CompressDraft:
-    return CompressDraft(content=content)
+def compressed(content: str) -> CompressAnswer:
+    return CompressAnswer(content=content)
 
 
 def found(ref: str, quote: str) -> ToolAnswer:

@@ -7,18 +7,16 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from activities.contracts import (
-    CompressTask,
-    CritiqueTask,
-    JudgeTask,
-    PlanTask,
-    RefineTask,
-    ReviewTask,
-    SubtaskDraft,
-    SynthesisTask,
-    WorkTask,
-)
+from activities.contracts import SubtaskDraft
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.compress import CompressTask
+from activities.turn_kinds.critique import CritiqueTask
+from activities.turn_kinds.judge import JudgeTask
+from activities.turn_kinds.plan import PlanTask
+from activities.turn_kinds.refine import RefineTask
+from activities.turn_kinds.review import ReviewTask
+from activities.turn_kinds.synthesis import SynthesisTask
+from activities.turn_kinds.work import WorkTask
 from chargehand.client import Session
 from chargehand.contracts import Answer, Limits, Plan, PlanDecision, RaisedLimits, SessionRequest, Subtask
 from chargehand.errors import SessionEnded

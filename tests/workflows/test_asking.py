@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 import pytest
 from pydantic import BaseModel
 
-from activities.contracts import RefineTask, WorkTask
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.refine import RefineTask
+from activities.turn_kinds.work import WorkTask
 from chargehand.client import Session
 from chargehand.contracts import Answer, Limits, Question, SessionRequest
 from chargehand.errors import SessionFailed

@@ -12,8 +12,10 @@ from temporalio.client import WorkflowExecutionStatus
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
-from activities.contracts import PlanDraft, PlanTask, RefineTask, WorkTask
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.plan import PlanAnswer, PlanTask
+from activities.turn_kinds.refine import RefineTask
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, Report, SessionRequest
 from chargehand.errors import SessionFailed
 from chargehand.interface import Supervisor
@@ -31,13 +33,13 @@ def limited(**limits: object) -> SessionRequest:
     return GOAL.model_copy(update={"limits": Limits.model_validate({"max_turns": 40} | limits)})
 
 
-def planning(drafts: PlanDraft | Callable[[PlanTask], PlanDraft], work: Respond | None = None) -> Respond:
+def planning(drafts: PlanAnswer | Callable[[PlanTask], PlanAnswer], work: Respond | None = None) -> Respond:
     """Plan as told, write a report, and do everything else as told or well."""
 
     def respond(call: ModelCall) -> ModelReply | Held:
         if isinstance(call.task, PlanTask):
-            return reply(drafts if isinstance(drafts, PlanDraft) else drafts(call.task))
-        if call.task.kind == "synthesise":
+            return reply(drafts if isinstance(drafts, PlanAnswer) else drafts(call.task))
+        if call.task.kind == "synthesis":
             return reply(report("All of it."))
         return work(call) if work else reply(answer("Known."))
 
@@ -116,7 +118,7 @@ async def test_f21_a_plan_of_no_subtask_or_of_far_too_many_is_sent_back(
     """F21: the planner is told what is wrong, and its next plan is carried out."""
     sent_back: list[tuple[str, ...]] = []
 
-    def drafts(task: PlanTask) -> PlanDraft:
+    def drafts(task: PlanTask) -> PlanAnswer:
         if task.rejected:
             sent_back.append(task.rejected[-1].errors)
             return plan(subtask("T1"))
@@ -133,7 +135,7 @@ async def test_f21_sessions_below_sessions_stop_at_the_depth_limit_exactly(envir
     """F21: a planner that always delegates to a further session gets as deep as max_depth allows, and no deeper."""
     refused = 0
 
-    def drafts(task: PlanTask) -> PlanDraft:
+    def drafts(task: PlanTask) -> PlanAnswer:
         nonlocal refused
         if task.rejected:
             refused += 1
@@ -159,7 +161,7 @@ async def test_f21_a_session_that_comes_back_to_its_own_work_is_refused(
     circle = "Look into the tides as a whole."
     refused: list[str] = []
 
-    def drafts(task: PlanTask) -> PlanDraft:
+    def drafts(task: PlanTask) -> PlanAnswer:
         refused.extend(error for again in task.rejected for error in again.errors)
         to = between if between and task.goal == circle else circle
         return plan(subtask("N1", agent="supervisor", instruction=to))
@@ -209,7 +211,7 @@ async def test_f34_fifty_starts_of_one_id_are_one_session(environment: OpenEnvir
     assert len(reports) == 60
     assert len({one.model_dump_json() for one in reports}) == 1
     assert executions == [WorkflowExecutionStatus.COMPLETED]
-    assert [call.task.kind for call in opened.model.calls] == ["plan", "work", "work", "synthesise"]
+    assert [call.task.kind for call in opened.model.calls] == ["plan", "work", "work", "synthesis"]
     assert reports[0].usage.cost_usd == 4 * COST
 
 
@@ -321,7 +323,7 @@ async def test_f42_whatever_part_of_the_subtasks_fails_the_rest_is_reported(
         number <= lost for number in range(1, 6)
     ]
     assert result.stop_reason == ("nothing_succeeded" if lost == 5 else "completed")
-    assert len(opened.model.of_kind("synthesise")) == int(lost < 5)
+    assert len(opened.model.of_kind("synthesis")) == int(lost < 5)
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3, 4, 5), (5, 4, 3, 2, 1, 0), (2, 5, 0, 3, 1, 4)])

@@ -17,7 +17,7 @@ async def test_a_fault_around_a_call_is_charged_once_and_touches_one_subtask(env
         match call.task.kind:
             case "plan":
                 return reply(plan(subtask("T1"), subtask("T2", agent="analyst")))
-            case "synthesise":
+            case "synthesis":
                 return reply(report("What is known."))
             case "refine":
                 return reply(refined())

@@ -8,8 +8,8 @@ import pytest
 from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts import WorkTask
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.work import WorkTask
 from chargehand.client import Session
 from chargehand.contracts import Limits, RaisedLimits, SessionRequest
 from chargehand.errors import ChargehandError, SessionFailed
@@ -88,7 +88,7 @@ async def test_when_all_wait_for_more_one_goes_without_and_the_others_go_on(envi
     def respond(call: ModelCall) -> ModelReply:
         if call.task.kind == "plan":
             return reply(plan(*(subtask(f"T{number}") for number in range(1, 6))))
-        if call.task.kind == "synthesise":
+        if call.task.kind == "synthesis":
             return reply(report("As far as it went."))
         assert isinstance(call.task, WorkTask)
         if call.task.must_answer:
@@ -108,7 +108,7 @@ async def test_a_paused_session_goes_on_with_the_same_plan_and_results(environme
     def respond(call: ModelCall) -> ModelReply:
         if call.task.kind == "plan":
             return reply(plan(*(subtask(f"T{number}") for number in range(1, 4))))
-        if call.task.kind == "synthesise":
+        if call.task.kind == "synthesis":
             return reply(report("All three."))
         assert isinstance(call.task, WorkTask)
         return reply(answer("Known.")) if call.task.rounds else use("search_documents")
@@ -138,7 +138,7 @@ async def test_finish_now_brings_the_report_from_what_is_there(environment: Open
     def respond(call: ModelCall) -> ModelReply | Held:
         if call.task.kind == "plan":
             return reply(plan(subtask("T1"), subtask("T2")))
-        if call.task.kind == "synthesise":
+        if call.task.kind == "synthesis":
             return reply(report("What was ready."))
         assert isinstance(call.task, WorkTask)
         return Held(reply(answer("Late.")), never) if "topic T2" in call.task.instruction else reply(answer("Ready."))

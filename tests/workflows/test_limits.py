@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from activities.contracts import WorkTask
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, Report, SessionRequest
 from tests.scripted_model import Held, answer, plan, reply, report, subtask, use
 from tests.workflows.conftest import OpenEnvironment
@@ -23,7 +23,7 @@ def never_content(call: ModelCall) -> ModelReply:
     """Plan five subtasks whose agents would use tools for ever."""
     if call.task.kind == "plan":
         return reply(plan(*(subtask(f"T{number}") for number in range(1, 6))))
-    if call.task.kind == "synthesise":
+    if call.task.kind == "synthesis":
         return reply(report("As far as it went."))
     assert isinstance(call.task, WorkTask)
     if call.task.must_answer:
@@ -39,7 +39,7 @@ async def test_turns_of_the_whole_tree_never_exceed_the_limit(environment: OpenE
 
     assert len(opened.model.calls) <= max_turns
     assert result.usage.turns == len(opened.model.calls)
-    assert opened.model.calls[-1].task.kind == "synthesise"
+    assert opened.model.calls[-1].task.kind == "synthesis"
     assert result.answer
 
 
@@ -85,7 +85,7 @@ async def test_the_deadline_brings_a_report_of_what_is_there(environment: OpenEn
     def respond(call: ModelCall) -> ModelReply | Held:
         if call.task.kind == "plan":
             return reply(plan(subtask("T1"), subtask("T2")))
-        if call.task.kind == "synthesise":
+        if call.task.kind == "synthesis":
             return reply(report("What was ready."))
         assert isinstance(call.task, WorkTask)
         if "topic T2" in call.task.instruction:
@@ -139,7 +139,7 @@ async def test_the_same_work_is_refused_twice_across_the_tree(environment: OpenE
             return reply(plan(subtask("T1", instruction=again), nested))
         if call.task.kind == "plan":
             return reply(plan(subtask("X1", instruction=f"  {again.upper()}  ")))
-        if call.task.kind == "synthesise":
+        if call.task.kind == "synthesis":
             return reply(report("Once."))
         return reply(answer("The tides are known."))
 

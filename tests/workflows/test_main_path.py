@@ -3,8 +3,9 @@
 import asyncio
 from decimal import Decimal
 
-from activities.contracts import SubtaskDraft, WorkTask
+from activities.contracts import SubtaskDraft
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, Plan, SessionRequest
 from tests.scripted_model import COST, Held, Respond, answer, plan, reply, report, subtask, use
 from tests.workflows.conftest import OpenEnvironment
@@ -19,7 +20,7 @@ def well_behaved(*subtasks: SubtaskDraft) -> Respond:
         match call.task.kind:
             case "plan":
                 return reply(plan(*subtasks))
-            case "synthesise":
+            case "synthesis":
                 return reply(report("All topics are known [S1], [S2] and [S9]."))
             case _:
                 assert isinstance(call.task, WorkTask)
@@ -75,7 +76,7 @@ async def test_independent_subtasks_overlap(environment: OpenEnvironment) -> Non
     def respond(call: ModelCall) -> ModelReply | Held:
         if call.task.kind == "plan":
             return reply(plan(*(subtask(f"T{number}") for number in range(1, 6))))
-        if call.task.kind == "synthesise":
+        if call.task.kind == "synthesis":
             return reply(report("Done."))
         assert isinstance(call.task, WorkTask)
         working.add(call.task.instruction)
@@ -102,7 +103,7 @@ async def test_max_parallel_is_never_exceeded(environment: OpenEnvironment) -> N
         nonlocal at_work, most
         if call.task.kind == "plan":
             return reply(plan(*(subtask(f"T{number}") for number in range(1, 7))))
-        if call.task.kind == "synthesise":
+        if call.task.kind == "synthesis":
             return reply(report("Done."))
         assert isinstance(call.task, WorkTask)
         if not call.task.rounds:
@@ -130,7 +131,7 @@ async def test_a_subtask_starts_the_moment_its_own_inputs_are_there(environment:
     def respond(call: ModelCall) -> ModelReply | Held:
         if call.task.kind == "plan":
             return reply(plan(subtask("T1"), subtask("T2"), subtask("T3", after=["T1"])))
-        if call.task.kind == "synthesise":
+        if call.task.kind == "synthesis":
             return reply(report("Done."))
         assert isinstance(call.task, WorkTask)
         if "topic T2" in call.task.instruction:
@@ -155,7 +156,7 @@ async def test_a_dependent_is_given_the_outcome_it_depends_on_and_nothing_else(e
     def respond(call: ModelCall) -> ModelReply:
         if call.task.kind == "plan":
             return reply(plan(subtask("T1"), subtask("T2", after=["T1"]), subtask("T3")))
-        if call.task.kind == "synthesise":
+        if call.task.kind == "synthesis":
             return reply(report("Done."))
         assert isinstance(call.task, WorkTask)
         given[_topic(call.task)] = [f"{item.id}: {item.outcome.content}" for item in call.task.inputs]
@@ -177,7 +178,7 @@ async def test_a_sibling_that_fails_stops_nobody(environment: OpenEnvironment) -
     def respond(call: ModelCall) -> ModelReply:
         if call.task.kind == "plan":
             return reply(plan(subtask("T1"), subtask("T2"), subtask("T3")))
-        if call.task.kind == "synthesise":
+        if call.task.kind == "synthesis":
             return reply(report("Two of three."))
         assert isinstance(call.task, WorkTask)
         if "topic T2" in call.task.instruction:
@@ -198,7 +199,7 @@ async def test_a_lost_required_input_skips_its_dependent_and_any_other_does_not(
     def respond(call: ModelCall) -> ModelReply:
         if call.task.kind == "plan":
             return reply(plan(subtask("T1"), subtask("T2", after=["T1"], required=["T1"]), subtask("T3", after=["T1"])))
-        if call.task.kind == "synthesise":
+        if call.task.kind == "synthesis":
             return reply(report("One of three."))
         assert isinstance(call.task, WorkTask)
         if "topic T1" in call.task.instruction:

@@ -17,8 +17,8 @@ from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts import WorkTask
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.work import WorkTask
 from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
 from chargehand.converter import data_converter
@@ -56,7 +56,7 @@ def _singing(call: ModelCall) -> ModelReply:
         case "plan":
             drafts = [subtask(name).model_copy(update={"instruction": f"{name}: {CANARY}"}) for name in ("T1", "T2")]
             return reply(plan(*drafts))
-        case "synthesise":
+        case "synthesis":
             return reply(report(f"The {CANARY} sings [S1]."))
         case _:
             assert isinstance(call.task, WorkTask)
@@ -213,7 +213,7 @@ def _verbose(size: int) -> Respond:
     def respond(call: ModelCall) -> ModelReply:
         if call.task.kind == "plan":
             return reply(plan(subtask("T1"), subtask("T2")))
-        if call.task.kind == "synthesise":
+        if call.task.kind == "synthesis":
             return reply(report("word " * (size // 5)))
         return reply(answer("short"))
 
@@ -227,7 +227,7 @@ async def test_a_reply_that_is_too_large_is_paid_once_and_refused(client: Client
 
         result = await asyncio.wait_for(session.result(), 60)
 
-    assert len(opened.model.of_kind("synthesise")) == 1
+    assert len(opened.model.of_kind("synthesis")) == 1
     assert len(result.answer) < 2_000_000
     assert result.usage.turns == len(opened.model.calls)
 

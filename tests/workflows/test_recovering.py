@@ -1,7 +1,9 @@
 """Ways back from bad ends: what the recovery table says is what a session does."""
 
-from activities.contracts import JudgeTask, RefineTask, WorkTask
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.judge import JudgeTask
+from activities.turn_kinds.refine import RefineTask
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, SessionRequest, SubtaskRecord
 from tests.scripted_model import answer, judged, plan, refined, reply, report, subtask, use
 from tests.workflows.conftest import OpenEnvironment
@@ -61,7 +63,7 @@ async def test_three_bad_ends_open_the_breaker(environment: OpenEnvironment) -> 
     def respond(call: ModelCall) -> ModelReply:
         if call.task.kind == "plan":
             return reply(plan(subtask("T1"), subtask("T2", agent="analyst")))
-        if call.task.kind == "synthesise":
+        if call.task.kind == "synthesis":
             return reply(report("One of two."))
         if isinstance(call.task, RefineTask):
             return reply(refined(BETTER))
@@ -129,7 +131,7 @@ async def _worked_example(environment: OpenEnvironment, required: tuple[str, ...
                     subtask("T5", agent="writer", after=["T3", "T4"]),
                 )
             )
-        if call.task.kind == "synthesise":
+        if call.task.kind == "synthesis":
             return reply(report("What is known."))
         if isinstance(call.task, RefineTask):
             return reply(refined())

@@ -13,8 +13,8 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client
 
-from activities.contracts import WorkTask
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.work import WorkTask
 from chargehand.client import Session
 from chargehand.contracts import PlanDecision, Report, SessionRequest
 from chargehand.visibility import describe
@@ -31,7 +31,7 @@ def _respond(call: ModelCall) -> ModelReply:
     match call.task.kind:
         case "plan":
             return reply(plan(subtask("T1"), subtask("T2")))
-        case "synthesise":
+        case "synthesis":
             return reply(report("All of it."))
         case _:
             return reply(answer("Known."))
@@ -125,7 +125,7 @@ async def test_what_was_paid_before_a_reset_is_not_forgotten(environment: OpenEn
         after = await decide(opened.chargehand.session(session.id), "At length.")
 
     assert len(opened.model.of_kind("work")) == 2
-    assert len(opened.model.of_kind("synthesise")) == 2
+    assert len(opened.model.of_kind("synthesis")) == 2
     assert after.usage.cost_usd == before.usage.cost_usd + COST == COST * len(opened.model.calls)
     assert after.wasted.cost_usd == COST
 

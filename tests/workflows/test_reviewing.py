@@ -6,17 +6,14 @@ from collections.abc import Callable
 import pytest
 from pydantic import BaseModel
 
-from activities.contracts import (
-    CompressTask,
-    CritiqueTask,
-    JudgeTask,
-    PlanTask,
-    ReportDraft,
-    ReviewTask,
-    SynthesisTask,
-    WorkTask,
-)
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.compress import CompressTask
+from activities.turn_kinds.critique import CritiqueTask
+from activities.turn_kinds.judge import JudgeTask
+from activities.turn_kinds.plan import PlanTask
+from activities.turn_kinds.review import ReviewTask
+from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Contradiction, SessionRequest
 from tests.scripted_model import (
     answer,
@@ -42,7 +39,7 @@ def answering(**answers: BaseModel | Callable[[ModelCall], BaseModel]) -> Callab
     usual: dict[str, BaseModel] = {
         "plan": plan(subtask("T1"), subtask("T2")),
         "work": answer("Known."),
-        "synthesise": report("All of it."),
+        "synthesis": report("All of it."),
         "review": reviewed(),
         "critique": criticised(),
     }
@@ -63,7 +60,7 @@ async def test_a_session_without_doubts_is_not_looked_at_again(environment: Open
     async with environment(answering()) as opened:
         await (await opened.chargehand.start(GOAL)).result()
 
-    assert _kinds(opened.model.calls) == ["plan", "work", "work", "synthesise"]
+    assert _kinds(opened.model.calls) == ["plan", "work", "work", "synthesis"]
 
 
 async def test_what_a_review_finds_missing_is_added_to_the_plan(environment: OpenEnvironment) -> None:
@@ -149,7 +146,7 @@ async def test_a_judge_decides_a_contradiction(environment: OpenEnvironment) -> 
         confidence=90,
     )
     assert result.contradictions == (decided,)
-    [written] = opened.model.of_kind("synthesise")
+    [written] = opened.model.of_kind("synthesis")
     assert isinstance(written.task, SynthesisTask)
     assert written.task.contradictions == (decided,)
 
@@ -172,17 +169,17 @@ async def test_a_contradiction_that_the_writer_finds_is_decided_and_written_in(e
         assert isinstance(call.task, SynthesisTask)
         if call.task.problems:
             return report("It was 1990.")
-        return ReportDraft(
+        return SynthesisAnswer(
             answer="It was 1987 or 1990.",
             gaps=[],
             contradictions=[disagreement("the year", "T1 says 1987", "T2 says 1990")],
             confidence=70,
         )
 
-    async with environment(answering(synthesise=write, judge=judged("T2", "it is the later one"))) as opened:
+    async with environment(answering(synthesis=write, judge=judged("T2", "it is the later one"))) as opened:
         result = await (await opened.chargehand.start(GOAL)).result()
 
-    assert _kinds(opened.model.calls)[3:] == ["synthesise", "judge", "synthesise"] or "critique" in _kinds(
+    assert _kinds(opened.model.calls)[3:] == ["synthesis", "judge", "synthesis"] or "critique" in _kinds(
         opened.model.calls
     )
     assert result.answer == "It was 1990."
@@ -196,13 +193,13 @@ async def test_a_critic_may_send_the_report_back_once(environment: OpenEnvironme
         assert isinstance(call.task, SynthesisTask)
         return report(f"Mended: {call.task.problems[0]}" if call.task.problems else "First.")
 
-    async with environment(answering(synthesise=write, critique=criticised("no source"))) as opened:
+    async with environment(answering(synthesis=write, critique=criticised("no source"))) as opened:
         result = await (await opened.chargehand.start(ALWAYS)).result()
 
     [read] = opened.model.of_kind("critique")
     assert isinstance(read.task, CritiqueTask)
     assert read.task.draft.answer == "First."
-    assert len(opened.model.of_kind("synthesise")) == 2
+    assert len(opened.model.of_kind("synthesis")) == 2
     assert result.answer == "Mended: no source"
 
 
@@ -213,7 +210,7 @@ async def test_looking_again_never_costs_the_report(environment: OpenEnvironment
     async with environment(answering()) as opened:
         result = await (await opened.chargehand.start(request)).result()
 
-    assert _kinds(opened.model.calls) == ["plan", "work", "work", "synthesise"]
+    assert _kinds(opened.model.calls) == ["plan", "work", "work", "synthesis"]
     assert result.answer == "All of it."
 
 
@@ -239,7 +236,7 @@ async def test_select_takes_the_candidate_that_a_judge_chooses(environment: Open
     assert result.answer == ("researcher knows [S1].\n\n*T2 (researcher) was chosen over T1: it is primary [S1]*")
     assert [source.ref for source in result.sources] == ["search.md#L1"]
     assert result.confidence == 60
-    assert not opened.model.of_kind("synthesise")
+    assert not opened.model.of_kind("synthesis")
 
 
 async def test_a_long_outcome_is_compressed_by_the_small_tier(environment: OpenEnvironment) -> None:
@@ -296,7 +293,7 @@ async def test_many_outcomes_are_summarised_in_a_tree(environment: OpenEnvironme
         )
         result = await (await opened.chargehand.start(request)).result()
 
-    *parts, last = [call.task for call in opened.model.of_kind("synthesise")]
+    *parts, last = [call.task for call in opened.model.of_kind("synthesis")]
     assert isinstance(last, SynthesisTask)
     assert len(parts) >= 2
     assert sum(len(given.model_dump_json()) for given in last.outcomes) <= 50_000
@@ -315,7 +312,7 @@ async def test_a_reviewer_says_what_is_wrong_where_and_how_badly(environment: Op
             return reply(plan(subtask("T1"), subtask("R1", agent="reviewer", after=["T1"])))
         if call.agent != "reviewer" or not isinstance(call.task, WorkTask):
             return reply(answer("Known.") if call.task.kind == "work" else report("All of it."))
-        found = answer("Two things are wrong.").model_dump() | {"issues": [minor, major]}
+        found = answer("Two things are wrong.").model_dump(exclude={"kind"}) | {"issues": [minor, major]}
         wrong = found | {"issues": [minor | {"severity": "dreadful"}]}
         said = json.dumps(found if call.task.rounds else wrong)
         return reply(answer("")).model_copy(update={"text": said})
@@ -326,7 +323,7 @@ async def test_a_reviewer_says_what_is_wrong_where_and_how_badly(environment: Op
     assert [issue.model_dump() for issue in result.issues] == [major, minor]
     assert len([call for call in opened.model.of_kind("work") if call.agent == "reviewer"]) == 2
     assert "Issue (major, confidence 70) at T1: No source. Suggestion: Name it." in (
-        opened.model.of_kind("synthesise")[0].messages[0].text
+        opened.model.of_kind("synthesis")[0].messages[0].text
     )
 
 

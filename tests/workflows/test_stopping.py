@@ -8,8 +8,11 @@ import pytest
 from temporalio.client import ActivityFailureError, Client, WorkflowExecutionStatus
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts import PlanTask, ToolCall, ToolRequest, TurnRequest, WorkTask
+from activities.contracts import ToolCall, ToolRequest
+from activities.model_turn.contracts import TurnRequest
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.plan import PlanTask
+from activities.turn_kinds.work import WorkTask
 from chargehand.client import Chargehand, Session
 from chargehand.contracts import Limits, Plan, PlanDecision, RaisedLimits, SessionRequest, Subtask, Tier
 from chargehand.errors import ChargehandError, SessionCancelled, SessionFailed, SessionNotFound
@@ -44,7 +47,7 @@ async def _descendants(environment: SessionEnvironment, session_id: str) -> list
     return [execution.status async for execution in environment.chargehand.client.list_workflows(query)]
 
 
-@pytest.mark.parametrize("kind", ["plan", "work", "synthesise"])
+@pytest.mark.parametrize("kind", ["plan", "work", "synthesis"])
 async def test_cancel_ends_a_session_promptly_at_every_stage(environment: OpenEnvironment, kind: str) -> None:
     """Cancelled while planning, working or writing, the session closes as cancelled, nothing below it keeps running,
     and no model is called any more (I08, I09)."""
@@ -87,7 +90,7 @@ async def test_a_subtask_terminated_by_hand_is_a_gap_and_charged_in_full(environ
     def respond(call: ModelCall) -> ModelReply | Held:
         if call.task.kind == "plan":
             return reply(plan(subtask("T1"), subtask("T2")))
-        if call.task.kind == "synthesise":
+        if call.task.kind == "synthesis":
             return reply(report("One of two."))
         assert isinstance(call.task, WorkTask)
         if "topic T1" in call.task.instruction:

@@ -3,8 +3,8 @@
 import asyncio
 from datetime import timedelta
 
-from activities.contracts import WorkTask
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.work import WorkTask
 from chargehand.client import Session
 from chargehand.contracts import Limits, RaisedLimits, Report, SessionRequest
 from tests.scripted_model import Held, answer, plan, reply, report, subtask, use

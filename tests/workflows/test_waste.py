@@ -4,8 +4,9 @@ import asyncio
 from datetime import timedelta
 from decimal import Decimal
 
-from activities.contracts import RefineTask, WorkTask
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.refine import RefineTask
+from activities.turn_kinds.work import WorkTask
 from chargehand.client import Session
 from chargehand.contracts import Limits, RaisedLimits, Report, SessionRequest
 from tests.scripted_model import COST, Held, answer, plan, refined, reply, report, subtask, use
@@ -117,7 +118,7 @@ async def test_a_subtask_that_is_given_up_is_wasted_whole(environment: OpenEnvir
     def respond(call: ModelCall) -> ModelReply:
         if call.task.kind == "plan":
             return reply(plan(subtask("T1"), subtask("T2", agent="analyst")))
-        if call.task.kind == "synthesise":
+        if call.task.kind == "synthesis":
             return reply(report("One of two."))
         if isinstance(call.task, RefineTask):
             return reply(refined(BETTER))
@@ -142,7 +143,7 @@ async def test_a_lost_attempt_is_wasted_at_its_whole_grant(environment: OpenEnvi
     def respond(call: ModelCall) -> ModelReply | Held:
         if call.task.kind == "plan":
             return reply(plan(subtask("T1"), subtask("T2")))
-        if call.task.kind == "synthesise":
+        if call.task.kind == "synthesis":
             return reply(report("One of two."))
         assert isinstance(call.task, WorkTask)
         if "topic T1 in" in call.task.instruction:
@@ -214,7 +215,7 @@ async def test_without_pause_another_attempt_that_cannot_be_paid_is_given_up(env
     def respond(call: ModelCall) -> ModelReply:
         if call.task.kind == "plan":
             return reply(plan(subtask("T1"), subtask("T2")))
-        if call.task.kind == "synthesise":
+        if call.task.kind == "synthesis":
             return reply(report("One."))
         assert isinstance(call.task, WorkTask)
         unsure = "topic T1 in" in call.task.instruction
