@@ -6,7 +6,7 @@ from typing import Final
 
 from temporalio import activity
 
-from activities.contracts import EDITION, AgentCard, CrewCard, OpenSessionRequest, SessionFacts
+from activities.contracts import AgentCard, CrewCard, OpenSessionRequest, SessionFacts
 from activities.crews import Agent, Crew, capabilities_of
 from activities.models.registry import Models
 from activities.prompts import SCHEMA_BYTES, SUPERVISOR_KINDS, system_text
@@ -57,7 +57,6 @@ class SessionActivities:
             models=dict(self._models.cards),
             ceilings=self._ceilings,
             turns_queue=self._turns_queue,
-            edition=EDITION,
         )
 
     def _ceiling_problems(self, limits: Limits) -> list[str]:
