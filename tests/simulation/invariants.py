@@ -165,9 +165,7 @@ class Invariants(Watcher):
             above = self._books.get(parent.workflow_id) if parent and parent.is_open else None
             if above is not None and above.session is not None:
                 grant = above.session.grants.amounts.get(workflow_id)
-                assert grant is None or grant.covers(ledger.granted), (
-                    f"I01: {workflow_id} was lent less than it has"
-                )
+                assert grant is None or grant.covers(ledger.granted), f"I01: {workflow_id} was lent less than it has"
         root = self._books.get(world.root.workflow_id)
         if root is not None:
             assert allowed.covers(root.ledger.spent + root.ledger.reserved), (

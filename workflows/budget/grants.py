@@ -67,7 +67,7 @@ class Grants:
         self._open[child] = reservation
         return True
 
-    def extend(self, child: str, asked: Amount, sharers: int) -> Amount:
+    def enlarge(self, child: str, asked: Amount, sharers: int) -> Amount:
         """Enlarge a child's grant; returns by how much: nothing, or at least what it asked for.
 
         To let a child with much to do ask seldom, its grant is doubled if that is within its share of what is left.

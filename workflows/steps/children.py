@@ -137,7 +137,7 @@ async def answer_grant_request(session: Session, request: GrantRequest) -> None:
     granted = Amount()
     if not session.clock.work_is_over:
         unfinished = len(session.progress.subtasks) - len(session.progress.outcomes)
-        granted = session.grants.extend(request.child, asked, unfinished)
+        granted = session.grants.enlarge(request.child, asked, unfinished)
     session.refresh_details()
     grant = Grant(number=request.number, turns=granted.turns, usd=granted.usd)
     # A child that has ended meanwhile needs no answer: its grant comes back with its outcome.

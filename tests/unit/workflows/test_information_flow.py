@@ -75,7 +75,9 @@ def test_a_leaking_plan_needs_a_person() -> None:
     """Without approval such a plan is refused with the reason; a person may let it pass."""
     plan = Plan(subtasks=_chain("reader", "browser"))
 
-    with pytest.raises(InvalidPlan, match="subtask T2: it reaches out, and its inputs include private text, brought by"):
+    with pytest.raises(
+        InvalidPlan, match="subtask T2: it reaches out, and its inputs include private text, brought by"
+    ):
         check_plan(plan, CREW, max_subtasks=9, may_nest=True, ancestors=())
 
     assert check_plan(plan, CREW, max_subtasks=9, may_nest=True, ancestors=(), is_approved_by_person=True) == plan

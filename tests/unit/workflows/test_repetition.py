@@ -38,9 +38,7 @@ def test_a_repeated_call_is_pointed_at_its_answer() -> None:
         call_id="now",
         tool="search",
         ok=False,
-        output={
-            "error": "You already made this call (round 3); its result is above. Make a different call or answer."
-        },
+        output={"error": "You already made this call (round 3); its result is above. Make a different call or answer."},
     )
 
 
