@@ -24,13 +24,19 @@ TEXTS = st.lists(PIECES, max_size=12).map("".join)
         ("It is so [S4].", "It is so."),
         ("It is so [S0].", "It is so."),
         ("It is so [S01].", "It is so [S1]."),
+        ("All are known [S1], [S2] and [S9].", "All are known [S1], [S2]."),
+        ("All are known [S9], [S1], [S8] and [S2].", "All are known [S1] and [S2]."),
+        ("It is so ([S9]).", "It is so."),
+        ("[S9] says so. [S9] It is so.", "An unnamed source says so. It is so."),
+        ("According to [S9], it is so.", "According to an unnamed source, it is so."),
+        ("It [S9] is so.", "It is so."),
         ("It is so [s1] (S1) S2.", "It is so [s1] (S1) S2."),
         (f"It is so [S{'9' * 5_000}].", "It is so."),
         ("It is so [S٣].", "It is so [S٣]."),
     ],
 )
 def test_a_citation_of_nothing_is_removed(text: str, checked: str) -> None:
-    """A number that no source has disappears; what is no citation is left as it is."""
+    """A number that no source has disappears and leaves a whole sentence; other text stays unchanged."""
     assert checked_citations(text, SOURCES) == checked
 
 

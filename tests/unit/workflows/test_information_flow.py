@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from activities.contracts import AgentCard, CrewCard
 from chargehand.contracts import Capability, Plan, Subtask, Tier
-from workflows.rules.information_flow import capabilities_of, reads_of, leaks
+from workflows.rules.information_flow import capabilities_of, leaks, reads_of
 from workflows.rules.plan_validation import InvalidPlan, check_plan
 
 _CAPABILITIES: dict[str, tuple[Capability, ...]] = {
