@@ -18,25 +18,18 @@ class Clock:
     """Limits the work of a session to its deadline, and keeps a part of the time for the report."""
 
     def __init__(self, started_at: datetime, deadline_at: datetime) -> None:
-        self._started_at = started_at
-        self._deadline_at = deadline_at
+        self.started_at = started_at
+        self.deadline_at = deadline_at
+        self.was_interrupted = False
+        """Whether the work ended before the plan was complete."""
         self._alarm: asyncio.Task[None] | None = None
         self._finish_requested = False
         self._stopping = False
-        self._interrupted = False
-
-    @property
-    def started_at(self) -> datetime:
-        return self._started_at
-
-    @property
-    def deadline_at(self) -> datetime:
-        return self._deadline_at
 
     @property
     def report_starts_at(self) -> datetime:
         """When the report is begun, whatever is not finished then."""
-        return self._deadline_at - options.report_time(self._deadline_at - self._started_at)
+        return self.deadline_at - options.report_time(self.deadline_at - self.started_at)
 
     @property
     def work_is_over(self) -> bool:
@@ -44,14 +37,9 @@ class Clock:
         return self._stopping or (self._alarm is not None and self._alarm.done())
 
     @property
-    def was_interrupted(self) -> bool:
-        """Whether the work ended before the plan was complete."""
-        return self._interrupted
-
-    @property
     def stop_reason(self) -> StopReason | None:
         """What ended the work before the plan was complete; None if nothing did."""
-        if not self._interrupted:
+        if not self.was_interrupted:
             return None
         return "finish_now" if self._finish_requested else "deadline"
 
@@ -61,7 +49,7 @@ class Clock:
 
     def extend(self, deadline: timedelta) -> None:
         """Move the deadline, counted from the start of the session; never to an earlier time."""
-        self._deadline_at = max(self._deadline_at, self._started_at + deadline)
+        self.deadline_at = max(self.deadline_at, self.started_at + deadline)
 
     def finish_now(self) -> None:
         """Make the report due at once."""
@@ -73,7 +61,7 @@ class Clock:
 
     def interrupt(self) -> None:
         """Note that the work ended before the plan was complete."""
-        self._interrupted = True
+        self.was_interrupted = True
 
     async def limit(self, step: Coroutine[object, object, _Result]) -> _Result | None:
         """Run a step; cancel it and return None if the report is due first."""

@@ -27,12 +27,8 @@ class BudgetClient:
     def __init__(self) -> None:
         self._asked = 0
         self._answers: dict[int, Amount] = {}
-        self._waited = timedelta(0)
-
-    @property
-    def waited(self) -> timedelta:
+        self.waited = timedelta(0)
         """Time spent waiting for answers."""
-        return self._waited
 
     def receive(self, grant: Grant) -> None:
         """Keep the answer to a request."""
@@ -59,6 +55,6 @@ class BudgetClient:
             return Amount()
         asked_at = workflow.now()
         await workflow.wait_condition(lambda: number in self._answers)
-        self._waited += workflow.now() - asked_at
+        self.waited += workflow.now() - asked_at
         raise_if_cancelled()
         return self._answers[number]

@@ -1,6 +1,6 @@
 """The parent's side of a grant: what a supervisor sets aside for its children and for its own report. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from decimal import ROUND_DOWN, Decimal
 from typing import Final
 
@@ -24,23 +24,15 @@ class Grants:
         self._ledger = ledger
         self._open: dict[str, Reservation] = {}
         self._waiting: list[str] = []
-        self._lost: list[SpendLine] = []
-        self._closed = 0
+        self.lost_spend: list[SpendLine] = []
+        """What was charged for children that did not report what they spent."""
+        self.closed = 0
+        """How many grants were closed so far: when it changes, there may be something left to share."""
 
     @property
     def amounts(self) -> Mapping[str, Amount]:
         """What running children hold."""
         return {child: reservation.amount for child, reservation in self._open.items()}
-
-    @property
-    def lost_spend(self) -> Sequence[SpendLine]:
-        """What was charged for children that did not report what they spent."""
-        return self._lost
-
-    @property
-    def closed(self) -> int:
-        """How many grants were closed so far: when it changes, there may be something left to share."""
-        return self._closed
 
     @property
     def all_wait(self) -> bool:
@@ -91,7 +83,7 @@ class Grants:
             outcome = outcome.model_copy(update={"spend": (_charged_in_full(agent, grant.amount),)})
         usage = usage_of(outcome.spend)
         self._ledger.settle(grant, Amount(usage.turns, usage.cost_usd))
-        self._closed += 1
+        self.closed += 1
         return outcome
 
     def release(self, reservation: Reservation) -> None:
@@ -101,7 +93,7 @@ class Grants:
     def charge_lost(self) -> None:
         """Charge the grants of children that did not end, in full."""
         for child, grant in self._open.items():
-            self._lost.append(_charged_in_full(child.split("/")[-2], grant.amount))
+            self.lost_spend.append(_charged_in_full(child.split("/")[-2], grant.amount))
             self._ledger.settle(grant, grant.amount)
         self._open.clear()
 

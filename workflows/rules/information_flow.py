@@ -24,24 +24,20 @@ class Provenance:
 
     def __init__(self, inherited: Iterable[Capability]) -> None:
         """Start from what the goal rests on, if the parent session put text into it."""
-        self._inherited: Reads = frozenset(inherited)
+        self.inherited: Reads = frozenset(inherited)
+        """What the goal rests on."""
         self._outcomes: dict[str, Reads] = {}
         self._instructions: dict[str, Reads] = {}
 
     @property
-    def inherited(self) -> Reads:
-        """What the goal rests on."""
-        return self._inherited
-
-    @property
     def everything(self) -> Reads:
         """What a reader of all outcomes rests on."""
-        return self._inherited.union(*self._outcomes.values())
+        return self.inherited.union(*self._outcomes.values())
 
     def of_inputs(self, subtask: Subtask, planned: Subtask) -> Reads:
         """Name what a subtask's inputs rest on, and its instruction, if a model rewrote the planned one."""
         rewritten = self._outcomes.get(subtask.id, _NOTHING) if planned.instruction != subtask.instruction else _NOTHING
-        return self._inherited.union(
+        return self.inherited.union(
             self._instructions.get(subtask.id, _NOTHING),
             rewritten,
             *(self._outcomes.get(needed, _NOTHING) for needed in subtask.depends_on),
