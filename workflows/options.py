@@ -6,6 +6,8 @@ from typing import Final, TypedDict
 from temporalio import workflow
 from temporalio.common import RetryPolicy, WorkflowIDReusePolicy
 
+from activities.model_turn.retry_policy import PROVIDER_ATTEMPTS
+
 _LEAST_PATIENCE: Final = timedelta(seconds=1)
 """What an activity gets even when its time is up."""
 
@@ -21,8 +23,8 @@ _TURN_PATIENCE: Final = timedelta(hours=1)
 """A turn's time with all its attempts; the session's deadline usually ends it sooner."""
 _BATCH_PATIENCE: Final = timedelta(hours=24)
 """What a provider may take for a batch; the session's deadline usually ends it sooner."""
-MAX_PROVIDER_ATTEMPTS: Final = 3
-"""How often a provider may answer a turn with an error before the turn is given up."""
+MAX_PROVIDER_ATTEMPTS: Final = PROVIDER_ATTEMPTS
+"""How often a provider may answer a turn with an error before the turn is given up. The activity counts as well."""
 MAX_LOST_WORKERS: Final = 10
 """How often a turn is called again after its worker was lost."""
 # No limit on attempts here: the activity counts the provider's errors itself, and lost workers are not among them.
