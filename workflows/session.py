@@ -8,8 +8,11 @@ from typing import Final, TypeVar
 
 from temporalio import workflow
 
-from activities.contracts import AgentCard, SessionFacts, Task, TurnResult
-from chargehand.contracts import Contract, RaisedLimits, SessionRequest, SessionState, Tier
+from activities.contracts import AgentCard, SessionFacts
+from activities.model_turn.contracts import TurnResult
+from activities.turn_kinds.protocol import TurnAnswer
+from activities.turn_kinds.registry import Task
+from chargehand.contracts import RaisedLimits, SessionRequest, SessionState, Tier
 from workflows import options
 from workflows.budget.client import BudgetClient
 from workflows.budget.grants import Grants, ReportReserve
@@ -25,7 +28,7 @@ from workflows.web_ui import details
 _WAITING: Final[frozenset[SessionState]] = frozenset({"awaiting_approval", "awaiting_answer", "paused"})
 """States in which a session waits for a person."""
 
-_Answer = TypeVar("_Answer", bound=Contract)
+_Answer = TypeVar("_Answer", bound=TurnAnswer)
 
 
 @dataclass
@@ -151,8 +154,7 @@ class Session:
             result = await self.take_turn(task, output_tokens, tier=tier, until=until)
         except (CannotPay, TurnLost):
             return None
-        answers = (result.refine, result.review, result.judge, result.critique, result.compress, result.report)
-        return next((found for found in answers if isinstance(found, answer)), None)
+        return result.answer_as(answer)
 
     async def wait_for_budget(self, needed: Amount, is_hopeless: Callable[[], bool]) -> None:
         """Wait until an amount is unspent, cannot become so any more, or the report is due."""

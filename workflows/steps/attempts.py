@@ -8,7 +8,8 @@ from typing import Final
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
-from activities.contracts import CompressDraft, CompressTask, RefineDraft, RefineTask
+from activities.turn_kinds.compress import CompressAnswer, CompressTask
+from activities.turn_kinds.refine import RefineAnswer, RefineTask
 from chargehand.contracts import Capability, Escalation, Failure, Outcome, Question, Subtask, Tier
 from workflows.budget.estimates import DECISION_OUTPUT_TOKENS, INPUT_BYTES, least_workable, usual_turn_of
 from workflows.budget.ledger import Amount, Reservation
@@ -227,7 +228,7 @@ async def _refine(session: Session, subtask: Subtask, outcome: Outcome, attempts
         outcome=outcome.model_copy(update={"spend": ()}),
         attempts=attempts,
     )
-    draft = await session.try_turn(task, RefineDraft, DECISION_OUTPUT_TOKENS)
+    draft = await session.try_turn(task, RefineAnswer, DECISION_OUTPUT_TOKENS)
     if draft is None or not draft.worthwhile or draft.instruction.strip() == subtask.instruction:
         return None
     return draft.instruction.strip()[:4_000]
@@ -297,7 +298,7 @@ async def _compress(session: Session, subtask: Subtask, outcome: Outcome) -> Out
     shorter = ""
     if not session.clock.work_is_over:
         task = CompressTask(instruction=subtask.instruction, content=outcome.content, most_words=_COMPRESSED_WORDS)
-        draft = await session.try_turn(task, CompressDraft, DECISION_OUTPUT_TOKENS, tier=Tier.SMALL)
+        draft = await session.try_turn(task, CompressAnswer, DECISION_OUTPUT_TOKENS, tier=Tier.SMALL)
         shorter = draft.content.strip() if draft else ""
     if not shorter or len(shorter) > _LONGEST_CONTENT:
         shorter = outcome.content[: _LONGEST_CONTENT - len(_CUT)] + _CUT

@@ -5,7 +5,8 @@ from typing import Final
 
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts import PlanDraft, PlanTask, RejectedPlan, SubtaskDraft
+from activities.contracts import SubtaskDraft
+from activities.turn_kinds.plan import PlanAnswer, PlanTask, RejectedPlan
 from chargehand.contracts import Plan
 from chargehand.wire import ErrorType
 from workflows.budget.estimates import PLAN_OUTPUT_TOKENS
@@ -35,14 +36,14 @@ async def make_plan(session: Session) -> Plan:
             break
         except InvalidPlan as error:
             session.model_calls.waste_last()
-            rejected.append(RejectedPlan(plan=draft.model_dump_json(), errors=error.errors))
+            rejected.append(RejectedPlan(plan=draft.model_dump_json(exclude={"kind"}), errors=error.errors))
     else:
         plan = _undivided(session, rejected[-1].errors)
     session.progress.adopt(plan)
     return plan
 
 
-def validate(session: Session, draft: PlanDraft | Plan, *, executed: int = 0) -> Plan:
+def validate(session: Session, draft: PlanAnswer | Plan, *, executed: int = 0) -> Plan:
     """Check a plan against this session's crew and limits; its first subtasks may have been executed already.
 
     Raises:
@@ -71,7 +72,7 @@ def most_subtasks(session: Session) -> int:
     return max(1, min(_MOST_SUBTASKS, session.ledger.unspent.turns))
 
 
-async def _draft(session: Session, rejected: list[RejectedPlan]) -> PlanDraft | RejectedPlan:
+async def _draft(session: Session, rejected: list[RejectedPlan]) -> PlanAnswer | RejectedPlan:
     task = PlanTask(
         goal=session.request.goal,
         # This very turn is paid before the plan is executed.
@@ -93,9 +94,8 @@ async def _draft(session: Session, rejected: list[RejectedPlan]) -> PlanDraft | 
         raise ApplicationError(
             "The model declined to plan this request.", type=ErrorType.PROVIDER_REFUSED, non_retryable=True
         )
-    if result.plan is None:
-        return RejectedPlan(plan=result.text, errors=(result.problem or f"the reply was {result.stop}",))
-    return result.plan
+    answer = result.answer_as(PlanAnswer)
+    return answer or RejectedPlan(plan=result.text, errors=(result.problem or f"the reply was {result.stop}",))
 
 
 def _undivided(session: Session, errors: tuple[str, ...]) -> Plan:
@@ -109,7 +109,7 @@ def _undivided(session: Session, errors: tuple[str, ...]) -> Plan:
     for agent in session.facts.crew.agents:
         whole = SubtaskDraft(id="T1", agent=agent.name, instruction=instruction, depends_on=[], required=[])
         with suppress(InvalidPlan):
-            plan = validate(session, PlanDraft(subtasks=[whole], strategy="merge", final_instruction=""))
+            plan = validate(session, PlanAnswer(subtasks=[whole], strategy="merge", final_instruction=""))
             session.progress.add_gaps([f"No plan was valid, so '{agent.name}' got the whole request: {errors[0]}."])
             return plan
     raise invalid_plan(errors)

@@ -6,7 +6,8 @@ from typing import Final
 
 from temporalio import workflow
 
-from activities.contracts import CritiqueDraft, CritiqueTask, ReportDraft
+from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
+from activities.turn_kinds.synthesis import SynthesisAnswer
 from chargehand.contracts import Contradiction, LimitUse, Report, Strategy
 from workflows.budget.estimates import DECISION_INPUT_BYTES, DECISION_OUTPUT_TOKENS
 from workflows.rules.evidence import percentage
@@ -32,7 +33,7 @@ from workflows.session import Session
 from workflows.steps.review import DOUBTFUL, any_doubtful, settle_contradictions, stated
 from workflows.steps.synthesis import Material, merge, reduce, select, write
 
-STRATEGIES: Final[Mapping[Strategy, Callable[[Session, Material], Awaitable[ReportDraft | None]]]] = {
+STRATEGIES: Final[Mapping[Strategy, Callable[[Session, Material], Awaitable[SynthesisAnswer | None]]]] = {
     "merge": merge,
     "select": select,
     "reduce": reduce,
@@ -91,7 +92,7 @@ def _not_started(session: Session) -> list[str]:
     ]
 
 
-async def _draft(session: Session, material: Material) -> ReportDraft:
+async def _draft(session: Session, material: Material) -> SynthesisAnswer:
     outcomes, plan = material.outcomes, session.progress.plan
     if len(outcomes) == 1 and outcomes[0].outcome.content:
         draft = draft_from(outcomes[0].outcome, material.sources)
@@ -105,7 +106,7 @@ async def _draft(session: Session, material: Material) -> ReportDraft:
     return await _revise(session, draft, material)
 
 
-async def _revise(session: Session, draft: ReportDraft, material: Material) -> ReportDraft:
+async def _revise(session: Session, draft: SynthesisAnswer, material: Material) -> SynthesisAnswer:
     """Have contradictions decided and a critic read the draft; it is rewritten once if either finds cause."""
     progress, outcomes = session.progress, material.outcomes
     if session.clock.was_interrupted:
@@ -127,13 +128,13 @@ def _decision(found: Contradiction) -> str:
     return f"A judge decided what was open about {found.about}: {found.resolution} Write it so, and name both sides."
 
 
-def _wants_critic(session: Session, draft: ReportDraft) -> bool:
+def _wants_critic(session: Session, draft: SynthesisAnswer) -> bool:
     wanted, outcomes = session.request.review, session.progress.outcomes
     doubtful = draft.confidence < DOUBTFUL or any_doubtful(outcomes.values()) or bool(session.progress.contradictions)
     return wanted == "always" or (wanted == "auto" and doubtful and len(outcomes) > 1)
 
 
-async def _criticise(session: Session, draft: ReportDraft, material: Material) -> list[str]:
+async def _criticise(session: Session, draft: SynthesisAnswer, material: Material) -> list[str]:
     """List what a critic finds wrong with a draft; nothing if no critic can be asked."""
     task = CritiqueTask(
         goal=session.request.goal,
@@ -141,7 +142,7 @@ async def _criticise(session: Session, draft: ReportDraft, material: Material) -
         outcomes=fitted(material.outcomes, DECISION_INPUT_BYTES),
         sources=tuple(source.ref for source in material.sources),
     )
-    critique = await session.try_turn(task, CritiqueDraft, DECISION_OUTPUT_TOKENS, until=session.clock.deadline_at)
+    critique = await session.try_turn(task, CritiqueAnswer, DECISION_OUTPUT_TOKENS, until=session.clock.deadline_at)
     return [] if critique is None or critique.acceptable else list(critique.problems)
 
 

@@ -4,16 +4,10 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from activities.contracts import (
-    ContradictionDraft,
-    InputOutcome,
-    JudgeDraft,
-    JudgeTask,
-    PlanDraft,
-    ReviewDraft,
-    ReviewTask,
-    SubtaskDraft,
-)
+from activities.contracts import ContradictionDraft, InputOutcome, SubtaskDraft
+from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
+from activities.turn_kinds.plan import PlanAnswer
+from activities.turn_kinds.review import ReviewAnswer, ReviewTask
 from chargehand.contracts import Contradiction, Outcome, Plan, Success
 from workflows.budget.estimates import DECISION_INPUT_BYTES, DECISION_OUTPUT_TOKENS, SYNTHESIS_INPUT_BYTES
 from workflows.rules.evidence import percentage
@@ -44,7 +38,7 @@ async def review(session: Session, plan: Plan) -> Plan | None:
         max_subtasks=max(0, most_subtasks(session) - 1) if session.report_reserve.is_payable else 0,
         may_nest=session.may_nest,
     )
-    found = await session.try_turn(task, ReviewDraft, DECISION_OUTPUT_TOKENS)
+    found = await session.try_turn(task, ReviewAnswer, DECISION_OUTPUT_TOKENS)
     if found is None:
         return None
     progress.add_contradictions(await settle_contradictions(session, found.contradictions, outcomes))
@@ -65,10 +59,10 @@ def any_doubtful(outcomes: Iterable[Outcome]) -> bool:
     )
 
 
-async def judge(session: Session, question: str, candidates: Sequence[InputOutcome]) -> JudgeDraft | None:
+async def judge(session: Session, question: str, candidates: Sequence[InputOutcome]) -> JudgeAnswer | None:
     """Have a judge decide between candidates; None if it does not decide."""
     task = JudgeTask(question=question, candidates=fitted(candidates, DECISION_INPUT_BYTES))
-    decision = await session.try_turn(task, JudgeDraft, DECISION_OUTPUT_TOKENS, until=session.clock.deadline_at)
+    decision = await session.try_turn(task, JudgeAnswer, DECISION_OUTPUT_TOKENS, until=session.clock.deadline_at)
     return decision if decision and decision.chosen in {candidate.id for candidate in candidates} else None
 
 
@@ -95,12 +89,12 @@ def _is_wanted(session: Session) -> bool:
     return wanted == "always" or (wanted == "auto" and any_doubtful(session.progress.outcomes.values()))
 
 
-def _enlarge(session: Session, plan: Plan, found: ReviewDraft) -> Plan | None:
+def _enlarge(session: Session, plan: Plan, found: ReviewAnswer) -> Plan | None:
     """Add what a review asks for to the plan; None if it asks for nothing that can be executed."""
     if not found.subtasks or not session.report_reserve.hold():
         return None
     present = [SubtaskDraft.model_validate(subtask.model_dump(mode="json")) for subtask in plan.subtasks]
-    draft = PlanDraft(
+    draft = PlanAnswer(
         subtasks=[*present, *found.subtasks], strategy=plan.strategy, final_instruction=plan.final_instruction
     )
     try:

@@ -10,7 +10,8 @@ from typing import Final
 
 from temporalio import workflow
 
-from activities.contracts import InputOutcome, ReportDraft, SynthesisTask
+from activities.contracts import InputOutcome
+from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from chargehand.contracts import Partial, Source, StopReason
 from workflows import options
 from workflows.budget.estimates import DECISION_OUTPUT_TOKENS, REPORT_OUTPUT_TOKENS, SYNTHESIS_INPUT_BYTES
@@ -48,7 +49,7 @@ class Material:
         return {source.ref: number for number, source in enumerate(self.sources, start=1)}
 
 
-async def merge(session: Session, material: Material) -> ReportDraft | None:
+async def merge(session: Session, material: Material) -> SynthesisAnswer | None:
     """Write one text from all outcomes; they are summarised in groups first if they are too long for one writer."""
     outcomes = material.outcomes
     if json_bytes(outcomes) > SYNTHESIS_INPUT_BYTES and not session.clock.was_interrupted:
@@ -56,7 +57,7 @@ async def merge(session: Session, material: Material) -> ReportDraft | None:
     return await write(session, material, outcomes)
 
 
-async def reduce(session: Session, material: Material) -> ReportDraft | None:
+async def reduce(session: Session, material: Material) -> SynthesisAnswer | None:
     """Summarise outcomes group by group until one group is left, and write the report from that."""
     outcomes = material.outcomes
     while len(outcomes) > _GROUP_OUTCOMES and not session.clock.was_interrupted:
@@ -67,7 +68,7 @@ async def reduce(session: Session, material: Material) -> ReportDraft | None:
     return await write(session, material, outcomes)
 
 
-async def select(session: Session, material: Material) -> ReportDraft | None:
+async def select(session: Session, material: Material) -> SynthesisAnswer | None:
     """Have a judge choose between candidates for the same answer; they are merged if it does not decide."""
     candidates = [given for given in material.outcomes if given.outcome.kind in USABLE]
     decision = None
@@ -89,7 +90,7 @@ async def select(session: Session, material: Material) -> ReportDraft | None:
 
 async def write(
     session: Session, material: Material, outcomes: Sequence[InputOutcome], problems: Sequence[str] = ()
-) -> ReportDraft | None:
+) -> SynthesisAnswer | None:
     """Have a model write the report from outcomes; None if it cannot, or not before the deadline."""
     plan = session.progress.plan
     outcomes = fitted(outcomes, SYNTHESIS_INPUT_BYTES)
@@ -105,7 +106,7 @@ async def write(
     )
     session.report_reserve.release()
     until = max(session.clock.deadline_at, workflow.now() + options.LEAST_REPORT_TIME)
-    draft = await session.try_turn(task, ReportDraft, REPORT_OUTPUT_TOKENS, until=until)
+    draft = await session.try_turn(task, SynthesisAnswer, REPORT_OUTPUT_TOKENS, until=until)
     if draft is None:
         return None
     # The writer numbers what it reads; the report numbers everything that was read.
@@ -163,7 +164,7 @@ async def _summarise(session: Session, group: Sequence[InputOutcome]) -> InputOu
         sources=refs,
         is_part=True,
     )
-    draft = await session.try_turn(task, ReportDraft, DECISION_OUTPUT_TOKENS, until=session.clock.deadline_at)
+    draft = await session.try_turn(task, SynthesisAnswer, DECISION_OUTPUT_TOKENS, until=session.clock.deadline_at)
     if draft is None:
         return None
     content = name_refs(draft.answer, refs)[:_LONGEST_SUMMARY]
