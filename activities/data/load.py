@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 from activities.documents.catalog import Column, Table
-from activities.documents.child_process import ChildError, ChildProcess, ChildTimeoutError
+from activities.child_process import ChildError, ChildProcess, ChildTimeoutError
 
 _SECONDS_A_TABLE: Final = 30
 

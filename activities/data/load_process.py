@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import duckdb
 
-from activities.documents import child_limits
+from activities import child_limits
 from activities.documents.tables import sql_name
 
 _MEMORY_BYTES: Final = 2 << 30

@@ -16,7 +16,7 @@ try:
 except ImportError:
     import duckdb
 
-from activities.documents import child_limits
+from activities import child_limits
 
 _MEMORY_BYTES: Final = 1 << 30
 _COUNTED_ROWS: Final = 1_000_000

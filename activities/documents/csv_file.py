@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from activities.documents.child_limits import Allowance
+from activities.child_limits import Allowance
 from activities.documents.parser_output import Block, Parsed, Sheet, failed_parse, no_document
 from activities.documents.plain_text import NOT_TEXT, decode, line_parts
 

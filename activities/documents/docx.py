@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from activities.documents.child_limits import Allowance
+from activities.child_limits import Allowance
 from activities.documents.parser_output import Block, BlockKind, HeadingPath, Parsed, Part, failed_parse
 
 _PART_PARAGRAPHS = 100

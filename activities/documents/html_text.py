@@ -3,7 +3,7 @@
 from html.parser import HTMLParser
 from typing import Final
 
-from activities.documents.child_limits import Allowance
+from activities.child_limits import Allowance
 from activities.documents.parser_output import Block, BlockKind, HeadingPath, Parsed, Part, failed_parse
 
 _NEVER_SHOWN: Final = frozenset({"script", "style", "template", "noscript", "svg", "iframe"})

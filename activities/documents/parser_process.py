@@ -7,8 +7,8 @@ says only that it is there, so that a huge document never passes through the pip
 from pathlib import Path
 from typing import Any, Final
 
-from activities.documents import child_limits
-from activities.documents.child_limits import Allowance
+from activities import child_limits
+from activities.child_limits import Allowance
 from activities.documents.parser_output import Parsed, failed_parse, no_document
 from activities.documents.parser_results import write_result
 

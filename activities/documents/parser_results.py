@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
-from activities.documents.child_limits import Allowance
+from activities.child_limits import Allowance
 from activities.documents.parser_output import Parsed, Part, Sheet, Unit
 from activities.documents.passages import Span, cut
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final, Literal, TypeAlias
 
-from activities.documents.child_process import ChildError, ChildProcess, ChildTimeoutError
+from activities.child_process import ChildError, ChildProcess, ChildTimeoutError
 
 DocumentKind = Literal["pdf", "docx", "xlsx", "ods", "csv", "md", "html", "txt"]
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from activities.documents.child_limits import Allowance
+from activities.child_limits import Allowance
 from activities.documents.parser_output import Block, HeadingPath, Parsed, Part, failed_parse
 
 MOST_PAGES: Final = 3_000

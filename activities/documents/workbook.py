@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from activities.documents.child_limits import Allowance
+from activities.child_limits import Allowance
 from activities.documents.parser_output import Block, Parsed, Part, Sheet, failed_parse
 
 MOST_INDEXED_ROWS: Final = 5_000

@@ -6,7 +6,7 @@ import codecs
 from datetime import timedelta
 from typing import Final
 
-from activities.documents.child_process import ChildError, ChildProcess
+from activities.child_process import ChildError, ChildProcess
 from activities.pages.page import Fetched, Page, PageUnreadableError
 
 _HTML: Final = frozenset({"text/html", "application/xhtml+xml"})

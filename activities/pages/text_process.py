@@ -6,7 +6,7 @@ Started by `activities.pages.text`.
 import base64
 from typing import Any, Final
 
-from activities.documents import child_limits
+from activities import child_limits
 from activities.pages.html_page import read_html
 
 _MEMORY_BYTES: Final = 768 << 20

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-HEAVY = ("e2b", "httpcore2", "httpx", "httpx2", "matplotlib", "numpy", "pydantic_monty", "tavily", "trafilatura")
+HEAVY = ("e2b", "httpcore2", "httpx", "httpx2", "matplotlib", "numpy", "pydantic_monty", "trafilatura")
 PROGRAM = f"""
 import sys
 from pathlib import Path

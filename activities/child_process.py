@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, cast
 
-_APPLICATION_ROOT: Final = Path(__file__).parents[2]
+_APPLICATION_ROOT: Final = Path(__file__).parents[1]
 _BOOTSTRAP: Final = (
     "import sys, runpy; sys.path.append(sys.argv[1]); runpy.run_module(sys.argv[2], run_name='__main__')"
 )
