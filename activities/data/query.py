@@ -8,8 +8,8 @@ from typing import Any, Final, TypeGuard
 
 from pydantic import JsonValue
 
-from activities.documents.catalog import Table
 from activities.child_process import ChildError, ChildProcess, ChildTimeoutError
+from activities.documents.catalog import Table
 from activities.documents.library import DocumentLibrary
 from activities.models.protocol import ToolSpec
 from activities.tools import OUTPUT_CAP_CHARACTERS, READS_DOCUMENTS, ToolAnswer, ToolContext, failed

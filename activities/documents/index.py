@@ -7,8 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple, cast
 
-from activities.documents.parser_output import Part, Unit
-from activities.documents.passages import Span
+from activities.documents.parsed import Part, Span, Unit
 from activities.documents.words import spaced
 
 _BATCH: Final = 500

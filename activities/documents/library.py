@@ -15,13 +15,13 @@ from typing import Final
 from activities.documents.artifacts import Artifacts
 from activities.documents.catalog import Catalog
 from activities.documents.cleanup import mark_used
+from activities.documents.downloads import Downloads
 from activities.documents.index import open_index
 from activities.documents.index_build import CATALOG_FILE, INDEX_FILE, TABLES_DIRECTORY, TABLES_FILE, LibraryBuild
 from activities.documents.locations import DocumentSources, Listing
-from activities.documents.parser_output import Part, Unit
+from activities.documents.parsed import Part, Unit
 from activities.documents.passages import Place, reference
 from activities.documents.ranking import Hit, search
-from activities.documents.web_documents import Downloads
 from chargehand.contracts import Contract
 
 _FORMAT: Final = 3

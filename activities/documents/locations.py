@@ -13,8 +13,8 @@ from typing import Final
 from urllib.parse import unquote
 
 from activities.documents.artifacts import ArtifactError, Artifacts
+from activities.documents.downloads import Download, Downloads
 from activities.documents.safe_open import Beneath, locate, open_below, walk_below
-from activities.documents.web_documents import Download, Downloads
 
 MANIFEST_FORMAT: Final = "chargehand-manifest-1"
 MOST_FILES: Final = 2_000
@@ -64,7 +64,7 @@ class DocumentSources:
     async def find(self, documents: tuple[str, ...]) -> Listing:
         """Bring here what is in the web, and list everything."""
         urls = [uri for uri in documents if uri.startswith("https:")] if self._downloads else []
-        brought = await self._downloads.bring(urls) if self._downloads and urls else _NONE
+        brought = await self._downloads.fetch_all(urls) if self._downloads and urls else _NONE
         return await asyncio.to_thread(self.list, documents, brought)
 
     def list(self, documents: Iterable[str], downloads: Mapping[str, Download | str] = _NONE) -> Listing:

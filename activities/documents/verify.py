@@ -8,9 +8,9 @@ from typing import Final
 
 from activities.contracts import PASSAGE_GAP
 from activities.documents.artifacts import Artifacts
+from activities.documents.downloads import Downloads
 from activities.documents.library import DocumentLibrary, OpenLibrary, UnknownDocumentError
 from activities.documents.passages import parse_reference
-from activities.documents.web_documents import Downloads
 from chargehand.contracts import Contract, Source
 
 _CUT_GAP: Final = re.compile(r"\n\[?…?\]?\s*$")

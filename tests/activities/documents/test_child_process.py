@@ -44,8 +44,7 @@ async def test_a_child_knows_none_of_its_parents_secrets(tmp_path: Path, monkeyp
     """What parses a stranger's file has no keys in its environment."""
     monkeypatch.setenv("SECRET_KEY", "canary")
     (tmp_path / "probe.py").write_text(
-        "import os\nfrom activities import child_limits\n"
-        "child_limits.serve(lambda _: {'names': sorted(os.environ)})\n"
+        "import os\nfrom activities import child_limits\nchild_limits.serve(lambda _: {'names': sorted(os.environ)})\n"
     )
     monkeypatch.setattr("activities.child_process._APPLICATION_ROOT", f"{tmp_path}:{_ROOT}")
     monkeypatch.setattr(

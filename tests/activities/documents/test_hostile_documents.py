@@ -23,7 +23,8 @@ from hostile_documents import (
 )
 from made_documents import HANDBOOK, folder, library, pages
 
-from activities import child_limits, parsing
+from activities import child_limits
+from activities.documents import parsing
 
 _MOST_CHILD_KB = 512 << 10
 _MOST_GROWTH_KB = 64 << 10

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.documents.parser_output import Block
+from activities.documents.formats.plain_text import decode, parse_text
+from activities.documents.parsed import Block
 from activities.documents.passages import LONGEST_CHARACTERS, Span, cut, reference
-from activities.documents.plain_text import decode, parse_text
 
 
 def _cut(text: str, style: str = "markdown") -> list[Span]:
-    parsed = parse_text(text, "markdown" if style == "markdown" else "prose" if style == "prose" else "code")
+    parsed = parse_text(text, {"markdown": "text.md", "prose": "text.rst"}.get(style, "text.py"))
     return list(cut(parsed.blocks, parsed.unit))
 
 
