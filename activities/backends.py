@@ -135,8 +135,8 @@ async def code_runner(settings: Settings, chosen: str, closing: AsyncExitStack) 
             key = _required(settings.e2b_api_key, "E2B_API_KEY", "CHARGEHAND_CODE")
             return E2BRunner(key, domain=settings.e2b_domain, internet=settings.code_internet)
         case "bubblewrap":
-            from activities.code.bubblewrap import BubblewrapRunner, SandboxUnusableError
-            from activities.code.bubblewrap_check import require_tight
+            from activities.code.bubblewrap.runner import BubblewrapRunner, SandboxUnusableError
+            from activities.code.bubblewrap.self_test import require_tight
 
             runner = BubblewrapRunner(packages=settings.code_packages)
             try:

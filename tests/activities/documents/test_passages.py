@@ -30,7 +30,7 @@ _BLOCKS = st.one_of(
 )
 
 
-@given(st.lists(_BLOCKS, max_size=8).map("\n\n".join), st.sampled_from(["markdown", "prose", "code"]))
+@given(st.lists(_BLOCKS, min_size=1, max_size=8).map("\n\n".join), st.sampled_from(["markdown", "prose", "code"]))
 def test_a_passage_stands_where_its_reference_says(text: str, style: str) -> None:
     """The words of every passage are found, in order, on the lines it names, and it is never too long."""
     lines = text.split("\n")
