@@ -114,7 +114,7 @@ async def test_what_only_looks_like_bwrap_is_refused(monkeypatch: pytest.MonkeyP
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.defpath}")
 
-    with pytest.raises(SandboxUnusableError, match="did not come to an end"):
+    with pytest.raises(SandboxUnusableError, match="did not finish"):
         await require_tight(BubblewrapRunner())
 
 
@@ -148,8 +148,8 @@ async def test_the_self_test_sees_a_sandbox_with_holes(monkeypatch: pytest.Monke
         await require_tight(BubblewrapRunner())
 
     assert str(caught.value) == (
-        "code in the sandbox of bubblewrap could, on this host: start processes, reach rarely used parts of the "
-        "kernel, take memory that no limit counts, open sockets"
+        "on this host, code in the bubblewrap sandbox can start processes, reach rarely used parts of the kernel, "
+        "take memory that no limit counts, open sockets"
     )
 
 
