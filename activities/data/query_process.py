@@ -44,7 +44,7 @@ def query(question: dict[str, Any]) -> dict[str, Any]:
 
 
 class RefusedError(Exception):
-    """The statement is not one that is run, or it failed; the message is for whoever wrote it."""
+    """The statement is not allowed, or it failed; the message is for the agent."""
 
 
 def select(database: str, sql: str, most_rows: int) -> dict[str, Any]:

@@ -85,7 +85,7 @@ class IndexWriter:
         self._connection.close()
 
     def abandon(self) -> None:
-        """Stop writing; what was written is of no use."""
+        """Stop writing; the file is incomplete."""
         self._connection.close()
 
 
@@ -157,6 +157,6 @@ class IndexReader:
 @contextmanager
 def open_index(path: Path) -> Generator[IndexReader]:
     """Open a finished index for one thread."""
-    # Nobody changes the file any more, so no locks and no journal are looked for.
+    # The file never changes again, so SQLite needs no locks and no journal.
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
         yield IndexReader(connection)

@@ -20,7 +20,6 @@ import pytest
 
 from activities.backends import code_runner
 from activities.code.bubblewrap import isolation
-from activities.code.bubblewrap import runner as bubblewrap
 from activities.code.bubblewrap.runner import BubblewrapLimits, BubblewrapRunner, SandboxUnusableError
 from activities.code.bubblewrap.self_test import require_tight
 from activities.code.protocol import CodeResult, GivenFile

@@ -18,7 +18,9 @@ _ROOT = Path(__file__).parents[3]
 
 def _question(path: Path, directory: Path) -> dict[str, Any]:
     return {
-        "files": [{"name": "a.html", "path": str(path), "tables": str(directory / "t"), "result": str(directory / "r")}],
+        "files": [
+            {"name": "a.html", "path": str(path), "tables": str(directory / "t"), "result": str(directory / "r")}
+        ],
         "first_seconds": 5,
         "most_seconds": 5,
     }
