@@ -3,13 +3,24 @@
 import codecs
 import re
 from collections.abc import Callable
-from typing import Final, Literal
+from pathlib import Path, PurePosixPath
+from typing import Final
 
-from activities.documents.parser_output import Block, BlockKind, HeadingPath, Parsed, Part, failed_parse
+from activities.child_limits import Allowance
+from activities.documents.formats import format_of
+from activities.documents.parsed import (
+    Block,
+    BlockKind,
+    HeadingPath,
+    NotADocumentError,
+    Parsed,
+    Part,
+    Source,
+    UnreadableError,
+)
 
-TextStyle = Literal["markdown", "prose", "code"]
-
-NOT_TEXT: Final = "not a text, and of no format that is read here"
+NOT_TEXT: Final = "not a text, and not of a supported format"
+_PROSE_SUFFIXES: Final = frozenset({"", ".txt", ".text", ".rst", ".adoc", ".org", ".tex", ".1", ".me", ".first"})
 _PART_LINES: Final = 200
 _FENCE: Final = re.compile(r"^\s{0,3}(`{3,}|~{3,})")
 _ATX_HEADING: Final = re.compile(r"^\s{0,3}(#{1,6})\s+(.*?)\s*#*\s*$")
@@ -28,6 +39,34 @@ _DEFINITION: Final = re.compile(
 )
 
 
+def parse(source: Source, allowance: Allowance) -> Parsed:  # noqa: ARG001  # a text of the largest size is fast
+    """Split Markdown, prose or program code into blocks under their headings."""
+    return parse_text(read_text(source.path), source.name)
+
+
+def parse_text(text: str, name: str) -> Parsed:
+    """Parse by the file's name."""
+    if not text.strip():
+        raise UnreadableError("The file is empty.")
+    lines = text.removesuffix("\n").split("\n")
+    is_markdown = format_of(name).kind == "md"
+    if is_markdown or PurePosixPath(name).suffix.lower() in _PROSE_SUFFIXES:
+        parsed = _Prose(lines, markdown=is_markdown).parse()
+    else:
+        parsed = _parse_code(lines)
+    parsed.units = len(lines)
+    parsed.parts = line_parts(lines)
+    return parsed
+
+
+def read_text(path: Path) -> str:
+    """Read a text file. Raises `NotADocumentError`."""
+    text = decode(path.read_bytes())
+    if text is None:
+        raise NotADocumentError(NOT_TEXT)
+    return text
+
+
 def decode(content: bytes) -> str | None:
     """Decode a text file, or return None if it is not text. Line ends become line feeds, one for each line end."""
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -43,19 +82,6 @@ def decode(content: bytes) -> str | None:
             if sum(not (character.isprintable() or character.isspace()) for character in text[:4_000]) > 40:
                 return None
     return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def parse_text(text: str, style: TextStyle) -> Parsed:
-    """Split a text into blocks under their headings."""
-    lines = text.split("\n")
-    if lines and not lines[-1]:
-        lines.pop()
-    if not text.strip():
-        return failed_parse("The file is empty.")
-    parsed = _parse_code(lines) if style == "code" else _Prose(lines, markdown=style == "markdown").parse()
-    parsed.units = len(lines)
-    parsed.parts = line_parts(lines)
-    return parsed
 
 
 def line_parts(lines: list[str]) -> list[Part]:

@@ -1,4 +1,4 @@
-"""Code in bubblewrap: full Python on this host, in Linux namespaces of its own. An operator has to ask for it."""
+"""Run code in bubblewrap: full Python on this host, in Linux namespaces, if the operator chooses it."""
 
 import asyncio
 import json
@@ -13,8 +13,8 @@ from typing import Any, Final, Literal, cast
 
 from temporalio.exceptions import ApplicationError
 
-from activities.code import bubblewrap_command, seccomp
-from activities.code.bubblewrap_command import FOLDER, PACKAGES
+from activities.code.bubblewrap import isolation
+from activities.code.bubblewrap.isolation import FOLDER, PACKAGES
 from activities.code.protocol import ARTIFACTS, CodeResult, GivenFile
 from activities.tool_outputs import MOST_BYTES_TOGETHER, MOST_FILES, MadeFile
 from chargehand.contracts import Contract
@@ -28,7 +28,7 @@ class BubblewrapLimits(Contract):
     memory_bytes: int = 1 << 30
     """Address space of the process."""
     folder_bytes: int = 64 << 20
-    """All files together; they lie in memory."""
+    """All files together; they are kept in memory."""
     files: int = 5_000
     """Files, folders and links together."""
     file_bytes: int = 32 << 20
@@ -39,7 +39,7 @@ class BubblewrapLimits(Contract):
 
 
 class SandboxUnusableError(Exception):
-    """Code cannot be locked up on this host; the message says why and what to do."""
+    """Code cannot be isolated on this host; the message says why and what to do."""
 
 
 _DEFAULT_LIMITS: Final = BubblewrapLimits()
@@ -47,16 +47,12 @@ _WATCH_SECONDS: Final = 0.1
 _CHUNK_BYTES: Final = 1 << 16
 _HEAD_BYTES: Final = 256 << 10
 _ANSWER_BYTES: Final = MOST_BYTES_TOGETHER + _HEAD_BYTES
-_LEAST_VERSION: Final = (0, 8)
 
 _Stopped = Literal["", "time", "output", "files"]
 
 
 class BubblewrapRunner:
-    """Runs each piece of code in a sandbox of its own, without network, that is gone afterwards.
-
-    `start` has to have found it tight before it is offered to anyone.
-    """
+    """Runs each piece of code in a new sandbox without network. Offer it only after `self_test.require_tight`."""
 
     name = "bubblewrap"
     handles_files = True
@@ -83,15 +79,15 @@ class BubblewrapRunner:
         if self._packages is not None and not self._packages.is_dir():
             raise SandboxUnusableError(f"there is no folder {self._packages} with packages for code")
         try:
-            self._filter = seccomp.filter_program()
-        except seccomp.UnknownMachineError as error:
+            self._filter = isolation.filter_program()
+        except isolation.UnknownMachineError as error:
             raise SandboxUnusableError(str(error)) from error
         self._program = program
 
     async def run(
         self,
         code: str,
-        name: str,  # noqa: ARG002  # the sandbox leaves nothing behind
+        name: str,  # noqa: ARG002  # the sandbox leaves nothing to clean up
         files: Sequence[GivenFile] = (),
     ) -> CodeResult:
         async with self._running:
@@ -111,23 +107,22 @@ class _Run:
         self._process: asyncio.subprocess.Process | None = None
 
     async def run(self, code: str, files: Sequence[GivenFile]) -> CodeResult:
-        told, tell = os.pipe()
+        answer_end, answer_start = os.pipe()
         try:
-            process = self._process = await self._start(tell, files)
+            process = self._process = await self._start(answer_start, files)
         except OSError as error:
-            os.close(told)
+            os.close(answer_end)
             raise ApplicationError("bubblewrap could not be started", type=ErrorType.TOOL_UNAVAILABLE) from error
         finally:
-            os.close(tell)
-        answering = _Pipe(told, _ANSWER_BYTES)
+            os.close(answer_start)
         assert process.stdout is not None
         assert process.stderr is not None
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._give(code))
-                stdout = tasks.create_task(self._printed(process.stdout))
-                stderr = tasks.create_task(self._printed(process.stderr))
-                answer = tasks.create_task(answering.read())
+                tasks.create_task(self._send(code))
+                stdout = tasks.create_task(self._read_output(process.stdout))
+                stderr = tasks.create_task(self._read_output(process.stderr))
+                answer = tasks.create_task(_read_bounded(answer_end, _ANSWER_BYTES))
                 watch = asyncio.create_task(self._watch(process.pid))
                 await process.wait()
                 watch.cancel()
@@ -136,26 +131,26 @@ class _Run:
             await asyncio.shield(process.wait())
         return self._result(stdout.result(), stderr.result(), answer.result(), process.returncode or 0)
 
-    async def _start(self, tell: int, files: Sequence[GivenFile]) -> asyncio.subprocess.Process:
+    async def _start(self, answer: int, files: Sequence[GivenFile]) -> asyncio.subprocess.Process:
         limits = self._limits
         filter_end, filter_start = os.pipe()
         try:
             os.write(filter_start, self._filter)
             os.close(filter_start)
-            line = bubblewrap_command.command(
+            line = isolation.command(
                 self._program,
                 filter_descriptor=filter_end,
                 folder_bytes=limits.folder_bytes,
                 packages=self._packages,
                 files=files,
-                arguments=(tell, limits.memory_bytes, int(limits.seconds) + 1, limits.file_bytes, limits.descriptors),
+                arguments=(answer, limits.memory_bytes, int(limits.seconds) + 1, limits.file_bytes, limits.descriptors),
             )
             return await asyncio.create_subprocess_exec(
                 *line,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
-                pass_fds=(filter_end, tell),
+                pass_fds=(filter_end, answer),
                 env={},
                 cwd="/",
                 start_new_session=True,
@@ -164,7 +159,7 @@ class _Run:
         finally:
             os.close(filter_end)
 
-    async def _give(self, code: str) -> None:
+    async def _send(self, code: str) -> None:
         process = self._process
         assert process is not None
         assert process.stdin is not None
@@ -181,7 +176,7 @@ class _Run:
             await process.stdin.drain()
         process.stdin.close()
 
-    async def _printed(self, stream: asyncio.StreamReader) -> str:
+    async def _read_output(self, stream: asyncio.StreamReader) -> str:
         kept = bytearray()
         while chunk := await stream.read(_CHUNK_BYTES):
             if len(chunk) > self._room:
@@ -191,7 +186,7 @@ class _Run:
         return kept.decode("utf-8", "replace")
 
     async def _watch(self, pid: int) -> None:
-        """Stop the code when its time is up, or when it makes more files than the size of its folder would bound."""
+        """Stop the code when its time is up, or when it makes too many files, which the size limit does not bound."""
         loop = asyncio.get_running_loop()
         end = loop.time() + self._limits.seconds
         while (left := end - loop.time()) > 0:
@@ -210,33 +205,33 @@ class _Run:
         self._stopped = self._stopped or why
         process = self._process
         if process is not None and process.returncode is None:
-            # Its namespace of processes ends with it.
+            # This ends its whole process namespace.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
 
     def _result(self, stdout: str, stderr: str, answer: bytes, status: int) -> CodeResult:
         if self._stopped:
-            return CodeResult(stdout=stdout, stderr=stderr, error=self._why_stopped())
+            return CodeResult(stdout=stdout, stderr=stderr, error=self._stop_reason())
         head, _, contents = answer.partition(b"\n")
-        told = _read(head) if len(head) <= _HEAD_BYTES else None
-        if told is None:
+        answered = _parse(head) if len(head) <= _HEAD_BYTES else None
+        if answered is None:
             if "bwrap:" in stderr and not stdout:
                 reason = stderr.strip().splitlines()[-1][:200]
                 message = f"bubblewrap could not make a sandbox on this host: {reason}"
                 raise ApplicationError(message, type=ErrorType.TOOL_UNAVAILABLE)
             error = f"The program ended its process (status {status}) or was killed at a limit of memory or time."
             return CodeResult(stdout=stdout, stderr=stderr, error=error)
-        files, left_out = _files(told, contents)
+        files, left_out = _files(answered, contents)
         return CodeResult(
             stdout=stdout,
             stderr=stderr,
-            value=str(told.get("value", "")),
-            error=self._explained(str(told.get("error", ""))),
+            value=str(answered.get("value", "")),
+            error=self._explain(str(answered.get("error", ""))),
             files=files,
             left_out=left_out,
         )
 
-    def _why_stopped(self) -> str:
+    def _stop_reason(self) -> str:
         limits = self._limits
         match self._stopped:
             case "output":
@@ -246,7 +241,7 @@ class _Run:
             case _:
                 return f"The code ran longer than {limits.seconds:g} seconds and was stopped. Do less at once."
 
-    def _explained(self, error: str) -> str:
+    def _explain(self, error: str) -> str:
         last = error.rpartition("\n")[2]
         if last.startswith("MemoryError"):
             return f"{error}\nThe code may use {self._limits.memory_bytes >> 20} MB of memory. Keep less at once."
@@ -257,30 +252,23 @@ class _Run:
         return error
 
 
-class _Pipe:
-    """The reading end of a pipe whose other end hostile code holds."""
-
-    def __init__(self, descriptor: int, most: int) -> None:
-        self._descriptor = descriptor
-        self._most = most
-
-    async def read(self) -> bytes:
-        """Read to the end; what is more than the most is thrown away."""
-        loop = asyncio.get_running_loop()
-        reader = asyncio.StreamReader(limit=_CHUNK_BYTES)
-        file = os.fdopen(self._descriptor, "rb", buffering=0)
-        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
-        kept = bytearray()
-        try:
-            while chunk := await reader.read(_CHUNK_BYTES):
-                kept += chunk[: self._most - len(kept)]
-        finally:
-            transport.close()
-        return bytes(kept)
+async def _read_bounded(descriptor: int, most: int) -> bytes:
+    """Read a pipe, whose other end hostile code holds, to its end; what exceeds `most` is discarded."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=_CHUNK_BYTES)
+    file = os.fdopen(descriptor, "rb", buffering=0)
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
+    kept = bytearray()
+    try:
+        while chunk := await reader.read(_CHUNK_BYTES):
+            kept += chunk[: most - len(kept)]
+    finally:
+        transport.close()
+    return bytes(kept)
 
 
 def _child_of(pid: int) -> int | None:
-    """The process inside, seen from here; bwrap itself keeps the host's root in sight."""
+    """The process inside, as the host sees it; bwrap itself still sees the host's root."""
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:
@@ -288,26 +276,26 @@ def _child_of(pid: int) -> int | None:
     return int(children[0]) if children else None
 
 
-def _read(head: bytes) -> dict[str, Any] | None:
+def _parse(head: bytes) -> dict[str, Any] | None:
     try:
-        told: object = json.loads(head)
+        answer: object = json.loads(head)
     except (ValueError, RecursionError):
         return None
-    return cast("dict[str, Any]", told) if isinstance(told, dict) else None
+    return cast("dict[str, Any]", answer) if isinstance(answer, dict) else None
 
 
-def _files(told: dict[str, Any], contents: bytes) -> tuple[tuple[MadeFile, ...], tuple[str, ...]]:
-    """Cut the files apart as the program inside says they lie; a lie costs it its own files only."""
+def _files(answer: dict[str, Any], contents: bytes) -> tuple[tuple[MadeFile, ...], tuple[str, ...]]:
+    """Split the contents into files by the sizes that the program states; a wrong size only loses its own files."""
     files: list[MadeFile] = []
     at = 0
     try:
-        for entry in list(told["files"])[:MOST_FILES]:
+        for entry in list(answer["files"])[:MOST_FILES]:
             size = int(entry["bytes"])
             if size < 0 or at + size > len(contents):
                 break
             files.append(MadeFile(name=str(entry["name"]), content=contents[at : at + size]))
             at += size
-        left_out = tuple(str(reason)[:200] for reason in [*told["left_out"], *told["figures"]][: 2 * MOST_FILES])
+        left_out = tuple(str(reason)[:200] for reason in [*answer["left_out"], *answer["figures"]][: 2 * MOST_FILES])
     except (KeyError, TypeError, ValueError):
         return tuple(files), ()
     return tuple(files), left_out

@@ -1,7 +1,7 @@
-"""Try to get out of the sandbox that this runs in. Run inside by the self-test, as any agent's program is.
+"""Try to escape from the sandbox. The self-test runs this inside, like the program of an agent.
 
-Prints one line of JSON: the escapes that succeeded, by name. The self-test puts `CANARIES` in front: a file with a
-secret and a folder that anyone may write to, by their paths on the host.
+Prints one line of JSON: the names of the escapes that worked. The self-test prepends `CANARIES`: the paths on the host
+of a file with a secret and of a folder that anyone may write to.
 """
 
 import ctypes
@@ -41,7 +41,7 @@ def _call(name: str, *arguments: int) -> int:
     return -1 if number is None else int(_library.syscall(number, *arguments))
 
 
-def _forks() -> bool:
+def _starts_processes() -> bool:
     try:
         child = os.fork()
     except OSError:
@@ -88,15 +88,10 @@ def _takes_uncounted_memory() -> bool:
 
 
 def _opens_sockets() -> bool:
-    kinds = (
-        (socket.AF_INET, socket.SOCK_STREAM),
-        (socket.AF_INET, socket.SOCK_DGRAM),
-        (socket.AF_INET6, socket.SOCK_STREAM),
-        (socket.AF_UNIX, socket.SOCK_STREAM),
-        (getattr(socket, "AF_NETLINK", 16), socket.SOCK_RAW),
-        (getattr(socket, "AF_PACKET", 17), socket.SOCK_RAW),
-    )
-    for family, kind in kinds:
+    netlink, packet = getattr(socket, "AF_NETLINK", 16), getattr(socket, "AF_PACKET", 17)
+    streams = [(family, socket.SOCK_STREAM) for family in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX)]
+    others = [(socket.AF_INET, socket.SOCK_DGRAM), (netlink, socket.SOCK_RAW), (packet, socket.SOCK_RAW)]
+    for family, kind in streams + others:
         try:
             socket.socket(family, kind).close()
         except OSError:
@@ -106,7 +101,7 @@ def _opens_sockets() -> bool:
 
 
 def _reads_the_host() -> bool:
-    # What is at such a path in here would be the host's, or show its processes.
+    # Anything at these paths would belong to the host, or show its processes.
     paths = [
         *CANARIES,
         "/etc/passwd",
@@ -164,7 +159,7 @@ def _has_powers() -> bool:
 
 
 def _has_no_threads() -> bool:
-    """No escape, but a filter that is too tight to be of use."""
+    """Not an escape, but a filter that is too strict to be useful."""
     seen: list[int] = []
     try:
         thread = threading.Thread(target=seen.append, args=(1,))
@@ -176,7 +171,7 @@ def _has_no_threads() -> bool:
 
 
 _TESTS: dict[str, Callable[[], bool]] = {
-    "start processes": _forks,
+    "start processes": _starts_processes,
     "make namespaces": _makes_namespaces,
     "mount": _mounts,
     "reach rarely used parts of the kernel": _calls_the_kernel,

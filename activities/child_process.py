@@ -1,4 +1,7 @@
-"""The parent's side of a limited process: start it, ask it, and never leave it behind."""
+"""The parent's side of a limited child process, in which everything untrusted is parsed and computed.
+
+`child_limits` is the child's side. A child is a module that calls `child_limits.confine` and `child_limits.serve`.
+"""
 
 import asyncio
 import json
@@ -8,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, cast
 
-_APPLICATION_ROOT: Final = Path(__file__).parents[2]
+_APPLICATION_ROOT: Final = Path(__file__).parents[1]
 _BOOTSTRAP: Final = (
     "import sys, runpy; sys.path.append(sys.argv[1]); runpy.run_module(sys.argv[2], run_name='__main__')"
 )
@@ -30,8 +33,8 @@ class ChildDiedError(ChildError):
 class ChildProcess:
     """A Python module in a process of its own, with an empty environment, that answers JSON lines.
 
-    Use as an async context manager. Leaving it kills the process, whatever it does. Start it from the event loop's
-    thread: on Linux a child dies with the thread that started it.
+    It is started when it is entered or first asked, and again after it broke; leaving or closing it kills it. Use it
+    in the event loop's thread: on Linux a child dies with the thread that started it.
     """
 
     def __init__(self, module: str) -> None:
@@ -39,7 +42,51 @@ class ChildProcess:
         self._process: asyncio.subprocess.Process | None = None
 
     async def __aenter__(self) -> Self:
-        self._process = await asyncio.create_subprocess_exec(
+        self._process = await self._start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def ask(self, question: dict[str, Any], timeout_seconds: float) -> dict[str, Any]:
+        """Send one question and return its answer. Raises `ChildTimeoutError` or `ChildDiedError`."""
+        if self._process is None:
+            self._process = await self._start()
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                process.stdin.write(json.dumps(question).encode() + b"\n")
+                await process.stdin.drain()
+                answer = await process.stdout.readline()
+        except TimeoutError as error:
+            await self.close()
+            raise ChildTimeoutError(f"took longer than {timeout_seconds:g} seconds") from error
+        except (ConnectionError, ValueError) as error:
+            await self.close()
+            raise ChildDiedError("ended without an answer") from error
+        if not answer.endswith(b"\n"):
+            await self.close()
+            raise ChildDiedError("ended without an answer")
+        return cast("dict[str, Any]", json.loads(answer))
+
+    async def close(self) -> None:
+        """Kill the process and wait for its end."""
+        process = self._process
+        if process is None:
+            return
+        self._process = None
+        if process.returncode is None:
+            process.kill()
+        assert process.stdin is not None
+        process.stdin.close()
+        await asyncio.shield(process.wait())
+
+    async def _start(self) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
             sys.executable,
             "-I",
             "-X",
@@ -55,42 +102,3 @@ class ChildProcess:
             cwd="/",
             limit=_LONGEST_ANSWER_BYTES,
         )
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._end()
-
-    async def ask(self, question: dict[str, Any], timeout_seconds: float) -> dict[str, Any]:
-        """Send one question and return its answer. Raises `ChildTimeoutError` or `ChildDiedError`."""
-        process = self._process
-        assert process is not None
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            async with asyncio.timeout(timeout_seconds):
-                process.stdin.write(json.dumps(question).encode() + b"\n")
-                await process.stdin.drain()
-                answer = await process.stdout.readline()
-        except TimeoutError as error:
-            await self._end()
-            raise ChildTimeoutError(f"took longer than {timeout_seconds:g} seconds") from error
-        except (ConnectionError, ValueError) as error:
-            await self._end()
-            raise ChildDiedError("ended without an answer") from error
-        if not answer.endswith(b"\n"):
-            await self._end()
-            raise ChildDiedError("ended without an answer")
-        return cast("dict[str, Any]", json.loads(answer))
-
-    async def _end(self) -> None:
-        process = self._process
-        if process is None:
-            return
-        self._process = None
-        if process.returncode is None:
-            process.kill()
-        assert process.stdin is not None
-        process.stdin.close()
-        await asyncio.shield(process.wait())

@@ -1,10 +1,11 @@
-"""Read an HTML file as its reader sees it, with the line numbers of its source. Runs in a child process."""
+"""Read an HTML file as its reader sees it, with the line numbers of its source."""
 
 from html.parser import HTMLParser
 from typing import Final
 
-from activities.documents.child_limits import Allowance
-from activities.documents.parser_output import Block, BlockKind, HeadingPath, Parsed, Part, failed_parse
+from activities.child_limits import Allowance
+from activities.documents.formats.plain_text import read_text
+from activities.documents.parsed import Block, BlockKind, HeadingPath, Parsed, Part, Source, UnreadableError
 
 _NEVER_SHOWN: Final = frozenset({"script", "style", "template", "noscript", "svg", "iframe"})
 _BESIDE_THE_TEXT: Final = frozenset({"nav", "footer", "aside", "form", "button", "select"})
@@ -18,8 +19,9 @@ _BLOCKS_A_PIECE: Final = 100
 _HEADINGS: Final = {f"h{level}": level for level in range(1, 7)}
 
 
-def parse_html(text: str, allowance: Allowance) -> Parsed:
+def parse(source: Source, allowance: Allowance) -> Parsed:
     """Split a page into blocks under its headings, without menus and scripts."""
+    text = read_text(source.path)
     for skipped in (_NEVER_SHOWN | _BESIDE_THE_TEXT, _NEVER_SHOWN):
         reader = _Reader(skipped, allowance)
         reader.feed(text)
@@ -28,7 +30,7 @@ def parse_html(text: str, allowance: Allowance) -> Parsed:
         if reader.blocks:
             parts = [Part(block.first, block.last, block.text) for block in reader.blocks]
             return Parsed("line", text.count("\n") + 1, reader.blocks, parts, reader.path.all)
-    return failed_parse("The page has no text.")
+    raise UnreadableError("The page has no text.")
 
 
 class _Reader(HTMLParser):

@@ -1,6 +1,6 @@
-"""The child's side of a limited process: what it may use, and how it answers.
+"""The child's side of a limited child process: its resource limits, and how it answers.
 
-Runs in the child only. Imports nothing beyond the standard library, so that a child starts at once.
+Imports nothing beyond the standard library, so that a child starts fast.
 """
 
 import contextlib
@@ -17,11 +17,11 @@ _Item = TypeVar("_Item")
 
 _PR_SET_PDEATHSIG: Final = 1
 _SECONDS_A_PIECE: Final = 0.05
-"""Of a processor's time; pieces are measured so that five to ten of an honest document's take as long."""
+"""Processor time; pieces are chosen so that an honest document needs a fifth to a tenth of it for each."""
 
 
 def confine(memory_bytes: int, file_bytes: int) -> None:
-    """Limit this process for the rest of its life, and let it die with its parent."""
+    """Limit this process for the rest of its life, and have it die with its parent."""
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_FSIZE, file_bytes)
     _limit(resource.RLIMIT_AS, memory_bytes)
@@ -37,13 +37,13 @@ def allow_processor_seconds(seconds: float) -> None:
 
 
 class Allowance:
-    """Processor time that grows with what it brings: little for work that brings nothing, more for work that is large.
+    """Processor time that grows with progress: little for work that yields nothing, more for a large document.
 
     The process is killed when it is used up.
     """
 
     def __init__(self, first_seconds: float, most_seconds: float) -> None:
-        """Begin: `first_seconds` is the longest until the first piece and between two, `most_seconds` for all."""
+        """Allow `first_seconds` until the first piece and between two pieces, and `most_seconds` for all."""
         self._began = _used_seconds()
         self._first = first_seconds
         self._most = most_seconds
@@ -51,14 +51,14 @@ class Allowance:
         self.note(0)
 
     def note(self, pieces: int = 1) -> None:
-        """Say that pieces of the work are done: a page, a thousand lines."""
+        """Record finished pieces of the work, such as a page or a thousand lines."""
         self._pieces += pieces
         used = _used_seconds() - self._began
         earned = self._first + self._pieces * _SECONDS_A_PIECE
         allow_processor_seconds(min(earned, self._most, used + self._first) - used)
 
     def over(self, items: Iterable[_Item], piece: int = 1) -> Iterator[_Item]:
-        """Hand out items, and note a piece after each so many of them."""
+        """Yield items, and record a finished piece after each `piece` of them."""
         for number, item in enumerate(items, 1):
             yield item
             if not number % piece:
@@ -66,9 +66,9 @@ class Allowance:
 
 
 def serve(handle: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Answer one JSON line for each JSON line, until the parent closes the pipe.
+    """Answer each JSON line with one JSON line, until the parent closes the pipe.
 
-    Whatever a library prints goes nowhere, since it would break the protocol.
+    What libraries print is discarded, since it would break the protocol.
     """
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)

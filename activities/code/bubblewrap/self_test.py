@@ -1,4 +1,4 @@
-"""The self-test of the bubblewrap sandbox: it is offered only if every known way out of it is shut on this host."""
+"""The self-test of the sandbox: it is offered only if no known escape from it works on this host."""
 
 import asyncio
 import json
@@ -9,26 +9,26 @@ from typing import Final
 
 from temporalio.exceptions import ApplicationError
 
-from activities.code.bubblewrap import BubblewrapRunner, SandboxUnusableError
+from activities.code.bubblewrap.runner import BubblewrapRunner, SandboxUnusableError
 from activities.code.protocol import CodeResult
 
-_PROBE: Final = Path(__file__).with_name("bubblewrap_probe.py")
+_PROBE: Final = Path(__file__).with_name("probe.py")
 
 
 async def require_tight(runner: BubblewrapRunner) -> None:
-    """Try to get out, and let nobody use the sandbox if that works. Raises `SandboxUnusableError`."""
+    """Try to escape from the sandbox. Raises `SandboxUnusableError` if that works or cannot be tried."""
     runner.start()
-    # Not below a folder that the sandbox has anyhow.
+    # Outside every folder that the sandbox contains.
     with tempfile.TemporaryDirectory(prefix="chargehand-canary-") as folder:
         canary = await asyncio.to_thread(_Canary, Path(folder))
         probe = await asyncio.to_thread(_PROBE.read_text)
-        result = await _tried(runner, f"CANARIES = {[str(canary.file), folder]!r}\n{probe}")
+        result = await _run_probe(runner, f"CANARIES = {[str(canary.file), folder]!r}\n{probe}")
         was_reached = await asyncio.to_thread(canary.was_touched) or canary.secret in result.model_dump_json()
     escapes = _escapes(result)
     if was_reached:
         escapes.append("reach a file of the host")
     if escapes:
-        raise SandboxUnusableError(f"code in the sandbox of bubblewrap could, on this host: {', '.join(escapes)}")
+        raise SandboxUnusableError(f"on this host, code in the bubblewrap sandbox can {', '.join(escapes)}")
 
 
 class _Canary:
@@ -44,7 +44,7 @@ class _Canary:
         return [*self.file.parent.iterdir()] != [self.file] or self.file.read_text() != self.secret
 
 
-async def _tried(runner: BubblewrapRunner, code: str) -> CodeResult:
+async def _run_probe(runner: BubblewrapRunner, code: str) -> CodeResult:
     try:
         return await runner.run(code, "self-test")
     except ApplicationError as error:
@@ -59,6 +59,6 @@ def _escapes(result: CodeResult) -> list[str]:
     except ValueError:
         found = None
     if result.error or not isinstance(found, list):
-        reason = (result.error or "it said nothing").strip().rpartition("\n")[2]
-        raise SandboxUnusableError(f"the self-test of the bubblewrap sandbox did not come to an end: {reason}")
+        reason = (result.error or "no output").strip().rpartition("\n")[2]
+        raise SandboxUnusableError(f"the self-test of the bubblewrap sandbox did not finish: {reason}")
     return [str(name) for name in found]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]

@@ -1,26 +1,26 @@
-"""Read a DOCX: headings, paragraphs and tables in reading order. Runs in a child process."""
+"""Read a DOCX: headings, paragraphs and tables in reading order."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
-from activities.documents.child_limits import Allowance
-from activities.documents.parser_output import Block, BlockKind, HeadingPath, Parsed, Part, failed_parse
+from activities.child_limits import Allowance
+from activities.documents.parsed import Block, BlockKind, HeadingPath, Parsed, Part, Source, UnreadableError
 
 _PART_PARAGRAPHS = 100
 _PARAGRAPHS_A_PIECE = 100
 _ROWS_A_PIECE = 10
 
 
-def parse_docx(path: Path, allowance: Allowance) -> Parsed:
+def parse(source: Source, allowance: Allowance) -> Parsed:
     """Number every paragraph that has text and every table row, from 1."""
     import docx
     from docx.opc.exceptions import PackageNotFoundError
     from docx.table import Table
 
     try:
-        document = docx.Document(str(path))
-    except (PackageNotFoundError, KeyError, ValueError):
-        return failed_parse("It is not a DOCX that can be read: broken, protected by a password, or an older format.")
+        document = docx.Document(str(source.path))
+    except (PackageNotFoundError, KeyError, ValueError) as error:
+        problem = "It is not a readable DOCX: broken, protected by a password, or in an older format."
+        raise UnreadableError(problem) from error
     styles = {style.style_id: style.name or "" for style in document.styles}
     headings = HeadingPath()
     blocks: list[Block] = []
@@ -47,7 +47,7 @@ def parse_docx(path: Path, allowance: Allowance) -> Parsed:
         else:
             add(f"- {text}" if style.startswith("List") else text, "text")
     if not lines:
-        return failed_parse("It has no text.")
+        raise UnreadableError("It has no text.")
     parts = [
         Part(start + 1, min(start + _PART_PARAGRAPHS, len(lines)), "\n".join(lines[start : start + _PART_PARAGRAPHS]))
         for start in range(0, len(lines), _PART_PARAGRAPHS)

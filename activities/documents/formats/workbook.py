@@ -1,4 +1,4 @@
-"""Read XLSX, XLS and ODS workbooks: every sheet that has a table becomes a CSV file. Runs in a child process."""
+"""Read XLSX, XLS and ODS workbooks: every sheet that has a table becomes a CSV file."""
 
 import csv
 import datetime
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from activities.documents.child_limits import Allowance
-from activities.documents.parser_output import Block, Parsed, Part, Sheet, failed_parse
+from activities.child_limits import Allowance
+from activities.documents.parsed import Block, Parsed, Part, Sheet, Source, UnreadableError
 
 MOST_INDEXED_ROWS: Final = 5_000
 _MOST_READABLE_ROWS: Final = 20_000
@@ -18,16 +18,16 @@ _HEADER_WITHIN_ROWS: Final = 20
 Cell = int | float | str | bool | datetime.time | datetime.date | datetime.datetime | datetime.timedelta
 
 
-def parse_workbook(path: Path, tables: Path, allowance: Allowance) -> Parsed:
-    """Read every sheet; `tables` begins the names of the CSV files that are written."""
+def parse(source: Source, allowance: Allowance) -> Parsed:
+    """Read every sheet."""
     import python_calamine
 
     try:
-        workbook = python_calamine.CalamineWorkbook.from_path(path)  # pyright: ignore[reportUnknownMemberType] - its stub says PathLike of nothing
-    except python_calamine.PasswordError:
-        return failed_parse("It is protected by a password: save a copy without one.")
-    except (python_calamine.CalamineError, ValueError, OSError):
-        return failed_parse("It is not a workbook that can be read: the file is broken or of another format.")
+        workbook = python_calamine.CalamineWorkbook.from_path(source.path)  # pyright: ignore[reportUnknownMemberType] - its stub says PathLike of nothing
+    except python_calamine.PasswordError as error:
+        raise UnreadableError("It is protected by a password: save a copy without one.") from error
+    except (python_calamine.CalamineError, ValueError, OSError) as error:
+        raise UnreadableError("It is not a readable workbook: the file is broken or of another format.") from error
     parsed = Parsed(unit="row", units=0)
     for index, name in enumerate(workbook.sheet_names):
         try:
@@ -39,9 +39,10 @@ def parse_workbook(path: Path, tables: Path, allowance: Allowance) -> Parsed:
         allowance.note()
         cells = sheet.to_python(skip_empty_area=True)
         rows = [[_text(cell) for cell in row] for row in allowance.over(cells, _ROWS_A_PIECE)]
-        _add_sheet(parsed, name, rows, sheet.start[0] + 1, tables.with_name(f"{tables.name}-{index}.csv"))
+        csv_path = source.tables.with_name(f"{source.tables.name}-{index}.csv")
+        _add_sheet(parsed, name, rows, sheet.start[0] + 1, csv_path)
     if not parsed.units:
-        return failed_parse("All its sheets are empty.")
+        raise UnreadableError("All its sheets are empty.")
     return parsed
 
 
@@ -108,9 +109,8 @@ def _header_at(rows: list[list[str]]) -> int | None:
         cells = [cell for cell in row if cell]
         if len(cells) >= 2 and not any(_is_number(cell) for cell in cells):
             return index
-    if len(rows) > 1 and sum(map(bool, rows[0])) == 1 and len([cell for cell in rows[0] if cell]) == len(rows[0]):
-        return 0 if not _is_number(rows[0][0]) else None  # a single column with a title
-    return None
+    is_titled_column = len(rows) > 1 and len(rows[0]) == 1 and rows[0][0] and not _is_number(rows[0][0])
+    return 0 if is_titled_column else None
 
 
 def _is_number(cell: str) -> bool:

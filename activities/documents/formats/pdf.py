@@ -1,14 +1,13 @@
-"""Read the text of a PDF, page by page. Runs in a child process: a PDF can be made to exhaust its reader."""
+"""Read the text of a PDF, page by page, and find its headings and paragraphs."""
 
 import re
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 from typing import Final, NamedTuple
 
-from activities.documents.child_limits import Allowance
-from activities.documents.parser_output import Block, HeadingPath, Parsed, Part, failed_parse
+from activities.child_limits import Allowance
+from activities.documents.parsed import Block, HeadingPath, Parsed, Part, Source, UnreadableError
 
 MOST_PAGES: Final = 3_000
 MOST_CHARACTERS: Final = 20_000_000
@@ -23,19 +22,19 @@ class Line(NamedTuple):
 
     text: str
     size: float
-    """Of its letters, in points as the writer of the file counts them."""
+    """Of its letters, in points as stated in the file."""
 
 
-def parse_pdf(path: Path, allowance: Allowance) -> Parsed:
+def parse(source: Source, allowance: Allowance) -> Parsed:
     """Read the text layer of every page."""
     import pypdfium2
 
     try:
-        document = pypdfium2.PdfDocument(path)
+        document = pypdfium2.PdfDocument(source.path)
     except pypdfium2.PdfiumError as error:
         if "password" in str(error).lower():
-            return failed_parse("It is protected by a password: save a copy without one.")
-        return failed_parse("It is not a PDF that can be read: the file is broken or incomplete.")
+            raise UnreadableError("It is protected by a password: save a copy without one.") from error
+        raise UnreadableError("It is not a readable PDF: the file is broken or incomplete.") from error
     pages: list[list[Line]] = []
     length = 0
     for number in allowance.over(range(min(len(document), MOST_PAGES))):
@@ -51,7 +50,7 @@ def parse_pdf(path: Path, allowance: Allowance) -> Parsed:
             break
         pages.append(lines)
     if length < min(200, 10 * max(1, len(pages))):
-        return failed_parse("It has no text, only images (a scan?): run text recognition over it first.")
+        raise UnreadableError("It has no text, only images (a scan?): run text recognition over it first.")
     return pages_to_parsed(pages)
 
 
@@ -73,7 +72,7 @@ def pages_to_parsed(pages: list[list[Line]]) -> Parsed:
     sizes: Counter[float] = Counter()
     for line in (line for page in pages for line in page):
         sizes[line.size] += len(line.text)
-    # Some writers scale the page instead of the letters: one size for everything, and only the words can tell.
+    # Some PDF writers scale the page instead of the letters: with one size everywhere, headings are told by words.
     body = sizes.most_common(1)[0][0] if len(sizes) > 1 else None
     path = HeadingPath()
     blocks: list[Block] = []
@@ -87,7 +86,7 @@ def pages_to_parsed(pages: list[list[Line]]) -> Parsed:
 
 
 def _running_lines(pages: list[list[str]]) -> set[str]:
-    """Headers and footers: lines that stand on the edge of most pages, whatever their numbers."""
+    """Headers and footers: lines at the edge of most pages, ignoring digits."""
     if len(pages) < 4:
         return set()
     counts: Counter[str] = Counter()
@@ -138,7 +137,7 @@ def _joined(lines: list[str], width: int) -> str:
 
 
 def _level_by_size(line: Line, body: float) -> int:
-    """1 to 6, or 0 for a line that is no heading: titles are larger, and numbers tell how deep they are."""
+    """1 to 6, or 0 for a line that is no heading: titles are larger, and numbers state their depth."""
     if len(line.text) > 120 or not any(character.isalpha() for character in line.text):
         return 0
     numbered = _NUMBERED.match(line.text)
@@ -150,7 +149,7 @@ def _level_by_size(line: Line, body: float) -> int:
 
 
 def _level_by_words(line: str, following: str, width: int, *, starts: bool, is_first: bool) -> int:
-    """1 to 6, or 0 for a line that is no heading: titles are short and stand before something long."""
+    """1 to 6, or 0 for a line that is no heading: titles are short and precede something long."""
     if not _may_be_title(line):
         return 0
     if numbered := _NUMBERED.match(line):

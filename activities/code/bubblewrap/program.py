@@ -1,8 +1,8 @@
-"""Run one program inside the sandbox of bubblewrap: the only file of ours that is there, and never imported outside.
+"""Run one program inside the sandbox: the only file of this project there, and never imported outside.
 
-Standard library only. The program runs in this very process, so nothing that comes from here is to be trusted: the
-host bounds and checks all of it. Reads the job from standard input, leaves the printed text to the program, and writes
-to a descriptor of its own one line of JSON, followed by the files' bytes.
+The program runs in the same process, so the host bounds and checks everything that comes from here. Reads the job from
+standard input, leaves standard output to the program, and writes one line of JSON to a descriptor of its own, followed
+by the bytes of the files. Uses the standard library only.
 """
 
 import ast
@@ -25,7 +25,7 @@ _TRACEBACK_CHARACTERS: Final = 4_000
 
 
 class _Program(code.InteractiveInterpreter):
-    """Keeps the last expression's value, and the error, instead of showing them."""
+    """Keeps the error instead of printing it."""
 
     def __init__(self) -> None:
         module = types.ModuleType("__main__")
@@ -37,21 +37,21 @@ class _Program(code.InteractiveInterpreter):
         kind, error, trace = sys.exc_info()
         # The first frame is the interpreter's.
         inner = trace.tb_next if trace else None
-        told = "".join(traceback.format_exception(kind, error, inner))
-        self.error = told.strip()[-_TRACEBACK_CHARACTERS:]
+        text = "".join(traceback.format_exception(kind, error, inner))
+        self.error = text.strip()[-_TRACEBACK_CHARACTERS:]
 
 
 def run(job: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-    """Run the program; what there is to say of it, and the files it made."""
+    """Run the program; returns its result and the contents of its files."""
     text = str(job["code"])
     linecache.cache[_FILE] = (len(text), None, text.splitlines(keepends=True), _FILE)
     try:
         tree = ast.parse(text, _FILE)
-        # As typed line by line: that gives every expression's value to the display hook.
+        # Compiled as interactive input, which passes the value of every expression to the display hook.
         compiled = compile(ast.Interactive(tree.body), _FILE, "single", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        told = "".join(traceback.format_exception_only(error)).strip()
-        return {"error": told[-_TRACEBACK_CHARACTERS:]}, []
+        message = "".join(traceback.format_exception_only(error)).strip()
+        return {"error": message[-_TRACEBACK_CHARACTERS:]}, []
     program = _Program()
     shown: list[object] = [None]
 
@@ -64,33 +64,33 @@ def run(job: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
     except SystemExit as error:
         if error.code not in (None, 0):
             program.error = f"SystemExit: {error.code}"
-    value = _written(shown[0]) if tree.body and isinstance(tree.body[-1], ast.Expr) else ""
+    value = _value_text(shown[0]) if tree.body and isinstance(tree.body[-1], ast.Expr) else ""
     with contextlib.suppress(Exception):
         sys.stdout.flush()
         sys.stderr.flush()
     figures = list(_figures(str(job["artifacts"]), int(job["most_files"])))
     files, left_out = _files(str(job["artifacts"]), int(job["most_files"]), int(job["most_bytes"]))
-    told = {
+    result = {
         "value": value,
         "error": program.error,
         "files": [{"name": name, "bytes": len(content)} for name, content in files],
         "left_out": left_out,
         "figures": figures,
     }
-    return told, [content for _, content in files]
+    return result, [content for _, content in files]
 
 
-def _written(value: object) -> str:
+def _value_text(value: object) -> str:
     if value is None:
         return ""
     try:
         return repr(value)[:_VALUE_CHARACTERS]
-    except Exception:  # noqa: BLE001 - the program's own class may raise whatever it likes
-        return "(a value that cannot be shown; print what you need of it)"
+    except Exception:  # noqa: BLE001 - the program's own class may raise anything
+        return "(a value that cannot be shown; print the parts you need)"
 
 
 def _figures(folder: str, most: int) -> Iterator[str]:
-    """Save what matplotlib still shows, if the program used it."""
+    """Save the open figures of matplotlib; yields the errors."""
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is None:
         return
@@ -134,8 +134,8 @@ def _files(folder: str, most_files: int, most_bytes: int) -> tuple[list[tuple[st
     return files, left_out
 
 
-def main(result: int, memory_bytes: int, seconds: int, file_bytes: int, descriptors: int) -> None:
-    """Take the limits on, run the job, and write what became of it."""
+def main(descriptor: int, memory_bytes: int, seconds: int, file_bytes: int, descriptors: int) -> None:
+    """Set the limits, run the job, and write the result."""
     for limit, value in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_CPU, seconds),
@@ -150,9 +150,9 @@ def main(result: int, memory_bytes: int, seconds: int, file_bytes: int, descript
     os.makedirs(job["artifacts"], exist_ok=True)  # noqa: PTH103
     sys.path[:0] = [job["folder"], *job["packages"]]
     sys.argv = [_FILE]
-    told, contents = run(job)
-    with os.fdopen(result, "wb") as answer:
-        answer.write(json.dumps(told).encode() + b"\n")
+    result, contents = run(job)
+    with os.fdopen(descriptor, "wb") as answer:
+        answer.write(json.dumps(result).encode() + b"\n")
         for content in contents:
             answer.write(content)
     # Threads that the program left behind must not keep the sandbox open.

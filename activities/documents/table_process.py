@@ -1,7 +1,7 @@
 """Load CSV files into a DuckDB file and describe them, in a limited child process.
 
-Started by `activities.documents.library`. The file is opened read-only by every later query, so that a query costs the
-same for large tables and small ones.
+Started by `activities.documents.table_loader`. Later queries open the file read-only, so that a query starts as fast
+over large tables as over small ones.
 """
 
 # ruff: noqa: S608 - names are made of letters, digits and `_` or quoted here; values are literals quoted here
@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import duckdb
 
-from activities.documents import child_limits
-from activities.documents.tables import sql_name
+from activities import child_limits
+from activities.documents.sql_names import sql_name
 
 _MEMORY_BYTES: Final = 2 << 30
 _FILE_BYTES: Final = 2 << 30

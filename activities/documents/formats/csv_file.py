@@ -1,13 +1,13 @@
-"""Read CSV and TSV files line by line, so that a large table never lies in memory."""
+"""Read CSV and TSV files line by line, so that a large table is never in memory as a whole."""
 
 import codecs
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from activities.documents.child_limits import Allowance
-from activities.documents.parser_output import Block, Parsed, Sheet, failed_parse, no_document
-from activities.documents.plain_text import NOT_TEXT, decode, line_parts
+from activities.child_limits import Allowance
+from activities.documents.formats.plain_text import NOT_TEXT, decode, line_parts
+from activities.documents.parsed import Block, NotADocumentError, Parsed, Sheet, Source, UnreadableError
 
 _MOST_INDEXED_LINES: Final = 5_000
 _MOST_READABLE_LINES: Final = 20_000
@@ -17,25 +17,20 @@ _SAMPLE_BYTES: Final = 65_536
 _LINES_A_PIECE: Final = 5_000
 
 
-def parse_delimited(path: Path, csv_path: Path, allowance: Allowance) -> Parsed:
-    """Copy a table as UTF-8 to `csv_path` and index its first lines."""
+def parse(source: Source, allowance: Allowance) -> Parsed:
+    """Copy a table as UTF-8 and index its first lines."""
+    path, csv_path = source.path, source.tables.with_name(f"{source.tables.name}-0.csv")
     with path.open("rb") as file:
         sample = file.read(_SAMPLE_BYTES)
     if decode(sample) is None:
-        return no_document(NOT_TEXT)
+        raise NotADocumentError(NOT_TEXT)
     encodings = ["utf-16"] if sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else ["utf-8-sig", "cp1252"]
     for encoding in encodings:
         try:
             return _parse(allowance.over(_lines(path, encoding), _LINES_A_PIECE), csv_path)
         except UnicodeDecodeError:
             continue
-        except _LineTooLongError:
-            return failed_parse("It has a line of more than a million characters: it is no table that can be read.")
-    return no_document(NOT_TEXT)
-
-
-class _LineTooLongError(Exception):
-    pass
+    raise NotADocumentError(NOT_TEXT)
 
 
 def _lines(path: Path, encoding: str) -> Iterator[str]:
@@ -43,7 +38,7 @@ def _lines(path: Path, encoding: str) -> Iterator[str]:
     with path.open(encoding=encoding, errors=errors) as file:
         while line := file.readline(_LONGEST_LINE):
             if len(line) == _LONGEST_LINE:
-                raise _LineTooLongError
+                raise UnreadableError("It has a line of more than a million characters: it is not a readable table.")
             yield line.rstrip("\n")
 
 
@@ -60,7 +55,7 @@ def _parse(lines: Iterator[str], csv_path: Path) -> Parsed:
                 count = number
     first_lines = first_lines[:count]
     if not first_lines:
-        return failed_parse("The file is empty.")
+        raise UnreadableError("The file is empty.")
     delimiter = max(",;\t|", key=first_lines[0].count)
     titles = [title.strip().strip('"') for title in first_lines[0].split(delimiter)]
     has_header = all(titles) and len(set(titles)) == len(titles) and not any(map(_is_number, titles))
