@@ -1,6 +1,6 @@
-"""The embedded Temporal server: one per state directory, shared by its users, gone when the last one leaves."""
+"""The embedded Temporal server: one per state directory, shared by its users, shut down when the last one leaves."""
 
-from chargehand_cli.embedded.state import ServerNote, StateDirectory
+from chargehand_cli.embedded.state import BAD_SETTINGS, ServerNote, StateDirectory, last_lines
 from chargehand_cli.embedded.user import (
     Departure,
     EmbeddedServer,
@@ -11,6 +11,7 @@ from chargehand_cli.embedded.user import (
 )
 
 __all__ = [
+    "BAD_SETTINGS",
     "Departure",
     "EmbeddedServer",
     "EmbeddedServerFailed",
@@ -19,4 +20,5 @@ __all__ = [
     "WorkerCommand",
     "embedded",
     "find_temporal",
+    "last_lines",
 ]
