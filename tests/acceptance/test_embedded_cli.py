@@ -19,13 +19,12 @@ import pytest
 from chargehand.contracts import Plan, Report, Trace
 from chargehand_cli.embedded import EmbeddedServer, StateDirectory
 from chargehand_cli.embedded.state import is_held
-from chargehand_cli.main import carry_out
+from chargehand_cli.main import execute
 from tests.acceptance.commands import Ran
 from tests.waiting import hold_until
 
-_APPLICATION = Path(__file__).resolve().parents[2]
 _NO_SERVER = ("TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE")
-_OURS = {"CHARGEHAND_APPLICATION": str(_APPLICATION), "XDG_CONFIG_HOME": "/nonexistent"}
+_OURS = {"XDG_CONFIG_HOME": "/nonexistent"}
 _KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", "TAVILY_API_KEY", "E2B_API_KEY")
 
 
@@ -39,7 +38,7 @@ class Commands:
     def __call__(self, *arguments: str | Path, given: str = "") -> Ran:
         self._monkeypatch.setattr(sys, "stdin", io.StringIO(given))
         self._capsys.readouterr()
-        code = carry_out([str(argument) for argument in arguments])
+        code = execute([str(argument) for argument in arguments])
         captured = self._capsys.readouterr()
         return Ran(code, captured.out, captured.err)
 
@@ -115,7 +114,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A state directory whose server and worker stay up for all tests that share it."""
     state = tmp_path_factory.mktemp("served") / "state"
     with process("up", "--state-dir", state) as up:
-        read_until(up, "Embedded Temporal at")
+        read_until(up, "Embedded Temporal server at")
         yield state
 
 
@@ -134,7 +133,7 @@ def test_run_answers_keeps_its_files_and_leaves_nothing(state: Path, documents: 
     assert run.returncode == 0, said
     assert "every six months" in out
     assert "boilers.md" in out
-    assert re.match(r"Embedded Temporal at 127\.0\.0\.1:\d+, Web UI http://127\.0\.0\.1:\d+\n", said)
+    assert re.match(r"Embedded Temporal server at 127\.0\.0\.1:\d+, Web UI http://127\.0\.0\.1:\d+\n", said)
     assert f"/namespaces/default/workflows/{report.session}" in said
     assert "session finished" in said
     assert str(folder / "trace.json") in said
@@ -201,7 +200,7 @@ def test_a_session_outlives_its_server_and_its_worker(state: Path, documents: Pa
         answer, watched = watch.communicate(timeout=100)
 
     assert (started.code, started.out) == (0, "one\n"), started.said
-    assert "goes on whenever there is one again" in started.said
+    assert "The session resumes the next time it runs" in started.said
     assert approval.code == 0, approval.said
     assert watch.returncode == 0, watched
     assert "every six months" in answer
@@ -215,14 +214,14 @@ def test_a_worker_that_cannot_start_is_reported(state: Path, documents: Path) ->
         out, said = run.communicate(timeout=100)
 
     assert (run.returncode, out) == (4, "")
-    assert "The worker's settings cannot be used: " in said
+    assert "The worker keeps exiting." in said
     assert not is_held(state / "keeper.lock")
 
 
 def test_help_loads_nothing_slow() -> None:
     """Help is there at once: neither temporalio nor our contracts nor rich are loaded for it."""
     program = (
-        "import sys; from chargehand_cli.main import carry_out; carry_out(['run', '--help']);"
+        "import sys; from chargehand_cli.main import execute; execute(['run', '--help']);"
         "print(sorted({'temporalio', 'chargehand.contracts', 'rich'} & set(sys.modules)))"
     )
 
@@ -299,7 +298,7 @@ def test_limits_are_raised_and_the_report_is_called_for(served: Path, documents:
     too_late = chargehand("finish", *where, "raised")
 
     assert raised.code == 0, raised.said
-    assert "Session raised may now take 25 turns and $3.00, until " in raised.said
+    assert "New limits of session raised: 25 turns, $3.00, until " in raised.said
     assert lowered.code == 1
     assert "max_turns: 20 is not more than the present 25" in lowered.said
     assert finished.code == 0, finished.said
@@ -328,10 +327,10 @@ def test_a_misspelt_field_is_named(served: Path, chargehand: Commands) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "either GOAL, or --input FILE"),
-        (("--input", "-", "A question"), "either GOAL, or --input FILE"),
+        ((), "either GOAL or --input FILE"),
+        (("--input", "-", "A question"), "either GOAL or --input FILE"),
         (("--turns", "many", "A fair question"), "Invalid value for '--turns'"),
-        (("--docs", "/nowhere/at/all", "A fair question"), "There is no file or folder /nowhere/at/all"),
+        (("--docs", "/nowhere/at/all", "A fair question"), "No such file or folder: /nowhere/at/all"),
     ],
 )
 def test_wrong_usage_starts_nothing(
@@ -350,7 +349,7 @@ def test_raising_nothing_starts_nothing(state: Path, chargehand: Commands) -> No
     ran = chargehand("raise", "--state-dir", state, "any")
 
     assert (ran.code, ran.out) == (2, "")
-    assert "--turns, --budget or --deadline" in ran.said
+    assert "--turns, --budget and --deadline" in ran.said
     assert not state.exists()
 
 
@@ -386,12 +385,12 @@ def test_a_named_server_is_used_and_its_worker_missed(
     doctor = chargehand("doctor", "--state-dir", own)
     server.leave()
 
-    assert (listed.code, listed.out, listed.said) == (0, "", "There are no sessions here.\n")
+    assert (listed.code, listed.out, listed.said) == (0, "", "There are no sessions.\n")
     assert upload.code == 2
-    assert "the server that TEMPORAL_ADDRESS names" in upload.said
+    assert "the server set by TEMPORAL_ADDRESS" in upload.said
     assert "--artifacts or CHARGEHAND_ARTIFACTS" in upload.said
     assert doctor.code == 4
-    assert "✘ No worker polls the task queue 'chargehand'" in doctor.out
+    assert "✘ No worker polls task queue 'chargehand'" in doctor.out
     assert not own.exists()
 
 
@@ -403,4 +402,4 @@ def test_doctor_says_what_is_active_and_why(served: Path, chargehand: Commands) 
     assert "✔ model: extractive (no ANTHROPIC_API_KEY and no OPENAI_API_KEY" in doctor.out
     assert f"✔ large payloads: {served / 'payloads'} (CHARGEHAND_STORAGE says so)" in doctor.out
     assert "✔ 1 worker(s) on task queue 'chargehand'" in doctor.out
-    assert "none of them stuck" in doctor.out
+    assert "none stuck" in doctor.out

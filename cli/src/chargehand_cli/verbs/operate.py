@@ -145,7 +145,7 @@ async def codec_server(
     )
     async with CodecServer(settings) as server:
         shown = f"${_TOKEN}" if given else token
-        say(f"Codec server for {', '.join(namespaces)} at {server.url}. Press Ctrl-C to stop.")
+        say(f"Codec server at {server.url} for {', '.join(namespaces)}. Press Ctrl-C to stop.")
         say(f"  Command line: temporal … --codec-endpoint {server.url} --codec-auth 'Bearer {shown}'")
         say(f"  Web UI: click the glasses at the top, choose the browser's setting, and enter {server.url}/{shown}")
         say("Anyone who knows the token can read every session of these namespaces.")
