@@ -19,7 +19,9 @@ from chargehand_cli.terminal import Exit, run_interruptible, say
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON, and nothing else, to standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not show progress.")]
 SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="Session ID.")]
-Documents = Annotated[list[Path] | None, typer.Option("--docs", "-d", metavar="PATH", help="Document or folder; may be repeated.")]
+Documents = Annotated[
+    list[Path] | None, typer.Option("--docs", "-d", metavar="PATH", help="Document or folder; may be repeated.")
+]
 
 LOCAL: Final = ("state", "task_queue")
 SERVER: Final = ("address", *LOCAL)

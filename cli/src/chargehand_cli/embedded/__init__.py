@@ -6,7 +6,6 @@ from chargehand_cli.embedded.user import (
     EmbeddedServer,
     EmbeddedServerFailed,
     WorkerCommand,
-    embedded,
     find_temporal,
 )
 
@@ -18,7 +17,6 @@ __all__ = [
     "ServerNote",
     "StateDirectory",
     "WorkerCommand",
-    "embedded",
     "find_temporal",
     "last_lines",
 ]

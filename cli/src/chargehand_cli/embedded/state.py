@@ -66,15 +66,6 @@ class StateDirectory:
         return self.path / "temporal.db"
 
     @property
-    def artifacts(self) -> Path:
-        return self.path / "artifacts"
-
-    @property
-    def sessions(self) -> Path:
-        """One folder per session, with the files that `chargehand run` writes."""
-        return self.path / "sessions"
-
-    @property
     def in_use_lock(self) -> Path:
         """Held shared by every user process; the keeper acquires it exclusively once no user is left."""
         return self.path / "in-use.lock"

@@ -8,8 +8,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -173,21 +171,6 @@ class EmbeddedServer:
     def _log_end(self) -> str:
         words = last_lines(self.state.keeper_log)
         return f" The end of {self.state.keeper_log}:\n{words}" if words else ""
-
-
-@asynccontextmanager
-async def embedded(
-    state: Path, worker: WorkerCommand | None, *, temporal: Path | None = None
-) -> AsyncGenerator[ServerNote]:
-    """Use the embedded server of a state directory; the last user shuts it down."""
-    import asyncio  # the keeper imports this package and must start fast
-
-    server = EmbeddedServer(state, worker, temporal=temporal)
-    server.join()
-    try:
-        yield await asyncio.to_thread(server.wait)
-    finally:
-        await asyncio.shield(asyncio.to_thread(server.leave))
 
 
 def find_temporal() -> Path:

@@ -107,10 +107,12 @@ async def codec_server(
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 picks a free one.")] = 8081,
     host: Annotated[str, typer.Option(help="Address to listen on; anything but loopback needs TLS.")] = "127.0.0.1",
     namespace: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Namespace to serve; may be repeated.", show_default="TEMPORAL_NAMESPACE")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Namespace to serve; may be repeated.", show_default="TEMPORAL_NAMESPACE"),
     ] = None,
     ui_origin: Annotated[
-        list[str] | None, typer.Option(metavar="URL", help="Address of a Web UI that may use the server; may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="URL", help="Address of a Web UI that may use the server; may be repeated."),
     ] = None,
     certificate: Annotated[
         Path | None, typer.Option(metavar="FILE", help="TLS certificate chain, PEM.", exists=True)
