@@ -24,6 +24,7 @@ from tests.acceptance.commands import Ran
 from tests.waiting import hold_until
 
 _NO_SERVER = ("TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE")
+_QUESTION = "How are boilers tested?"
 _OURS = {"XDG_CONFIG_HOME": "/nonexistent"}
 _KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", "TAVILY_API_KEY", "E2B_API_KEY")
 
@@ -162,17 +163,8 @@ def test_two_runs_at_once_share_the_server(state: Path, documents: Path) -> None
 
 def test_an_interrupted_run_cancels_its_session(served: Path, documents: Path, chargehand: Commands) -> None:
     """Ctrl-C: exit code 130, and the session is cancelled, not merely abandoned."""
-    with process(
-        "run",
-        "--state-dir",
-        served,
-        "--docs",
-        documents,
-        "--approve-plan",
-        "--id",
-        "stopped",
-        "How are boilers tested?",
-    ) as run:
+    begin = ("run", "--state-dir", served, "--docs", documents, "--approve-plan", "--id", "stopped")
+    with process(*begin, _QUESTION) as run:
         read_until(run, "session awaiting approval")
         run.send_signal(signal.SIGINT)
         run.communicate(timeout=60)
@@ -185,9 +177,7 @@ def test_an_interrupted_run_cancels_its_session(served: Path, documents: Path, c
 def test_a_session_outlives_its_server_and_its_worker(state: Path, documents: Path, chargehand: Commands) -> None:
     """Started and left, watched, everything killed with kill -9, approved on the next server: it answers."""
     where = ("--state-dir", state)
-    started = chargehand(
-        "start", *where, "--docs", documents, "--approve-plan", "--id", "one", "How are boilers tested?"
-    )
+    started = chargehand("start", *where, "--docs", documents, "--approve-plan", "--id", "one", _QUESTION)
     with process("watch", *where, "one") as watch:
         read_until(watch, "session awaiting approval")
         note = StateDirectory(state).read_note()
@@ -218,18 +208,6 @@ def test_a_worker_that_cannot_start_is_reported(state: Path, documents: Path) ->
     assert not is_held(state / "keeper.lock")
 
 
-def test_help_loads_nothing_slow() -> None:
-    """Help is there at once: neither temporalio nor our contracts nor rich are loaded for it."""
-    program = (
-        "import sys; from chargehand_cli.main import execute; execute(['run', '--help']);"
-        "print(sorted({'temporalio', 'chargehand.contracts', 'rich'} & set(sys.modules)))"
-    )
-
-    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-
-    assert loaded.endswith("[]\n")
-
-
 # Commands: what they put out, and how they end.
 
 
@@ -248,9 +226,7 @@ def test_json_is_alone_on_standard_output(served: Path, documents: Path, chargeh
 def test_a_session_is_looked_at_from_elsewhere(served: Path, documents: Path, chargehand: Commands) -> None:
     """Status, plan, trace, list, cancel and result find a session by its id, whoever started it."""
     where = ("--state-dir", served)
-    begin = ("start", *where, "--docs", documents, "--approve-plan")
-    assert chargehand(*begin, "--id", "first", "How are boilers tested?").code == 0
-    hold_until(lambda: "awaiting_approval" in chargehand("status", *where, "--json", "first").out, "the plan")
+    _start_awaiting_approval(chargehand, served, documents, "first")
 
     status = chargehand("status", *where, "first")
     plan = chargehand("plan", *where, "first")
@@ -270,12 +246,16 @@ def test_a_session_is_looked_at_from_elsewhere(served: Path, documents: Path, ch
     assert "Session 'first' was cancelled." in result.said
 
 
-def test_a_rejected_plan_fails_the_session(served: Path, documents: Path, chargehand: Commands) -> None:
-    """A person's no ends the session with the reason that was given, and exit code 1."""
+def _start_awaiting_approval(chargehand: Commands, served: Path, documents: Path, session: str) -> None:
     where = ("--state-dir", served)
-    begin = ("start", *where, "--docs", documents, "--approve-plan")
-    chargehand(*begin, "--id", "refused", "How are boilers tested?")
-    hold_until(lambda: "awaiting_approval" in chargehand("status", *where, "--json", "refused").out, "the plan")
+    assert chargehand("start", *where, "--docs", documents, "--approve-plan", "--id", session, _QUESTION).code == 0
+    hold_until(lambda: "awaiting_approval" in chargehand("status", *where, "--json", session).out, "the plan")
+
+
+def test_a_rejected_plan_fails_the_session(served: Path, documents: Path, chargehand: Commands) -> None:
+    """A rejection ends the session with its reason, and exit code 1."""
+    where = ("--state-dir", served)
+    _start_awaiting_approval(chargehand, served, documents, "refused")
 
     rejected = chargehand("plan", *where, "refused", "--reject", "too dear")
     result = chargehand("result", *where, "refused")
@@ -288,8 +268,7 @@ def test_a_rejected_plan_fails_the_session(served: Path, documents: Path, charge
 def test_limits_are_raised_and_the_report_is_called_for(served: Path, documents: Path, chargehand: Commands) -> None:
     """A session that runs takes over higher limits, refuses lower ones, and ends with what it has when told to."""
     where = ("--state-dir", served)
-    chargehand("start", *where, "--docs", documents, "--approve-plan", "--id", "raised", "How are boilers tested?")
-    hold_until(lambda: "awaiting_approval" in chargehand("status", *where, "--json", "raised").out, "the plan")
+    _start_awaiting_approval(chargehand, served, documents, "raised")
 
     raised = chargehand("raise", *where, "raised", "--turns", "25", "--budget", "3", "--deadline", "20m")
     lowered = chargehand("raise", *where, "raised", "--turns", "20")
@@ -309,7 +288,7 @@ def test_limits_are_raised_and_the_report_is_called_for(served: Path, documents:
 
 def test_the_same_id_is_the_same_session(served: Path, documents: Path, chargehand: Commands) -> None:
     """A run that is repeated with its id puts the first one's report out again instead of doing the work twice."""
-    request = ("run", "--state-dir", served, "--docs", documents, "--id", "once", "--json", "How are boilers tested?")
+    request = ("run", "--state-dir", served, "--docs", documents, "--id", "once", "--json", _QUESTION)
 
     first, second = (Report.model_validate_json(chargehand(*request).out) for _ in range(2))
 
@@ -327,29 +306,21 @@ def test_a_misspelt_field_is_named(served: Path, chargehand: Commands) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "either GOAL or --input FILE"),
-        (("--input", "-", "A question"), "either GOAL or --input FILE"),
-        (("--turns", "many", "A fair question"), "Invalid value for '--turns'"),
-        (("--docs", "/nowhere/at/all", "A fair question"), "No such file or folder: /nowhere/at/all"),
+        (("run",), "either GOAL or --input FILE"),
+        (("run", "--input", "-", "A question"), "either GOAL or --input FILE"),
+        (("run", "--turns", "many", "A fair question"), "Invalid value for '--turns'"),
+        (("run", "--docs", "/nowhere/at/all", "A fair question"), "No such file or folder: /nowhere/at/all"),
+        (("raise", "any"), "--turns, --budget and --deadline"),
     ],
 )
 def test_wrong_usage_starts_nothing(
     state: Path, arguments: tuple[str, ...], message: str, chargehand: Commands
 ) -> None:
     """What can be seen to be wrong ends with exit code 2 before any server is started."""
-    ran = chargehand("run", "--state-dir", state, *arguments)
+    ran = chargehand(*arguments, "--state-dir", state)
 
     assert (ran.code, ran.out) == (2, "")
     assert message in ran.said
-    assert not state.exists()
-
-
-def test_raising_nothing_starts_nothing(state: Path, chargehand: Commands) -> None:
-    """`raise` without a limit ends with exit code 2 and says which there are, before any server is started."""
-    ran = chargehand("raise", "--state-dir", state, "any")
-
-    assert (ran.code, ran.out) == (2, "")
-    assert "--turns, --budget and --deadline" in ran.said
     assert not state.exists()
 
 

@@ -14,23 +14,14 @@ from chargehand_cli.terminal import console, say
 if TYPE_CHECKING:
     from rich.tree import Tree
 
-MARKS: Final = {
-    "waiting": "·",
-    "running": "▶",
-    "success": "✔",
-    "partial": "◐",
-    "failure": "✘",
-    "escalation": "↑",
-    "skipped": "–",
-}
-_COLOURS: Final = {
-    "waiting": "bright_black",
-    "running": "blue",
-    "success": "green",
-    "partial": "yellow",
-    "failure": "red",
-    "escalation": "magenta",
-    "skipped": "red",
+_MARKS: Final = {
+    "waiting": ("·", "bright_black"),
+    "running": ("▶", "blue"),
+    "success": ("✔", "green"),
+    "partial": ("◐", "yellow"),
+    "failure": ("✘", "red"),
+    "escalation": ("↑", "magenta"),
+    "skipped": ("–", "red"),
 }
 _REFRESHES_PER_SECOND: Final = 8
 
@@ -170,10 +161,10 @@ def session_tree(session_id: str, status: Status | None, remark: str, at: dateti
     tree = Tree(Text.assemble((one_safe_line(session_id), "bold"), " ", (state, "blue"), (facts, "bright_black")))
     tree.guide_style = "bright_black"
     for record in status.subtasks if status else ():
-        colour = _COLOURS[record.state]
+        mark, colour = _MARKS[record.state]
         tree.add(
             Text.assemble(
-                (f"{MARKS[record.state]} ", colour),
+                (f"{mark} ", colour),
                 (f"{one_safe_line(record.id, 20)} {one_safe_line(record.agent, 40)} ", "bold"),
                 (_words(record, at), colour),
                 (f"  {one_safe_line(record.instruction, 400)}", "bright_black"),
@@ -197,9 +188,8 @@ def session_tree(session_id: str, status: Status | None, remark: str, at: dateti
 
 def describe_record(record: SubtaskRecord, at: datetime) -> str:
     """Describe a subtask in one line."""
-    head = (
-        f"{MARKS[record.state]} {one_safe_line(record.id, 20)} {one_safe_line(record.agent, 40)}: {_words(record, at)}"
-    )
+    mark, _ = _MARKS[record.state]
+    head = f"{mark} {one_safe_line(record.id, 20)} {one_safe_line(record.agent, 40)}: {_words(record, at)}"
     return f"{head}: {one_safe_line(record.instruction, 120)}" if record.state in ("waiting", "running") else head
 
 

@@ -29,7 +29,7 @@ def test_a_verb_is_one_function() -> None:
     async def look(
         connection: Connection, group: _Group, *, loud: Annotated[bool, typer.Option("--loud")] = False
     ) -> Exit:
-        given.append((group, loud, connection._options))
+        given.append((group, loud, connection._options))  # pyright: ignore[reportPrivateUsage]  # what the verb was given
         return Exit.PARTIAL if loud else Exit.DONE
 
     codes = [app(arguments, standalone_mode=False) for arguments in (["here", "--near", "you", "--loud"], [])]
@@ -59,3 +59,10 @@ def test_wrong_usage_is_found_before_a_location(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr("chargehand_cli.location._PROJECT", tmp_path)
 
     assert execute(["raise", "any"]) == Exit.BAD_INPUT
+
+
+@pytest.mark.parametrize("option", ["--review", "--urgency", "--on-limit"])
+def test_an_unknown_choice_is_refused(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Options with fixed values name them, before anything starts."""
+    assert execute(["start", "What is new?", option, "sometimes"]) == Exit.BAD_INPUT
+    assert "'sometimes' is not one of" in capsys.readouterr().err

@@ -179,19 +179,9 @@ def _time(report: Report, trace: Trace | None) -> str:
 
 def _usage(report: Report) -> str:
     total = report.usage
-    heads = "".join(
-        f'<th class="{css}">{name}</th>'
-        for name, css in (
-            ("Agent", ""),
-            ("Model", ""),
-            ("Purpose", ""),
-            ("Turns", "number"),
-            ("Tools", "number"),
-            ("Input", "number"),
-            ("Cached", "number"),
-            ("Output", "number"),
-            ("Cost", "number"),
-        )
+    numbers = ("Turns", "Tools", "Input", "Cached", "Output", "Cost")
+    heads = "<th>Agent</th><th>Model</th><th>Purpose</th>" + "".join(
+        f'<th class="number">{each}</th>' for each in numbers
     )
     rows = "".join(
         f"<tr><td>{_text(line.agent)}</td><td>{_text(line.model)}</td><td>{_text(line.purpose)}</td>{_amounts(line.usage)}</tr>"
