@@ -50,7 +50,7 @@ async def test_a_request_is_written_so() -> None:
         "text": {
             "format": {
                 "type": "json_schema",
-                "name": "AgentAnswer",
+                "name": "WorkAnswer",
                 "schema": answer_schema(first.answer_type, first.agent_names),
                 "strict": True,
             }
