@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
-from chargehand.contracts import Answer, Question, SessionRequest
+from chargehand import Answer, Question, SessionRequest
 from chargehand.testing import StandInChargehand, StandInSession, report_of
+from chargehand_cli.live_session import QuestionPrompt
 from chargehand_cli.live_tree import Lines
-from chargehand_cli.question_prompt import Answering
-from tests.unit.client.reports import at
+from tests.unit.cli.reports import at
 from tests.waiting import until
 
 _YEAR = Question(subtask="T1", agent="reader", text="Which year?", open_until=at(300))
@@ -34,23 +34,23 @@ async def _session() -> tuple[StandInSession, Callable[[], list[Answer]]]:
     return session, lambda: chargehand.answers[session.id]
 
 
-def _answering(session: StandInSession, typist: Typist) -> Answering:
-    return Answering(session, Lines(session.id, write=lambda _: None), typist.read)
+def _prompt(session: StandInSession, typist: Typist) -> QuestionPrompt:
+    return QuestionPrompt(session, Lines(session.id, write=lambda _: None), typist.read)
 
 
 async def test_questions_are_asked_one_after_another() -> None:
     """The second one is put when the first is answered; an answer names its subtask."""
     session, answers = await _session()
     typist = Typist()
-    answering = _answering(session, typist)
+    prompt = _prompt(session, typist)
 
-    await answering.notice([_YEAR, _PLACE])
+    await prompt.update([_YEAR, _PLACE])
     await typist.lines.put("1987")
     await until(lambda: _count(answers, 1))
-    await answering.notice([_PLACE])
+    await prompt.update([_PLACE])
     await typist.lines.put("Here")
     await until(lambda: _count(answers, 2))
-    await answering.end()
+    await prompt.close()
 
     assert answers() == [Answer(subtask="T1", text="1987"), Answer(subtask="T2", text="Here")]
 
@@ -63,14 +63,14 @@ async def test_an_empty_line_leaves_a_question_open_and_it_is_not_put_again(caps
     """Whoever does not want to answer is told how to do it later, and left alone."""
     session, answers = await _session()
     typist = Typist()
-    answering = _answering(session, typist)
+    prompt = _prompt(session, typist)
 
-    await answering.notice([_YEAR])
+    await prompt.update([_YEAR])
     await typist.lines.put("")
     await until(lambda: _asked_all(typist))
     for _ in range(3):
-        await answering.notice([_YEAR])
-    await answering.end()
+        await prompt.update([_YEAR])
+    await prompt.close()
 
     assert typist.reads == 1
     assert answers() == []
@@ -85,28 +85,28 @@ async def test_a_question_that_is_not_open_any_more_is_taken_back(capsys: pytest
     """When its time is up, or somebody else answered, the terminal is free again and nothing is sent."""
     session, answers = await _session()
     typist = Typist()
-    answering = _answering(session, typist)
+    prompt = _prompt(session, typist)
 
-    await answering.notice([_YEAR])
+    await prompt.update([_YEAR])
     await until(lambda: _asked_all(typist))
-    await answering.notice([])
+    await prompt.update([])
     await typist.lines.put("1987")
-    await answering.end()
+    await prompt.close()
 
     assert answers() == []
-    assert "T1 does not wait for an answer any more." in capsys.readouterr().err
+    assert "T1 is no longer waiting for an answer." in capsys.readouterr().err
 
 
 async def test_an_answer_that_cannot_be_sent_is_said_so(capsys: pytest.CaptureFixture[str]) -> None:
     """What the contract refuses is explained instead of ending the command."""
     session, answers = await _session()
     typist = Typist()
-    answering = _answering(session, typist)
+    prompt = _prompt(session, typist)
 
-    await answering.notice([_YEAR])
+    await prompt.update([_YEAR])
     await typist.lines.put("x" * 4_001)
-    await until(lambda: _said(capsys, "The answer was not taken: The answer cannot be used: text"))
-    await answering.end()
+    await until(lambda: _said(capsys, "The answer was not accepted: The answer is invalid: text"))
+    await prompt.close()
 
     assert answers() == []
 

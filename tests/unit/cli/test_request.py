@@ -8,21 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from chargehand.contracts import Limits, RaisedLimits, SessionRequest
-from chargehand_cli.request_options import BadRequest, Typed
-from chargehand_cli.typed_input import build_raised, build_request
+from chargehand import Limits, RaisedLimits, SessionRequest
+from chargehand_cli.request import BadRequest, RequestOptions, build_raised_limits, build_request
 
 _URI = "artifact:" + "0" * 64 + "/notes/"
 
 
 def test_a_goal_is_enough() -> None:
     """Everything but the goal has the contract's own default."""
-    assert build_request(Typed(goal="What is new?"), ()) == SessionRequest(goal="What is new?")
+    assert build_request(RequestOptions(goal="What is new?"), ()) == SessionRequest(goal="What is new?")
 
 
 def test_every_option_reaches_its_field() -> None:
     """Options are the request's fields under the names people type."""
-    typed = Typed(
+    typed = RequestOptions(
         goal="What is new?",
         crew="audit",
         budget=0.1,
@@ -71,7 +70,7 @@ def test_options_lie_over_a_request_in_json(tmp_path: Path) -> None:
         json.dumps({"goal": "What is new?", "documents": [_URI], "limits": {"max_turns": 9, "max_depth": 2}})
     )
 
-    request = build_request(Typed(input=str(file), turns=5), (_URI.replace("0", "1"),))
+    request = build_request(RequestOptions(input=str(file), turns=5), (_URI.replace("0", "1"),))
 
     assert request.documents == (_URI, _URI.replace("0", "1"))
     assert (request.limits.max_turns, request.limits.max_depth) == (5, 2)
@@ -81,7 +80,7 @@ def test_a_request_is_read_from_standard_input(monkeypatch: pytest.MonkeyPatch) 
     """`-` stands for standard input."""
     monkeypatch.setattr("sys.stdin", io.StringIO('{"goal": "What is new?"}'))
 
-    assert build_request(Typed(input="-"), ()).goal == "What is new?"
+    assert build_request(RequestOptions(input="-"), ()).goal == "What is new?"
 
 
 @pytest.mark.parametrize(
@@ -90,7 +89,7 @@ def test_a_request_is_read_from_standard_input(monkeypatch: pytest.MonkeyPatch) 
 )
 def test_deadlines_are_typed_as_people_do(typed: str, seconds: int) -> None:
     """Seconds, minutes, hours, days, and ISO 8601."""
-    request = build_request(Typed(goal="What is new?", deadline=typed), ())
+    request = build_request(RequestOptions(goal="What is new?", deadline=typed), ())
 
     assert request.limits.deadline == timedelta(seconds=seconds)
 
@@ -98,17 +97,17 @@ def test_deadlines_are_typed_as_people_do(typed: str, seconds: int) -> None:
 @pytest.mark.parametrize(
     ("typed", "problem"),
     [
-        (Typed(goal="  a "), "goal: String should have at least 3 characters"),
-        (Typed(goal="What is new?", crew="No Crew"), "crew: "),
-        (Typed(goal="What is new?", budget=-1), "limits.budget_usd: "),
-        (Typed(goal="What is new?", budget=float("nan")), "limits.budget_usd: "),
-        (Typed(goal="What is new?", turns=0), "limits.max_turns: "),
-        (Typed(goal="What is new?", deadline="soon"), "limits.deadline: "),
-        (Typed(goal="What is new?", deadline="0"), "limits.deadline: "),
-        (Typed(input="/nowhere.json"), "/nowhere.json cannot be read: No such file or directory"),
+        (RequestOptions(goal="  a "), "goal: String should have at least 3 characters"),
+        (RequestOptions(goal="What is new?", crew="No Crew"), "crew: "),
+        (RequestOptions(goal="What is new?", budget=-1), "limits.budget_usd: "),
+        (RequestOptions(goal="What is new?", budget=float("nan")), "limits.budget_usd: "),
+        (RequestOptions(goal="What is new?", turns=0), "limits.max_turns: "),
+        (RequestOptions(goal="What is new?", deadline="soon"), "limits.deadline: "),
+        (RequestOptions(goal="What is new?", deadline="0"), "limits.deadline: "),
+        (RequestOptions(input="/nowhere.json"), "/nowhere.json cannot be read: No such file or directory"),
     ],
 )
-def test_bad_input_is_named(typed: Typed, problem: str) -> None:
+def test_bad_input_is_named(typed: RequestOptions, problem: str) -> None:
     """Each problem names its field or its file."""
     with pytest.raises(BadRequest) as refusal:
         build_request(typed, ())
@@ -131,32 +130,31 @@ def test_a_file_that_is_no_request_is_named(tmp_path: Path, content: str, proble
     file.write_text(content)
 
     with pytest.raises(BadRequest) as refusal:
-        build_request(Typed(input=str(file)), ())
+        build_request(RequestOptions(input=str(file)), ())
 
     assert problem in str(refusal.value)
 
 
-def test_only_what_is_typed_is_raised() -> None:
-    """Higher limits are typed as those of a request are; what is not typed stays as it is."""
-    everything = build_raised(Typed(turns=30, budget=0.3, deadline="20m"))
-    turns = build_raised(Typed(turns=30))
-
-    assert everything == RaisedLimits(max_turns=30, budget_usd=Decimal("0.3"), deadline=timedelta(minutes=20))
-    assert turns == RaisedLimits(max_turns=30)
+def test_only_the_limits_that_are_typed_are_raised() -> None:
+    """Limits are typed as those of a request are; the others stay as they are."""
+    assert build_raised_limits(30, 0.3, "20m") == RaisedLimits(
+        max_turns=30, budget_usd=Decimal("0.3"), deadline=timedelta(minutes=20)
+    )
+    assert build_raised_limits(30, None, None) == RaisedLimits(max_turns=30)
 
 
 @pytest.mark.parametrize(
-    ("typed", "problem"),
+    ("turns", "budget", "deadline", "problem"),
     [
-        (Typed(turns=0), "max_turns: "),
-        (Typed(budget=-1), "budget_usd: "),
-        (Typed(budget=float("nan")), "budget_usd: "),
-        (Typed(deadline="soon"), "deadline: "),
+        (0, None, None, "max_turns: "),
+        (None, -1.0, None, "budget_usd: "),
+        (None, float("nan"), None, "budget_usd: "),
+        (None, None, "soon", "deadline: "),
     ],
 )
-def test_limits_that_no_session_may_have_are_named(typed: Typed, problem: str) -> None:
-    """Each problem names its limit, before any session is asked."""
+def test_an_invalid_limit_is_named(turns: int | None, budget: float | None, deadline: str | None, problem: str) -> None:
+    """The problem names its limit before any session is asked."""
     with pytest.raises(BadRequest) as refusal:
-        build_raised(typed)
+        build_raised_limits(turns, budget, deadline)
 
-    assert str(refusal.value).startswith(f"The limits cannot be raised so: {problem}")
+    assert str(refusal.value).startswith(f"The limits are invalid: {problem}")

@@ -7,10 +7,11 @@ from typing import get_args
 
 from rich.console import Console
 
-from chargehand.contracts import Question, SessionState, Status, SubtaskRecord
-from chargehand_cli.follow import asked_of
+from chargehand import Question, Status, SubtaskRecord
+from chargehand.contracts import SessionState
+from chargehand_cli.live_session import user_action
 from chargehand_cli.live_tree import Lines, session_tree
-from tests.unit.client.reports import at
+from tests.unit.cli.reports import at
 
 _WAITING = SubtaskRecord(id="T1", agent="reader", instruction="Read the rules.")
 _RUNNING = _WAITING.model_copy(update={"state": "running", "attempts": 1, "started_at": at(1)})
@@ -43,7 +44,7 @@ def test_there_is_a_line_for_each_change() -> None:
     assert [line.partition("] ")[2] for line in lines] == [
         "session carrying out · 1 of 20 turns · $0.00 of $2.00",
         "▶ T1 reader: running, 0.0 s: Read the rules.",
-        "· T2 writer: waits for T1: Write it up.",
+        "· T2 writer: waiting for T1: Write it up.",
         "✔ T1 reader: success, 2.0 s",
     ]
 
@@ -67,7 +68,7 @@ def test_the_tree_shows_every_subtask_with_its_state() -> None:
     assert drawn(status(_RUNNING, _AFTER, failed), remark="no worker answers") == (
         "s carrying out · 4.0 s · 1 of 20 turns · $0.00 of $2.00\n"
         "├── ▶ T1 reader running, 3.0 s  Read the rules.\n"
-        "├── · T2 writer waits for T1  Write it up.\n"
+        "├── · T2 writer waiting for T1  Write it up.\n"
         "├── ✘ T3 analyst failure, no_answer, attempt 3, 2.0 s  Count.\n"
         "└── no worker answers\n"
     )
@@ -82,26 +83,26 @@ def test_hostile_text_cannot_leave_its_branch() -> None:
     )
 
 
-def test_a_session_that_waits_for_a_person_says_what_to_type() -> None:
+def test_a_session_that_waits_for_its_user_says_what_to_type() -> None:
     """A plan to approve and limits to raise come with their commands; no other state asks for anything."""
-    asked = {state: asked_of("s1", state) for state in get_args(SessionState) if asked_of("s1", state)}
+    actions = {state: user_action(status(state=state)) for state in get_args(SessionState)}
 
-    assert set(asked) == {"awaiting_approval", "paused"}
-    assert "`chargehand plan s1`" in asked["awaiting_approval"]
-    assert "`chargehand raise s1 --turns N --budget USD`" in asked["paused"]
-    assert "`chargehand finish s1`" in asked["paused"]
+    assert {state for state, action in actions.items() if action} == {"awaiting_approval", "paused"}
+    assert "`chargehand plan s`" in actions["awaiting_approval"]
+    assert "`chargehand raise s --turns N --budget USD`" in actions["paused"]
+    assert "`chargehand finish s`" in actions["paused"]
 
 
 def test_open_questions_come_with_the_command_that_answers_them() -> None:
     """One question needs no subtask's name, several do; a session that is paused as well says so first."""
-    asked = Question(subtask="T1", agent="reader", text="Which year?", open_until=at(300))
-    other = asked.model_copy(update={"subtask": "T2"})
+    question = Question(subtask="T1", agent="reader", text="Which year?", open_until=at(300))
+    other = question.model_copy(update={"subtask": "T2"})
 
-    assert asked_of("s1", "awaiting_answer", [asked]) == (
-        "waits for you: `chargehand answer s1 TEXT` decides what was asked"
+    assert user_action(status(state="awaiting_answer", questions=(question,))) == (
+        "Awaiting an answer: `chargehand answer s TEXT`"
     )
-    assert "`chargehand answer s1 --subtask T1 TEXT`" in asked_of("s1", "carrying_out", [asked, other])
-    assert "chargehand raise" in asked_of("s1", "paused", [asked])
+    assert "`chargehand answer s --subtask T1 TEXT`" in user_action(status(questions=(question, other)))
+    assert "chargehand raise" in user_action(status(state="paused", questions=(question,)))
 
 
 def test_a_question_is_a_branch_and_a_line_said_once() -> None:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from chargehand.contracts import Report, Trace
-from chargehand_cli.session_files import folder_of, keep, kept_report
-from tests.unit.client.reports import report, trace
+from chargehand import Report, Trace
+from chargehand_cli.session_files import keep, kept_report, session_files
+from tests.unit.cli.reports import report, trace
 
 
 def test_what_is_kept_is_read_back(tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ def test_what_is_kept_is_read_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize("session_id", ["../../etc", "a/b", "..", ".", "a\0b", "ü" * 500])
 def test_no_id_leads_out_of_the_folder(tmp_path: Path, session_id: str) -> None:
     """Whatever a session is called, its files can be made and lie one level below the sessions' folder."""
-    folder = folder_of(tmp_path, session_id).folder
+    folder = session_files(tmp_path, session_id).folder
 
     folder.mkdir(parents=True)
     assert folder.resolve().parent == tmp_path / "sessions"

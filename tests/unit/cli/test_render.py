@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from chargehand.contracts import Artifact, Contradiction, Source, SubtaskRecord, Usage
+from chargehand import Artifact, Contradiction, Source, SubtaskRecord, Usage
 from chargehand_cli.rendering.escaping import one_safe_line, safe_text
-from chargehand_cli.rendering.graph import plan_graph
 from chargehand_cli.rendering.page import report_page
+from chargehand_cli.rendering.svg import plan_graph, timeline
 from chargehand_cli.rendering.text import dollars, report_markdown, size, wasted_words
-from chargehand_cli.rendering.timeline import timeline
-from tests.unit.client.reports import at, report, trace
+from tests.unit.cli.reports import at, report, trace
 
 _VOID = {"meta", "br", "hr"}
 
@@ -56,7 +55,7 @@ def test_markdown_holds_the_whole_report() -> None:
         "- **[S2]** https://example.org/b: Boilers\n\n"
         "---\n\n"
         "completed · confidence 80 of 100 · claude-sonnet-5-5 · 3 turns · 2 tool calls · $0.0123 · 1 min 35 s · "
-        "1.5 times faster than one step after another\n"
+        "speed-up 1.5×\n"
     )
 
 
@@ -90,7 +89,7 @@ def test_the_page_holds_the_whole_report() -> None:
     assert [part for part in _ON_THE_PAGE if part not in words] == []
     assert links == ["#S1", "#S2", "https://example.org/b"]
     assert anchors == ["S1", "S2"]
-    assert drawings == ["Plan with 3 subtasks", "Time line"]
+    assert drawings == ["Plan with 3 subtasks", "Timeline"]
 
 
 _MADE = Artifact(
@@ -113,7 +112,7 @@ def test_a_report_names_its_files_its_waste_and_how_sure_a_judge_was() -> None:
     markdown = report_markdown(made)
     assert "by-month.png image/png, 48 kB Incidents <by> month".replace(" ", "") in words.replace(" ", "")
     assert "S1 is newer. · confidence 85 of 100" in words
-    assert "$0.0040 of it wasted: attempts that were not used" in words
+    assert "$0.0040 of it wasted: unused attempts, rejected plans and lost calls." in words
     assert not any("artifact:" in (value or "") for _, found in page.elements for value in found.values())
     assert "## Files\n\n- **by-month.png**: Incidents &lt;by> month (image/png, 48 kB)\n" in markdown
     assert "*S1 is newer.* (confidence 85 of 100)" in markdown
@@ -124,7 +123,7 @@ def test_what_is_still_set_aside_is_said() -> None:
     """A report with an open reservation says so; it is the sign of something wrong."""
     words = " ".join("".join(Page(report_page(report(reserved_usd=Decimal("0.5")))).words).split())
 
-    assert "$0.5000 was still set aside when the report was written." in words
+    assert "$0.5000 was still reserved when the report was written." in words
 
 
 @pytest.mark.parametrize(
