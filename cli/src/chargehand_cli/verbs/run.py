@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from chargehand import ChargehandError, NotReachable
+from chargehand.errors import UploadRefused
 from chargehand.payloads.settings import encryption_of
-from chargehand.upload import UploadRefused, store_documents
+from chargehand.upload import store_documents
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import NAME_SHARED_FILES
 from chargehand_cli.request import RequestOptions, build_request
