@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from pydantic import JsonValue
 
 from activities.models.failures import UnreadableReply
-from activities.models.reply_parsing import parse
+from activities.models.replies import parse
 
 _LONGEST_REPLY_BYTES: Final = 32 * 1024 * 1024
 """Far above what the output tokens of any turn come to."""

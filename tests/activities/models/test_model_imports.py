@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 
-MODULES = ("anthropic_messages", "openai_responses", "openai_chat", "prices", "schemas", "failures")
+MODULES = ("anthropic_messages", "openai_responses", "openai_chat", "prices", "schemas", "failures", "registry")
 HEAVY = ("anthropic", "openai", "httpx2", "genai_prices")
 
 
