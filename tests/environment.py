@@ -1,5 +1,6 @@
 """A worker with scripted backends: what tests of workflows and the recorder of histories run sessions on."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from activities.settings import Settings
 from activities.tool_use import ToolActivities
 from activities.tools import Tool, tool_capabilities
 from chargehand.client import Chargehand
-from chargehand.contracts import Limits, Tier
+from chargehand.contracts import Limits, Report, SessionRequest, Tier
 from tests.scripted_model import Respond, ScriptedModel, ScriptedTool, found
 from worker_main import build_worker
 
@@ -34,11 +35,16 @@ _PRICES: Final = (PriceStep(input_usd_per_million=Decimal(1), output_usd_per_mil
 
 @dataclass
 class SessionEnvironment:
-    """A running worker and what stands around it."""
+    """A running worker with its client and its fakes."""
 
     chargehand: Chargehand
     model: ScriptedModel
     tools: dict[str, ScriptedTool] = field(default_factory=dict[str, ScriptedTool])
+
+    async def run(self, request: SessionRequest, seconds: float = 60) -> Report:
+        """Run a session to its report."""
+        session = await self.chargehand.start(request)
+        return await asyncio.wait_for(session.result(), seconds)
 
 
 @asynccontextmanager
