@@ -3,6 +3,7 @@
 A new adapter is a new file and a row in the `registry.py` of its folder. Adapters that are not chosen are not imported.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -64,7 +65,8 @@ class Backend(Generic[BuildType_co]):
         for variable, row in variables.items():
             if _value(settings, variable):
                 return Choice(self.name, row.name, f"{variable} is set")
-        return Choice(self.name, self.rows[-1].name, f"no {' and no '.join(variables)}: {self.default}")
+        unset = re.sub(r", (\w+)$", r" or \1", ", ".join(variables))
+        return Choice(self.name, self.rows[-1].name, f"no {unset}: {self.default}")
 
     def builder(self, settings: BaseSettings, name: str) -> BuildType_co:
         """Return what builds the adapter of a row.

@@ -80,7 +80,7 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
                 if getattr(self.ceilings, name) > most:
                     raise ValueError(
                         f"CHARGEHAND_CEILINGS: {name} above {most} lets a session outgrow Temporal's limit on the "
-                        "size of a history; lower it, or set CHARGEHAND_STORAGE, so that large payloads are stored elsewhere"
+                        "size of a history; lower it, or set CHARGEHAND_STORAGE, which stores large payloads elsewhere"
                     )
         return self
 

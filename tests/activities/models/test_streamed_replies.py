@@ -180,7 +180,7 @@ async def test_a_provider_that_falls_silent_is_left_at_once(wire: Wire, silence:
 
     assert (caught.value.type, caught.value.non_retryable) == (ErrorType.PROVIDER_UNAVAILABLE, False)
     assert caught.value.details == (ProviderFault(provider=PROVIDERS[wire], possibly_billed=True),)
-    assert caught.value.message.endswith("did not answer (TimeoutError): it said nothing for 0.4 seconds.")
+    assert caught.value.message.endswith("did not answer (TimeoutError): it sent nothing for 0.4 seconds.")
     assert 0.39 < took < 5
 
 
@@ -234,7 +234,7 @@ async def test_a_stream_without_its_end_is_of_unknown_outcome(wire: Wire) -> Non
         with pytest.raises(ApplicationError) as caught:
             await model.complete(a_call(wire))
 
-    assert caught.value.message.endswith("gave an answer that cannot be read: it broke off before its end")
+    assert caught.value.message.endswith("gave an answer that cannot be read: it ended too early")
     assert caught.value.details[0].possibly_billed
 
 
