@@ -47,7 +47,7 @@ from activities.search.registry import SEARCH
 from activities.session_facts import SessionActivities
 from activities.settings import NoJson, Settings, describe_unknown, describe_unusable
 from activities.tool_use import ToolActivities
-from activities.toolbox import ToolParts, absent_tools, build_tools, choose_pages
+from activities.toolbox import absent_tools, build_tools, choose_pages
 from activities.tools import tool_capabilities
 from activities.watchdog import watch_event_loop
 from chargehand.converter import data_converter
@@ -98,14 +98,12 @@ async def compose(settings: Settings, closing: AsyncExitStack) -> Sequence[Calla
     sweeping = asyncio.create_task(asyncio.to_thread(sweep, caches, timedelta(days=settings.index_days)))
     closing.callback(sweeping.cancel)
     tools = build_tools(
-        ToolParts(
-            search=SEARCH.builder(settings, chosen["search"].adapter)(settings, library, closing),
-            code=await CODE.builder(settings, chosen["code"].adapter)(settings, closing),
-            library=library,
-            artifacts=store,
-            page_hosts=settings.page_hosts,
-            closing=closing,
-        )
+        search=SEARCH.builder(settings, chosen["search"].adapter)(settings, library, closing),
+        code=await CODE.builder(settings, chosen["code"].adapter)(settings, closing),
+        library=library,
+        artifacts=store,
+        page_hosts=settings.page_hosts,
+        closing=closing,
     )
     folders = [_HERE / "crews", *([settings.crews] if settings.crews else [])]
     crews = load_crews(folders, tool_capabilities(tools), absent=absent_tools(chosen["pages"]))

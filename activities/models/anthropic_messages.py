@@ -10,13 +10,13 @@ from pydantic_core import from_json
 from activities.contracts import ToolCall
 from activities.models.anthropic_batch import POLL_SECONDS, PRICE_SHARE, RETRYABLE_CODES, BatchStore
 from activities.models.clients import ProviderModel, make_anthropic, make_timeout
-from activities.models.failures import UnreadableReply, reported_failure, translating
+from activities.models.failures import UnreadableReply, reported_failure
 from activities.models.prices import Overrides, Tokens, usage_of
 from activities.models.protocol import Message, ModelCall, ModelReply
 from activities.models.provider_jobs import run_job
-from activities.models.replies import LONGEST_ARGUMENTS, shaped, token_count, tool_call, within
+from activities.models.replies import LONGEST_ARGUMENTS, shaped, token_count, tool_calls, within
 from activities.models.schemas import answer_schema, strict
-from activities.models.streaming import STEADY, Patience, receive
+from activities.models.streaming import STEADY, Patience
 
 if TYPE_CHECKING:
     import anthropic
@@ -45,32 +45,41 @@ class AnthropicModel(ProviderModel["anthropic.AsyncAnthropic"]):
         batch_poll_seconds: float = POLL_SECONDS,
         http_client: "httpx2.AsyncClient | None" = None,
     ) -> None:
-        super().__init__(lambda: make_anthropic(api_key, base_url, http_client))
-        self._secrets = (api_key,)
-        self._prices = prices
-        self._patience = patience
+        super().__init__(PROVIDER, lambda: make_anthropic(api_key, base_url, http_client), api_key, prices, patience)
         self._poll_seconds = batch_poll_seconds
 
-    async def complete(self, call: ModelCall) -> ModelReply:
-        """Take one turn: as a batch if it is not urgent. Cancelling it closes the connection or cancels the batch."""
-        as_batch = call.urgency == "batch" and call.job is not None
-        with translating(PROVIDER, self._secrets):
-            client = await self.warm_up()
-            body = await (self._later(client, call) if as_batch else self._now(client, call))
-            reply = shaped(body, _Reply)
-        return _normalised(call, reply, self._prices, PRICE_SHARE if as_batch else Decimal(1))
-
-    async def _now(self, client: "anthropic.AsyncAnthropic", call: ModelCall) -> JsonValue:
-        asking = client.messages.with_streaming_response.create(
+    async def _send(self, client: "anthropic.AsyncAnthropic", call: ModelCall) -> JsonValue:
+        if call.job and _is_batch(call):
+            store = BatchStore(client, request_body(call), call.idempotency_key, PROVIDER, self._secrets)
+            return await run_job(call.job, store, poll_seconds=self._poll_seconds, whole_seconds=None)
+        request = client.messages.with_streaming_response.create(
             **request_body(call), extra_headers=call.headers, timeout=make_timeout(call.timeout_seconds)
         )
-        fold = MessageFold(PROVIDER, self._secrets)
-        return await receive(asking, fold, patience=self._patience, whole_seconds=call.timeout_seconds)
+        return await self._receive(request, call, MessageFold(PROVIDER, self._secrets))
 
-    async def _later(self, client: "anthropic.AsyncAnthropic", call: ModelCall) -> JsonValue:
-        assert call.job is not None
-        store = BatchStore(client, request_body(call), call.idempotency_key, PROVIDER, self._secrets)
-        return await run_job(call.job, store, poll_seconds=self._poll_seconds, whole_seconds=None)
+    def _read(self, call: ModelCall, body: JsonValue) -> ModelReply:
+        reply = shaped(body, _Reply)
+        text = "".join(str(block.get("text", "")) for block in reply.content if block.get("type") == "text")
+        stop = _STOPS.get(reply.stop_reason or "")
+        uses = [block for block in reply.content if block.get("type") == "tool_use"] if stop is None else []
+        calls = tool_calls(((use.get("id"), use.get("name"), use.get("input")) for use in uses), call.offered_tools)
+        if stop == "refused":
+            text = str(within(reply.stop_details, "explanation") or text)
+        share = PRICE_SHARE if _is_batch(call) else Decimal(1)
+        return ModelReply(
+            stop=stop or ("tools" if calls else "answer" if text.strip() else "empty"),
+            text=text,
+            tool_calls=calls,
+            provider_items=_returnable(reply.content, calls) if calls else (),
+            model=reply.model,
+            provider=PROVIDER,
+            usage=usage_of(PROVIDER, call.model, reply.model, _tokens(reply.usage), self._prices, share=share),
+        )
+
+
+def _is_batch(call: ModelCall) -> bool:
+    """Whether a call is not urgent, and its job can be journalled."""
+    return call.urgency == "batch" and call.job is not None
 
 
 def request_body(call: ModelCall) -> "MessageCreateParamsStreaming":
@@ -272,9 +281,7 @@ class _Reply(BaseModel):
     usage: JsonValue = None
 
 
-Stop = Literal["answer", "tools", "truncated", "refused", "empty"]
-
-_STOPS: Final[Mapping[str, Stop]] = {
+_STOPS: Final[Mapping[str, Literal["truncated", "refused"]]] = {
     "max_tokens": "truncated",
     "model_context_window_exceeded": "truncated",
     # Only the provider's own tools pause a turn, and none is offered: the reply is incomplete.
@@ -282,30 +289,6 @@ _STOPS: Final[Mapping[str, Stop]] = {
     "refusal": "refused",
 }
 """The stop reasons after which a reply must not be used, whatever it contains."""
-
-
-def _normalised(call: ModelCall, reply: _Reply, prices: Overrides | None, share: Decimal) -> ModelReply:
-    text = "".join(str(block.get("text", "")) for block in reply.content if block.get("type") == "text")
-    stop = _STOPS.get(reply.stop_reason or "")
-    uses = [block for block in reply.content if block.get("type") == "tool_use"] if stop is None else []
-    offered = call.offered_tools
-    calls = tuple(
-        tool_call(position, str(use.get("id", "")), str(use.get("name", "")), use.get("input"), offered)
-        for position, use in enumerate(uses)
-    )
-    if stop == "refused":
-        text = str(within(reply.stop_details, "explanation") or text)
-    elif stop is None:
-        stop = "tools" if calls else "answer" if text.strip() else "empty"
-    return ModelReply(
-        stop=stop,
-        text=text,
-        tool_calls=calls,
-        provider_items=_returnable(reply.content, calls) if calls else (),
-        model=reply.model,
-        provider=PROVIDER,
-        usage=usage_of(PROVIDER, call.model, reply.model, _tokens(reply.usage), prices, share=share),
-    )
 
 
 def _returnable(content: Sequence[dict[str, JsonValue]], calls: Sequence[ToolCall]) -> tuple[JsonValue, ...]:

@@ -3,12 +3,17 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from activities.models import prices
+from pydantic import JsonValue
+
+from activities.models.failures import translating
+from activities.models.prices import Overrides
+from activities.models.prices import load as load_prices
 from activities.models.protocol import ModelCall, ModelReply
+from activities.models.streaming import Fold, Patience, Response, receive
 
 if TYPE_CHECKING:
     import anthropic
@@ -29,24 +34,56 @@ ClientType = TypeVar("ClientType", bound=Closable)
 
 
 class ProviderModel(ABC, Generic[ClientType]):
-    """The base of adapters over an SDK: its client is made at the first call, off the event loop, and kept."""
+    """One provider's models behind `Model`; the SDK's client is made at the first call, and kept."""
 
-    def __init__(self, make_client: Callable[[], ClientType]) -> None:
+    def __init__(
+        self,
+        provider: str,
+        make_client: Callable[[], ClientType],
+        api_key: str,
+        prices: Overrides | None,
+        patience: Patience,
+    ) -> None:
+        """Set up the account.
+
+        Args:
+            provider: its name in reports and prices.
+            make_client: makes the client of the SDK.
+            api_key: is kept out of every error.
+            prices: by model; they override the known ones. Without a price the cost of calls is unknown.
+            patience: how long the provider may send nothing; without streaming it sends nothing until the end.
+        """
+        self.provider = provider
         self._make_client = make_client
+        self._secrets = (api_key,)
+        self._prices = prices
+        self._patience = patience
         self._client: ClientType | None = None
         self._making = asyncio.Lock()
+
+    async def complete(self, call: ModelCall) -> ModelReply:
+        """Take one turn; cancelling it closes the connection, or cancels the provider's job."""
+        with translating(self.provider, self._secrets):
+            return self._read(call, await self._send(await self.warm_up(), call))
+
+    @abstractmethod
+    async def _send(self, client: ClientType, call: ModelCall) -> JsonValue:
+        """Send a call, and return the body of the reply."""
+
+    @abstractmethod
+    def _read(self, call: ModelCall, body: JsonValue) -> ModelReply:
+        """Normalise the body of a reply."""
+
+    async def _receive(self, request: AbstractAsyncContextManager[Response], call: ModelCall, fold: Fold) -> JsonValue:
+        return await receive(request, fold, patience=self._patience, whole_seconds=call.timeout_seconds)
 
     async def warm_up(self) -> ClientType:
         """Return the client; make it the first time. The SDK and the prices take seconds to load, hence threads."""
         async with self._making:
             if self._client is None:
-                await asyncio.to_thread(prices.load)
+                await asyncio.to_thread(load_prices)
                 self._client = await asyncio.to_thread(self._make_client)
             return self._client
-
-    @abstractmethod
-    async def complete(self, call: ModelCall) -> ModelReply:
-        """Take one turn; cancelling it closes the connection."""
 
     async def aclose(self) -> None:
         """Close the client's connections; a later call makes a new client."""

@@ -14,12 +14,12 @@ from pydantic import BaseModel, JsonValue
 
 from activities.contracts import Task, ToolCall, WorkTask
 from activities.models.clients import ProviderModel, make_openai, make_timeout
-from activities.models.failures import UnreadableReply, reported_failure, translating
+from activities.models.failures import UnreadableReply, reported_failure
 from activities.models.prices import Overrides, Tokens, usage_of
 from activities.models.protocol import Message, ModelCall, ModelReply
-from activities.models.replies import arguments_text, shaped, token_count, tool_call, within
+from activities.models.replies import arguments_text, shaped, token_count, tool_calls, within
 from activities.models.schemas import answer_schema, strict
-from activities.models.streaming import SLOW_TO_BEGIN, Patience, receive
+from activities.models.streaming import SLOW_TO_BEGIN, Patience
 
 if TYPE_CHECKING:
     import httpx2
@@ -43,50 +43,26 @@ class OpenAIChatModel(ProviderModel["openai.AsyncOpenAI"]):
         *,
         base_url: str,
         api_key: str = "",
-        provider: str = PROVIDER,
         prices: Overrides | None = None,
-        enforce_schema: bool = True,
         patience: Patience = SLOW_TO_BEGIN,
         most_tokens: int | None = None,
         http_client: "httpx2.AsyncClient | None" = None,
     ) -> None:
-        """Set up the server.
-
-        Args:
-            base_url: with `/v1`, as in the server's documentation.
-            api_key: empty for servers without keys.
-            provider: its name in reports and prices.
-            prices: by model; your own server costs 0. Without an entry the cost of calls is unknown.
-            enforce_schema: whether the server accepts `response_format` with a JSON Schema.
-            patience: how long the server may send nothing; a server that does not stream sends nothing until the end.
-            most_tokens: caps the output tokens of a call.
-            http_client: replaces the SDK's own.
-        """
         # The SDK insists on a key.
-        super().__init__(lambda: make_openai(api_key or "none", base_url, http_client))
-        self._secrets = (api_key,)
-        self._provider = provider
-        self._prices = prices
-        self._enforce_schema = enforce_schema
-        self._patience = patience
+        key = api_key or "none"
+        super().__init__(PROVIDER, lambda: make_openai(key, base_url, http_client), api_key, prices, patience)
         self._most_tokens = most_tokens
 
-    async def complete(self, call: ModelCall) -> ModelReply:
-        """Take one turn. Cancelling it closes the connection."""
-        with translating(self._provider, self._secrets):
-            reply = shaped(await self._body(await self.warm_up(), call), _Reply)
-        return self._normalised(call, reply)
-
-    async def _body(self, client: "openai.AsyncOpenAI", call: ModelCall) -> JsonValue:
+    async def _send(self, client: "openai.AsyncOpenAI", call: ModelCall) -> JsonValue:
         request = client.chat.completions.with_streaming_response.create(
-            **request_body(call, enforce_schema=self._enforce_schema, most_tokens=self._most_tokens),
+            **request_body(call, self._most_tokens),
             extra_headers=call.headers,
             timeout=make_timeout(call.timeout_seconds),
         )
-        fold = ChatFold(self._provider, self._secrets)
-        return await receive(request, fold, patience=self._patience, whole_seconds=call.timeout_seconds)
+        return await self._receive(request, call, ChatFold(PROVIDER, self._secrets))
 
-    def _normalised(self, call: ModelCall, reply: "_Reply") -> ModelReply:
+    def _read(self, call: ModelCall, body: JsonValue) -> ModelReply:
+        reply = shaped(body, _Reply)
         choice = reply.choices[0] if reply.choices else _Choice(message={})
         message = choice.message
         refusal = str(message.get("refusal") or "")
@@ -100,14 +76,12 @@ class OpenAIChatModel(ProviderModel["openai.AsyncOpenAI"]):
             tool_calls=calls,
             provider_items=(_returnable(message, calls),) if calls else (),
             model=model,
-            provider=self._provider,
-            usage=usage_of(self._provider, call.model, model, _tokens(reply.usage), self._prices),
+            provider=PROVIDER,
+            usage=usage_of(PROVIDER, call.model, model, _tokens(reply.usage), self._prices),
         )
 
 
-def request_body(
-    call: ModelCall, *, enforce_schema: bool = True, most_tokens: int | None = None
-) -> "CompletionCreateParamsStreaming":
+def request_body(call: ModelCall, most_tokens: int | None = None) -> "CompletionCreateParamsStreaming":
     """Write the request; the parts that stay the same from turn to turn come first."""
     schema = answer_schema(call.answer_type, call.agent_names)
     system = f"{call.system}\n\nThe final answer is nothing but JSON of this schema:\n{json.dumps(schema)}"
@@ -134,7 +108,7 @@ def request_body(
             }
             for tool in call.tools
         ]
-    elif enforce_schema:
+    else:
         body["response_format"] = {
             "type": "json_schema",
             "json_schema": {"name": call.answer_type.__name__, "schema": schema, "strict": True},
@@ -285,17 +259,8 @@ def _calls(message: Mapping[str, JsonValue], offered: frozenset[str]) -> tuple[T
     asked = message.get("tool_calls")
     if not isinstance(asked, list):
         return ()
-    identities = _identities(asked)
-    return tuple(
-        tool_call(
-            position,
-            identities[position],
-            str(within(one, "function", "name") or ""),
-            within(one, "function", "arguments"),
-            offered,
-        )
-        for position, one in enumerate(asked)
-    )
+    uses = zip(_identities(asked), (within(one, "function") for one in asked), strict=True)
+    return tool_calls(((identity, within(use, "name"), within(use, "arguments")) for identity, use in uses), offered)
 
 
 def _identities(asked: Sequence[JsonValue]) -> list[str]:

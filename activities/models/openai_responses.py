@@ -7,16 +7,17 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from pydantic import BaseModel, JsonValue
+from temporalio.exceptions import ApplicationError
 
 from activities.contracts import ToolCall
 from activities.models.clients import ProviderModel, make_openai, make_timeout
-from activities.models.failures import reported_failure, translating
+from activities.models.failures import reported_failure
 from activities.models.prices import Overrides, Tokens, usage_of
 from activities.models.protocol import Message, ModelCall, ModelReply
 from activities.models.provider_jobs import REQUEST_SECONDS, job_id, run_job
-from activities.models.replies import arguments_text, parse, shaped, token_count, tool_call, within
+from activities.models.replies import arguments_text, parse, shaped, token_count, tool_calls, within
 from activities.models.schemas import answer_schema, strict
-from activities.models.streaming import STEADY, Patience, receive
+from activities.models.streaming import STEADY, Patience
 
 if TYPE_CHECKING:
     import httpx2
@@ -41,7 +42,7 @@ POLL_SECONDS: Final = 1.0
 
 
 class OpenAIResponsesModel(ProviderModel["openai.AsyncOpenAI"]):
-    """OpenAI's models behind `Model`."""
+    """OpenAI's models; in the `background` it stores a reply, so that the next attempt can fetch a lost worker's."""
 
     def __init__(
         self,
@@ -54,64 +55,28 @@ class OpenAIResponsesModel(ProviderModel["openai.AsyncOpenAI"]):
         background_poll_seconds: float = POLL_SECONDS,
         http_client: "httpx2.AsyncClient | None" = None,
     ) -> None:
-        """Set up the account.
-
-        Args:
-            api_key: the key of the account.
-            base_url: with `/v1`.
-            prices: by model; they override the known ones.
-            patience: how long the provider may send nothing.
-            background: store responses at the provider, so that the response of a lost worker is fetched by the next
-                attempt instead of being paid again.
-            background_poll_seconds: the time between two polls of such a response.
-            http_client: replaces the SDK's own.
-        """
-        super().__init__(lambda: make_openai(api_key, base_url, http_client))
-        self._secrets = (api_key,)
-        self._prices = prices
-        self._patience = patience
+        super().__init__(PROVIDER, lambda: make_openai(api_key, base_url, http_client), api_key, prices, patience)
         self._background = background
         self._poll_seconds = background_poll_seconds
 
-    async def complete(self, call: ModelCall) -> ModelReply:
-        """Take one turn. Cancelling it closes the connection or cancels the background response."""
-        with translating(PROVIDER, self._secrets):
-            client = await self.warm_up()
-            in_background = self._background and call.job is not None
-            body = await (self._in_background(client, call) if in_background else self._now(client, call))
-            reply = shaped(body, _Reply)
-        return self._normalised(call, reply)
-
-    async def _now(self, client: "openai.AsyncOpenAI", call: ModelCall) -> JsonValue:
-        asking = client.responses.with_streaming_response.create(
+    async def _send(self, client: "openai.AsyncOpenAI", call: ModelCall) -> JsonValue:
+        if self._background and call.job:
+            store = BackgroundStore(client, request_body(call), call.headers)
+            return await run_job(call.job, store, poll_seconds=self._poll_seconds, whole_seconds=call.timeout_seconds)
+        request = client.responses.with_streaming_response.create(
             **request_body(call), extra_headers=call.headers, timeout=make_timeout(call.timeout_seconds)
         )
-        fold = ResponseFold(PROVIDER, self._secrets)
-        return await receive(asking, fold, patience=self._patience, whole_seconds=call.timeout_seconds)
+        return await self._receive(request, call, ResponseFold(PROVIDER, self._secrets))
 
-    async def _in_background(self, client: "openai.AsyncOpenAI", call: ModelCall) -> JsonValue:
-        assert call.job is not None
-        store = BackgroundStore(client, request_body(call), call.headers)
-        return await run_job(call.job, store, poll_seconds=self._poll_seconds, whole_seconds=call.timeout_seconds)
-
-    def _normalised(self, call: ModelCall, reply: "_Reply") -> ModelReply:
+    def _read(self, call: ModelCall, body: JsonValue) -> ModelReply:
+        reply = shaped(body, _Reply)
         text, refusal = _texts(reply.output)
         stop = _stop(reply, refusal)
-        code = str(within(reply.error, "code") or "")
         if reply.status != "completed" and stop is None:
-            told = str(within(reply.error, "message") or f"the response is {reply.status}")
-            retryable = reply.status != "failed" or code in RETRYABLE_CODES
-            # Output from before the cancellation may be charged.
-            possibly_billed = reply.status == "cancelled"
-            raise reported_failure(
-                PROVIDER, code, told, retryable=retryable, possibly_billed=possibly_billed, secrets=self._secrets
-            )
-        offered = call.offered_tools
-        asked = [item for item in reply.output if item.get("type") == "function_call"] if stop is None else []
-        calls = tuple(
-            tool_call(position, str(item.get("call_id", "")), str(item.get("name", "")), item.get("arguments"), offered)
-            for position, item in enumerate(asked)
-        )
+            raise self._failure(reply)
+        items = [item for item in reply.output if item.get("type") == "function_call"] if stop is None else []
+        uses = ((item.get("call_id"), item.get("name"), item.get("arguments")) for item in items)
+        calls = tool_calls(uses, call.offered_tools)
         return ModelReply(
             stop=stop or ("tools" if calls else "answer" if text.strip() else "empty"),
             text=refusal or text,
@@ -120,6 +85,18 @@ class OpenAIResponsesModel(ProviderModel["openai.AsyncOpenAI"]):
             model=reply.model,
             provider=PROVIDER,
             usage=usage_of(PROVIDER, call.model, reply.model, _tokens(reply.usage), self._prices),
+        )
+
+    def _failure(self, reply: "_Reply") -> ApplicationError:
+        code = str(within(reply.error, "code") or "")
+        return reported_failure(
+            PROVIDER,
+            code,
+            str(within(reply.error, "message") or f"the response is {reply.status}"),
+            retryable=reply.status != "failed" or code in RETRYABLE_CODES,
+            # Output from before the cancellation may be charged.
+            possibly_billed=reply.status == "cancelled",
+            secrets=self._secrets,
         )
 
 

@@ -5,7 +5,7 @@ A tool call that cannot be read is kept as malformed, so that it breaks neither 
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, TypeVar, cast
 
 from pydantic import BaseModel, JsonValue, ValidationError
@@ -85,6 +85,14 @@ def tool_call(position: int, identity: str, tool: str, arguments: object, offere
     if not isinstance(arguments, dict):
         return _malformed(identity, tool, "the arguments are not a JSON object")
     return ToolCall(id=identity, tool=tool, arguments=cast("dict[str, JsonValue]", arguments))
+
+
+def tool_calls(uses: Iterable[tuple[object, object, object]], offered: Collection[str]) -> tuple[ToolCall, ...]:
+    """Read the tool calls of a reply, each an id, a name and arguments, of a model that was offered these tools."""
+    return tuple(
+        tool_call(position, str(identity or ""), str(tool or ""), arguments, offered)
+        for position, (identity, tool, arguments) in enumerate(uses)
+    )
 
 
 def arguments_text(call: ToolCall) -> str:

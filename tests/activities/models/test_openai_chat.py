@@ -111,18 +111,6 @@ async def test_an_answer_is_no_longer_than_the_operator_allows() -> None:
     assert asked == [100, a_call("chat").max_output_tokens]
 
 
-async def test_a_server_that_takes_no_schema_is_told_in_words_alone() -> None:
-    """`enforce_schema=False` sends no `response_format`."""
-    async with ScriptedProvider(lambda _: answer()) as server:
-        model = OpenAIChatModel(base_url=server.openai_url, enforce_schema=False)
-        reply = await model.complete(a_call("chat", tools=()))
-        await model.aclose()
-
-    assert "response_format" not in server.requests[0].body
-    assert server.requests[0].answer == "AgentAnswer"
-    assert reply.stop == "answer"
-
-
 async def test_a_model_without_a_price_has_no_known_usage() -> None:
     """Tokens without a price are no usage: the caller then charges the reserve, never nothing."""
     async with ScriptedProvider(lambda _: answer()) as server:
