@@ -220,6 +220,11 @@ def keep_using(*tools: str, cost: Decimal = COST) -> Respond:
     return lambda call: use(*tools, about=len(work_task(call).rounds), cost=cost)
 
 
+def most_expensive(call: ModelCall) -> Decimal:
+    """Return the price of all the output tokens that a call allows, at the $5 per million of `tests.environment`."""
+    return Decimal(call.max_output_tokens) * 5 / 1_000_000
+
+
 def refuse(_: ModelCall) -> ModelReply:
     """Decline to answer."""
     return ModelReply(stop="refused", model="scripted-1", provider="scripted")

@@ -1,4 +1,4 @@
-"""The smallest workflow there is, in the versions that the guide to changing a workflow speaks of."""
+"""The smallest workflow, in each version that the guide to changing a workflow mentions."""
 
 from datetime import timedelta
 
@@ -21,7 +21,7 @@ class AsReleased:
 
 @workflow.defn(name=TYPE)
 class Unguarded:
-    """Takes another step, whoever began."""
+    """Takes another step without a patch."""
 
     @workflow.run
     async def run(self) -> str:
@@ -33,7 +33,7 @@ class Unguarded:
 
 @workflow.defn(name=TYPE)
 class Patched:
-    """Takes another step if it began with this release."""
+    """Takes another step, in runs that started after the change."""
 
     @workflow.run
     async def run(self) -> str:
@@ -47,7 +47,7 @@ class Patched:
 
 @workflow.defn(name=TYPE)
 class NewRulesOnly:
-    """Has forgotten the old rules, and says so."""
+    """Has deprecated the patch and deleted the old steps."""
 
     @workflow.run
     async def run(self) -> str:
@@ -60,22 +60,9 @@ class NewRulesOnly:
 
 @workflow.defn(name=f"{TYPE}2")
 class NewType:
-    """Does everything otherwise, under another name."""
+    """Has other steps under another name."""
 
     @workflow.run
     async def run(self) -> str:
         """Wait for nothing."""
         return "two"
-
-
-@workflow.defn(name=TYPE)
-class ByEdition:
-    """Takes another step if the edition that it was opened under says so."""
-
-    @workflow.run
-    async def run(self, edition: int = 1) -> str:
-        """Take one step or two."""
-        if edition >= 2:
-            await workflow.sleep(_STEP * 2)
-        await workflow.sleep(_STEP)
-        return "two" if edition >= 2 else "one"

@@ -1,19 +1,17 @@
 """An ambiguous subtask asks a person: the answer decides, and nobody waits for one for ever."""
 
 import asyncio
-from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
 from pydantic import BaseModel
 
-from activities.contracts import RefineTask, WorkTask
-from activities.models.protocol import ModelCall, ModelReply
+from activities.contracts import WorkTask
 from chargehand.client import Session
 from chargehand.contracts import Answer, Limits, Question, SessionRequest
 from chargehand.errors import SessionFailed
 from tests.environment import SessionEnvironment
-from tests.scripted_model import Held, answer, plan, refined, reply, report, subtask
+from tests.scripted_model import Held, Script, answer, refined, subtask, topics
 from tests.waiting import until
 from tests.workflows.conftest import OpenEnvironment
 
@@ -28,21 +26,12 @@ MEANT = "The fiscal year, please."
 BETTER = "Take the fiscal year, as the handbook does."
 
 
-def unsure(*topics: str) -> Callable[[ModelCall], ModelReply]:
+def unsure(*topics_in_doubt: str) -> Script:
     """Let the agents of these topics ask back until a person, or a better instruction, has decided."""
-
-    def respond(call: ModelCall) -> ModelReply:
-        if call.task.kind == "plan":
-            return reply(plan(subtask("T1"), subtask("T2")))
-        if isinstance(call.task, RefineTask):
-            return reply(refined(BETTER))
-        if not isinstance(call.task, WorkTask):
-            return reply(report("All of it."))
-        told = call.task.instruction
-        asks = any(f"topic {topic} in" in told for topic in topics) and MEANT not in told
-        return reply(_question() if asks else answer(f"Known: {told}"))
-
-    return respond
+    script = Script().plan(*topics(2)).refine(refined(BETTER))
+    for topic in topics_in_doubt:
+        script = script.work(topic, _question())
+    return script.work(MEANT, answer("Known."))
 
 
 def _question() -> BaseModel:
@@ -50,8 +39,7 @@ def _question() -> BaseModel:
 
 
 def _instructions(environment: SessionEnvironment) -> list[str]:
-    tasks = [call.task for call in environment.model.of_kind("work")]
-    return [task.instruction for task in tasks if isinstance(task, WorkTask)]
+    return [task.instruction for task in environment.model.tasks(WorkTask)]
 
 
 async def _asks(session: Session, *subtasks: str) -> bool:
@@ -94,14 +82,9 @@ async def _has_ended(session: Session, subtask_id: str) -> bool:
 
 async def test_an_answer_nobody_asked_for_is_refused_by_name(environment: OpenEnvironment) -> None:
     """Neither a subtask that does not ask, nor one that was answered, takes an answer; the one that waits is named."""
-    go_on = asyncio.Event()
-
-    def respond(call: ModelCall) -> ModelReply | Held:
-        said = unsure("T1")(call)
-        told = isinstance(call.task, WorkTask) and MEANT in call.task.instruction
-        return Held(said, go_on) if told else said
-
-    async with environment(respond) as opened:
+    held = Held(answer("Known."))
+    script = unsure("T1").work(MEANT, held)
+    async with environment(script) as opened:
         session = await opened.chargehand.start(GOAL)
         await until(lambda: _asks(session, "T1"))
         with pytest.raises(SessionFailed, match="subtask: 'T2' waits for no answer; those that do: T1"):
@@ -109,7 +92,7 @@ async def test_an_answer_nobody_asked_for_is_refused_by_name(environment: OpenEn
         await session.answer(Answer(subtask="T1", text=MEANT))
         with pytest.raises(SessionFailed, match="subtask: 'T1' waits for no answer; those that do: none"):
             await session.answer(Answer(subtask="T1", text="The calendar year."))
-        go_on.set()
+        held.released.set()
         result = await session.result()
 
     assert _instructions(opened)[-1].endswith(MEANT)
@@ -162,15 +145,10 @@ async def test_a_session_that_allows_no_questions_asks_none(environment: OpenEnv
 
 async def test_a_session_below_another_never_asks(environment: OpenEnvironment) -> None:
     """Nobody watches a nested session: its ambiguous subtask is refined although the root may ask."""
-
-    def respond(call: ModelCall) -> ModelReply:
-        if call.task.kind == "plan" and call.task.goal == GOAL.goal:
-            return reply(plan(subtask("N1", agent="supervisor", instruction="Look into topic T1 as a whole.")))
-        return reply(plan(subtask("T1"))) if call.task.kind == "plan" else unsure("T1")(call)
-
-    async with environment(respond) as opened:
-        session = await opened.chargehand.start(GOAL)
-        result = await asyncio.wait_for(session.result(), 30)
+    nested = subtask("N1", agent="supervisor", instruction="Look into topic T1 as a whole.")
+    script = unsure("T1").plan(subtask("T1")).plan(nested, goal=GOAL.goal)
+    async with environment(script) as opened:
+        result = await opened.run(GOAL)
 
     assert len(opened.model.of_kind("refine")) == 1
     assert [record.state for record in result.subtasks] == ["success"]

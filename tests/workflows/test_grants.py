@@ -9,13 +9,12 @@ from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
 from activities.contracts import WorkTask
-from activities.models.protocol import ModelCall, ModelReply
 from chargehand.client import Session
 from chargehand.contracts import Limits, RaisedLimits, SessionRequest
 from chargehand.errors import ChargehandError, SessionFailed
 from chargehand.wire import ErrorType, UpdateName
-from tests.scripted_model import Held, answer, plan, reply, report, subtask, use
-from tests.waiting import until
+from tests.scripted_model import Held, Script, Turn, answer, keep_using, report, subtask, topics, use
+from tests.waiting import until, until_state
 from tests.workflows.conftest import OpenEnvironment
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never")
@@ -25,8 +24,9 @@ def limited(**limits: object) -> SessionRequest:
     return GOAL.model_copy(update={"limits": Limits.model_validate(limits)})
 
 
-async def _in_state(session: Session, state: str) -> bool:
-    return (await session.status()).state == state
+def _searching(rounds: int) -> list[Turn]:
+    """Search in so many rounds, then answer."""
+    return [*(use("search_documents", about=number) for number in range(rounds)), answer("Found at last.")]
 
 
 async def test_a_child_that_needs_more_asks_its_parent(environment: OpenEnvironment) -> None:
@@ -34,19 +34,8 @@ async def test_a_child_that_needs_more_asks_its_parent(environment: OpenEnvironm
 
     Whatever it asks for, it is lent as much again as it has, since the session's limits pay for that.
     """
-
-    def respond(call: ModelCall) -> ModelReply:
-        if call.task.kind == "plan":
-            return reply(plan(subtask("T1")))
-        assert isinstance(call.task, WorkTask)
-        assert not call.task.must_answer
-        return (
-            use("search_documents", about=len(call.task.rounds))
-            if len(call.task.rounds) < 8
-            else reply(answer("Found at last."))
-        )
-
-    async with environment(respond) as opened:
+    script = Script().plan(subtask("T1")).work("", *_searching(8))
+    async with environment(script) as opened:
         session = await opened.chargehand.start(GOAL)
         result = await session.result()
         history = await opened.chargehand.client.get_workflow_handle(session.id).fetch_history()
@@ -55,24 +44,14 @@ async def test_a_child_that_needs_more_asks_its_parent(environment: OpenEnvironm
     assert result.answer == "Found at last."
     assert result.usage.turns == 1 + 9
     assert len(asked) == 2
+    assert not any(task.must_answer for task in opened.model.tasks(WorkTask))
 
 
 async def test_a_grandchild_is_lent_from_above_its_parent(environment: OpenEnvironment) -> None:
     """Two levels down an agent gets more than its own session was lent at first; the books of all levels agree."""
-
-    def respond(call: ModelCall) -> ModelReply:
-        if call.task.kind == "plan" and call.task.goal == GOAL.goal:
-            return reply(plan(subtask("N1", agent="supervisor", instruction="Look into the tides as a whole.")))
-        if call.task.kind == "plan":
-            return reply(plan(subtask("T1")))
-        assert isinstance(call.task, WorkTask)
-        return (
-            use("search_documents", about=len(call.task.rounds))
-            if len(call.task.rounds) < 9
-            else reply(answer("Found at last."))
-        )
-
-    async with environment(respond) as opened:
+    tides = subtask("N1", agent="supervisor", instruction="Look into the tides as a whole.")
+    script = Script().plan(subtask("T1")).plan(tides, goal=GOAL.goal).work("", *_searching(9))
+    async with environment(script) as opened:
         session = await opened.chargehand.start(limited(max_turns=30))
         result = await session.result()
         status = await session.status()
@@ -84,19 +63,10 @@ async def test_a_grandchild_is_lent_from_above_its_parent(environment: OpenEnvir
 
 async def test_when_all_wait_for_more_one_goes_without_and_the_others_go_on(environment: OpenEnvironment) -> None:
     """Five insatiable agents under a tight limit never wait for each other for ever (I20)."""
-
-    def respond(call: ModelCall) -> ModelReply:
-        if call.task.kind == "plan":
-            return reply(plan(*(subtask(f"T{number}") for number in range(1, 6))))
-        if call.task.kind == "synthesise":
-            return reply(report("As far as it went."))
-        assert isinstance(call.task, WorkTask)
-        if call.task.must_answer:
-            return reply(answer("Had to stop.", status="partial", gaps=["the rest"]))
-        return use("search_documents", "read_document", about=len(call.task.rounds))
-
-    async with environment(respond) as opened:
-        result = await asyncio.wait_for((await opened.chargehand.start(limited(max_turns=17))).result(), 60)
+    stopped = answer("Had to stop.", status="partial", gaps=["the rest"])
+    script = Script().plan(*topics(5)).work("", keep_using("search_documents", "read_document"), forced=stopped)
+    async with environment(script) as opened:
+        result = await opened.run(limited(max_turns=17))
 
     assert result.usage.turns <= 17
     assert all(record.state in {"partial", "success"} for record in result.subtasks)
@@ -104,18 +74,10 @@ async def test_when_all_wait_for_more_one_goes_without_and_the_others_go_on(envi
 
 async def test_a_paused_session_goes_on_with_the_same_plan_and_results(environment: OpenEnvironment) -> None:
     """An agent that needs more than there is waits in a paused session, and goes on when the limits are raised."""
-
-    def respond(call: ModelCall) -> ModelReply:
-        if call.task.kind == "plan":
-            return reply(plan(*(subtask(f"T{number}") for number in range(1, 4))))
-        if call.task.kind == "synthesise":
-            return reply(report("All three."))
-        assert isinstance(call.task, WorkTask)
-        return reply(answer("Known.")) if call.task.rounds else use("search_documents")
-
-    async with environment(respond) as opened:
+    script = Script().plan(*topics(3)).work("", use("search_documents"), answer("Known."))
+    async with environment(script) as opened:
         session = await opened.chargehand.start(limited(max_turns=5, on_limit="pause"))
-        await until(lambda: _in_state(session, "paused"))
+        await until_state(session, "paused")
         before = await session.status()
         with pytest.raises(SessionFailed, match="max_turns: 5 is not more than the present 5"):
             await session.raise_limits(RaisedLimits(max_turns=5))
@@ -133,20 +95,12 @@ async def test_a_paused_session_goes_on_with_the_same_plan_and_results(environme
 
 async def test_finish_now_brings_the_report_from_what_is_there(environment: OpenEnvironment) -> None:
     """Asked to finish, a session stops what runs, keeps what is done, and names why it stopped."""
-    never = asyncio.Event()
-
-    def respond(call: ModelCall) -> ModelReply | Held:
-        if call.task.kind == "plan":
-            return reply(plan(subtask("T1"), subtask("T2")))
-        if call.task.kind == "synthesise":
-            return reply(report("What was ready."))
-        assert isinstance(call.task, WorkTask)
-        return Held(reply(answer("Late.")), never) if "topic T2" in call.task.instruction else reply(answer("Ready."))
+    script = Script().plan(*topics(2)).work("T2", Held(answer("Late."))).synthesis(report("What was ready."))
 
     async def one_is_done(session: Session) -> bool:
         return [record.state for record in (await session.status()).subtasks] == ["success", "running"]
 
-    async with environment(respond) as opened:
+    async with environment(script) as opened:
         session = await opened.chargehand.start(GOAL)
         await until(lambda: one_is_done(session))
         await session.finish_now()
@@ -162,20 +116,17 @@ async def test_finish_now_brings_the_report_from_what_is_there(environment: Open
 @pytest.mark.parametrize("raised", [{"max_turns": 0}, {"budget_usd": -1}, {"budget_usd": "9"}, {"max_turn": 30}])
 async def test_limits_cannot_be_raised_by_nonsense(environment: OpenEnvironment, raised: dict[str, object]) -> None:
     """What is not a limit is refused by field, and the session goes on as it was."""
-    go_on = asyncio.Event()
-
-    def respond(call: ModelCall) -> ModelReply | Held:
-        return reply(plan(subtask("T1"))) if call.task.kind == "plan" else Held(reply(answer("Known.")), go_on)
-
-    async with environment(respond) as opened:
+    held = Held(answer("Known."))
+    script = Script().plan(subtask("T1")).work("", held)
+    async with environment(script) as opened:
         session = await opened.chargehand.start(GOAL)
-        await until(lambda: _in_state(session, "carrying_out"))
+        await until_state(session, "carrying_out")
         handle = opened.chargehand.client.get_workflow_handle(session.id)
         with pytest.raises(WorkflowUpdateFailedError) as failure:
             await handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
                 UpdateName.RAISE_LIMITS, raised
             )
-        go_on.set()
+        held.released.set()
         result = await session.result()
 
     assert isinstance(failure.value.cause, ApplicationError)

@@ -1,6 +1,5 @@
 """`temporal workflow reset`: what was paid is not paid again, what was begun is not begun again."""
 
-import asyncio
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
@@ -13,28 +12,17 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client
 
-from activities.contracts import WorkTask
-from activities.models.protocol import ModelCall, ModelReply
 from chargehand.client import Session
 from chargehand.contracts import PlanDecision, Report, SessionRequest
 from chargehand.visibility import describe
 from chargehand.wire import ActivityType
-from tests.scripted_model import COST, Held, answer, plan, reply, report, subtask
-from tests.waiting import until
+from tests.scripted_model import COST, Held, Script, answer, topics
+from tests.waiting import until, until_state
 from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.pausing import paused
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?")
-
-
-def _respond(call: ModelCall) -> ModelReply:
-    match call.task.kind:
-        case "plan":
-            return reply(plan(subtask("T1"), subtask("T2")))
-        case "synthesise":
-            return reply(report("All of it."))
-        case _:
-            return reply(answer("Known."))
+_SCRIPT = Script().plan(*topics(2))
 
 
 async def _reset(client: Client, session: Session, to: Callable[[HistoryEvent], bool]) -> None:
@@ -64,7 +52,7 @@ def _plan_is_there(event: HistoryEvent) -> bool:
 
 async def test_a_reset_session_pays_nothing_twice(environment: OpenEnvironment) -> None:
     """Children that were done before the reset are taken as they ended, the report's turn is found in the old run."""
-    async with environment(_respond) as opened:
+    async with environment(_SCRIPT) as opened:
         session = await opened.chargehand.start(GOAL)
         before = await session.result()
         paid = len(opened.model.calls)
@@ -80,25 +68,17 @@ async def test_a_reset_session_pays_nothing_twice(environment: OpenEnvironment) 
 @pytest.mark.parametrize("is_paused", [False, True])
 async def test_a_reset_waits_for_what_still_runs(environment: OpenEnvironment, *, is_paused: bool) -> None:
     """A child that the discarded run has started goes on, and its outcome is taken over, even if it was paused."""
-    go_on = asyncio.Event()
-    is_held = asyncio.Event()
-
-    def respond(call: ModelCall) -> ModelReply | Held:
-        if isinstance(call.task, WorkTask) and "topic T2" in call.task.instruction:
-            is_held.set()
-            return Held(reply(answer("Late.")), go_on)
-        return _respond(call)
-
-    async with environment(respond) as opened:
+    held = Held(answer("Late."))
+    async with environment(_SCRIPT.work("T2", held)) as opened:
         client = opened.chargehand.client
         session = await opened.chargehand.start(GOAL)
-        await is_held.wait()
+        await held.reached.wait()
         await until(lambda: _one_runs(client, session))
         [child] = (await describe(client, session.id)).pending_children
         async with paused(client, child.workflow_id) if is_paused else nullcontext():
             await _reset(client, session, _plan_is_there)
             await until(lambda: _is_awaiting_a_duplicate(client, session))
-        go_on.set()
+        held.released.set()
         result = await opened.chargehand.session(session.id).result()
 
     assert [record.state for record in result.subtasks] == ["success", "success"]
@@ -111,14 +91,14 @@ async def test_what_was_paid_before_a_reset_is_not_forgotten(environment: OpenEn
     request = GOAL.model_copy(update={"approval": "plan"})
 
     async def decide(session: Session, how_to_write: str) -> Report:
-        await until(lambda: _awaits_approval(session))
+        await until_state(session, "awaiting_approval")
         planned = await session.plan()
         assert planned is not None
         edited = planned.model_copy(update={"final_instruction": how_to_write})
         await session.decide_plan(PlanDecision(decision="edit", plan=edited))
         return await session.result()
 
-    async with environment(_respond) as opened:
+    async with environment(_SCRIPT) as opened:
         session = await opened.chargehand.start(request)
         before = await decide(session, "Briefly.")
         await _reset(opened.chargehand.client, session, _plan_is_there)
@@ -143,7 +123,3 @@ async def _is_awaiting_a_duplicate(client: Client, session: Session) -> bool:
         and datetime.now(UTC) - waiting.last_started_time.ToDatetime(UTC) > timedelta(seconds=1)
         for waiting in described.pending_activities
     )
-
-
-async def _awaits_approval(session: Session) -> bool:
-    return (await session.status()).state == "awaiting_approval"

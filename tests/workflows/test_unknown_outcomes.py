@@ -1,4 +1,4 @@
-"""Calls whose fate is unknown are charged at their worst case and named, and are repeated within limits."""
+"""Calls of unknown outcome are charged at their worst case and named, and are repeated within limits."""
 
 from datetime import timedelta
 from decimal import Decimal
@@ -8,24 +8,14 @@ from temporalio.exceptions import ApplicationError
 
 from activities.model_turn.retry_policy import PROVIDER_ATTEMPTS
 from activities.models.failures import ProviderFault
-from activities.models.protocol import ModelCall, ModelReply
+from activities.models.protocol import ModelCall
 from chargehand.contracts import Limits, Report, SessionRequest
 from chargehand.errors import SessionFailed
 from chargehand.wire import ErrorType
-from tests.scripted_model import COST, answer, plan, reply, report, subtask
+from tests.scripted_model import COST, Script, Turn, answer, most_expensive, reply, topics
 from tests.workflows.conftest import OpenEnvironment
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", limits=Limits(max_turns=40), review="never")
-
-
-def _usual(call: ModelCall) -> ModelReply:
-    match call.task.kind:
-        case "plan":
-            return reply(plan(subtask("T1"), subtask("T2")))
-        case "synthesise":
-            return reply(report("All of it."))
-        case _:
-            return reply(answer("Known."))
 
 
 def _unanswered(*, billed: bool = True, retry: bool = True) -> ApplicationError:
@@ -45,18 +35,14 @@ class Faults:
     def __init__(self, kind: str, *faults: ApplicationError) -> None:
         self._kind = kind
         self._left = list(faults)
+        self._usual = Script().plan(*topics(2))
         self.injected = 0
 
-    def __call__(self, call: ModelCall) -> ModelReply:
+    def __call__(self, call: ModelCall) -> Turn:
         if call.task.kind == self._kind and self._left:
             self.injected += 1
             raise self._left.pop(0)
-        return _usual(call)
-
-
-def _least_charge(call: ModelCall) -> Decimal:
-    """Reckon what a reservation is at least: all output tokens at the environment's 5 dollars a million."""
-    return Decimal(call.max_output_tokens) * 5 / 1_000_000
+        return self._usual(call)
 
 
 def _of_kind(result: Report, kind: str) -> Decimal:
@@ -72,7 +58,7 @@ async def test_a_call_without_an_answer_is_charged_in_full_and_made_again(
     faults = Faults(kind, *(_unanswered() for _ in range(times)))
 
     async with environment(faults) as opened:
-        result = await (await opened.chargehand.start(GOAL)).result()
+        result = await opened.run(GOAL)
 
     [call, *_] = opened.model.of_kind(kind)
     named = result.usage.possibly_billed_twice_usd
@@ -80,7 +66,7 @@ async def test_a_call_without_an_answer_is_charged_in_full_and_made_again(
     assert len(opened.model.calls) == 4 + times
     assert result.answer == "All of it."
     assert named == _of_kind(result, kind)
-    assert named >= times * _least_charge(call)
+    assert named >= times * most_expensive(call)
     assert result.usage.cost_usd == named + 4 * COST
     assert result.usage.turns == 4
     assert result.wasted.cost_usd == named
@@ -97,7 +83,7 @@ async def test_a_turn_is_given_up_after_three_provider_attempts_of_either_kind(
     request = GOAL.model_copy(update={"limits": Limits(max_turns=40, max_parallel=1)})
 
     async with environment(faults) as opened:
-        result = await (await opened.chargehand.start(request)).result()
+        result = await opened.run(request)
 
     assert faults.injected == PROVIDER_ATTEMPTS
     assert len(opened.model.of_kind("work")) == PROVIDER_ATTEMPTS + 1
@@ -107,7 +93,7 @@ async def test_a_turn_is_given_up_after_three_provider_attempts_of_either_kind(
     ]
     assert result.answer == "All of it."
     assert result.usage.turns == 4
-    assert result.usage.possibly_billed_twice_usd >= unanswered * _least_charge(opened.model.of_kind("work")[0])
+    assert result.usage.possibly_billed_twice_usd >= unanswered * most_expensive(opened.model.of_kind("work")[0])
     assert result.subtasks[0].wasted.possibly_billed_twice_usd == result.usage.possibly_billed_twice_usd
 
 
@@ -117,7 +103,7 @@ async def test_a_provider_that_says_not_to_ask_again_is_not_asked_again(environm
     request = GOAL.model_copy(update={"limits": Limits(max_turns=40, max_parallel=1)})
 
     async with environment(faults) as opened:
-        result = await (await opened.chargehand.start(request)).result()
+        result = await opened.run(request)
 
     assert faults.injected == 1
     assert len(opened.model.of_kind("work")) == 2
@@ -130,7 +116,7 @@ async def test_what_was_surely_not_charged_costs_nothing(environment: OpenEnviro
     faults = Faults("work", _unanswered(billed=False))
 
     async with environment(faults) as opened:
-        result = await (await opened.chargehand.start(GOAL)).result()
+        result = await opened.run(GOAL)
 
     assert faults.injected == 1
     assert result.usage.possibly_billed_twice_usd == 0
@@ -150,7 +136,7 @@ async def test_planning_that_never_gets_an_answer_fails_in_words(environment: Op
 
     assert failure.value.error_type is ErrorType.PROVIDER_UNAVAILABLE
     assert faults.injected == PROVIDER_ATTEMPTS
-    assert status.spent_usd >= PROVIDER_ATTEMPTS * _least_charge(opened.model.calls[0])
+    assert status.spent_usd >= PROVIDER_ATTEMPTS * most_expensive(opened.model.calls[0])
 
 
 @pytest.mark.parametrize("cents", [22, 26, 34])
@@ -175,16 +161,12 @@ async def test_charges_for_unknown_outcomes_never_pass_the_budget(environment: O
 
 async def test_a_reply_without_usage_is_named_as_possibly_billed(environment: OpenEnvironment) -> None:
     """A provider that does not say what it used is charged at the worst case, and the report says how much that is."""
-
-    def respond(call: ModelCall) -> ModelReply:
-        said = _usual(call)
-        return said.model_copy(update={"usage": None}) if call.task.kind == "work" else said
-
-    async with environment(respond) as opened:
-        result = await (await opened.chargehand.start(GOAL)).result()
+    script = Script().plan(*topics(2)).work("", reply(answer("Known."), None))
+    async with environment(script) as opened:
+        result = await opened.run(GOAL)
 
     named = result.usage.possibly_billed_twice_usd
-    assert named == _of_kind(result, "work") >= 2 * _least_charge(opened.model.of_kind("work")[0])
+    assert named == _of_kind(result, "work") >= 2 * most_expensive(opened.model.of_kind("work")[0])
     assert result.usage.cost_usd == named + 2 * COST
     assert result.wasted.cost_usd == 0
     assert result.usage.turns == 4
