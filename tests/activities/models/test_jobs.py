@@ -14,7 +14,7 @@ from activities.models.anthropic_messages import AnthropicModel
 from activities.models.openai_responses import OpenAIResponsesModel
 from activities.models.protocol import ModelCall, ProviderJob
 from chargehand.wire import ErrorType
-from tests.activities.models.calls import KEY, AnyModel, Wire, a_call, a_provider
+from tests.activities.models.calls import KEY, AnyModel, Wire, a_call, reply_to
 from tests.scripted_provider import (
     Respond,
     ScriptedProvider,
@@ -103,8 +103,7 @@ REPLIES = {
 @pytest.mark.parametrize("name", REPLIES)
 async def test_a_job_brings_the_same_reply(way: Way, name: str) -> None:
     """What comes back is what a call at once brings; only a batch costs less: half."""
-    async with a_provider(WIRE[way], lambda _: REPLIES[name]) as (_, model):
-        at_once = await model.complete(a_call(WIRE[way]))
+    at_once = await reply_to(WIRE[way], REPLIES[name])
     async with open_provider(way, lambda _: REPLIES[name].after(0.05)) as (server, model):
         later = await model.complete(a_job(way, Keeper()))
 
