@@ -8,32 +8,9 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from pydantic import BaseModel
 from pydantic_core import to_json
 
-from activities.contracts import (
-    AgentAnswer,
-    CompressDraft,
-    CompressTask,
-    CritiqueDraft,
-    CritiqueTask,
-    InputOutcome,
-    JudgeDraft,
-    JudgeTask,
-    PlanDraft,
-    PlanTask,
-    RefineDraft,
-    RefineTask,
-    ReportDraft,
-    ReviewDraft,
-    ReviewerAnswer,
-    ReviewTask,
-    Round,
-    SynthesisTask,
-    Task,
-    ToolResult,
-    WorkTask,
-)
+from activities.contracts import InputOutcome, Round, ToolResult
 from activities.crews import Agent, Crew
 from activities.documents.catalog import Catalog
 from activities.models.protocol import Message, ToolText
@@ -49,6 +26,16 @@ from activities.prompt_texts import (
     WORKER,
     WRITER,
 )
+from activities.turn_kinds.compress import CompressAnswer, CompressTask
+from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
+from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
+from activities.turn_kinds.plan import PlanAnswer, PlanTask
+from activities.turn_kinds.protocol import TurnAnswer
+from activities.turn_kinds.refine import RefineAnswer, RefineTask
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.review import ReviewAnswer, ReviewTask
+from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
+from activities.turn_kinds.work import WorkAnswer, WorkTask, WorkWithIssuesAnswer
 from activities.untrusted_text import data, defused
 from chargehand.contracts import Escalation, Failure, Outcome
 
@@ -58,29 +45,29 @@ CATALOG_CHARACTERS: Final = 9_000
 SCHEMA_BYTES: Final = 6_000
 """Upper bound of an answer shape as JSON Schema, in whatever form a provider is sent it."""
 
-ANSWER_TYPES: Final[dict[str, type[BaseModel]]] = {
-    "plan": PlanDraft,
-    "work": AgentAnswer,
-    "synthesise": ReportDraft,
-    "refine": RefineDraft,
-    "review": ReviewDraft,
-    "judge": JudgeDraft,
-    "critique": CritiqueDraft,
-    "compress": CompressDraft,
+ANSWER_TYPES: Final[dict[str, type[TurnAnswer]]] = {
+    "plan": PlanAnswer,
+    "work": WorkAnswer,
+    "synthesis": SynthesisAnswer,
+    "refine": RefineAnswer,
+    "review": ReviewAnswer,
+    "judge": JudgeAnswer,
+    "critique": CritiqueAnswer,
+    "compress": CompressAnswer,
 }
 """The shape of the final reply, by the task's kind."""
 
 
-def answer_type(kind: str, agent: Agent | None) -> type[BaseModel]:
+def answer_type(kind: str, agent: Agent | None) -> type[TurnAnswer]:
     """Choose the shape of the final reply to a task."""
-    return ReviewerAnswer if kind == "work" and agent is not None and agent.reviews else ANSWER_TYPES[kind]
+    return WorkWithIssuesAnswer if kind == "work" and agent is not None and agent.reviews else ANSWER_TYPES[kind]
 
 
 SUPERVISOR_KINDS: Final = tuple(kind for kind in ANSWER_TYPES if kind != "work")
 """Kinds of tasks that are the supervisor's own."""
 
 _TOOL_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
-_SYSTEM_TEXTS: Final = {"synthesise": WRITER, "judge": JUDGE, "critique": CRITIC, "compress": COMPRESSOR}
+_SYSTEM_TEXTS: Final = {"synthesis": WRITER, "judge": JUDGE, "critique": CRITIC, "compress": COMPRESSOR}
 _SYSTEM_TEXTS_WITH_AGENTS: Final = {"plan": PLANNER, "refine": REFINER, "review": REVIEWER}
 
 

@@ -10,7 +10,9 @@ from typing import Final, TypeVar
 
 from temporalio import workflow
 
-from activities.contracts import AgentCard, InputOutcome, SessionFacts, Task, TurnResult
+from activities.contracts import AgentCard, InputOutcome, SessionFacts
+from activities.model_turn.contracts import TurnResult
+from activities.turn_kinds.registry import Task
 from chargehand.contracts import (
     Capability,
     Contradiction,

@@ -11,8 +11,10 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from activities.contracts import AgentCard, Round, ToolCall, ToolRequest, ToolResult, TurnResult, WorkTask
+    from activities.contracts import AgentCard, Round, ToolCall, ToolRequest, ToolResult
+    from activities.model_turn.contracts import TurnResult
     from activities.tool_use import ToolActivities
+    from activities.turn_kinds.work import AgentAnswer, WorkTask
     from chargehand.contracts import Artifact, Failure, FailureReason, Outcome, SpendLine, Usage
     from chargehand.wire import ErrorType, SignalName, WorkflowType
     from workflows import options
@@ -113,9 +115,8 @@ class SubtaskWorkflow:
             except TurnLost as error:
                 return self._what_there_is(error.reason, error.message)
             self._kept, self._kept_rounds = result.conversation, len(task.rounds)
-            if result.stop == "answer" and result.work is not None:
-                read = sources_read(self._rounds, request.inputs)
-                return ground(result.work, read, (), result.issues)
+            if answer := result.answer_as(AgentAnswer):
+                return ground(answer, sources_read(self._rounds, request.inputs), ())
             if result.stop == "tools" and not task.must_answer:
                 await self._use_tools(request, result, number)
                 continue

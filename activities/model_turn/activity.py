@@ -5,28 +5,15 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Final
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from pydantic_core import to_json
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.caller_check import require_session
-from activities.contracts import (
-    AgentAnswer,
-    CompressDraft,
-    CritiqueDraft,
-    JudgeDraft,
-    PlanDraft,
-    RefineDraft,
-    ReportDraft,
-    ReviewDraft,
-    ReviewerAnswer,
-    Task,
-    TurnRequest,
-    TurnResult,
-)
 from activities.crews import Crew
 from activities.documents.library import DocumentLibrary
+from activities.model_turn.contracts import TurnRequest, TurnResult
 from activities.model_turn.conversations import Conversations
 from activities.model_turn.journal import Journal, journal
 from activities.model_turn.resets import DiscardedTurns, reused
@@ -44,6 +31,9 @@ from activities.models.protocol import ModelCall, ModelReply
 from activities.models.registry import Models
 from activities.prompts import SCHEMA_BYTES, answer_type, messages, system_text
 from activities.tools import Tool
+from activities.turn_kinds.protocol import TurnAnswer
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.work import AgentAnswer
 from chargehand.contracts import Usage
 from chargehand.converter import describe_problems, invalid_input
 from chargehand.wire import ActivityType, ErrorType
@@ -54,18 +44,6 @@ _LONGEST_ANSWER_CHARACTERS: Final = 200_000
 """Far above what the output tokens of any turn can hold; what is longer is not parsed."""
 _MOST_SOURCES: Final = 40
 """Sources that one answer may rest on: each travels with it to the report, and to every subtask that depends on it."""
-_FIELDS: Final[dict[type[BaseModel], str]] = {
-    PlanDraft: "plan",
-    AgentAnswer: "work",
-    ReviewerAnswer: "work",
-    ReportDraft: "report",
-    RefineDraft: "refine",
-    ReviewDraft: "review",
-    JudgeDraft: "judge",
-    CritiqueDraft: "critique",
-    CompressDraft: "compress",
-}
-"""Where a result holds its answer, by the answer's shape."""
 
 
 class TurnActivities:
@@ -184,7 +162,7 @@ def prompt_bytes(call: ModelCall) -> int:
     return sum(len(text.encode()) for text in texts) + items + SCHEMA_BYTES
 
 
-def interpret(reply: ModelReply, answer_type: type[BaseModel]) -> TurnResult:
+def interpret(reply: ModelReply, answer_type: type[TurnAnswer]) -> TurnResult:
     """Read a reply as what was asked for; one that does not fit is `malformed`, with the reason."""
     common = TurnResult(
         stop=reply.stop,
@@ -204,24 +182,20 @@ def interpret(reply: ModelReply, answer_type: type[BaseModel]) -> TurnResult:
         answer = answer_type.model_validate_json(_without_fence(reply.text))
     except ValidationError as error:
         return _malformed(common, reply, "; ".join(describe_problems(error, answer_type)))
-    field = _FIELDS.get(answer_type)
-    if field is None:
-        raise TypeError(f"no task asks for a {answer_type.__name__}")
+    return common.model_copy(update={"answer": _with_bounded_sources(answer)})
+
+
+def _with_bounded_sources(answer: TurnAnswer) -> TurnAnswer:
+    """Drop references beyond the number of sources that an agent's answer may rest on."""
     if not isinstance(answer, AgentAnswer):
-        return common.model_copy(update={field: answer})
-    issues = tuple(answer.issues) if isinstance(answer, ReviewerAnswer) else ()
-    return common.model_copy(update={field: _account_of(answer), "issues": issues})
-
-
-def _account_of(answer: AgentAnswer) -> AgentAnswer:
-    """Take an agent's account without a reviewer's issues, on no more sources than it may rest on."""
+        return answer
     refs = dict.fromkeys(ref for finding in answer.findings for ref in finding.source_refs)
     kept = frozenset(islice(refs, _MOST_SOURCES))
     findings = [
         finding.model_copy(update={"source_refs": [ref for ref in finding.source_refs if ref in kept]})
         for finding in answer.findings
     ]
-    return AgentAnswer.model_validate(answer.model_dump(exclude={"issues", "findings"}) | {"findings": findings})
+    return answer.model_copy(update={"findings": findings})
 
 
 def _malformed(common: TurnResult, reply: ModelReply, problem: str) -> TurnResult:

@@ -9,8 +9,9 @@ from typing import Final
 
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts import Task, WorkTask
 from activities.documents.artifacts import ArtifactError, Artifacts
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.work import WorkTask
 from chargehand.wire import ErrorType
 
 LEAST_BYTES: Final = 4_000

@@ -17,7 +17,7 @@ from temporalio.client import AsyncActivityHandle
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
-from activities.contracts import TurnResult
+from activities.model_turn.contracts import TurnResult
 from activities.models.protocol import ProviderJob
 from chargehand.contracts import Contract
 from chargehand.visibility import describe, is_open

@@ -18,7 +18,8 @@ from temporalio.exceptions import ApplicationError, CancelledError, TerminatedEr
 from temporalio.service import RPCError
 
 from activities.caller_check import require_session
-from activities.contracts import RunningDuplicate, RunningDuplicateRequest, TurnRequest, TurnResult
+from activities.contracts import RunningDuplicate, RunningDuplicateRequest
+from activities.model_turn.contracts import TurnRequest, TurnResult
 from activities.model_turn.journal import kept_alive
 from chargehand.visibility import describe, result_of
 from chargehand.wire import ActivityType, ErrorType

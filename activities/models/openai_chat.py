@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from pydantic import BaseModel, JsonValue
 
-from activities.contracts import Task, ToolCall, WorkTask
+from activities.contracts import ToolCall
 from activities.models.clients import ProviderModel, make_openai, make_timeout
 from activities.models.failures import UnreadableReply, reported_failure
 from activities.models.prices import Overrides, Tokens, usage_of
@@ -20,6 +20,8 @@ from activities.models.protocol import Message, ModelCall, ModelReply
 from activities.models.replies import arguments_text, shaped, token_count, tool_calls, within
 from activities.models.schemas import answer_schema, strict
 from activities.models.streaming import SLOW_TO_BEGIN, Patience
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.work import WorkTask
 
 if TYPE_CHECKING:
     import httpx2

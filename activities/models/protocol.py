@@ -8,8 +8,13 @@ from typing import Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from activities.contracts import PlanTask, ReviewTask, Task, ToolCall, WorkTask
+from activities.contracts import ToolCall
 from activities.documents.catalog import Catalog
+from activities.turn_kinds.plan import PlanTask
+from activities.turn_kinds.protocol import TurnAnswer
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.review import ReviewTask
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Contract, Usage
 
 
@@ -77,7 +82,7 @@ class ModelCall(BaseModel):
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
     """The agent's tools, the same in every turn; see `may_use_tools`."""
-    answer_type: type[BaseModel]
+    answer_type: type[TurnAnswer]
     """The model's final reply must be JSON of this shape."""
     max_output_tokens: int
     timeout_seconds: float

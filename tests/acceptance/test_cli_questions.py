@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from activities.contracts import WorkTask
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.work import WorkTask
 from chargehand.client import Session
 from chargehand.contracts import Report
 from tests.acceptance.commands import Commands, Ran

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from activities.contracts import WorkTask
 from activities.documents.artifacts import ArtifactStore
 from activities.models.protocol import ModelCall, ModelReply
 from activities.tool_outputs import MadeFile, keep
 from activities.tools import ToolAnswer
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import SessionRequest, Source
 from chargehand.payloads.encryption import Encryption
 from chargehand.upload import store_documents

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from activities.contracts import WorkTask
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import SessionRequest
 from chargehand.converter import data_converter
 from chargehand.payloads.encryption import Encryption

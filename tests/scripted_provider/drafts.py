@@ -2,18 +2,15 @@
 
 from collections.abc import Sequence
 
-from activities.contracts import (
-    AgentAnswer,
-    CompressDraft,
-    CritiqueDraft,
-    FindingDraft,
-    JudgeDraft,
-    PlanDraft,
-    RefineDraft,
-    ReportDraft,
-    ReviewDraft,
-    SubtaskDraft,
-)
+from activities.contracts import SubtaskDraft
+from activities.turn_kinds.compress import CompressAnswer
+from activities.turn_kinds.critique import CritiqueAnswer
+from activities.turn_kinds.judge import JudgeAnswer
+from activities.turn_kinds.plan import PlanAnswer
+from activities.turn_kinds.refine import RefineAnswer
+from activities.turn_kinds.review import ReviewAnswer
+from activities.turn_kinds.synthesis import SynthesisAnswer
+from activities.turn_kinds.work import FindingDraft, WorkAnswer
 from tests.scripted_provider.exchange import ScriptedReply, saying
 
 
@@ -32,7 +29,7 @@ def subtask(
 
 def plan(*subtasks: SubtaskDraft, strategy: str = "merge", final_instruction: str = "") -> ScriptedReply:
     """Answer with a plan."""
-    draft = PlanDraft(subtasks=list(subtasks), strategy=strategy, final_instruction=final_instruction)
+    draft = PlanAnswer(subtasks=list(subtasks), strategy=strategy, final_instruction=final_instruction)
     return saying(draft.model_dump_json())
 
 
@@ -46,7 +43,7 @@ def answer(
     message: str = "",
 ) -> ScriptedReply:
     """Answer a subtask."""
-    draft = AgentAnswer.model_validate(
+    draft = WorkAnswer.model_validate(
         {
             "status": status,
             "content": content,
@@ -61,19 +58,19 @@ def answer(
 
 def report(text: str = "So it is.", *, gaps: Sequence[str] = (), confidence: int = 80) -> ScriptedReply:
     """Answer with a report."""
-    draft = ReportDraft(answer=text, gaps=list(gaps), contradictions=[], confidence=confidence)
+    draft = SynthesisAnswer(answer=text, gaps=list(gaps), contradictions=[], confidence=confidence)
     return saying(draft.model_dump_json())
 
 
 def refined(instruction: str = "") -> ScriptedReply:
     """Answer with a better instruction; without one, that none could help."""
-    draft = RefineDraft(worthwhile=bool(instruction), instruction=instruction, reason="The error says so.")
+    draft = RefineAnswer(worthwhile=bool(instruction), instruction=instruction, reason="The error says so.")
     return saying(draft.model_dump_json())
 
 
 def reviewed(*subtasks: SubtaskDraft, missing: Sequence[str] = ()) -> ScriptedReply:
     """Answer that it is enough, or what to add and what is missing."""
-    draft = ReviewDraft(
+    draft = ReviewAnswer(
         enough=not subtasks and not missing, missing=list(missing), contradictions=[], subtasks=list(subtasks)
     )
     return saying(draft.model_dump_json())
@@ -81,14 +78,14 @@ def reviewed(*subtasks: SubtaskDraft, missing: Sequence[str] = ()) -> ScriptedRe
 
 def judged(chosen: str = "", *, reason: str = "The evidence says so.", confidence: int = 80) -> ScriptedReply:
     """Answer with the candidate that is right; without one, that the evidence does not decide."""
-    return saying(JudgeDraft(chosen=chosen, reason=reason, confidence=confidence).model_dump_json())
+    return saying(JudgeAnswer(chosen=chosen, reason=reason, confidence=confidence).model_dump_json())
 
 
 def criticised(*problems: str) -> ScriptedReply:
     """Answer with what is wrong with a report; without problems, that it is acceptable."""
-    return saying(CritiqueDraft(acceptable=not problems, problems=list(problems)).model_dump_json())
+    return saying(CritiqueAnswer(acceptable=not problems, problems=list(problems)).model_dump_json())
 
 
 def compressed(content: str = "In short: it is so.") -> ScriptedReply:
     """Answer with a shorter text."""
-    return saying(CompressDraft(content=content).model_dump_json())
+    return saying(CompressAnswer(content=content).model_dump_json())

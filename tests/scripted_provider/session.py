@@ -32,9 +32,9 @@ def canned_session(
 
     def respond(request: ScriptedRequest) -> ScriptedReply:
         match request.answer:
-            case "PlanDraft":
+            case "PlanAnswer":
                 reply = _plan(request, subtasks, agents)
-            case "ReportDraft":
+            case "SynthesisAnswer":
                 reply = report(f"All {subtasks} parts were looked into.")
             case title if title in _DECISIONS:
                 reply = _DECISIONS[title]
@@ -96,11 +96,11 @@ def _example(name: str, schema: dict[str, Any], request: ScriptedRequest) -> Any
 
 
 _DECISIONS: dict[str, ScriptedReply] = {
-    "RefineDraft": refined(),
-    "ReviewDraft": reviewed(),
-    "JudgeDraft": judged(),
-    "CritiqueDraft": criticised(),
-    "CompressDraft": compressed(),
+    "RefineAnswer": refined(),
+    "ReviewAnswer": reviewed(),
+    "JudgeAnswer": judged(),
+    "CritiqueAnswer": criticised(),
+    "CompressAnswer": compressed(),
 }
 """All went well: nothing to refine, nothing missing, nothing decided, nothing wrong."""
 

@@ -7,26 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from activities.contracts import (
-    CompressTask,
-    ContradictionDraft,
-    CritiqueTask,
-    InputOutcome,
-    JudgeTask,
-    PlanTask,
-    RefineTask,
-    RejectedPlan,
-    ReportDraft,
-    ReviewTask,
-    Round,
-    SynthesisTask,
-    Task,
-    ToolCall,
-    ToolResult,
-    WorkTask,
-)
+from activities.contracts import ContradictionDraft, InputOutcome, Round, ToolCall, ToolResult
 from activities.documents.catalog import Catalog, Column, DocumentEntry, Table
 from activities.prompts import messages
+from activities.turn_kinds.compress import CompressTask
+from activities.turn_kinds.critique import CritiqueTask
+from activities.turn_kinds.judge import JudgeTask
+from activities.turn_kinds.plan import PlanTask, RejectedPlan
+from activities.turn_kinds.refine import RefineTask
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.review import ReviewTask
+from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
+from activities.turn_kinds.work import WorkTask
 from activities.untrusted_text import defused
 from chargehand.contracts import Contradiction, Escalation, Failure, Finding, Outcome, Source, Success
 from tests.security.corpus import FORGED_MARKS, TEXTS
@@ -58,7 +50,7 @@ def _tasks(text: str) -> list[tuple[Task, int]]:
         call_id="1", tool=text, output={"error": text, text: [text]}, sources=outcomes[0].outcome.sources
     )
     rounds = (Round(calls=(call,), results=(result, result)), Round(correction=text or "empty"))
-    draft = ReportDraft(
+    draft = SynthesisAnswer(
         answer=text,
         gaps=[text],
         contradictions=[ContradictionDraft(about=text, positions=[text], resolution=text)],

@@ -14,7 +14,7 @@ from typing import Final, cast
 from temporalio.api.failure.v1 import Failure as WireFailure
 from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob as Job
 
-from activities.contracts import TurnRequest
+from activities.model_turn.contracts import TurnRequest
 from chargehand.contracts import Limits, Report, SessionRequest, SubtaskRecord
 from chargehand.wire import ErrorType, WorkflowType
 from tests.simulation.executions import Execution, Task
@@ -26,7 +26,7 @@ from workflows.contracts import SubtaskRequest, SubtaskResult
 from workflows.session import Session
 
 _SECOND: Final = 1_000_000_000
-_REPORT_KINDS: Final = frozenset({"synthesise", "critique", "compress", "judge"})
+_REPORT_KINDS: Final = frozenset({"synthesis", "critique", "compress", "judge"})
 """What a report may take: `judge` chooses between outcomes when the plan says `select`."""
 _USABLE: Final = frozenset({"success", "partial"})
 _ENDS: Final = frozenset({"success", "partial", "failure", "escalation", "skipped"})

@@ -6,28 +6,17 @@ from decimal import Decimal
 from typing import Literal, TypeVar
 from zlib import crc32
 
-from activities.contracts import (
-    AgentAnswer,
-    CompressDraft,
-    ContradictionDraft,
-    CritiqueDraft,
-    FindingDraft,
-    JudgeDraft,
-    JudgeTask,
-    PlanDraft,
-    PlanTask,
-    RefineDraft,
-    RefineTask,
-    ReportDraft,
-    ReviewDraft,
-    ReviewTask,
-    SubtaskDraft,
-    SynthesisTask,
-    Task,
-    ToolCall,
-    WorkTask,
-)
+from activities.contracts import ContradictionDraft, SubtaskDraft, ToolCall
 from activities.models.protocol import ModelReply
+from activities.turn_kinds.compress import CompressAnswer
+from activities.turn_kinds.critique import CritiqueAnswer
+from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
+from activities.turn_kinds.plan import PlanAnswer, PlanTask
+from activities.turn_kinds.refine import RefineAnswer, RefineTask
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.review import ReviewAnswer, ReviewTask
+from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
+from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 from chargehand.contracts import Usage
 
 Work = Literal[
@@ -97,35 +86,35 @@ class Script:
                 draft = self._plan(workflow, task)
             case SynthesisTask():
                 told = f"The report on {len(task.outcomes)} outcomes{', again' if task.problems else ''}."
-                draft = ReportDraft(answer=told, gaps=[], contradictions=[], confidence=70)
+                draft = SynthesisAnswer(answer=told, gaps=[], contradictions=[], confidence=70)
             case RefineTask():
                 instruction = f"{task.instruction} Look again, attempt {task.attempts}."
-                draft = RefineDraft(worthwhile=decision == "yes", instruction=instruction, reason="because")
+                draft = RefineAnswer(worthwhile=decision == "yes", instruction=instruction, reason="because")
             case ReviewTask():
                 draft = self._review(where, task, decision)
             case JudgeTask():
                 chosen = task.candidates[-1].id if decision == "yes" and task.candidates else ""
-                draft = JudgeDraft(chosen=chosen, reason="because", confidence=60)
+                draft = JudgeAnswer(chosen=chosen, reason="because", confidence=60)
             case _ if task.kind == "critique":
                 problems = [] if decision == "yes" else ["The second sentence has no source."]
-                draft = CritiqueDraft(acceptable=not problems, problems=problems)
+                draft = CritiqueAnswer(acceptable=not problems, problems=problems)
             case _:
-                draft = CompressDraft(content="In short: it is so.")
+                draft = CompressAnswer(content="In short: it is so.")
         return empty.model_copy(update={"stop": "answer", "text": draft.model_dump_json()})
 
-    def _plan(self, workflow: str, task: PlanTask) -> PlanDraft:
+    def _plan(self, workflow: str, task: PlanTask) -> PlanAnswer:
         planned = self.plans[0] if not workflow else choice(self.plans, f"{self.seed} {workflow}")
         if task.rejected:
             planned = (Planned(topic=planned[0].topic),)
         subtasks = [_subtask(f"T{number}", each) for number, each in enumerate(planned, start=1)]
-        return PlanDraft(subtasks=subtasks, strategy=_strategy(self.seed), final_instruction="Briefly.")
+        return PlanAnswer(subtasks=subtasks, strategy=_strategy(self.seed), final_instruction="Briefly.")
 
-    def _review(self, where: str, task: ReviewTask, decision: Decision) -> ReviewDraft:
+    def _review(self, where: str, task: ReviewTask, decision: Decision) -> ReviewAnswer:
         missing = [] if decision == "yes" else ["The third question."]
         topic = crc32(where.encode()) % 5
         added = [_subtask(f"R{topic}", Planned(topic=topic + 10))] if missing and task.max_subtasks > 0 else []
         said = [ContradictionDraft(about="the date", positions=["May", "June"], resolution="")] if missing else []
-        return ReviewDraft(enough=not missing, missing=missing, contradictions=said, subtasks=added)
+        return ReviewAnswer(enough=not missing, missing=missing, contradictions=said, subtasks=added)
 
 
 def _strategy(seed: int) -> str:
@@ -169,11 +158,11 @@ def _calls(way: Work, step: str, tools: Sequence[str]) -> tuple[ToolCall, ...]:
     )
 
 
-def _answer(status: str, task: WorkTask) -> AgentAnswer:
+def _answer(status: str, task: WorkTask) -> WorkAnswer:
     refs = [source.ref for past in task.rounds for result in past.results for source in result.sources]
     content = f"What is known: {task.instruction}"
     findings = [FindingDraft(claim=content, source_refs=refs[:1], quote="", confidence=80)] if refs else []
-    return AgentAnswer.model_validate(
+    return WorkAnswer.model_validate(
         {
             "status": status,
             "content": "" if status in {"no_answer", "out_of_scope", "ambiguous_input"} else content,

@@ -16,17 +16,10 @@ from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob as
 from temporalio.bridge.proto.workflow_commands import ScheduleActivity
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts import (
-    ModelCard,
-    OpenSessionRequest,
-    PriceStep,
-    SessionFacts,
-    ToolRequest,
-    ToolResult,
-    TurnRequest,
-)
+from activities.contracts import ModelCard, OpenSessionRequest, PriceStep, SessionFacts, ToolRequest, ToolResult
 from activities.crews import Crew, load_crews
 from activities.model_turn.activity import interpret
+from activities.model_turn.contracts import TurnRequest
 from activities.models.registry import Models
 from activities.prompts import ANSWER_TYPES
 from activities.session_facts import SessionActivities

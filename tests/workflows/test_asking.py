@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 from pydantic import BaseModel
 
-from activities.contracts import WorkTask
+from activities.turn_kinds.work import WorkTask
 from chargehand.client import Session
 from chargehand.contracts import Answer, Limits, Question, SessionRequest
 from chargehand.errors import SessionFailed

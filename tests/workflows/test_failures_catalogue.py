@@ -13,8 +13,9 @@ from temporalio.client import WorkflowExecutionStatus
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
-from activities.contracts import PlanTask, WorkTask
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.plan import PlanTask
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, Report, SessionRequest
 from chargehand.errors import SessionFailed
 from chargehand.interface import Supervisor
@@ -171,7 +172,7 @@ async def test_fifty_starts_of_one_id_are_one_session(environment: OpenEnvironme
     assert len(reports) == 60
     assert len({one.model_dump_json() for one in reports}) == 1
     assert executions == [WorkflowExecutionStatus.COMPLETED]
-    assert [call.task.kind for call in opened.model.calls] == ["plan", "work", "work", "synthesise"]
+    assert [call.task.kind for call in opened.model.calls] == ["plan", "work", "work", "synthesis"]
     assert reports[0].usage.cost_usd == 4 * COST
 
 
@@ -264,7 +265,7 @@ async def test_whatever_part_of_the_subtasks_fails_the_rest_is_reported(
         number <= lost for number in range(1, 6)
     ]
     assert result.stop_reason == ("nothing_succeeded" if lost == 5 else "completed")
-    assert len(opened.model.of_kind("synthesise")) == int(lost < 5)
+    assert len(opened.model.of_kind("synthesis")) == int(lost < 5)
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3, 4, 5), (5, 4, 3, 2, 1, 0), (2, 5, 0, 3, 1, 4)])

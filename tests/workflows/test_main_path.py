@@ -5,8 +5,9 @@ from decimal import Decimal
 
 from pydantic import BaseModel
 
-from activities.contracts import SubtaskDraft, WorkTask
+from activities.contracts import SubtaskDraft
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, Plan, SessionRequest
 from tests.scripted_model import COST, Held, Script, answer, plan, refuse, report, subtask, topics, use, work_task
 from tests.workflows.conftest import OpenEnvironment

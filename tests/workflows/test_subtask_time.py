@@ -3,8 +3,8 @@
 import asyncio
 from datetime import timedelta
 
-from activities.contracts import WorkTask
 from activities.models.protocol import ModelCall
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, RaisedLimits, Report, SessionRequest
 from tests.scripted_model import Held, Script, answer, keep_using, plan, subtask, topics, use
 from tests.waiting import until, until_state

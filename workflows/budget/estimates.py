@@ -3,7 +3,8 @@
 from decimal import ROUND_UP, Decimal
 from typing import Final
 
-from activities.contracts import ModelCard, SessionFacts, Task
+from activities.contracts import ModelCard, SessionFacts
+from activities.turn_kinds.registry import Task
 from chargehand.contracts import round_up_dollars
 from workflows.budget.ledger import Amount
 

@@ -9,9 +9,11 @@ from typing import Final, Literal
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
-from activities.contracts import ModelCard, Task, TurnRequest, TurnResult
+from activities.contracts import ModelCard
 from activities.model_turn.activity import TurnActivities
+from activities.model_turn.contracts import TurnRequest, TurnResult
 from activities.model_turn.retry_policy import PROVIDER_ATTEMPTS
+from activities.turn_kinds.registry import Task
 from chargehand.contracts import FailureReason, SpendLine, Tier, Usage
 from chargehand.wire import ErrorType
 from workflows import options

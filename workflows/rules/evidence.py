@@ -1,12 +1,12 @@
 """From what an agent says to what it may say: claims keep only sources that a tool really returned."""
 
 from collections.abc import Iterable, Mapping
-from itertools import islice
 from typing import Final
 
 from pydantic import TypeAdapter
 
-from activities.contracts import PASSAGE_GAP, AgentAnswer, FindingDraft, InputOutcome, IssueDraft, Round
+from activities.contracts import PASSAGE_GAP, InputOutcome, Round
+from activities.turn_kinds.work import AgentAnswer, FindingDraft, IssueDraft, WorkWithIssuesAnswer
 from chargehand.contracts import Escalation, Finding, Issue, Outcome, Partial, Report, Source, SpendLine
 from workflows.rules.citations import name_refs
 
@@ -34,9 +34,7 @@ def sources_read(rounds: Iterable[Round], inputs: Iterable[InputOutcome]) -> dic
     return read
 
 
-def ground(
-    answer: AgentAnswer, read: Mapping[str, Source], spend: tuple[SpendLine, ...], issues: Iterable[IssueDraft] = ()
-) -> Outcome:
+def ground(answer: AgentAnswer, read: Mapping[str, Source], spend: tuple[SpendLine, ...]) -> Outcome:
     """Turn an agent's own account into an outcome.
 
     A source that no tool returned is dropped, and a quotation is kept only if its words stand in the source.
@@ -50,7 +48,7 @@ def ground(
         "sources": tuple(_as_cited(read[ref], quotes.get(ref, "")) for ref in cited),
         "confidence": percentage(answer.confidence),
         "gaps": tuple(gap[:MESSAGE_CHARACTERS] for gap in answer.gaps[:GAPS]),
-        "issues": tuple(_issue(draft) for draft in islice(issues, ISSUES)),
+        "issues": tuple(_issue(draft) for draft in _issues(answer)[:ISSUES]),
         "spend": spend,
     }
     message = answer.message[:MESSAGE_CHARACTERS]
@@ -64,6 +62,10 @@ def ground(
         case escalated:
             ending = {"kind": "escalation", "reason": escalated, "message": message}
     return _OUTCOME.validate_python(facts | ending)
+
+
+def _issues(answer: AgentAnswer) -> list[IssueDraft]:
+    return answer.issues if isinstance(answer, WorkWithIssuesAnswer) else []
 
 
 def _issue(draft: IssueDraft) -> Issue:

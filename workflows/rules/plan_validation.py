@@ -8,7 +8,8 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from activities.contracts import CrewCard, PlanDraft, SubtaskDraft
+from activities.contracts import CrewCard, SubtaskDraft
+from activities.turn_kinds.plan import PlanAnswer
 from chargehand.contracts import Capability, Plan, Subtask
 from chargehand.converter import describe_problems, shown
 from workflows.rules.deduplication import fingerprint, normalise
@@ -35,7 +36,7 @@ class InvalidPlan(ValueError):  # noqa: N818  # it is raised as a statement of f
 
 
 def check_plan(
-    draft: PlanDraft | Plan,
+    draft: PlanAnswer | Plan,
     crew: CrewCard,
     *,
     max_subtasks: int,
@@ -72,10 +73,10 @@ def check_plan(
     errors = list(islice(found, 1 if len(draft.subtasks) > _MOST_SUBTASKS else _MOST_ERRORS))
     if errors:
         raise InvalidPlan(errors)
-    return Plan.model_validate(draft.model_dump())
+    return Plan.model_validate(draft.model_dump(exclude={"kind"}))
 
 
-def _leak_errors(draft: PlanDraft | Plan, crew: CrewCard, inherited: frozenset[Capability]) -> Iterator[str]:
+def _leak_errors(draft: PlanAnswer | Plan, crew: CrewCard, inherited: frozenset[Capability]) -> Iterator[str]:
     if next(chain(_shape_errors(draft), _dependency_errors(draft)), None) is not None:
         return
     for id_, needed in leaks(draft.subtasks, crew, inherited).items():
@@ -86,7 +87,7 @@ def _leak_errors(draft: PlanDraft | Plan, crew: CrewCard, inherited: frozenset[C
         )
 
 
-def _count_errors(draft: PlanDraft | Plan, max_subtasks: int) -> Iterator[str]:
+def _count_errors(draft: PlanAnswer | Plan, max_subtasks: int) -> Iterator[str]:
     if not draft.subtasks:
         yield "subtasks: there are none; a plan has at least one"
     if len(draft.subtasks) > min(max_subtasks, _MOST_SUBTASKS):
@@ -94,9 +95,9 @@ def _count_errors(draft: PlanDraft | Plan, max_subtasks: int) -> Iterator[str]:
         yield f"subtasks: there are {len(draft.subtasks)}, but the limits pay for {most} at most"
 
 
-def _shape_errors(draft: PlanDraft | Plan) -> Iterator[str]:
+def _shape_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
     try:
-        Plan.model_validate(draft.model_dump())
+        Plan.model_validate(draft.model_dump(exclude={"kind"}))
     except ValidationError as error:
         yield from describe_problems(error, Plan)
 
@@ -131,7 +132,7 @@ def _is_vague(instruction: str) -> bool:
     return len(words) < _LEAST_WORDS or len(instruction.strip()) < _LEAST_CHARACTERS or not normalise(instruction)
 
 
-def _repetition_errors(draft: PlanDraft | Plan) -> Iterator[str]:
+def _repetition_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
     ids = Counter(subtask.id for subtask in draft.subtasks)
     yield from (f"{_name(repeated)}: the id occurs {count} times" for repeated, count in ids.items() if count > 1)
     first: dict[str, int] = {}
@@ -144,7 +145,7 @@ def _repetition_errors(draft: PlanDraft | Plan) -> Iterator[str]:
             yield f"{_name(subtask.id)}: asks the same agent for the same thing as {other}"
 
 
-def _dependency_errors(draft: PlanDraft | Plan) -> Iterator[str]:
+def _dependency_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
     ids = {subtask.id for subtask in draft.subtasks}
     needs = {subtask.id: dict.fromkeys(subtask.depends_on) for subtask in draft.subtasks}
     for subtask in draft.subtasks:

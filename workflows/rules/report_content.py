@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final, get_args
 
-from activities.contracts import InputOutcome, ReportDraft
+from activities.contracts import InputOutcome
+from activities.turn_kinds.synthesis import SynthesisAnswer
 from chargehand.contracts import (
     Artifact,
     Escalation,
@@ -71,7 +72,7 @@ def with_missing_citations(text: str, outcomes: Iterable[InputOutcome], sources:
     return "".join(cited)
 
 
-def draft_from(outcome: Outcome, sources: Sequence[Source]) -> ReportDraft:
+def draft_from(outcome: Outcome, sources: Sequence[Source]) -> SynthesisAnswer:
     """Make the report of a session whose plan was one subtask: that subtask's own answer, with its citations."""
     numbers = {source.ref: number for number, source in enumerate(sources, start=1)}
     answer = number_refs(outcome.content, numbers)
@@ -79,10 +80,10 @@ def draft_from(outcome: Outcome, sources: Sequence[Source]) -> ReportDraft:
     uncited = [citation for citation in own if citation not in answer]
     if uncited:
         answer = f"{answer}\n\nRead for this: {', '.join(uncited)}"
-    return ReportDraft(answer=answer, gaps=list(outcome.gaps), contradictions=[], confidence=outcome.confidence)
+    return SynthesisAnswer(answer=answer, gaps=list(outcome.gaps), contradictions=[], confidence=outcome.confidence)
 
 
-def draft_without_writer(outcomes: Sequence[InputOutcome], sources: Sequence[Source], why: str) -> ReportDraft:
+def draft_without_writer(outcomes: Sequence[InputOutcome], sources: Sequence[Source], why: str) -> SynthesisAnswer:
     """Set out finished work as it stands, when no model can write the report."""
     numbers = {source.ref: number for number, source in enumerate(sources, start=1)}
     parts = [f"*{why} What the agents finished is set out below as they wrote it.*"]
@@ -92,7 +93,7 @@ def draft_without_writer(outcomes: Sequence[InputOutcome], sources: Sequence[Sou
             cited = " ".join(f"[S{numbers[source.ref]}]" for source in given.outcome.sources)
             parts += [f"Sources: {cited}"] if cited else []
     usable = [given.outcome.confidence for given in outcomes if given.outcome.content]
-    return ReportDraft(answer="\n\n".join(parts), gaps=[], contradictions=[], confidence=min(usable, default=0))
+    return SynthesisAnswer(answer="\n\n".join(parts), gaps=[], contradictions=[], confidence=min(usable, default=0))
 
 
 def gaps_of(outcomes: Iterable[InputOutcome], named: Iterable[str]) -> tuple[str, ...]:

@@ -9,7 +9,8 @@ from typing import Final
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
-from activities.contracts import AgentCard, InputOutcome, RefineTask
+from activities.contracts import AgentCard, InputOutcome
+from activities.turn_kinds.refine import RefineAnswer, RefineTask
 from chargehand.contracts import Delegation, Escalation, Failure, Outcome, SessionRequest, Subtask, Tier
 from workflows.budget.estimates import DECISION_OUTPUT_TOKENS, GIVEN_BYTES, least_workable, usual_turn_of
 from workflows.budget.grants import lend
@@ -306,7 +307,7 @@ async def _refined(session: Session, subtask: Subtask, outcome: Outcome, attempt
         result = await session.turn(task, DECISION_OUTPUT_TOKENS)
     except (CannotPay, TurnLost):
         return None
-    draft = result.refine
+    draft = result.answer_as(RefineAnswer)
     worthwhile = draft is not None and draft.worthwhile and draft.instruction.strip() != subtask.instruction
     return draft.instruction.strip()[:4_000] if draft is not None and worthwhile else None
 

@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from activities.contracts import CompressTask, InputOutcome, ReportDraft, SynthesisTask
+from activities.contracts import InputOutcome
+from activities.turn_kinds.compress import CompressAnswer, CompressTask
+from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from chargehand.contracts import Outcome, Partial, Source, Subtask, Tier
 from workflows.budget.estimates import DECISION_OUTPUT_TOKENS, SYNTHESIS_INPUT_BYTES
 from workflows.budget.model_calls import CannotPay, TurnLost
@@ -46,7 +48,8 @@ async def _compressed(session: Session, subtask: Subtask, content: str) -> str:
         result = await session.turn(task, DECISION_OUTPUT_TOKENS, tier=Tier.SMALL)
     except (CannotPay, TurnLost):
         return ""
-    shorter = result.compress.content.strip() if result.compress else ""
+    answer = result.answer_as(CompressAnswer)
+    shorter = answer.content.strip() if answer else ""
     return shorter if len(shorter) <= LONGEST_CONTENT else ""
 
 
@@ -91,10 +94,11 @@ async def _summarised(session: Session, group: tuple[InputOutcome, ...]) -> Inpu
         result = await session.turn(task, DECISION_OUTPUT_TOKENS, until=session.deadline_at)
     except (CannotPay, TurnLost):
         return None
-    return _part(group, sources, result.report) if result.report else None
+    summary = result.answer_as(SynthesisAnswer)
+    return _part(group, sources, summary) if summary else None
 
 
-def _part(group: Sequence[InputOutcome], sources: Sequence[Source], draft: ReportDraft) -> InputOutcome:
+def _part(group: Sequence[InputOutcome], sources: Sequence[Source], draft: SynthesisAnswer) -> InputOutcome:
     """Make of a summary an outcome that stands for all of a group."""
     content = name_refs(draft.answer, [source.ref for source in sources])
     return InputOutcome(

@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from activities.contracts import ContradictionDraft, InputOutcome, JudgeDraft, JudgeTask
+from activities.contracts import ContradictionDraft, InputOutcome
+from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
 from chargehand.contracts import Contradiction
 from workflows.budget.estimates import DECISION_INPUT_BYTES, DECISION_OUTPUT_TOKENS
 from workflows.budget.model_calls import CannotPay, TurnLost
@@ -16,14 +17,14 @@ _MOST_DECISIONS: Final = 3
 """Contradictions that a judge is asked about in one session; more are stated as they are."""
 
 
-async def judge(session: Session, question: str, candidates: Sequence[InputOutcome]) -> JudgeDraft | None:
+async def judge(session: Session, question: str, candidates: Sequence[InputOutcome]) -> JudgeAnswer | None:
     """Have a judge decide between candidates; None if nothing was decided."""
     task = JudgeTask(question=question, candidates=fitted(candidates, DECISION_INPUT_BYTES))
     try:
         result = await session.turn(task, DECISION_OUTPUT_TOKENS, until=session.deadline_at)
     except (CannotPay, TurnLost):
         return None
-    decision = result.judge
+    decision = result.answer_as(JudgeAnswer)
     return decision if decision and decision.chosen in {given.id for given in candidates} else None
 
 

@@ -5,7 +5,8 @@ from typing import Final
 
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts import PlanDraft, PlanTask, RejectedPlan, SubtaskDraft
+from activities.contracts import SubtaskDraft
+from activities.turn_kinds.plan import PlanAnswer, PlanTask, RejectedPlan
 from chargehand.contracts import Plan
 from chargehand.wire import ErrorType
 from workflows.budget.estimates import PLAN_OUTPUT_TOKENS
@@ -34,7 +35,7 @@ async def make_plan(session: Session) -> Plan:
             return checked(session, draft)
         except InvalidPlan as error:
             session.model_calls.waste_last()
-            rejected.append(RejectedPlan(plan=draft.model_dump_json(), errors=error.errors))
+            rejected.append(RejectedPlan(plan=draft.model_dump_json(exclude={"kind"}), errors=error.errors))
     return _undivided(session, rejected[-1].errors)
 
 
@@ -49,13 +50,13 @@ def _undivided(session: Session, errors: tuple[str, ...]) -> Plan:
     for agent in session.facts.crew.agents:
         whole = SubtaskDraft(id="T1", agent=agent.name, instruction=instruction, depends_on=[], required=[])
         with suppress(InvalidPlan):
-            plan = checked(session, PlanDraft(subtasks=[whole], strategy="merge", final_instruction=""))
+            plan = checked(session, PlanAnswer(subtasks=[whole], strategy="merge", final_instruction=""))
             session.missing.append(f"'{agent.name}' got the whole request, since no plan was valid: {errors[0]}.")
             return plan
     raise invalid_plan(errors)
 
 
-def checked(session: Session, draft: PlanDraft | Plan, *, already: int = 0) -> Plan:
+def checked(session: Session, draft: PlanAnswer | Plan, *, already: int = 0) -> Plan:
     """Check a plan against this session's crew and limits; its first subtasks may have been carried out already.
 
     Raises:
@@ -79,7 +80,7 @@ def invalid_plan(errors: tuple[str, ...]) -> ApplicationError:
     )
 
 
-async def _drafted(session: Session, rejected: list[RejectedPlan]) -> PlanDraft | RejectedPlan:
+async def _drafted(session: Session, rejected: list[RejectedPlan]) -> PlanAnswer | RejectedPlan:
     task = PlanTask(
         goal=session.request.goal,
         # This very turn is paid before the plan is carried out.
@@ -101,9 +102,8 @@ async def _drafted(session: Session, rejected: list[RejectedPlan]) -> PlanDraft 
         raise ApplicationError(
             "The model declined to plan this request.", type=ErrorType.PROVIDER_REFUSED, non_retryable=True
         )
-    if result.plan is None:
-        return RejectedPlan(plan=result.text, errors=(result.problem or f"the reply was {result.stop}",))
-    return result.plan
+    plan = result.answer_as(PlanAnswer)
+    return plan or RejectedPlan(plan=result.text, errors=(result.problem or f"the reply was {result.stop}",))
 
 
 def most_subtasks(session: Session) -> int:

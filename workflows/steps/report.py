@@ -6,7 +6,9 @@ from typing import Final
 
 from temporalio import workflow
 
-from activities.contracts import CritiqueTask, InputOutcome, ReportDraft, SynthesisTask
+from activities.contracts import InputOutcome
+from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
+from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from chargehand.contracts import Contradiction, LimitUse, Report, Source, StopReason
 from workflows.budget.estimates import (
     DECISION_INPUT_BYTES,
@@ -100,7 +102,7 @@ def _never_started(session: Session) -> list[str]:
 
 async def _draft(
     session: Session, outcomes: Sequence[InputOutcome], sources: Sequence[Source], stop_reason: StopReason
-) -> ReportDraft:
+) -> SynthesisAnswer:
     usable = [given for given in outcomes if given.outcome.kind in USABLE]
     if len(outcomes) == 1 and outcomes[0].outcome.content:
         draft = draft_from(outcomes[0].outcome, sources)
@@ -122,7 +124,7 @@ async def _draft(
 
 async def _selected(
     session: Session, candidates: Sequence[InputOutcome], sources: Sequence[Source]
-) -> ReportDraft | None:
+) -> SynthesisAnswer | None:
     """Have a judge choose between candidates for the same answer; None if that is not planned, or undecided."""
     plan = session.progress.plan
     if session.edition < 2 or plan is None or plan.strategy != "select" or len(candidates) < 2:
@@ -161,18 +163,19 @@ def _task(session: Session, shown: tuple[InputOutcome, ...], stop_reason: StopRe
     )
 
 
-async def _written(session: Session, task: SynthesisTask, sources: Sequence[Source]) -> ReportDraft | None:
+async def _written(session: Session, task: SynthesisTask, sources: Sequence[Source]) -> SynthesisAnswer | None:
     """Have a model write the report; None if it cannot, or not before the deadline."""
     until = max(session.deadline_at, workflow.now() + _LEAST_WRITING)
     try:
         result = await session.turn(task, REPORT_OUTPUT_TOKENS, until=until)
     except (CannotPay, TurnLost):
         return None
-    if result.report is None:
+    written = result.answer_as(SynthesisAnswer)
+    if written is None:
         return None
     # The writer numbers what it was shown; the report numbers everything that was read.
     numbers = {source.ref: number for number, source in enumerate(sources, start=1)}
-    answer = number_refs(name_refs(result.report.answer, task.sources), numbers)
+    answer = number_refs(name_refs(written.answer, task.sources), numbers)
     contradictions = [
         found.model_copy(
             update={
@@ -180,18 +183,18 @@ async def _written(session: Session, task: SynthesisTask, sources: Sequence[Sour
                 "resolution": name_refs(found.resolution, task.sources),
             }
         )
-        for found in result.report.contradictions
+        for found in written.contradictions
     ]
-    return result.report.model_copy(update={"answer": answer, "contradictions": contradictions})
+    return written.model_copy(update={"answer": answer, "contradictions": contradictions})
 
 
 async def _second_look(
     session: Session,
-    draft: ReportDraft,
+    draft: SynthesisAnswer,
     outcomes: Sequence[InputOutcome],
     sources: Sequence[Source],
     stop_reason: StopReason,
-) -> ReportDraft:
+) -> SynthesisAnswer:
     """Have contradictions decided and a critic read the draft; it is written anew once if either finds cause."""
     if session.edition < 2 or session.cut_short:
         session.contradictions += [stated(found, outcomes) for found in draft.contradictions]
@@ -217,14 +220,14 @@ def _decision(found: Contradiction) -> str:
     )
 
 
-def _wants_critic(session: Session, draft: ReportDraft) -> bool:
+def _wants_critic(session: Session, draft: SynthesisAnswer) -> bool:
     wanted = session.request.review
     doubtful = draft.confidence < _DOUBTFUL or any_doubtful(session.outcomes.values()) or bool(session.contradictions)
     return wanted == "always" or (wanted == "auto" and doubtful and len(session.outcomes) > 1)
 
 
 async def _criticised(
-    session: Session, draft: ReportDraft, outcomes: Sequence[InputOutcome], sources: Sequence[Source]
+    session: Session, draft: SynthesisAnswer, outcomes: Sequence[InputOutcome], sources: Sequence[Source]
 ) -> list[str]:
     """List what a critic finds wrong with a draft; nothing if none can be asked."""
     task = CritiqueTask(
@@ -237,7 +240,8 @@ async def _criticised(
         result = await session.turn(task, DECISION_OUTPUT_TOKENS, until=session.deadline_at)
     except (CannotPay, TurnLost):
         return []
-    return [] if result.critique is None or result.critique.acceptable else list(result.critique.problems)
+    critique = result.answer_as(CritiqueAnswer)
+    return [] if critique is None or critique.acceptable else list(critique.problems)
 
 
 def _limit_use(session: Session, ended_at: datetime) -> tuple[LimitUse, ...]:

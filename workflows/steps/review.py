@@ -3,7 +3,9 @@
 from collections.abc import Iterable
 from typing import Final
 
-from activities.contracts import PlanDraft, ReviewDraft, ReviewTask, SubtaskDraft
+from activities.contracts import SubtaskDraft
+from activities.turn_kinds.plan import PlanAnswer
+from activities.turn_kinds.review import ReviewAnswer, ReviewTask
 from chargehand.contracts import Outcome, Plan, Success
 from workflows.budget.estimates import DECISION_OUTPUT_TOKENS, SYNTHESIS_INPUT_BYTES
 from workflows.budget.model_calls import CannotPay, TurnLost
@@ -51,7 +53,7 @@ def any_doubtful(outcomes: Iterable[Outcome]) -> bool:
     )
 
 
-async def _asked(session: Session) -> ReviewDraft | None:
+async def _asked(session: Session) -> ReviewAnswer | None:
     plan = session.progress.plan
     outcomes = session.inputs(subtask.id for subtask in plan.subtasks) if plan else ()
     task = ReviewTask(
@@ -64,15 +66,15 @@ async def _asked(session: Session) -> ReviewDraft | None:
         result = await session.turn(task, DECISION_OUTPUT_TOKENS)
     except (CannotPay, TurnLost):
         return None
-    return result.review
+    return result.answer_as(ReviewAnswer)
 
 
-def _enlarged(session: Session, plan: Plan, found: ReviewDraft) -> Plan | None:
+def _enlarged(session: Session, plan: Plan, found: ReviewAnswer) -> Plan | None:
     """Add what a review asks for to the plan; None if it asks for nothing that can be carried out."""
     if not found.subtasks or not session.set_report_aside():
         return None
     there = [SubtaskDraft.model_validate(subtask.model_dump(mode="json")) for subtask in plan.subtasks]
-    draft = PlanDraft(
+    draft = PlanAnswer(
         subtasks=[*there, *found.subtasks],
         strategy=plan.strategy,
         final_instruction=plan.final_instruction,

@@ -7,16 +7,16 @@ from typing import Literal
 
 import httpx2
 import pytest
-from pydantic import BaseModel
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts import AgentAnswer, WorkTask
 from activities.documents.catalog import Catalog
 from activities.models.anthropic_messages import AnthropicModel
 from activities.models.openai_chat import OpenAIChatModel
 from activities.models.openai_responses import OpenAIResponsesModel
 from activities.models.protocol import Message, ModelCall, ModelReply, ToolSpec, ToolText
 from activities.models.streaming import STEADY, Patience
+from activities.turn_kinds.protocol import TurnAnswer
+from activities.turn_kinds.work import WorkAnswer, WorkTask
 from tests.scripted_provider import Respond, ScriptedProvider, ScriptedReply, ScriptedRequest, answer
 
 Wire = Literal["anthropic", "responses", "chat"]
@@ -52,7 +52,7 @@ def a_call(
     *,
     messages: Sequence[Message] = (Message(role="user", text="When does the ferry leave?"),),
     tools: Sequence[ToolSpec] = (SEARCH, READ),
-    answer_type: type[BaseModel] = AgentAnswer,
+    answer_type: type[TurnAnswer] = WorkAnswer,
     must_answer: bool = False,
     timeout_seconds: float = 20.0,
 ) -> ModelCall:

@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from activities.contracts import Round, WorkTask
+from activities.contracts import Round
 from activities.models.openai_chat import OpenAIChatModel
 from activities.models.schemas import answer_schema
+from activities.turn_kinds.work import WorkTask
 from tests.activities.models.calls import READ, a_call, reply_to, requests_of, second_request
 from tests.scripted_provider import ScriptedProvider, ScriptedReply, ToolUse, answer, calling, raw, saying
 
@@ -74,7 +75,7 @@ async def test_the_shape_is_enforced_when_no_tool_is_in_play() -> None:
     assert body["response_format"] == {
         "type": "json_schema",
         "json_schema": {
-            "name": "AgentAnswer",
+            "name": "WorkAnswer",
             "schema": answer_schema(call.answer_type, call.agent_names),
             "strict": True,
         },
@@ -90,7 +91,7 @@ async def test_whoever_answered_in_another_shape_is_held_to_it() -> None:
     body = request.body
 
     assert "tools" not in body
-    assert body["response_format"]["json_schema"]["name"] == "AgentAnswer"
+    assert body["response_format"]["json_schema"]["name"] == "WorkAnswer"
 
 
 async def test_an_answer_is_no_longer_than_the_operator_allows() -> None:

@@ -46,7 +46,7 @@ async def test_a_request_is_written_so() -> None:
         "text": {
             "format": {
                 "type": "json_schema",
-                "name": "AgentAnswer",
+                "name": "WorkAnswer",
                 "schema": answer_schema(call.answer_type, call.agent_names),
                 "strict": True,
             }

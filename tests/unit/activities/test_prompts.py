@@ -6,28 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.contracts import (
-    CompressTask,
-    ContradictionDraft,
-    CritiqueTask,
-    InputOutcome,
-    JudgeTask,
-    PlanTask,
-    RefineTask,
-    RejectedPlan,
-    ReportDraft,
-    ReviewTask,
-    Round,
-    SynthesisTask,
-    Task,
-    ToolCall,
-    ToolResult,
-    WorkTask,
-)
+from activities.contracts import ContradictionDraft, InputOutcome, Round, ToolCall, ToolResult
 from activities.crews import Agent, Crew
 from activities.documents.catalog import Catalog, Column, DocumentEntry, Table
 from activities.models.protocol import Message, ToolText
 from activities.prompts import ANSWER_TYPES, SUPERVISOR_KINDS, catalog_text, messages, system_text, tool_text
+from activities.turn_kinds.compress import CompressTask
+from activities.turn_kinds.critique import CritiqueTask
+from activities.turn_kinds.judge import JudgeTask
+from activities.turn_kinds.plan import PlanTask, RejectedPlan
+from activities.turn_kinds.refine import RefineTask
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.review import ReviewTask
+from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Escalation, Failure, Finding, Partial, Source, Success
 
 CREW = Crew(
@@ -69,7 +61,9 @@ def test_every_field_of_an_answer_is_explained(kind: str) -> None:
     """The supervisor's stable prompts say what each field of the answer that is asked for means."""
     text = system_text(kind, CREW, "supervisor")
 
-    unexplained = [name for name in ANSWER_TYPES[kind].model_fields if not re.search(rf"\b{name}: ", text)]
+    unexplained = [
+        name for name in ANSWER_TYPES[kind].model_json_schema()["properties"] if not re.search(rf"\b{name}: ", text)
+    ]
     assert unexplained == ["subtasks"] if kind == "plan" else not unexplained
 
 
@@ -109,7 +103,7 @@ GIVEN = InputOutcome(
     ),
 )
 LOST = GIVEN.model_copy(update={"outcome": Failure(reason="no_answer", message=HOSTILE, content=HOSTILE)})
-HOSTILE_REPORT = ReportDraft(
+HOSTILE_REPORT = SynthesisAnswer(
     answer=HOSTILE,
     gaps=[HOSTILE],
     contradictions=[ContradictionDraft(about=HOSTILE, positions=[HOSTILE], resolution=HOSTILE)],
@@ -364,7 +358,7 @@ def test_a_judge_sees_the_evidence() -> None:
 
 def test_a_critic_sees_report_and_evidence() -> None:
     """A critic is shown the whole report, and what it rests on with the words of the sources."""
-    draft = ReportDraft(
+    draft = SynthesisAnswer(
         answer="Three months [S1].",
         gaps=["costs"],
         contradictions=[ContradictionDraft(about="notice", positions=["3", "6"], resolution="the later one")],

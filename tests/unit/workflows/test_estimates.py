@@ -11,31 +11,29 @@ from pydantic import JsonValue
 
 from activities.contracts import (
     AgentCard,
-    CompressTask,
     ContradictionDraft,
     CrewCard,
-    CritiqueTask,
     InputOutcome,
-    JudgeTask,
     ModelCard,
-    PlanTask,
     PriceStep,
-    RefineTask,
-    RejectedPlan,
-    ReportDraft,
-    ReviewTask,
     Round,
     SessionFacts,
-    SynthesisTask,
-    Task,
     ToolCall,
     ToolResult,
-    WorkTask,
 )
 from activities.documents.catalog import Catalog, Column, DocumentEntry, Table
 from activities.model_turn.activity import prompt_bytes
 from activities.models.protocol import ModelCall
 from activities.prompts import ANSWER_TYPES, SCHEMA_BYTES, messages
+from activities.turn_kinds.compress import CompressTask
+from activities.turn_kinds.critique import CritiqueTask
+from activities.turn_kinds.judge import JudgeTask
+from activities.turn_kinds.plan import PlanTask, RejectedPlan
+from activities.turn_kinds.refine import RefineTask
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.review import ReviewTask
+from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Escalation, Failure, Finding, Limits, Outcome, Partial, Source, Success, Tier
 from workflows.budget.estimates import input_bound, least_workable, worst_case
 from workflows.budget.ledger import Amount
@@ -80,7 +78,7 @@ ROUNDS = st.lists(
 ).map(tuple)
 TEXTS = st.lists(TEXT, max_size=9)
 DRAFTS = st.builds(
-    ReportDraft,
+    SynthesisAnswer,
     answer=TEXT,
     gaps=TEXTS,
     contradictions=st.lists(
@@ -226,7 +224,7 @@ SMALL_NUMBERS: list[JsonValue] = [1e-07, 1e22] * LONG
         pytest.param(
             CritiqueTask(
                 goal="g",
-                draft=ReportDraft(
+                draft=SynthesisAnswer(
                     answer="a",
                     gaps=["g"] * LONG,
                     contradictions=[ContradictionDraft(about="a", positions=["p"] * 3, resolution="")] * LONG,

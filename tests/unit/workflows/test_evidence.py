@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from activities.contracts import PASSAGE_GAP, AgentAnswer, FindingDraft, InputOutcome, Round, ToolResult
+from activities.contracts import PASSAGE_GAP, InputOutcome, Round, ToolResult
+from activities.turn_kinds.work import FindingDraft, WorkAnswer
 from chargehand.contracts import (
     Escalation,
     Failure,
@@ -31,7 +32,7 @@ def _finding(*refs: str, quote: str = "", confidence: int = 80) -> FindingDraft:
     return FindingDraft(claim="Notice is three months.", source_refs=list(refs), quote=quote, confidence=confidence)
 
 
-def _answer(*findings: FindingDraft, **changes: Any) -> AgentAnswer:
+def _answer(*findings: FindingDraft, **changes: Any) -> WorkAnswer:
     facts: dict[str, Any] = {
         "status": "success",
         "content": "Three months.",
@@ -39,7 +40,7 @@ def _answer(*findings: FindingDraft, **changes: Any) -> AgentAnswer:
         "gaps": [],
         "message": "",
     }
-    return AgentAnswer.model_validate(facts | {"findings": list(findings)} | changes)
+    return WorkAnswer.model_validate(facts | {"findings": list(findings)} | changes)
 
 
 def test_a_sourced_answer_keeps_its_sources() -> None:

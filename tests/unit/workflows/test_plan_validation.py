@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from activities.contracts import AgentCard, CrewCard, PlanDraft, SubtaskDraft
+from activities.contracts import AgentCard, CrewCard, SubtaskDraft
+from activities.turn_kinds.plan import PlanAnswer
 from chargehand.contracts import Plan, Subtask, Tier
 from workflows.rules.deduplication import fingerprint
 from workflows.rules.plan_validation import InvalidPlan, check_plan
@@ -35,18 +36,18 @@ def _subtask(id_: str = "T1", **changes: Any) -> SubtaskDraft:
     return SubtaskDraft.model_validate({"id": id_} | facts | changes)
 
 
-def _draft(*subtasks: SubtaskDraft, strategy: str = "merge", final_instruction: str = "") -> PlanDraft:
-    return PlanDraft(subtasks=list(subtasks), strategy=strategy, final_instruction=final_instruction)
+def _draft(*subtasks: SubtaskDraft, strategy: str = "merge", final_instruction: str = "") -> PlanAnswer:
+    return PlanAnswer(subtasks=list(subtasks), strategy=strategy, final_instruction=final_instruction)
 
 
 def _check(
-    draft: PlanDraft | Plan, *, max_subtasks: int = 20, may_nest: bool = True, ancestors: Collection[str] = ()
+    draft: PlanAnswer | Plan, *, max_subtasks: int = 20, may_nest: bool = True, ancestors: Collection[str] = ()
 ) -> Plan:
     return check_plan(draft, CREW, max_subtasks=max_subtasks, may_nest=may_nest, ancestors=ancestors)
 
 
 def _errors(
-    draft: PlanDraft | Plan, *, max_subtasks: int = 20, may_nest: bool = True, ancestors: Collection[str] = ()
+    draft: PlanAnswer | Plan, *, max_subtasks: int = 20, may_nest: bool = True, ancestors: Collection[str] = ()
 ) -> tuple[str, ...]:
     with pytest.raises(InvalidPlan) as caught:
         _check(draft, max_subtasks=max_subtasks, may_nest=may_nest, ancestors=ancestors)
@@ -231,7 +232,7 @@ def test_an_edited_plan_passes_the_same_check() -> None:
 
 def test_a_plan_sets_no_limits() -> None:
     """Budget, depth or turns that a model writes into a plan have nowhere to go."""
-    draft = PlanDraft.model_validate_json(
+    draft = PlanAnswer.model_validate_json(
         """{"subtasks": [{"id": "T1", "agent": "reader", "instruction": "Find the one fact", "depends_on": [],
         "required": [], "budget_usd": 999, "task_queue": "other", "workflow_id": "victim"}],
         "strategy": "merge", "final_instruction": "", "limits": {"max_turns": 1000}, "max_depth": 99}"""
@@ -256,8 +257,8 @@ SUBTASKS = st.builds(
 
 
 @settings(max_examples=300)
-@given(draft=st.builds(PlanDraft, subtasks=st.lists(SUBTASKS, max_size=6), strategy=TEXT, final_instruction=TEXT))
-def test_whatever_is_written_passes_or_is_refused(draft: PlanDraft) -> None:
+@given(draft=st.builds(PlanAnswer, subtasks=st.lists(SUBTASKS, max_size=6), strategy=TEXT, final_instruction=TEXT))
+def test_whatever_is_written_passes_or_is_refused(draft: PlanAnswer) -> None:
     """Any draft ends as a plan within the crew and the limits, or in a refusal of a few printable lines."""
     plan, errors = None, ()
     try:
@@ -284,7 +285,7 @@ def test_whatever_is_written_passes_or_is_refused(draft: PlanDraft) -> None:
         pytest.param(_draft(*(_subtask("T" * 5_000 + str(number)) for number in range(200))), id="5 KB ids"),
     ],
 )
-def test_a_huge_draft_is_refused_soon(draft: PlanDraft) -> None:
+def test_a_huge_draft_is_refused_soon(draft: PlanAnswer) -> None:
     """No size of draft holds a workflow task up, or makes a refusal that is itself huge."""
     began = time.process_time()
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.contracts import InputOutcome, ReportDraft
+from activities.contracts import InputOutcome
+from activities.turn_kinds.synthesis import SynthesisAnswer
 from chargehand.contracts import (
     Escalation,
     Failure,
@@ -65,7 +66,7 @@ def test_the_report_of_one_subtask_is_its_answer() -> None:
 
     draft = draft_from(outcome, (A, B, C))
 
-    assert draft == ReportDraft(
+    assert draft == SynthesisAnswer(
         answer="So it is [S2].\n\nRead for this: [S1], [S3]", gaps=["costs"], contradictions=[], confidence=64
     )
 
@@ -80,7 +81,7 @@ def test_without_a_writer_the_outcomes_are_set_out() -> None:
 
     draft = draft_without_writer(outcomes, (A,), "No model answered.")
 
-    assert draft == ReportDraft(
+    assert draft == SynthesisAnswer(
         answer="*No model answered. What the agents finished is set out below as they wrote it.*\n\n"
         "## T1 · reader\n\nOne [S1].\n\nSources: [S1]\n\n## T3 · writer\n\nTwo.",
         gaps=[],
