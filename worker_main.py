@@ -37,10 +37,10 @@ from activities.documents.registry import (
     document_downloads,
     document_library,
 )
+from activities.heartbeats import BEAT_SECONDS
 from activities.log_redaction import SDK_LOGGING, leave_no_core, log_discreetly
 from activities.model_turn.activity import TurnActivities
 from activities.model_turn.conversations import Conversations
-from activities.model_turn.journal import BEAT_SECONDS
 from activities.model_turn.resets import RunningDuplicateActivities
 from activities.models.registry import MODELS
 from activities.search.registry import SEARCH

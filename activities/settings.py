@@ -21,7 +21,7 @@ from chargehand.contracts import Limits
 from chargehand.converter import describe_problems
 from chargehand.wire import TASK_QUEUE
 
-_READ_BY_CLIENTS: Final = frozenset({"APPLICATION", "CODEC_TOKEN"})
+_READ_BY_CLIENTS: Final = frozenset({"CODEC_TOKEN", "WORKER"})
 _MOST_IN_HISTORIES: Final = {"max_turns": 100, "max_rounds": 20}
 """Keeps the largest histories within a quarter of Temporal's 50 MiB: docs/how-to/changing-a-workflow.md, Sizes."""
 

@@ -33,8 +33,8 @@ async def _e2b(settings: CodeSettings, _: AsyncExitStack) -> "CodeRunner":
 
 
 async def _bubblewrap(settings: CodeSettings, _: AsyncExitStack) -> "CodeRunner":
-    from activities.code.bubblewrap import BubblewrapRunner, SandboxUnusableError
-    from activities.code.bubblewrap_check import require_tight
+    from activities.code.bubblewrap.runner import BubblewrapRunner, SandboxUnusableError
+    from activities.code.bubblewrap.self_test import require_tight
 
     runner = BubblewrapRunner(packages=settings.code_packages)
     try:

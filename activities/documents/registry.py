@@ -1,7 +1,6 @@
 """Where documents are stored and read: the settings, and the objects that a worker builds from them."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 from pydantic_settings import BaseSettings
@@ -9,13 +8,10 @@ from pydantic_settings import BaseSettings
 from activities.backends import SettingsError
 from activities.documents.artifacts import Artifacts, ArtifactStore
 from activities.documents.bucket_store import open_artifacts
+from activities.documents.downloads import Downloads
 from activities.documents.library import DocumentLibrary
-from activities.documents.web_documents import Downloads
 from chargehand.bucket import BucketError
 from chargehand.payloads.encryption import Encryption
-
-if TYPE_CHECKING:
-    from activities.documents.web_fetch import Downloader
 
 _APPLICATION = Path(__file__).resolve().parents[2]
 
@@ -62,10 +58,4 @@ def document_library(settings: DocumentSettings, store: Artifacts) -> DocumentLi
 
 def document_downloads(settings: DocumentSettings, store: Artifacts) -> Downloads:
     """Build what fetches documents from the web; its HTTP client is imported with the first of them."""
-
-    def downloader() -> "Downloader":
-        from activities.documents.web_fetch import DownloadLimits, make_downloader
-
-        return make_downloader(settings.page_hosts, DownloadLimits())
-
-    return Downloads(store, settings.state_dir / "downloads", downloader)
+    return Downloads(store, settings.state_dir / "downloads", settings.page_hosts)

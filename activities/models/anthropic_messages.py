@@ -12,11 +12,12 @@ from activities.models.anthropic_batch import POLL_SECONDS, PRICE_SHARE, RETRYAB
 from activities.models.clients import ProviderModel, make_anthropic, make_timeout
 from activities.models.failures import UnreadableReply, reported_failure
 from activities.models.prices import Overrides, Tokens, usage_of
-from activities.models.protocol import Message, ModelCall, ModelReply
+from activities.models.protocol import ModelCall, ModelReply
 from activities.models.provider_jobs import run_job
 from activities.models.replies import LONGEST_ARGUMENTS, shaped, token_count, tool_calls, within
 from activities.models.schemas import answer_schema, strict
 from activities.models.streaming import STEADY, Patience
+from activities.turn_kinds.protocol import Message
 
 if TYPE_CHECKING:
     import anthropic

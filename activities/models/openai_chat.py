@@ -16,10 +16,11 @@ from activities.contracts import ToolCall
 from activities.models.clients import ProviderModel, make_openai, make_timeout
 from activities.models.failures import UnreadableReply, reported_failure
 from activities.models.prices import Overrides, Tokens, usage_of
-from activities.models.protocol import Message, ModelCall, ModelReply
+from activities.models.protocol import ModelCall, ModelReply
 from activities.models.replies import arguments_text, shaped, token_count, tool_calls, within
 from activities.models.schemas import answer_schema, strict
 from activities.models.streaming import SLOW_TO_BEGIN, Patience
+from activities.turn_kinds.protocol import Message
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import WorkTask
 

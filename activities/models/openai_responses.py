@@ -13,11 +13,12 @@ from activities.contracts import ToolCall
 from activities.models.clients import ProviderModel, make_openai, make_timeout
 from activities.models.failures import reported_failure
 from activities.models.prices import Overrides, Tokens, usage_of
-from activities.models.protocol import Message, ModelCall, ModelReply
+from activities.models.protocol import ModelCall, ModelReply
 from activities.models.provider_jobs import REQUEST_SECONDS, job_id, run_job
 from activities.models.replies import arguments_text, parse, shaped, token_count, tool_calls, within
 from activities.models.schemas import answer_schema, strict
 from activities.models.streaming import STEADY, Patience
+from activities.turn_kinds.protocol import Message
 
 if TYPE_CHECKING:
     import httpx2

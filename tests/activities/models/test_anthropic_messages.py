@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from activities.models.protocol import Message
 from activities.models.schemas import answer_schema
+from activities.turn_kinds.protocol import Message
 from tests.activities.models.calls import KEY, READ, a_call, reply_to, requests_of, second_request
 from tests.scripted_provider import ScriptedReply, ToolUse, calling, raw
 

@@ -8,7 +8,7 @@ from pathlib import Path
 MODULES = ("anthropic_messages", "openai_responses", "openai_chat", "prices", "schemas", "failures", "registry")
 ROOT = Path(__file__).parents[3]
 NOT_CHOSEN = (
-    "activities.code.bubblewrap",
+    "activities.code.bubblewrap.runner",
     "activities.code.e2b",
     "activities.models.anthropic_messages",
     "activities.models.openai_chat",

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from activities.models.protocol import Message
 from activities.models.schemas import answer_schema
+from activities.turn_kinds.protocol import Message
 from chargehand.wire import ErrorType
 from tests.activities.models.calls import KEY, READ, a_call, failure_of, reply_to, requests_of, second_request
 from tests.scripted_provider import ScriptedReply, ToolUse, calling, raw
