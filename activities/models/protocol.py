@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from activities.contracts import ToolCall
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.plan import PlanTask
-from activities.turn_kinds.protocol import TurnAnswer
+from activities.turn_kinds.protocol import Message, TurnAnswer
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.review import ReviewTask
 from chargehand.contracts import Contract, Usage
@@ -22,28 +22,6 @@ class ToolSpec(Contract):
     description: str
     parameters: dict[str, JsonValue]
     """JSON Schema of the arguments: an object whose properties are all required, with no additional ones."""
-
-
-class Message(Contract):
-    """One message of a rendered conversation."""
-
-    role: Literal["user", "assistant", "tools"]
-    text: str = ""
-    """For `user`, and for `assistant` when the reply could not be used."""
-    calls: tuple[ToolCall, ...] = ()
-    """For `assistant`: the tools it asked for."""
-    results: tuple["ToolText", ...] = ()
-    """For `tools`: what came back, one for each call of the message before."""
-    provider_items: tuple[JsonValue, ...] = ()
-    """For `assistant`: the provider's own form of the message, if the same provider wrote it."""
-
-
-class ToolText(Contract):
-    """A tool's result as text for a model."""
-
-    call_id: str
-    text: str
-    ok: bool = True
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from activities.documents.catalog import Catalog
 from activities.models.anthropic_messages import AnthropicModel
 from activities.models.openai_chat import OpenAIChatModel
 from activities.models.openai_responses import OpenAIResponsesModel
-from activities.models.protocol import Message, ModelCall, ModelReply, ToolSpec, ToolText
+from activities.models.protocol import ModelCall, ModelReply, ToolSpec
 from activities.models.streaming import STEADY, Patience
-from activities.turn_kinds.protocol import TurnAnswer
+from activities.turn_kinds.protocol import Message, ToolText, TurnAnswer
 from activities.turn_kinds.work import WorkAnswer, WorkTask
 from tests.scripted_provider import Respond, ScriptedProvider
 

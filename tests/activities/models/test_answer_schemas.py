@@ -9,16 +9,17 @@ from openai.lib._pydantic import to_strict_json_schema
 from pydantic import BaseModel, Field
 
 from activities.models.schemas import UnfitSchema, answer_schema, strict
-from activities.prompts import ANSWER_TYPES, SCHEMA_BYTES
 from activities.turn_kinds.compress import CompressAnswer
 from activities.turn_kinds.critique import CritiqueAnswer
 from activities.turn_kinds.judge import JudgeAnswer
 from activities.turn_kinds.plan import PlanAnswer
+from activities.turn_kinds.protocol import SCHEMA_BYTES
 from activities.turn_kinds.refine import RefineAnswer
+from activities.turn_kinds.registry import TASK_TYPES
 from activities.turn_kinds.review import ReviewAnswer
 from activities.turn_kinds.work import WorkAnswer
 
-ANSWERS = tuple(ANSWER_TYPES.values())
+ANSWERS = tuple(kind.answer_type for kind in TASK_TYPES.values())
 OBJECTS: dict[type[BaseModel], int] = {
     RefineAnswer: 1,
     ReviewAnswer: 3,

@@ -6,8 +6,9 @@ import pytest
 
 from activities.contracts import Round
 from activities.models.openai_chat import OpenAIChatModel
-from activities.models.protocol import Message, ModelReply, ToolText
+from activities.models.protocol import ModelReply
 from activities.models.schemas import answer_schema
+from activities.turn_kinds.protocol import Message, ToolText
 from activities.turn_kinds.work import WorkTask
 from tests.activities.models.calls import READ, a_call, a_provider, round_of
 from tests.scripted_provider import ScriptedProvider, ScriptedReply, ToolUse, answer, calling, raw, saying

@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from activities.prompts import ANSWER_TYPES
 from activities.turn_kinds.plan import PlanAnswer
+from activities.turn_kinds.registry import TASK_TYPES
 from activities.turn_kinds.synthesis import SynthesisAnswer
 from activities.turn_kinds.work import WorkAnswer
 from tests.activities.models.calls import MODELS, WIRES, Wire, a_call, a_provider, an_adapter, round_of
@@ -50,13 +50,13 @@ async def test_the_canned_session_goes_to_its_end(wire: Wire) -> None:
     assert server.charges == 4
 
 
-@pytest.mark.parametrize("kind", sorted(ANSWER_TYPES))
+@pytest.mark.parametrize("kind", sorted(TASK_TYPES))
 async def test_the_canned_session_answers_whatever_is_asked(kind: str) -> None:
     """Every kind of task gets an answer of its own shape."""
     async with a_provider("responses", canned_session(rounds=0)) as (_, model):
-        reply = await model.complete(a_call("responses", tools=(), answer_type=ANSWER_TYPES[kind]))
+        reply = await model.complete(a_call("responses", tools=(), answer_type=TASK_TYPES[kind].answer_type))
 
-    assert ANSWER_TYPES[kind].model_validate_json(reply.text)
+    assert TASK_TYPES[kind].answer_type.model_validate_json(reply.text)
 
 
 @pytest.mark.parametrize("wire", WIRES)

@@ -20,10 +20,10 @@ from activities.contracts import ModelCard, PriceStep
 from activities.crews import load_crews
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
+from activities.heartbeats import BEAT_SECONDS
 from activities.model_turn.activity import TurnActivities
 from activities.model_turn.contracts import TurnRequest, TurnResult
 from activities.model_turn.conversations import Conversations
-from activities.model_turn.journal import BEAT_SECONDS
 from activities.model_turn.retry_policy import pause_after
 from activities.models.protocol import Model
 from activities.models.registry import Models

@@ -11,13 +11,13 @@ from activities.contracts import ToolCall
 from activities.model_turn.activity import interpret
 from activities.model_turn.contracts import TurnResult
 from activities.models.protocol import ModelReply
-from activities.prompts import ANSWER_TYPES
 from activities.turn_kinds.compress import CompressAnswer
 from activities.turn_kinds.critique import CritiqueAnswer
 from activities.turn_kinds.judge import JudgeAnswer
 from activities.turn_kinds.plan import PlanAnswer
 from activities.turn_kinds.protocol import TurnAnswer
 from activities.turn_kinds.refine import RefineAnswer
+from activities.turn_kinds.registry import TASK_TYPES
 from activities.turn_kinds.review import ReviewAnswer
 from activities.turn_kinds.synthesis import SynthesisAnswer
 from activities.turn_kinds.work import FindingDraft, WorkAnswer
@@ -141,4 +141,4 @@ def test_every_reply_is_one_turn() -> None:
 
 def test_whatever_can_be_asked_can_be_read() -> None:
     """The answer to every kind of task has its place in a result."""
-    assert {type(answer) for answer in ANSWERS.values()} == set(ANSWER_TYPES.values())
+    assert {type(answer) for answer in ANSWERS.values()} == {kind.answer_type for kind in TASK_TYPES.values()}
