@@ -62,15 +62,6 @@ class CrewCard(Contract):
     """UTF-8 bytes of the supervisor's own fixed prompts, the longest of them."""
 
 
-EDITION: Final = 3
-"""The rules that sessions are opened under now. A session keeps the edition it was opened under, so that a worker of a
-newer release goes on with it, and replays it, by the rules that it began with.
-
-1: as of 0.1.0. 2: review, critic, questions to people, a deadline for each subtask, repeated calls of unknown outcome.
-3: an undivided request where no plan can be had; grants that grow by more than the one turn asked for.
-"""
-
-
 class SessionFacts(Contract):
     """What the world says about a request, read once at its start."""
 
@@ -80,8 +71,6 @@ class SessionFacts(Contract):
     """The most that the operator allows any session."""
     turns_queue: str | None = left_out(None)
     """Task queue of model turns, if they have one of their own, whose rate is limited; None for the session's."""
-    edition: int = 1
-    """Which edition of the workflows' rules the session runs by, from its first step to its last: see `EDITION`."""
 
 
 class OpenSessionRequest(Contract):

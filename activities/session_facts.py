@@ -6,7 +6,7 @@ from typing import Final
 
 from temporalio import activity
 
-from activities.contracts import EDITION, AgentCard, CrewCard, OpenSessionRequest, SessionFacts
+from activities.contracts import AgentCard, CrewCard, OpenSessionRequest, SessionFacts
 from activities.crews import Agent, Crew, capabilities_of
 from activities.models.registry import Models
 from activities.tools import Tool, tool_capabilities
@@ -59,7 +59,6 @@ class SessionActivities:
             models=dict(self._models.cards),
             ceilings=self._ceilings,
             turns_queue=self._turns_queue,
-            edition=EDITION,
         )
 
     def _ceiling_problems(self, limits: Limits) -> list[str]:

@@ -112,7 +112,7 @@ async def test_a_session_that_would_go_in_a_circle_is_refused(environment: OpenE
         result = await opened.run(GOAL)
 
     assert result.stop_reason == "nothing_succeeded"
-    assert "it would go in a circle" in result.gaps[0]
+    assert "that would be a loop" in result.gaps[0]
     assert [call.task.kind for call in opened.model.calls] == ["plan"] * 4 + ["refine"]
 
 

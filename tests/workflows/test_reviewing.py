@@ -210,27 +210,29 @@ async def test_a_long_outcome_is_compressed_by_the_small_tier(environment: OpenE
     assert [source.ref for source in given.outcome.sources] == ["search_documents.md#L1"]
 
 
-async def test_many_outcomes_are_summarised_in_a_tree(environment: OpenEnvironment) -> None:
-    """The writer is shown summaries that together fit its cap, and a source cited in one can be cited in the report."""
-    count = 14
+@pytest.mark.parametrize(
+    ("strategy", "count", "characters", "summaries"),
+    [("merge", 14, 7_900, 3), ("reduce", 14, 7_900, 3), ("merge", 10, 100, 0), ("reduce", 10, 100, 2)],
+)
+async def test_outcomes_are_summarised_group_by_group(
+    environment: OpenEnvironment, strategy: str, count: int, characters: int, summaries: int
+) -> None:
+    """`merge` summarises only what is too long for one writer, `reduce` always; a summary's sources can be cited."""
 
     def write(call: ModelCall) -> BaseModel:
         assert isinstance(call.task, SynthesisTask)
-        is_part, given = call.task.is_part, len(call.task.outcomes)
-        return report(f"Summary of {given} [S1]." if is_part else "From all of it [S1].")
+        return report("A summary [S1]." if call.task.is_part else "From all of it [S1].")
 
-    script = Script().plan(*topics(count), strategy="reduce").synthesis(write)
-    script = script.work("", use("search_documents"), answer("x" * 7_900, ref="search_documents.md#L1"))
+    script = Script().plan(*topics(count), strategy=strategy).synthesis(write)
+    script = script.work("", use("search_documents"), answer("x" * characters, ref="search_documents.md#L1"))
+    limits = GOAL.limits.model_copy(update={"max_turns": 60, "max_parallel": 14})
     async with environment(script) as opened:
-        request = GOAL.model_copy(
-            update={"limits": GOAL.limits.model_copy(update={"max_turns": 60, "max_parallel": 14})}
-        )
-        result = await opened.run(request)
+        result = await opened.run(GOAL.model_copy(update={"limits": limits}))
 
     *parts, last = opened.model.tasks(SynthesisTask)
-    assert len(parts) >= 2
+    assert len(parts) == summaries
+    assert len(last.outcomes) == (summaries or count)
     assert sum(len(given.model_dump_json()) for given in last.outcomes) <= 50_000
-    assert len({given.id for given in last.outcomes}) < count
     assert result.answer == "From all of it [S1]."
     assert [source.ref for source in result.sources] == ["search_documents.md#L1"]
 

@@ -165,7 +165,7 @@ async def test_a_tool_that_fails_for_good_is_told_to_the_agent(environment: Open
     async with environment(script) as opened:
         result = await opened.run(GOAL)
 
-    assert "You have no such tool. Yours are: search_documents, read_document." in result.answer
+    assert "You have no such tool. Your tools: search_documents, read_document." in result.answer
     assert len(opened.tools["search_documents"].calls) == 1
 
 

@@ -67,7 +67,7 @@ async def test_an_attempt_that_read_nothing_in_time_is_given_up(environment: Ope
 
     record = result.subtasks[0]
     assert (record.state, record.reason) == ("escalation", "timeout")
-    assert any(gap.startswith("T1 (reader) came to nothing") for gap in result.gaps)
+    assert any(gap.startswith("T1 (reader) failed") for gap in result.gaps)
 
 
 async def test_in_the_last_fifth_of_its_time_an_agent_must_answer(environment: OpenEnvironment) -> None:

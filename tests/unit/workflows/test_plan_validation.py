@@ -23,7 +23,7 @@ CREW = CrewCard(
     ),
     prompt_bytes=1,
 )
-VAGUE = "the instruction is too vague; say in a full sentence what to find or make, complete in itself"
+VAGUE = "the instruction is too vague; write a full sentence, complete in itself"
 
 
 def _subtask(id_: str = "T1", **changes: Any) -> SubtaskDraft:
@@ -89,7 +89,7 @@ def test_a_good_draft_becomes_the_same_plan() -> None:
         pytest.param([], ["subtasks: there are none; a plan has at least one"], id="empty"),
         pytest.param(
             [_subtask(agent="pirate")],
-            ["subtask T1: there is no agent 'pirate'; there are reader, supervisor, writer"],
+            ["subtask T1: there is no agent 'pirate'; the agents are reader, supervisor, writer"],
             id="unknown agent",
         ),
         pytest.param([_subtask(instruction="")], [f"subtask T1: {VAGUE}"], id="no instruction"),
@@ -102,7 +102,7 @@ def test_a_good_draft_becomes_the_same_plan() -> None:
         ),
         pytest.param(
             [_subtask("T1"), _subtask("T2", instruction="find the FACT of T1!")],
-            ["subtask T2: asks the same agent for the same thing as T1"],
+            ["subtask T2: gives the same agent the same task as T1"],
             id="the same twice",
         ),
         pytest.param(
@@ -181,7 +181,7 @@ def test_no_session_below_the_depth_limit() -> None:
     found = _errors(_draft(_subtask(agent="supervisor")), may_nest=False)
     passed = _check(_draft(_subtask()), may_nest=False)
 
-    assert found == ("subtask T1: the depth limit allows no further session below this one; name an agent instead",)
+    assert found == ("subtask T1: the depth limit allows no nested session; name an agent instead",)
     assert [subtask.agent for subtask in passed.subtasks] == ["reader"]
 
 
@@ -195,7 +195,7 @@ def test_no_way_round_in_a_circle() -> None:
     )
     passed = _check(_draft(_subtask(agent="reader")), ancestors=ancestors)
 
-    assert found == ("subtask T1: this very work is already being done above; it would go in a circle",)
+    assert found == ("subtask T1: this session is already part of the same task; that would be a loop",)
     assert len(passed.subtasks) == 1
 
 
@@ -213,7 +213,7 @@ def test_all_reasons_come_together() -> None:
     assert found == (
         "subtasks: there are 3, but the limits pay for 2 at most",
         "strategy: Input should be 'merge', 'select' or 'reduce'",
-        "subtask T1: there is no agent 'pirate'; there are reader, supervisor, writer",
+        "subtask T1: there is no agent 'pirate'; the agents are reader, supervisor, writer",
         f"subtask T2: {VAGUE}",
         "subtask T2: the id occurs 2 times",
         "subtask T2: depends on 'T7', which is not in the plan",
@@ -227,7 +227,7 @@ def test_an_edited_plan_passes_the_same_check() -> None:
 
     found = _errors(plan)
 
-    assert found == ("subtask T1: there is no agent 'pirate'; there are reader, supervisor, writer",)
+    assert found == ("subtask T1: there is no agent 'pirate'; the agents are reader, supervisor, writer",)
 
 
 def test_a_plan_sets_no_limits() -> None:

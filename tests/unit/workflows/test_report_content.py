@@ -30,9 +30,9 @@ from workflows.rules.report_content import (
     draft_without_writer,
     fitted,
     gaps_of,
-    goal_below,
     input_for,
     merged_spend,
+    nested_goal,
     numbered_sources,
     reason_of,
     state_of,
@@ -105,9 +105,9 @@ def test_every_gap_is_named_once() -> None:
         "dates",
         "names",
         "prices",
-        "T2 (reader) came to nothing: Nothing found.",
-        "T3 (reader) came to nothing: deadline",
-        "T4 (reader) came to nothing: Split it.",
+        "T2 (reader) failed: Nothing found.",
+        "T3 (reader) failed: deadline",
+        "T4 (reader) failed: Split it.",
     )
 
 
@@ -247,8 +247,8 @@ def test_a_session_below_is_told_what_is_known() -> None:
     subtask = Subtask(id="T3", agent="supervisor", instruction="Compare them")
     inputs = [_given(Success(content="One\x00.")), _given(Failure(reason="empty"), "T2")]
 
-    goal = goal_below(subtask, inputs)
-    long = goal_below(subtask, [_given(Success(content="w" * 30_000))])
+    goal = nested_goal(subtask, inputs)
+    long = nested_goal(subtask, [_given(Success(content="w" * 30_000))])
 
     assert goal == "Compare them\n\nKnown already, from T1:\nOne."
     assert len(long) == 20_000
