@@ -183,11 +183,10 @@ def shapes() -> dict[str, Shape]:
         "asked-and-answered": Shape(_unclear(), SessionRequest(goal=GOAL, questions="allowed"), _answer),
         "asked-in-vain": Shape(
             _unclear(), SessionRequest.model_validate({"goal": GOAL, "questions": "allowed", "answer_within": 1})
-        "selected": Shape(candidates.on("judge", judged("T2"))),
+        ),
         "out-of-time": Shape(
-            _held(),
-            SessionRequest.model_validate({"goal": GOAL, "limits": {"subtask_deadline": 2, "max_depth": 1}}),
-        "selected": Shape(candidates.on("judge", judged("T2"))),
+            _held(), SessionRequest.model_validate({"goal": GOAL, "limits": {"subtask_deadline": 2, "max_depth": 1}})
+        ),
         "long-conversation": Shape(_repeating(5, "and on " * 400)),
         "rejected": Shape(two, approval, _reject),
     }
