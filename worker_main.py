@@ -39,10 +39,10 @@ from activities.backends import (
 )
 from activities.crews import CrewError, load_crews
 from activities.documents.cleanup import sweep
+from activities.heartbeats import BEAT_SECONDS
 from activities.log_redaction import SDK_LOGGING, leave_no_core, log_discreetly
 from activities.model_turn.activity import TurnActivities
 from activities.model_turn.conversations import Conversations
-from activities.model_turn.journal import BEAT_SECONDS
 from activities.model_turn.resets import RunningDuplicateActivities
 from activities.models.registry import Models
 from activities.selection import Choice, absent_tools, choose

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from decimal import Decimal
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pydantic import SecretStr
 
@@ -13,8 +13,8 @@ from activities.code.protocol import CodeRunner
 from activities.contracts import ModelCard, PriceStep
 from activities.documents.artifacts import Artifacts, ArtifactStore
 from activities.documents.bucket_store import open_artifacts
+from activities.documents.downloads import Downloads
 from activities.documents.library import DocumentLibrary
-from activities.documents.web_documents import Downloads
 from activities.models.protocol import Model
 from activities.models.streaming import SLOW_TO_BEGIN, STEADY, Patience
 from activities.search.protocol import SearchBackend
@@ -24,9 +24,6 @@ from chargehand.bucket import BucketError
 from chargehand.contracts import Tier
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.settings import encryption_from
-
-if TYPE_CHECKING:
-    from activities.documents.web_fetch import Downloader
 
 _DEFAULT_MODELS: Final[Mapping[str, Mapping[Tier, str]]] = {
     "anthropic": {
@@ -65,12 +62,7 @@ def document_library(settings: Settings, store: Artifacts) -> DocumentLibrary:
 
 
 def document_downloads(settings: Settings, store: Artifacts) -> Downloads:
-    def downloader() -> "Downloader":
-        from activities.documents.web_fetch import DownloadLimits, make_downloader
-
-        return make_downloader(settings.page_hosts, DownloadLimits())
-
-    return Downloads(store, settings.state_dir / "downloads", downloader)
+    return Downloads(store, settings.state_dir / "downloads", settings.page_hosts)
 
 
 def tools_by_name(
@@ -143,8 +135,8 @@ async def code_runner(settings: Settings, chosen: str, closing: AsyncExitStack) 
             key = _required(settings.e2b_api_key, "E2B_API_KEY", "CHARGEHAND_CODE")
             return E2BRunner(key, domain=settings.e2b_domain, internet=settings.code_internet)
         case "bubblewrap":
-            from activities.code.bubblewrap import BubblewrapRunner, SandboxUnusableError
-            from activities.code.bubblewrap_check import require_tight
+            from activities.code.bubblewrap.runner import BubblewrapRunner, SandboxUnusableError
+            from activities.code.bubblewrap.self_test import require_tight
 
             runner = BubblewrapRunner(packages=settings.code_packages)
             try:

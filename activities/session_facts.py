@@ -6,11 +6,13 @@ from typing import Final
 
 from temporalio import activity
 
-from activities.contracts import EDITION, AgentCard, CrewCard, OpenSessionRequest, SessionFacts
+from activities.contracts import AgentCard, CrewCard, OpenSessionRequest, SessionFacts
 from activities.crews import Agent, Crew, capabilities_of
 from activities.models.registry import Models
-from activities.prompts import SCHEMA_BYTES, SUPERVISOR_KINDS, system_text
 from activities.tools import Tool, tool_capabilities
+from activities.turn_kinds.protocol import SCHEMA_BYTES
+from activities.turn_kinds.registry import SUPERVISOR_TASK_TYPES
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, SessionRequest
 from chargehand.converter import invalid_input
 from chargehand.wire import ActivityType
@@ -57,7 +59,6 @@ class SessionActivities:
             models=dict(self._models.cards),
             ceilings=self._ceilings,
             turns_queue=self._turns_queue,
-            edition=EDITION,
         )
 
     def _ceiling_problems(self, limits: Limits) -> list[str]:
@@ -68,7 +69,7 @@ class SessionActivities:
         ]
 
     def _card(self, crew: Crew, request: SessionRequest) -> CrewCard:
-        own = max(len(system_text(kind, crew, "").encode()) for kind in SUPERVISOR_KINDS)
+        own = max(len(task_type.system_text(crew, "").encode()) for task_type in SUPERVISOR_TASK_TYPES)
         return CrewCard(
             name=crew.name,
             tier=request.tiers.supervisor or crew.tier,
@@ -89,7 +90,7 @@ class SessionActivities:
 
     def _prompt_bytes(self, crew: Crew, agent: Agent) -> int:
         specs = "".join(json.dumps(self._tools[tool].spec.model_dump()) for tool in agent.tools)
-        return len(system_text("work", crew, agent.name).encode()) + len(specs.encode()) + SCHEMA_BYTES
+        return len(WorkTask.system_text(crew, agent.name).encode()) + len(specs.encode()) + SCHEMA_BYTES
 
 
 def _document_problems(documents: Sequence[str]) -> list[str]:

@@ -18,7 +18,7 @@ from chargehand.wire import TASK_QUEUE
 
 _APPLICATION: Final = Path(__file__).resolve().parent.parent
 _PREFIX: Final = "CHARGEHAND_"
-_READ_BY_CLIENTS: Final = frozenset({"APPLICATION", "CODEC_TOKEN"})
+_READ_BY_CLIENTS: Final = frozenset({"CODEC_TOKEN", "WORKER"})
 _MOST_IN_HISTORIES: Final = {"max_turns": 100, "max_rounds": 20}
 """What keeps the largest histories within a quarter of Temporal's 50 MiB: docs/how-to/changing-a-workflow.md, Sizes."""
 

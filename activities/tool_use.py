@@ -12,7 +12,7 @@ from activities.contracts import ToolRequest, ToolResult
 from activities.crews import Crew
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
-from activities.model_turn.journal import kept_alive
+from activities.heartbeats import heartbeats
 from activities.pages.leak_check import carries
 from activities.tools import Tool, ToolAnswer, ToolContext, failed
 from chargehand.wire import ActivityType
@@ -33,7 +33,7 @@ class ToolActivities:
 
     @activity.defn(name=ActivityType.USE_TOOL)
     async def use_tool(self, request: ToolRequest) -> ToolResult:
-        """Use one tool once; what the agent did wrong is an answer, not an error."""
+        """Use one tool once. A mistake of the agent is an answer, not an error."""
         require_session()
         answer = self._refusal(request) or await self._leak(request)
         if answer is None:
@@ -44,7 +44,7 @@ class ToolActivities:
                 idempotency_key=f"{info.workflow_id}:{info.workflow_run_id}:{request.step}",
                 documents=request.documents,
             )
-            async with kept_alive():
+            async with heartbeats():
                 answer = await self._tools[request.call.tool].use(request.call.arguments, context)
         return ToolResult(
             call_id=request.call.id,
@@ -67,10 +67,10 @@ class ToolActivities:
         return None
 
     async def _leak(self, request: ToolRequest) -> ToolAnswer | None:
-        """Refuse an address that carries what is private: what the agent was given, or what the documents are called.
+        """Refuse an address that carries private text: the agent's inputs, or descriptions of the documents.
 
-        Whoever plans knows the documents' names, headings and examples, and can be talked into writing them into an
-        instruction.
+        The planner knows the documents' names, headings and examples, and an attacker may trick it into writing them
+        into an instruction.
         """
         if "reaches_out" not in self._tools[request.call.tool].capabilities:
             return None
@@ -85,18 +85,18 @@ class ToolActivities:
             return None
         private = list(request.private)
         if self._library is not None and request.documents:
-            private += _described((await self._library.open(request.documents)).catalog)
+            private += _descriptions((await self._library.open(request.documents)).catalog)
         words = [text for text in request.public if " " in text]
         if await asyncio.to_thread(lambda: any(carries(address, private, words) for address in addresses)):
             return failed(
-                "This address carries text of the user's own documents, which must not leave. Open pages only by "
-                "addresses that were found, as they stand there."
+                "This address carries text from the user's own documents, which must not leave. Open only addresses "
+                "that were found, exactly as they were found."
             )
         return None
 
 
-def _described(catalog: Catalog) -> Iterator[str]:
-    """List the words of the user's own by which a catalogue describes the documents."""
+def _descriptions(catalog: Catalog) -> Iterator[str]:
+    """List the user's own words in the catalog."""
     for entry in catalog.documents:
         yield from (entry.name, entry.opening, *entry.headings)
     for table in catalog.tables:

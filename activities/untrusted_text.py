@@ -24,12 +24,12 @@ _MARK: Final = re.compile(
 )
 
 
-def data(text: str) -> str:
+def data_block(text: str) -> str:
     """Frame text as data."""
-    return f"<data>\n{defused(text)}\n</data>"
+    return f"<data>\n{escape_marks(text)}\n</data>"
 
 
-def defused(text: str) -> str:
+def escape_marks(text: str) -> str:
     """Put a square bracket where something begins that a lenient reader could take for a mark of a frame.
 
     The text does not become longer by it.

@@ -7,19 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel
-
-from activities.contracts import (
-    AgentAnswer,
-    PlanDraft,
-    PlanTask,
-    Round,
-    SubtaskDraft,
-    Task,
-    ToolCall,
-    ToolResult,
-    WorkTask,
-)
+from activities.contracts import Round, SubtaskDraft, ToolCall, ToolResult
 from activities.crews import Crew
 from activities.data.query import QueryData
 from activities.documents.artifacts import ArtifactStore
@@ -29,6 +17,10 @@ from activities.documents.tool import ReadDocument, SearchDocuments
 from activities.models.extractive import MODEL_NAME, ExtractiveModel
 from activities.models.protocol import ModelCall, ModelReply
 from activities.tools import Tool, ToolContext
+from activities.turn_kinds.plan import PlanAnswer, PlanTask
+from activities.turn_kinds.protocol import TurnAnswer
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.work import WorkAnswer, WorkTask
 
 _CREW: Final = Path(__file__).resolve().parent.parent / "crews" / "research.toml"
 _MOST_SUBTASKS: Final = 8
@@ -73,7 +65,7 @@ class Harness:
         """Plan, and carry out each subtask of the plan."""
         before = time.perf_counter()
         task = PlanTask(goal=goal, max_subtasks=_MOST_SUBTASKS, may_nest=False)
-        plan = PlanDraft.model_validate_json((await self._turn(task, PlanDraft, "supervisor")).text)
+        plan = PlanAnswer.model_validate_json((await self._turn(task, PlanAnswer, "supervisor")).text)
         carried_out = [await self._carry_out(goal, subtask) for subtask in plan.subtasks]
         shown = [name for _, rounds in carried_out for name in self._shown(rounds)]
         answers = [answer for answer, _ in carried_out]
@@ -84,18 +76,18 @@ class Harness:
             seconds=time.perf_counter() - before,
         )
 
-    async def _carry_out(self, goal: str, subtask: SubtaskDraft) -> tuple[AgentAnswer, list[Round]]:
+    async def _carry_out(self, goal: str, subtask: SubtaskDraft) -> tuple[WorkAnswer, list[Round]]:
         rounds: list[Round] = []
         while True:
             must_answer = len(rounds) == _MOST_ROUNDS
             task = WorkTask(goal=goal, instruction=subtask.instruction, rounds=tuple(rounds), must_answer=must_answer)
-            reply = await self._turn(task, AgentAnswer, subtask.agent)
+            reply = await self._turn(task, WorkAnswer, subtask.agent)
             if reply.stop == "answer":
-                return AgentAnswer.model_validate_json(reply.text), rounds
+                return WorkAnswer.model_validate_json(reply.text), rounds
             results = [await self._use(call, subtask.agent) for call in reply.tool_calls]
             rounds.append(Round(calls=reply.tool_calls, results=tuple(results)))
 
-    async def _turn(self, task: Task, answer_type: type[BaseModel], name: str) -> ModelReply:
+    async def _turn(self, task: Task, answer_type: type[TurnAnswer], name: str) -> ModelReply:
         agent = self._crew.agent(name)
         offered = [tool for tool in (agent.tools if agent else ()) if tool in self._tools]
         return await self._model.complete(

@@ -9,19 +9,12 @@ from typing import Final
 
 from pydantic import BaseModel, JsonValue
 
-from activities.contracts import (
-    AgentAnswer,
-    FindingDraft,
-    PlanDraft,
-    PlanTask,
-    ReportDraft,
-    SubtaskDraft,
-    SynthesisTask,
-    ToolCall,
-    WorkTask,
-)
+from activities.contracts import SubtaskDraft, ToolCall
 from activities.models.protocol import ModelCall, ModelReply, ToolSpec
 from activities.tools import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext
+from activities.turn_kinds.plan import PlanAnswer, PlanTask
+from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
+from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 from chargehand.contracts import Source, Usage
 from tests import scripted_model
 from tests.scripted_model import Held
@@ -78,7 +71,7 @@ def instruction(number: int) -> str:
     return f"Look into part {number} of the ferry line: give the facts, the figures, and where exactly they stand."
 
 
-def plan(shape: Shape) -> PlanDraft:
+def plan(shape: Shape) -> PlanAnswer:
     """Plan subtasks that do not depend on each other."""
     agents = list(_AGENTS)
     subtasks = [
@@ -91,21 +84,21 @@ def plan(shape: Shape) -> PlanDraft:
         )
         for number in range(1, shape.subtasks + 1)
     ]
-    return PlanDraft(subtasks=subtasks, strategy="merge", final_instruction="One page, the most important first.")
+    return PlanAnswer(subtasks=subtasks, strategy="merge", final_instruction="One page, the most important first.")
 
 
-def answer(ref: str) -> AgentAnswer:
+def answer(ref: str) -> WorkAnswer:
     """Answer a subtask from what was read."""
     findings = [FindingDraft(claim=_SENTENCE, source_refs=[ref], quote=_SENTENCE.strip(), confidence=80)] * 2
-    return AgentAnswer(
+    return WorkAnswer(
         status="success", content=f"{CONTENT}[{ref}]", findings=findings, confidence=80, gaps=[], message=""
     )
 
 
-def report(shape: Shape) -> ReportDraft:
+def report(shape: Shape) -> SynthesisAnswer:
     """Write the report."""
     cited = " ".join(f"[S{number}]" for number in range(1, shape.subtasks + 1))
-    return ReportDraft(answer=f"{REPORT}{cited}", gaps=[], contradictions=[], confidence=85)
+    return SynthesisAnswer(answer=f"{REPORT}{cited}", gaps=[], contradictions=[], confidence=85)
 
 
 def respond(call: ModelCall) -> Held:

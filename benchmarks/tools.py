@@ -14,8 +14,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from activities.code.bubblewrap import BubblewrapRunner, SandboxUnusableError
-from activities.code.bubblewrap_check import require_tight
+from activities.code.bubblewrap.runner import BubblewrapRunner, SandboxUnusableError
+from activities.code.bubblewrap.self_test import require_tight
 from activities.code.monty import MontyRunner
 from activities.code.protocol import CodeRunner
 from activities.code.tool import RunCode

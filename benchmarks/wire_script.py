@@ -13,11 +13,11 @@ def respond(request: ScriptedRequest) -> ScriptedReply:
 
 def _said(request: ScriptedRequest) -> ScriptedReply:
     match request.answer:
-        case "PlanDraft":
+        case "PlanAnswer":
             return saying(plan(Shape.told_in(request.text)))
-        case "ReportDraft":
+        case "SynthesisAnswer":
             return saying(report(Shape.told_in(request.text)))
-        case "AgentAnswer":
+        case "WorkAnswer":
             return _work(request)
         case _:  # the bare workflow asks for plain text
             return saying(CONTENT)

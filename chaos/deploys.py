@@ -38,7 +38,7 @@ class _Gate:
 
     async def __call__(self, request: ScriptedRequest) -> ScriptedReply:
         session = books.session_of(request)
-        if request.answer == "AgentAnswer" and session.startswith(_HELD):
+        if request.answer == "WorkAnswer" and session.startswith(_HELD):
             self._waiting.add(session)
             await self.opened.wait()
         reply = self._respond(request)

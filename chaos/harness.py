@@ -21,7 +21,7 @@ from chargehand.contracts import Report, SessionRequest
 from chargehand.errors import ChargehandError, NotReachable, SessionEnded, SessionNotFound
 from chargehand_cli.embedded import find_temporal
 from chargehand_cli.embedded.server import ServerProcess, end_process, start_server
-from tests.activities.search.tavily_server import TavilyServer, serve_tavily
+from tests.activities.search.engine_server import EngineServer, serve_engine
 from tests.scripted_provider import Respond, ScriptedProvider, canned_session
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -125,7 +125,7 @@ class Harness:
 
     folder: Path
     provider: ScriptedProvider
-    search: TavilyServer
+    search: EngineServer
     server: ServerProcess
     chargehand: Chargehand
     settings: dict[str, str]
@@ -294,8 +294,9 @@ async def open_harness(folder: Path, respond: Respond | None = None) -> AsyncGen
     """Set the scene in a folder that exists; all its processes are gone afterwards."""
     async with AsyncExitStack() as closing:
         lock = closing.enter_context((folder / "server.lock").open("w"))
-        search = closing.enter_context(serve_tavily())
-        search.answer([{"title": "Ferries", "url": "https://example.org/ferries", "content": "At eight.", "score": 1}])
+        search = closing.enter_context(serve_engine())
+        ferries = {"title": "Ferries", "url": "https://example.org/ferries", "content": "At eight.", "score": 1}
+        search.results_for = lambda _: [ferries]
         provider = await closing.enter_async_context(ScriptedProvider(respond or script()))
         server = _server(folder, lock.fileno(), (0, 0))
         settings = {

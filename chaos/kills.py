@@ -22,7 +22,7 @@ class Holding:
     def __call__(self, request: ScriptedRequest) -> ScriptedReply:
         reply = self._respond(request)
         assert isinstance(reply, ScriptedReply)
-        if not self.held.is_set() and self._chosen in request.text and request.answer == "AgentAnswer":
+        if not self.held.is_set() and self._chosen in request.text and request.answer == "WorkAnswer":
             self.held.set()
             return reply.after(3_600)
         return reply

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from temporalio.api.workflowservice.v1 import ListWorkflowExecutionsRequest
 
-from activities.contracts import FindingDraft
 from activities.session_facts import (
     _DOCUMENT_CHARACTERS,  # pyright: ignore[reportPrivateUsage]  # measured here
 )
 from activities.settings import Settings
+from activities.turn_kinds.work import FindingDraft
 from chaos.harness import Harness, Outcome, open_harness
 from chaos.result import Demand, Result, Scale
 from chargehand.contracts import Report
@@ -61,9 +61,9 @@ class _Shape:
 
     def __call__(self, request: ScriptedRequest) -> ScriptedReply:
         match request.answer:
-            case "PlanDraft":
+            case "PlanAnswer":
                 return self._plan(request)
-            case "ReportDraft":
+            case "SynthesisAnswer":
                 return report(_long("This is the answer.", _CONTENT))
             case _ if request.tools and request.rounds < self.rounds:
                 asked = (f"{request.sequence}-{number}" for number in range(MOST_CALLS))

@@ -18,25 +18,17 @@ from typing import Final, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel, JsonValue
 
-from activities.contracts import (
-    AgentAnswer,
-    CompressDraft,
-    ContradictionDraft,
-    CritiqueDraft,
-    FindingDraft,
-    JudgeDraft,
-    PlanDraft,
-    PlanTask,
-    RefineDraft,
-    ReportDraft,
-    ReviewDraft,
-    SubtaskDraft,
-    SynthesisTask,
-    ToolCall,
-    WorkTask,
-)
+from activities.contracts import ContradictionDraft, SubtaskDraft, ToolCall
 from activities.models.protocol import ModelCall, ModelReply, ToolSpec
 from activities.tools import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext
+from activities.turn_kinds.compress import CompressAnswer
+from activities.turn_kinds.critique import CritiqueAnswer
+from activities.turn_kinds.judge import JudgeAnswer
+from activities.turn_kinds.plan import PlanAnswer, PlanTask
+from activities.turn_kinds.refine import RefineAnswer
+from activities.turn_kinds.review import ReviewAnswer
+from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
+from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 from chargehand.contracts import Capability, Source, Usage
 
 Turn: TypeAlias = "BaseModel | Held | Exception | Callable[[ModelCall], Turn]"
@@ -110,7 +102,7 @@ class Script:
 
     def synthesis(self, *turns: Turn) -> Self:
         """Write the report, then the one that a critic has sent back."""
-        return self.on("synthesise", *turns)
+        return self.on("synthesis", *turns)
 
     def refine(self, *turns: Turn) -> Self:
         """Refine an instruction."""
@@ -206,7 +198,13 @@ def usage(cost: Decimal = COST) -> Usage:
 def reply(answer: BaseModel, cost: Decimal | None = COST) -> ModelReply:
     """Reply with a final answer; without a cost, the provider does not report its usage."""
     used = None if cost is None else usage(cost)
-    return ModelReply(stop="answer", text=answer.model_dump_json(), model="scripted-1", provider="scripted", usage=used)
+    return ModelReply(
+        stop="answer",
+        text=answer.model_dump_json(exclude={"kind"}),
+        model="scripted-1",
+        provider="scripted",
+        usage=used,
+    )
 
 
 def use(*tools: str, about: object = "", cost: Decimal = COST) -> ModelReply:
@@ -254,15 +252,15 @@ def topics(count: int) -> tuple[SubtaskDraft, ...]:
     return tuple(subtask(f"T{number}") for number in range(1, count + 1))
 
 
-def plan(*subtasks: SubtaskDraft, strategy: str = "merge") -> PlanDraft:
-    return PlanDraft(subtasks=list(subtasks), strategy=strategy, final_instruction="Briefly.")
+def plan(*subtasks: SubtaskDraft, strategy: str = "merge") -> PlanAnswer:
+    return PlanAnswer(subtasks=list(subtasks), strategy=strategy, final_instruction="Briefly.")
 
 
 def answer(
     content: str, *, ref: str = "", quote: str = "", status: str = "success", gaps: Sequence[str] = ()
-) -> AgentAnswer:
+) -> WorkAnswer:
     findings = [FindingDraft(claim=content, source_refs=[ref], quote=quote, confidence=80)] if ref else []
-    return AgentAnswer.model_validate(
+    return WorkAnswer.model_validate(
         {
             "status": status,
             "content": content,
@@ -274,20 +272,20 @@ def answer(
     )
 
 
-def report(text: str) -> ReportDraft:
-    return ReportDraft(answer=text, gaps=[], contradictions=[], confidence=90)
+def report(text: str) -> SynthesisAnswer:
+    return SynthesisAnswer(answer=text, gaps=[], contradictions=[], confidence=90)
 
 
-def refined(instruction: str = "") -> RefineDraft:
+def refined(instruction: str = "") -> RefineAnswer:
     """Give a better instruction; without one, no other instruction could help."""
-    return RefineDraft(worthwhile=bool(instruction), instruction=instruction, reason="because of the error")
+    return RefineAnswer(worthwhile=bool(instruction), instruction=instruction, reason="because of the error")
 
 
 def reviewed(
     *subtasks: SubtaskDraft, missing: Sequence[str] = (), contradictions: Sequence[ContradictionDraft] = ()
-) -> ReviewDraft:
+) -> ReviewAnswer:
     """Name what is missing and add subtasks; without either, the outcomes are enough."""
-    return ReviewDraft(
+    return ReviewAnswer(
         enough=not subtasks and not missing,
         missing=list(missing),
         contradictions=list(contradictions),
@@ -299,23 +297,23 @@ def disagreement(about: str, *positions: str, resolution: str = "") -> Contradic
     return ContradictionDraft(about=about, positions=list(positions), resolution=resolution)
 
 
-def judged(chosen: str, reason: str = "its source is quoted", confidence: int = 80) -> JudgeDraft:
+def judged(chosen: str, reason: str = "its source is quoted", confidence: int = 80) -> JudgeAnswer:
     """Choose a candidate; an empty id chooses none."""
-    return JudgeDraft(chosen=chosen, reason=reason, confidence=confidence)
+    return JudgeAnswer(chosen=chosen, reason=reason, confidence=confidence)
 
 
-def criticised(*problems: str) -> CritiqueDraft:
+def criticised(*problems: str) -> CritiqueAnswer:
     """Name problems; without any, the report is acceptable."""
-    return CritiqueDraft(acceptable=not problems, problems=list(problems))
+    return CritiqueAnswer(acceptable=not problems, problems=list(problems))
 
 
-def compressed(content: str) -> CompressDraft:
-    return CompressDraft(content=content)
+def compressed(content: str) -> CompressAnswer:
+    return CompressAnswer(content=content)
 
 
 _DEFAULTS: Final[Mapping[str, BaseModel]] = {
     "work": answer("Known."),
-    "synthesise": report("All of it."),
+    "synthesis": report("All of it."),
     "refine": refined(),
     "review": reviewed(),
     "judge": judged(""),

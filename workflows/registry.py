@@ -46,8 +46,8 @@ class _Sandbox(SandboxedWorkflowRunner):
     """The SDK's sandbox, entered for the code of workflows only.
 
     The SDK enters it up to four times for every payload, to ask in which context a converter serializes. Ours does the
-    same in every context, and those entries take a quarter of a worker's processor time. External storage is told the
-    workflow that stores, whatever it stores for.
+    same in every context, and those entries take a quarter of a worker's processor time. External storage always
+    gets the workflow that stores.
     """
 
     def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
@@ -80,16 +80,16 @@ class _WithoutContexts(WorkflowInstance):
 
 
 class RefuseBadInput(Interceptor):
-    """Fails a workflow at once that was started with no input or with several, instead of retrying it for ever.
+    """Fails a workflow that was started with no input or with several, instead of retrying its task for ever.
 
-    Signals of that kind are dropped, as the SDK drops those whose input cannot be read.
+    Such signals are dropped, as the SDK drops those whose input it cannot read.
     """
 
     def workflow_interceptor_class(
         self,
         input: WorkflowInterceptorClassInput,  # noqa: A002, ARG002  # the SDK's own name
     ) -> type[WorkflowInboundInterceptor]:
-        """Name the interceptor of workflows."""
+        """Return the interceptor of workflows."""
         return _RefuseBadInput
 
 

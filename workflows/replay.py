@@ -1,6 +1,6 @@
-"""Replays recorded histories on the workflows that are installed here, one after the other, and says what differs.
+"""Replay recorded histories on the installed workflows, one after the other, and report what differs.
 
-Needs no server: a history holds all that the workflow was told. `worker_main.py --replay FILE` is its only caller.
+It needs no server: a history holds everything that the workflow received. `worker_main.py --replay FILE` calls it.
 """
 
 import gzip
@@ -28,7 +28,7 @@ class HistoriesError(Exception):
 
 @dataclass(frozen=True)
 class Replayed:
-    """What became of one history."""
+    """The result of replaying one history."""
 
     id: str
     type: str

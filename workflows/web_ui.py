@@ -1,4 +1,4 @@
-"""What the Temporal Web UI shows of a session: Markdown."""
+"""The details that the Temporal Web UI shows of a session, as Markdown."""
 
 import re
 from typing import Final
@@ -18,15 +18,18 @@ _DRAWING: Final = re.compile(r"[\\`|<>\[\]$]")
 
 
 def details(status: Status) -> str:
-    """Draw a session's state as Markdown: the plan with states, turns and dollars against their limits."""
-    # No dollar signs: the Web UI takes what stands between two of them for mathematics.
+    """Render a session's status: the plan with states, and turns and dollars against their limits."""
+    # No dollar signs: the Web UI renders text between two of them as mathematics.
     lines = [
         f"**{status.state.replace('_', ' ')}**",
         "",
         f"- turns: {status.turns} of {status.max_turns}",
-        f"- US dollars: {status.spent_usd:.4f} of {status.budget_usd:.2f} spent, {status.reserved_usd:.4f} set aside",
+        f"- US dollars: {status.spent_usd:.4f} of {status.budget_usd:.2f} spent, {status.reserved_usd:.4f} reserved",
     ]
-    lines += [f"- **{asked.subtask} ({asked.agent}) asks:** {_plain(asked.text, 400)}" for asked in status.questions]
+    lines += [
+        f"- **{question.subtask} ({question.agent}) asks:** {_plain(question.text, 400)}"
+        for question in status.questions
+    ]
     if status.subtasks:
         lines += ["", "**plan**", "", *(_line(record) for record in status.subtasks)]
     return "\n".join(lines)
@@ -41,5 +44,5 @@ def _line(record: SubtaskRecord) -> str:
 
 
 def _plain(text: str, most: int) -> str:
-    """Make a text fit into a line: short, and nothing in it draws a line, a link, a picture or a formula."""
+    """Shorten a text to one line, and escape what Markdown would render as a link, a picture or a formula."""
     return _DRAWING.sub(r"\\\g<0>", " ".join(text.split())[:most])

@@ -1,4 +1,4 @@
-"""Documents into an E2B sandbox, and figures and files out of it."""
+"""Copy documents into an E2B sandbox, and figures and files out of it."""
 
 import asyncio
 import base64
@@ -43,7 +43,7 @@ async def lay_out(sandbox: "Sandbox", files: Sequence[GivenFile]) -> None:
         AsyncWriteEntry(path=str(_HOME / DOCUMENTS / file.name), data=content)
         for file, content in zip(files, contents, strict=True)
     ]
-    # A file makes its folder; there is no call for both at once. Its name keeps it from being brought back.
+    # Writing a file creates its folder. Its name keeps it out of the listing.
     entries.append(AsyncWriteEntry(path=str(_HOME / ARTIFACTS / ".keep"), data=b""))
     await sandbox.files.write_files(entries)
 
@@ -65,10 +65,10 @@ def figures(execution: "Execution") -> tuple[MadeFile, ...]:
 
 
 async def bring_back(sandbox: "Sandbox", seconds: float) -> tuple[tuple[MadeFile, ...], tuple[str, ...]]:
-    """Files that the code saved, and `name: reason` for those that stay behind.
+    """Files that the code saved, and `name: reason` for those left out.
 
-    The sandbox lists them by a program of ours, since the answer of its own call has no bound: what it says is only
-    ever used to ask for files of the sandbox itself.
+    A program in the sandbox lists them, since the service's own listing is unbounded; its answer is only used to
+    request files of the same sandbox.
     """
     execution = await sandbox.run_code(_LISTING, timeout=seconds, request_timeout=seconds)
     files: list[MadeFile] = []
@@ -89,7 +89,7 @@ async def bring_back(sandbox: "Sandbox", seconds: float) -> tuple[tuple[MadeFile
 
 
 def _entries(listing: str) -> list[tuple[str, int | None]]:
-    """Names and sizes as the sandbox tells them; no size for what is no regular file."""
+    """Names and sizes as the sandbox states them; no size for anything but a regular file."""
     try:
         return _LISTED.validate_json(listing)[: 2 * MOST_FILES]
     except ValidationError:
@@ -97,7 +97,7 @@ def _entries(listing: str) -> list[tuple[str, int | None]]:
 
 
 async def _content(sandbox: "Sandbox", name: str, most: int) -> bytes | None:
-    """The bytes of a file, or None if there are more of them than was said, or none any more."""
+    """The bytes of a file; None if it is larger than stated, or gone."""
     from e2b import FileNotFoundException
 
     content = bytearray()

@@ -1,4 +1,4 @@
-"""A tool that draws a session's tables."""
+"""The tool `draw_chart`: charts of the session's tables."""
 
 import asyncio
 import base64
@@ -70,7 +70,7 @@ class DrawChart:
         sql = arguments.get("sql")
         if not is_statement(sql):
             return failed(NO_STATEMENT)
-        chart = _asked(arguments)
+        chart = _chart(arguments)
         if isinstance(chart, str):
             return failed(chart)
         library = await self._library.open(context.documents)
@@ -109,8 +109,8 @@ class DrawChart:
         return ToolAnswer(output=output, sources=(source,), artifacts=artifacts)
 
 
-def _asked(arguments: Mapping[str, JsonValue]) -> _Chart | str:
-    """What is to be drawn, or what is wrong with the arguments."""
+def _chart(arguments: Mapping[str, JsonValue]) -> _Chart | str:
+    """The chart that the arguments describe, or what is wrong with them."""
     kind, x, y = arguments.get("kind"), arguments.get("x"), arguments.get("y")
     title, form = arguments.get("title", ""), arguments.get("form") or "png"
     if not isinstance(kind, str) or kind not in _KINDS:

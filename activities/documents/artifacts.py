@@ -1,6 +1,6 @@
-"""Keep uploaded bytes under their own SHA-256: one directory that clients write to and workers read from.
+"""Store bytes under their own SHA-256, in a directory that clients write to and workers read from.
 
-With a key they lie there sealed, and are read into memory whole; without one they are streamed.
+With a key they are stored encrypted and read into memory as a whole; without one they are streamed.
 """
 
 import hashlib
@@ -30,15 +30,15 @@ class ArtifactMissingError(ArtifactError):
 
 
 class ArtifactDamagedError(ArtifactError):
-    """What is stored under this digest is something else."""
+    """The content stored under this digest does not match it."""
 
 
 class ArtifactLockedError(ArtifactError):
-    """What is stored under this digest cannot be opened with the keys that are here; the message names the key."""
+    """The content under this digest cannot be decrypted with this worker's keys; the message names the key."""
 
 
 class Artifacts(Protocol):
-    """Bytes under their own SHA-256, wherever they are kept. Its methods block."""
+    """Bytes stored under their own SHA-256, in a directory or a bucket. Its methods block."""
 
     def put(self, content: bytes) -> str:
         """Store bytes and return their digest; storing the same bytes again changes nothing."""
@@ -49,7 +49,7 @@ class Artifacts(Protocol):
         ...
 
     def has(self, digest: str) -> bool:
-        """Tell whether something is stored under this digest, without checking what."""
+        """Whether something is stored under this digest; its content is not checked."""
         ...
 
     def size(self, digest: str) -> int:
@@ -59,8 +59,8 @@ class Artifacts(Protocol):
     def open(self, digest: str, copy_to: Path) -> Path:
         """Return the path of the verified content on this machine. Raises `ArtifactError`.
 
-        That is the stored file itself, or `copy_to` if it had to be decrypted: readable by this user only, and the
-        caller's to remove.
+        That is the stored file itself, or `copy_to` if it was decrypted: readable by this user only, and removed by
+        the caller.
         """
         ...
 
@@ -78,14 +78,12 @@ class ArtifactStore:
         self._sizes: dict[str, int] = {}
 
     def put(self, content: bytes) -> str:
-        """Store bytes and return their digest; storing the same bytes again changes nothing. Raises `ArtifactError`."""
         digest = hashlib.sha256(content).hexdigest()
         if self._encryption:
             return self._put_sealed(digest, content, self._encryption)
         return self._put(digest, len(content), lambda file: file.write(content))
 
     def put_file(self, path: Path) -> str:
-        """Store a file's bytes, which nobody changes meanwhile, and return their digest. Raises `ArtifactError`."""
         if self._encryption:
             return self.put(path.read_bytes())
         found = hashlib.sha256()
@@ -129,18 +127,16 @@ class ArtifactStore:
             temporary.unlink(missing_ok=True)
 
     def has(self, digest: str) -> bool:
-        """Tell whether something is stored under this digest, without checking what."""
         return self._path(digest).is_file()
 
     def size(self, digest: str) -> int:
-        """Bytes of the content under this digest. Raises `ArtifactError`."""
         try:
             stored = self._path(digest).stat().st_size
         except OSError as error:
             raise _missing(digest) from error
         if not self._encryption:
             return stored
-        # It is asked for at every tool call, and what is sealed has to be opened to tell.
+        # Needed at every tool call, and encrypted content has to be decrypted to be measured.
         if (size := self._sizes.get(digest)) is None:
             if len(self._sizes) >= _MOST_SIZES:
                 self._sizes.clear()
@@ -148,7 +144,6 @@ class ArtifactStore:
         return size
 
     def open(self, digest: str, copy_to: Path) -> Path:
-        """Return the path of the verified content, decrypted into `copy_to` if it is sealed. Raises `ArtifactError`."""
         if self._encryption:
             return write_private(copy_to, self.read(digest))
         path = self._path(digest)
@@ -167,7 +162,6 @@ class ArtifactStore:
         return path
 
     def read(self, digest: str) -> bytes:
-        """Return the verified content. Raises `ArtifactError`."""
         try:
             stored = self._path(digest).read_bytes()
         except OSError as error:
@@ -188,16 +182,16 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 def _missing(digest: str) -> ArtifactMissingError:
     return ArtifactMissingError(
-        f"nothing is stored under {digest}: upload it again, to where this worker reads artifacts"
+        f"nothing is stored under {digest}: upload it to the place from which this worker reads artifacts"
     )
 
 
 def damaged(digest: str) -> ArtifactDamagedError:
-    return ArtifactDamagedError(f"what is stored under {digest} is damaged: delete it and upload it again")
+    return ArtifactDamagedError(f"the content stored under {digest} is damaged: delete it and upload it again")
 
 
 def verified(encryption: Encryption | None, digest: str, stored: bytes) -> bytes:
-    """Return the content of what is stored. Raises `ArtifactLockedError` or `ArtifactDamagedError`."""
+    """Decrypt and verify stored bytes. Raises `ArtifactLockedError` or `ArtifactDamagedError`."""
     with locked_if_protected():
         content = open_stored(encryption, digest, stored)
     if content is None:
@@ -207,7 +201,7 @@ def verified(encryption: Encryption | None, digest: str, stored: bytes) -> bytes
 
 @contextmanager
 def locked_if_protected() -> Generator[None]:
-    """Say in this module's words what stands between us and sealed content."""
+    """Raise `ArtifactLockedError` for content that is encrypted with another key."""
     try:
         yield
     except ProtectionError as error:
@@ -215,7 +209,7 @@ def locked_if_protected() -> Generator[None]:
 
 
 def write_private(path: Path, content: bytes) -> Path:
-    """Write a file that was not there before and that this user alone can read."""
+    """Write a new file that only this user can read."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(content)
     return path

@@ -1,4 +1,4 @@
-"""Artifacts in a bucket, for workers on several hosts, with a directory on each that keeps what was fetched."""
+"""Artifacts in a bucket, for workers on several hosts, with a cache directory on each host."""
 
 import hashlib
 import io
@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 
 
 class BucketStore:
-    """A bucket read through a directory: under a digest nothing ever changes, so nothing is fetched twice."""
+    """A bucket with a cache directory. The content of a digest never changes, so it is fetched once."""
 
     def __init__(self, bucket: Bucket, cache: Path, encryption: Encryption | None = None) -> None:
         self._bucket = bucket
@@ -51,8 +51,8 @@ class BucketStore:
             return self._from_cache(digest, lambda: self._cache.size(digest))
         size = self._size_there(digest)
         if size is None:
-            return self._cache.size(digest)  # says that it is missing
-        # What is sealed has to be opened to tell.
+            return self._cache.size(digest)  # raises that it is missing
+        # Encrypted content has to be decrypted to be measured.
         return self._from_cache(digest, lambda: self._cache.size(digest)) if self._encryption else size
 
     def open(self, digest: str, copy_to: Path) -> Path:
@@ -80,7 +80,7 @@ class BucketStore:
             raise ArtifactError(str(error)) from error
 
     def _from_cache(self, digest: str, take: Callable[[], _T]) -> _T:
-        """Take it from the directory, fetched anew if what is there is of no use."""
+        """Read from the cache; fetch again if the cached copy is damaged."""
         path = self._directory / digest[:2] / digest
         if self._cache.has(digest):
             mark_used(path)
@@ -92,7 +92,7 @@ class BucketStore:
         return take()
 
     def _fetch(self, digest: str) -> None:
-        """Put it into the directory, if it is what its digest says."""
+        """Fetch into the cache, if the content matches its digest."""
         try:
             if self._encryption:
                 if stored := self._stored(digest):
@@ -116,14 +116,14 @@ class BucketStore:
             draft.unlink(missing_ok=True)
 
     def _stored(self, digest: str) -> bytes:
-        """What lies in the bucket as it is; nothing if nothing does."""
+        """The stored bytes as they are; empty if there are none."""
         stored = io.BytesIO()
         self._bucket.fetch(digest, stored)
         return stored.getvalue()
 
 
 def open_artifacts(location: Path | str, cache: Path, encryption: Encryption | None = None) -> Artifacts:
-    """Open a directory, or a bucket with a directory for what is fetched. Raises `BucketError`."""
+    """Open a directory, or a bucket with a cache directory. Raises `BucketError`."""
     if bucket := bucket_location(location):
         return BucketStore(open_bucket(bucket), cache, encryption)
     return ArtifactStore(Path(location), encryption)

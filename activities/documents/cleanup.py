@@ -1,6 +1,6 @@
-"""Remove what nobody has used for long: indexes, copies of what lies in a bucket, notes on what was downloaded.
+"""Remove files that have not been used for long: indexes, cached artifacts, records of downloads.
 
-Whatever is used is marked by the time on it, hourly at most; whatever has an old time is nobody's.
+Using a file updates its modification time, at most hourly; a file with an old time is unused.
 """
 
 import os
@@ -22,7 +22,7 @@ _REMOVING: Final = ".removing-"
 
 
 def mark_used(path: Path) -> bool:
-    """Note that a file or folder is in use; False if it is gone."""
+    """Update the time of a file or folder; False if it is gone."""
     try:
         if time.time() - path.stat().st_mtime > _MARKED_EVERY_SECONDS:
             os.utime(path)
@@ -32,9 +32,9 @@ def mark_used(path: Path) -> bool:
 
 
 def sweep(folders: Iterable[Path], unused_for: timedelta) -> int:
-    """Remove what lies in these folders under a digest and is out of use; a bounded number of them at once.
+    """Remove unused files named by a digest in these folders, a bounded number at once; returns how many.
 
-    Returns how many were removed. `unused_for` must be well above an hour.
+    `unused_for` must be well above an hour.
     """
     before = time.time() - unused_for.total_seconds()
     removed = 0
@@ -61,7 +61,7 @@ def _remove(path: Path, before: float) -> bool:
     try:
         path.rename(aside)
         if aside.stat().st_mtime >= before:
-            # Somebody began to use it in this moment.
+            # It was used in this moment.
             aside.rename(path)
             return False
         if aside.is_dir():

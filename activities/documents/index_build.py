@@ -10,24 +10,16 @@ from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from activities.data.load import TableLoader, TableSource
+from activities.child_process import ChildProcess
 from activities.documents.artifacts import ArtifactError
 from activities.documents.catalog import Catalog, DocumentEntry, Table
+from activities.documents.formats import Format, format_of, size_problem
 from activities.documents.index import IndexWriter
 from activities.documents.locations import DocumentSources, Found, Listing
-from activities.documents.parser_output import Part
-from activities.documents.parser_results import Result, failed_result, read_result
-from activities.documents.parsing import (
-    Answer,
-    DocumentKind,
-    Job,
-    NotADocumentError,
-    kind_of,
-    parse_in_child,
-    size_problem,
-)
-from activities.documents.passages import Span
-from activities.documents.tables import sql_name
+from activities.documents.parsed import NotADocumentError, Part, Result, Span, read_result
+from activities.documents.parsing import Answer, Job, parse_in_child
+from activities.documents.sql_names import sql_name
+from activities.documents.table_loader import TableLoader, TableSource
 
 INDEX_FILE: Final = "index.sqlite"
 TABLES_FILE: Final = "tables.duckdb"
@@ -38,7 +30,7 @@ _MOST_TABLES: Final = 200
 
 
 class LibraryBuild:
-    """One build into an empty directory that nobody else uses."""
+    """One build into an empty directory of its own."""
 
     def __init__(self, directory: Path, sources: DocumentSources, listing: Listing) -> None:
         self._directory = directory
@@ -46,7 +38,7 @@ class LibraryBuild:
         self._files = listing.files
         self._skipped = list(listing.skipped)
         self._stopped = threading.Event()
-        self._kinds: dict[int, DocumentKind] = {}
+        self._formats: dict[int, Format] = {}
         self._jobs: list[Job] = []
         self._entries: dict[int, DocumentEntry] = {}
         self._tabular: dict[int, Result] = {}
@@ -55,12 +47,13 @@ class LibraryBuild:
         """Build everything; the catalog is written last."""
         (self._directory / "inputs").mkdir()
         (self._directory / TABLES_DIRECTORY).mkdir()
-        self._kinds = dict(self._readable())
+        self._formats = dict(self._readable())
         async with AsyncExitStack() as stack:
             loader = None
-            if {"csv", "xlsx", "ods"} & set(self._kinds.values()):
-                # Started first: it loads DuckDB while the documents are parsed.
-                loader = await stack.enter_async_context(TableLoader(self._directory / TABLES_FILE))
+            if any(document.has_tables for document in self._formats.values()):
+                # Started first: it imports DuckDB while the documents are parsed.
+                child = await stack.enter_async_context(ChildProcess("activities.documents.table_process"))
+                loader = TableLoader(child, self._directory / TABLES_FILE)
             await self._index()
             tables = await self._load_tables(loader) if loader is not None else []
         catalog = Catalog(
@@ -71,19 +64,17 @@ class LibraryBuild:
         await asyncio.to_thread(self._finish, catalog)
         return catalog
 
-    def _readable(self) -> list[tuple[int, DocumentKind]]:
-        kinds: list[tuple[int, DocumentKind]] = []
+    def _readable(self) -> Iterator[tuple[int, Format]]:
         for number, file in enumerate(self._files):
             try:
-                kind = kind_of(file.name)
+                document = format_of(file.name)
             except NotADocumentError as error:
                 self._skipped.append(f"{file.name}: {error}")
                 continue
-            if problem := file.problem or size_problem(kind, file.bytes):
-                self._note(number, kind, failed_result(problem))
+            if problem := file.problem or size_problem(document, file.bytes):
+                self._describe(number, document, Result(problem=problem))
             else:
-                kinds.append((number, kind))
-        return kinds
+                yield number, document
 
     async def _index(self) -> None:
         writer = await asyncio.to_thread(IndexWriter, self._directory / INDEX_FILE)
@@ -111,26 +102,26 @@ class LibraryBuild:
                 self._take(job, answer, writer)
 
     def _take(self, job: Job, answer: Path | str, writer: IndexWriter) -> None:
-        result = failed_result(answer) if isinstance(answer, str) else read_result(answer)
-        if result.foreign:
-            self._skipped.append(f"{job.name}: {result.foreign}")
+        result = Result(problem=answer) if isinstance(answer, str) else read_result(answer)
+        if result.unsupported:
+            self._skipped.append(f"{job.name}: {result.unsupported}")
             return
         if not result.problem:
             writer.add(job.number, job.name, result.unit, self._until_stopped(result.rows()))
         if result.path is not None:
             result.path.unlink()
-        self._note(job.number, job.kind, result)
+        self._describe(job.number, job.format, result)
         if result.sheets:
             self._tabular[job.number] = result
 
     def _until_stopped(self, rows: Iterator[Part | Span]) -> Iterator[Part | Span]:
         return takewhile(lambda _: not self._stopped.is_set(), rows)
 
-    def _note(self, number: int, kind: DocumentKind, result: Result) -> None:
+    def _describe(self, number: int, document: Format, result: Result) -> None:
         file = self._files[number]
         self._entries[number] = DocumentEntry(
             name=file.name,
-            kind=kind,
+            kind=document.kind,
             bytes=file.bytes,
             units=result.units,
             headings=result.headings,
@@ -139,12 +130,12 @@ class LibraryBuild:
         )
 
     def _fetch_all(self) -> None:
-        for number, kind in self._kinds.items():
+        for number, document in self._formats.items():
             if self._stopped.is_set():
                 return
             if (path := self._fetch(number)) is not None:
                 file = self._files[number]
-                self._jobs.append(Job(kind, file.name, path, file.bytes, number))
+                self._jobs.append(Job(document, file.name, path, file.bytes, number))
 
     def _fetch(self, number: int) -> Path | None:
         file = self._files[number]
@@ -154,7 +145,7 @@ class LibraryBuild:
             problem = f"It was not found: {error}."
         except OSError:
             problem = "It cannot be read: it is gone, it is not a regular file, or the worker has no permission."
-        self._note(number, self._kinds[number], failed_result(problem))
+        self._describe(number, self._formats[number], Result(problem=problem))
         return None
 
     async def _load_tables(self, loader: TableLoader) -> list[Table]:
@@ -170,7 +161,7 @@ class LibraryBuild:
                 loaded = await loader.load(source)
                 if isinstance(loaded, Table):
                     tables.append(loaded)
-                    # The CSV file takes the table's name, for those who want the file itself.
+                    # The CSV file takes the table's name, for tools that want the file itself.
                     await asyncio.to_thread(source.path.rename, source.path.with_name(f"{loaded.name}.csv"))
                 else:
                     self._skipped.append(f"{source.document}{f' ({source.sheet})' if source.sheet else ''}: {loaded}")

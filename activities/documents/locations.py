@@ -1,4 +1,4 @@
-"""Find the files behind a session's document URIs, and read nothing outside what the operator allows."""
+"""Find the files of a session's document URIs, and read nothing outside the folders that the operator allows."""
 
 import asyncio
 import json
@@ -13,15 +13,15 @@ from typing import Final
 from urllib.parse import unquote
 
 from activities.documents.artifacts import ArtifactError, Artifacts
+from activities.documents.downloads import Download, Downloads
 from activities.documents.safe_open import Beneath, locate, open_below, walk_below
-from activities.documents.web_documents import Download, Downloads
 
 MANIFEST_FORMAT: Final = "chargehand-manifest-1"
 MOST_FILES: Final = 2_000
 _MOST_SKIPPED: Final = 200
 _ASKED_AT_ONCE: Final = 16
 _SKIPPED_DIRECTORIES: Final = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
-_ELSEWHERE: Final = "It lies outside the folders that the operator allows: upload it, or have its folder allowed."
+_ELSEWHERE: Final = "It is outside the folders that the operator allows: upload it, or have its folder allowed."
 _NO_WEB: Final = "This worker reads no documents from the web: upload it."
 _NONE: Final[Mapping[str, Download | str]] = {}
 
@@ -36,9 +36,9 @@ class Found:
     identity: str
     """Changes when the content may have changed."""
     place: Beneath | None = None
-    """Where it lies, for a file below an allowed folder."""
+    """Where it is, for a file below an allowed folder."""
     digest: str = ""
-    """What it is, for an artifact."""
+    """Its SHA-256, for an artifact."""
     problem: str = ""
     """Why it cannot be read."""
 
@@ -52,7 +52,7 @@ class Listing:
 
 
 class DocumentSources:
-    """Resolves `artifact:` and `file:` URIs, and `https:` ones if it is given a way to bring them here."""
+    """Resolves `artifact:` and `file:` URIs, and `https:` URIs if it is given `downloads`."""
 
     def __init__(
         self, artifacts: Artifacts, allowed_roots: tuple[Path, ...], downloads: Downloads | None = None
@@ -62,13 +62,13 @@ class DocumentSources:
         self._downloads = downloads
 
     async def find(self, documents: tuple[str, ...]) -> Listing:
-        """Bring here what is in the web, and list everything."""
+        """Download the documents from the web, and list all files."""
         urls = [uri for uri in documents if uri.startswith("https:")] if self._downloads else []
-        brought = await self._downloads.bring(urls) if self._downloads and urls else _NONE
-        return await asyncio.to_thread(self.list, documents, brought)
+        fetched = await self._downloads.fetch_all(urls) if self._downloads and urls else _NONE
+        return await asyncio.to_thread(self.list, documents, fetched)
 
     def list(self, documents: Iterable[str], downloads: Mapping[str, Download | str] = _NONE) -> Listing:
-        """List the files behind these URIs. What cannot be found is listed with its problem."""
+        """List the files of these URIs. A file that cannot be found is listed with its problem."""
         listing = Listing()
         taken: set[str] = set()
         for uri in documents:
@@ -85,13 +85,10 @@ class DocumentSources:
         return listing
 
     def fetch(self, file: Found, copy_to: Path) -> Path:
-        """Return a path that holds the file's content and that nobody else writes to.
-
-        Raises `ArtifactError` or `OSError`.
-        """
+        """Return a private path with the file's content. Raises `ArtifactError` or `OSError`."""
         if file.place is None:
             return self._artifacts.open(file.digest, copy_to)
-        # Between the listing and now it may have been swapped for a link or a pipe, or a folder above it for a link.
+        # Since the listing it may have been replaced by a link or a pipe, or a folder above it by a link.
         descriptor = open_below(file.place)
         with os.fdopen(descriptor, "rb") as source:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -103,7 +100,7 @@ class DocumentSources:
     def _files(
         self, uri: str, downloads: Mapping[str, Download | str], listing: Listing
     ) -> Iterator[tuple[Found, str]]:
-        """Files behind one URI, each with the name of the folder it came in."""
+        """Files of one URI, each with the name of its uploaded or local folder."""
         scheme, _, rest = uri.partition(":")
         if scheme == "artifact":
             digest, _, name = rest.partition("/")
@@ -141,10 +138,10 @@ class DocumentSources:
             is_manifest = False
             entries, skipped = [], []
         if not is_manifest:
-            yield _lost(folder, "What was uploaded for this folder is not a list of files: upload it again."), ""
+            yield _lost(folder, "The upload of this folder has no list of files: upload it again."), ""
             return
         listing.skipped.extend(skipped)
-        # Each may be a question to a bucket.
+        # Each may be a request to a bucket.
         with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
             for found in pool.map(self._artifact, *zip(*entries, strict=True)) if entries else ():
                 yield found, folder.strip("/")
@@ -153,7 +150,7 @@ class DocumentSources:
         if location.startswith("//"):
             location = location.removeprefix("//").removeprefix("localhost")
         location = unquote(location)
-        # What does not exist and what is not allowed look alike, so that nobody can probe for files.
+        # A missing file and a forbidden one get the same answer, so that requests cannot probe for files.
         place = locate(location, self._allowed_roots)
         if place is None:
             yield _lost(PurePosixPath(location).name or "document", _ELSEWHERE), ""

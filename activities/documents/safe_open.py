@@ -1,7 +1,7 @@
-"""Open and walk what lies below a folder that the operator allows, whatever happens to the path meanwhile.
+"""Open and walk files below a folder that the operator allows, safe against links that appear in the meantime.
 
-A path is checked and then used, and in between anybody who may write there can put a link in its place. So nothing is
-opened by its path: each step is opened from the one before it, and no step is ever a link.
+Between the check and the use of a path, another process may replace a part of it by a link. So no file is opened by its
+path: each step is opened relative to the one before it, and no step may be a link.
 """
 
 import os
@@ -19,7 +19,7 @@ class Beneath(NamedTuple):
     root: Path
     """The allowed folder, without links."""
     parts: tuple[str, ...]
-    """Steps from there; none of them was a link when it was looked up."""
+    """Steps from there; none was a link when the path was resolved."""
 
     @property
     def path(self) -> Path:
@@ -30,7 +30,7 @@ class Beneath(NamedTuple):
 
 
 def locate(location: str, roots: tuple[Path, ...]) -> Beneath | None:
-    """Find an absolute path below one of the allowed folders; None if it is not there, or is nowhere.
+    """Find an absolute path below one of the allowed folders; None if it is elsewhere or does not exist.
 
     Links that stay within the folder are followed, here only.
     """
@@ -49,9 +49,9 @@ def locate(location: str, roots: tuple[Path, ...]) -> Beneath | None:
 def open_below(place: Beneath) -> int:
     """Open a file or folder for reading and return its descriptor, which the caller closes.
 
-    Raises `OSError`, if any step has become a link, too.
+    Raises `OSError`, also if a step has become a link.
     """
-    # Only the operator can change what leads to the allowed folder itself.
+    # Only the operator can change the path of the allowed folder itself.
     descriptor = os.open(place.root, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     for number, part in enumerate(place.parts, 1):
         try:
@@ -63,16 +63,16 @@ def open_below(place: Beneath) -> int:
 
 
 class Entry(NamedTuple):
-    """What a walk came upon."""
+    """A file that a walk found."""
 
     parts: tuple[str, ...]
-    """Steps from the folder that is walked."""
+    """Steps from the folder of the walk."""
     status: os.stat_result
     is_regular: bool
 
 
 def walk_below(folder: Beneath, leave_out: frozenset[str]) -> Iterator[Entry]:
-    """Everything but folders below a folder, in a fixed order; what is hidden is left out and no link is followed."""
+    """All files below a folder in a fixed order; hidden ones are left out and links are not followed."""
     descriptor = open_below(folder)
     try:
         for directory, children, names, here in os.fwalk(".", dir_fd=descriptor):
@@ -83,7 +83,7 @@ def walk_below(folder: Beneath, leave_out: frozenset[str]) -> Iterator[Entry]:
                 try:
                     status = os.stat(name, dir_fd=here, follow_symlinks=False)
                 except OSError:
-                    continue  # gone since its folder was read
+                    continue  # deleted since its folder was read
                 yield Entry((*Path(directory).parts, name), status, stat.S_ISREG(status.st_mode))
     finally:
         os.close(descriptor)

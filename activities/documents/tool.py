@@ -78,14 +78,14 @@ def _source(ref: str, parts: Sequence[Passage]) -> Source:
 
 
 class ReadDocument:
-    """Reads on in one document."""
+    """Reads a stretch of one document."""
 
     capabilities = READS_DOCUMENTS
     spec = ToolSpec(
         name="read_document",
         description=(
             "Read a stretch of one of the user's documents: pages of a PDF, lines of a text, paragraphs of a DOCX, "
-            "rows of a sheet (name it `prices.xlsx#Sheet1`). `next` in the answer says where to read on."
+            "rows of a sheet (name it `prices.xlsx#Sheet1`). `next` in the answer states where to continue."
         ),
         parameters={
             "type": "object",

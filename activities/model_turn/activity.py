@@ -5,45 +5,34 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Final
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from pydantic_core import to_json
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.caller_check import require_session
-from activities.contracts import (
-    AgentAnswer,
-    CompressDraft,
-    CritiqueDraft,
-    JudgeDraft,
-    PlanDraft,
-    RefineDraft,
-    ReportDraft,
-    ReviewDraft,
-    ReviewerAnswer,
-    Task,
-    TurnRequest,
-    TurnResult,
-)
 from activities.crews import Crew
 from activities.documents.library import DocumentLibrary
+from activities.model_turn.contracts import TurnRequest, TurnResult
 from activities.model_turn.conversations import Conversations
-from activities.model_turn.journal import Journal, journal
-from activities.model_turn.resets import DiscardedTurns, reused
+from activities.model_turn.journal import Journal, open_journal
+from activities.model_turn.resets import DiscardedTurns, reuse
 from activities.model_turn.retry_policy import (
     Freshness,
     Pause,
-    answer_failure,
+    decide_retry,
     fault_while_paying,
     pause_after,
-    refuse_if_an_attempt_was_lost,
+    refuse_after_lost_attempt,
     refuse_if_stale,
     unpaid_faults,
 )
 from activities.models.protocol import ModelCall, ModelReply
 from activities.models.registry import Models
-from activities.prompts import SCHEMA_BYTES, answer_type, messages, system_text
 from activities.tools import Tool
+from activities.turn_kinds.protocol import SCHEMA_BYTES, TurnAnswer
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.work import AgentAnswer
 from chargehand.contracts import Usage
 from chargehand.converter import describe_problems, invalid_input
 from chargehand.wire import ActivityType, ErrorType
@@ -51,21 +40,9 @@ from chargehand.wire import ActivityType, ErrorType
 CALL_TIMEOUT_SECONDS: Final = 180.0
 _KEPT_TEXT_CHARACTERS: Final = 2_000
 _LONGEST_ANSWER_CHARACTERS: Final = 200_000
-"""Far above what the output tokens of any turn can hold; what is longer is not parsed."""
+"""Longer than the output tokens of any turn allow; a longer reply is not parsed."""
 _MOST_SOURCES: Final = 40
-"""Sources that one answer may rest on: each travels with it to the report, and to every subtask that depends on it."""
-_FIELDS: Final[dict[type[BaseModel], str]] = {
-    PlanDraft: "plan",
-    AgentAnswer: "work",
-    ReviewerAnswer: "work",
-    ReportDraft: "report",
-    RefineDraft: "refine",
-    ReviewDraft: "review",
-    JudgeDraft: "judge",
-    CritiqueDraft: "critique",
-    CompressDraft: "compress",
-}
-"""Where a result holds its answer, by the answer's shape."""
+"""Sources that one answer may cite: each is sent along to the report, and to every dependent subtask."""
 
 
 class TurnActivities:
@@ -81,10 +58,10 @@ class TurnActivities:
         *,
         pause: Pause = pause_after,
     ) -> None:
-        """Take turns.
+        """Prepare to take turns.
 
         Args:
-            pause: how long to wait after a provider's error before it is asked again.
+            pause: how long to wait after a provider's error before the next call.
         """
         self._crews = crews
         self._models = models
@@ -99,23 +76,23 @@ class TurnActivities:
     async def take_turn(self, request: TurnRequest) -> TurnResult:
         """Make one LLM call and interpret the reply."""
         require_session()
-        async with journal() as record:
+        async with open_journal() as record:
             if record.entry.result is not None:
                 return record.entry.result
             earlier = await self._discarded.at_this_step() if request.after_reset else None
-            if earlier is not None and earlier.was_asked(request):
-                return reused(earlier)
-            refuse_if_an_attempt_was_lost(record.entry, request.provider_failures)
+            if earlier is not None and earlier.matches(request):
+                return reuse(earlier)
+            refuse_after_lost_attempt(record.entry, request.provider_failures)
             with unpaid_faults():
                 call = await self._prepare(request, await self._conversations.whole(request.task))
                 _refuse_above_reserve(call, request)
-            keeping = asyncio.create_task(self._conversations.keep(call.task))
+            storing = asyncio.create_task(self._conversations.keep(call.task))
             try:
                 reply = await self._complete(call, record, request.provider_failures)
             except BaseException:
-                keeping.cancel()
+                storing.cancel()
                 raise
-            result = interpret(reply, call.answer_type).model_copy(update={"conversation": await keeping})
+            result = interpret(reply, call.answer_type).model_copy(update={"conversation": await storing})
             if earlier is not None and earlier.result is not None:
                 result = result.model_copy(update={"discarded": earlier.result.usage})
             await record.record(record.entry.model_copy(update={"result": result}))
@@ -135,10 +112,10 @@ class TurnActivities:
             agent=request.agent,
             crew_agents=tuple((agent.name, agent.description, agent.tools) for agent in crew.agents),
             catalog=library.catalog,
-            system=system_text(task.kind, crew, request.agent),
-            messages=messages(task, None if self._reaches_out(offered) else library.catalog),
+            system=task.system_text(crew, request.agent),
+            messages=task.messages(None if self._reaches_out(offered) else library.catalog),
             tools=tuple(self._tools[tool].spec for tool in offered),
-            answer_type=answer_type(task.kind, agent),
+            answer_type=task.answer_type_for(agent),
             max_output_tokens=request.max_output_tokens,
             timeout_seconds=CALL_TIMEOUT_SECONDS,
             idempotency_key=f"{info.workflow_id}:{info.workflow_run_id}:{request.step}",
@@ -153,14 +130,14 @@ class TurnActivities:
         try:
             return await self._models.adapter.complete(call.model_copy(update={"job": record.job()}))
         except ApplicationError as error:
-            leaving = await answer_failure(error, record, earlier_failures, self._pause)
-            raise leaving from (None if leaving is error else error)
+            decision = await decide_retry(error, record, earlier_failures, self._pause)
+            raise decision from (None if decision is error else error)
         except Exception as error:
             raise fault_while_paying(error) from error
 
 
 def _refuse_above_reserve(call: ModelCall, request: TurnRequest) -> None:
-    """Refuse a call whose prompt could be longer than what was reserved for it, before it is paid."""
+    """Refuse a call whose prompt could exceed its reserve, before it is paid."""
     longest = prompt_bytes(call)
     if longest > request.max_input_tokens:
         raise ApplicationError(
@@ -172,9 +149,9 @@ def _refuse_above_reserve(call: ModelCall, request: TurnRequest) -> None:
 
 
 def prompt_bytes(call: ModelCall) -> int:
-    """Count the bytes of a prompt: no tokeniser in use makes more tokens than that.
+    """Count the bytes of a prompt: an upper bound of its tokens with every tokeniser in use.
 
-    A provider's own form of an earlier reply is counted beside what it stands for, so that the bound holds for either.
+    A provider's own form of an earlier reply is counted beside our form of it, so that the bound holds for either.
     """
     texts = [call.system, *(message.text for message in call.messages)]
     texts += [result.text for message in call.messages for result in message.results]
@@ -184,8 +161,8 @@ def prompt_bytes(call: ModelCall) -> int:
     return sum(len(text.encode()) for text in texts) + items + SCHEMA_BYTES
 
 
-def interpret(reply: ModelReply, answer_type: type[BaseModel]) -> TurnResult:
-    """Read a reply as what was asked for; one that does not fit is `malformed`, with the reason."""
+def interpret(reply: ModelReply, answer_type: type[TurnAnswer]) -> TurnResult:
+    """Parse a reply as an answer of the requested type; one that does not fit is `malformed`, with the reason."""
     common = TurnResult(
         stop=reply.stop,
         tool_calls=reply.tool_calls,
@@ -204,24 +181,20 @@ def interpret(reply: ModelReply, answer_type: type[BaseModel]) -> TurnResult:
         answer = answer_type.model_validate_json(_without_fence(reply.text))
     except ValidationError as error:
         return _malformed(common, reply, "; ".join(describe_problems(error, answer_type)))
-    field = _FIELDS.get(answer_type)
-    if field is None:
-        raise TypeError(f"no task asks for a {answer_type.__name__}")
+    return common.model_copy(update={"answer": _with_bounded_sources(answer)})
+
+
+def _with_bounded_sources(answer: TurnAnswer) -> TurnAnswer:
+    """Drop an agent's references to more sources than one answer may cite."""
     if not isinstance(answer, AgentAnswer):
-        return common.model_copy(update={field: answer})
-    issues = tuple(answer.issues) if isinstance(answer, ReviewerAnswer) else ()
-    return common.model_copy(update={field: _account_of(answer), "issues": issues})
-
-
-def _account_of(answer: AgentAnswer) -> AgentAnswer:
-    """Take an agent's account without a reviewer's issues, on no more sources than it may rest on."""
+        return answer
     refs = dict.fromkeys(ref for finding in answer.findings for ref in finding.source_refs)
     kept = frozenset(islice(refs, _MOST_SOURCES))
     findings = [
         finding.model_copy(update={"source_refs": [ref for ref in finding.source_refs if ref in kept]})
         for finding in answer.findings
     ]
-    return AgentAnswer.model_validate(answer.model_dump(exclude={"issues", "findings"}) | {"findings": findings})
+    return answer.model_copy(update={"findings": findings})
 
 
 def _malformed(common: TurnResult, reply: ModelReply, problem: str) -> TurnResult:
@@ -235,7 +208,7 @@ def _malformed(common: TurnResult, reply: ModelReply, problem: str) -> TurnResul
 
 
 def _without_fence(text: str) -> str:
-    """Take JSON out of a Markdown code fence, into which some models put it."""
+    """Strip the Markdown code fence that some models put around JSON."""
     stripped = text.strip()
     if stripped.startswith("```") and stripped.endswith("```"):
         return stripped.removeprefix("```json").removeprefix("```").removesuffix("```")

@@ -1,6 +1,6 @@
-"""Conversations kept outside of the history, so that a turn sends only what is new since the one before.
+"""Conversations stored outside the history, so that a turn sends only what is new since the one before.
 
-A worker that does not have one asks for the whole again: keeping them saves space and is never relied upon.
+Storing them saves space and is never relied upon: a worker that does not have one asks for the whole again.
 """
 
 import asyncio
@@ -9,25 +9,26 @@ from typing import Final
 
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts import Task, WorkTask
 from activities.documents.artifacts import ArtifactError, Artifacts
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.work import WorkTask
 from chargehand.wire import ErrorType
 
 LEAST_BYTES: Final = 4_000
-"""Size as JSON from which a conversation is kept; a smaller one is sent again."""
+"""Size as JSON from which a conversation is stored; a smaller one is sent again."""
 
 
 class Conversations:
-    """The conversations of subtasks, by the digest of what was said."""
+    """The conversations of subtasks, by the digest of their content."""
 
     def __init__(self, store: Artifacts) -> None:
         self._store = store
 
     async def whole(self, task: Task) -> Task:
-        """Put what came before in front of what is new.
+        """Prepend the stored part of a conversation.
 
         Raises:
-            ApplicationError: `ConversationMissing`, if this worker does not have what came before.
+            ApplicationError: `ConversationMissing`, if this worker does not have the stored part.
         """
         if not isinstance(task, WorkTask) or not task.earlier:
             return task
@@ -45,7 +46,7 @@ class Conversations:
         )
 
     async def keep(self, task: Task) -> str:
-        """Keep a conversation for the next turn; its digest, or nothing if it is short or its last turn."""
+        """Store a conversation for the next turn and return its digest; "" if it is short or this is the last turn."""
         if not isinstance(task, WorkTask) or task.must_answer:
             return ""
         content = task.model_dump_json().encode()

@@ -1,7 +1,7 @@
-"""What a `workflow reset` has thrown away and is not to be paid, or begun, a second time.
+"""Results from before a `workflow reset`: paid turns are not paid again, running children are not started again.
 
-A reset starts a new run from the middle of an old one. What the old run did after that point is still in its history,
-which names every call with its request and its result.
+A reset starts a new run from the middle of an old one. The history of the old run still holds every later call, with
+its request and its result.
 """
 
 from collections import OrderedDict
@@ -18,13 +18,14 @@ from temporalio.exceptions import ApplicationError, CancelledError, TerminatedEr
 from temporalio.service import RPCError
 
 from activities.caller_check import require_session
-from activities.contracts import RunningDuplicate, RunningDuplicateRequest, TurnRequest, TurnResult
-from activities.model_turn.journal import kept_alive
+from activities.contracts import RunningDuplicate, RunningDuplicateRequest
+from activities.heartbeats import heartbeats
+from activities.model_turn.contracts import TurnRequest, TurnResult
 from chargehand.visibility import describe, result_of
 from chargehand.wire import ActivityType, ErrorType
 
 _MOST_RUNS: Final = 32
-"""Runs whose discarded turns are remembered in this worker."""
+"""Runs whose discarded turns this worker caches."""
 
 
 @dataclass
@@ -33,10 +34,10 @@ class DiscardedTurn:
 
     request: TurnRequest
     result: TurnResult | None = None
-    """None if the call was under way when the run ended."""
+    """None if the call was running when the run ended."""
 
-    def was_asked(self, request: TurnRequest) -> bool:
-        """Whether it was asked exactly what is asked now."""
+    def matches(self, request: TurnRequest) -> bool:
+        """Whether its request is the same as this one."""
         return self.request.model_copy(update={"after_reset": True}) == request
 
 
@@ -47,7 +48,7 @@ class DiscardedTurns:
         self._found: OrderedDict[str, Mapping[str, DiscardedTurn]] = OrderedDict()
 
     async def at_this_step(self) -> DiscardedTurn | None:
-        """Look the running activity up in the runs before the reset; None if they never came here."""
+        """Find the running activity in the runs before the reset; None if they did not reach it."""
         info = activity.info()
         run_id = info.workflow_run_id or ""
         if run_id not in self._found:
@@ -72,7 +73,7 @@ async def _discarded(client: Client, workflow_id: str, run_id: str) -> dict[str,
                 if failed.cause == WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW:
                     base = failed.base_run_id
             elif run != run_id:
-                await _take_up(client, event, scheduled, found)
+                await _read_event(client, event, scheduled, found)
         turns = found | turns
     return turns
 
@@ -85,30 +86,30 @@ async def _events(handle: WorkflowHandle[object, object]) -> AsyncIterator[Histo
         raise ApplicationError(f"The run before the reset cannot be read: {error.message}") from error
 
 
-async def _take_up(
+async def _read_event(
     client: Client, event: HistoryEvent, scheduled: dict[int, str], found: dict[str, DiscardedTurn]
 ) -> None:
     if event.HasField("activity_task_scheduled_event_attributes"):
-        asked = event.activity_task_scheduled_event_attributes
-        if asked.activity_type.name == ActivityType.TAKE_TURN:
-            [request] = await client.data_converter.decode(list(asked.input.payloads), [TurnRequest])
-            scheduled[event.event_id] = asked.activity_id
-            found[asked.activity_id] = DiscardedTurn(request)
+        scheduled_event = event.activity_task_scheduled_event_attributes
+        if scheduled_event.activity_type.name == ActivityType.TAKE_TURN:
+            [request] = await client.data_converter.decode(list(scheduled_event.input.payloads), [TurnRequest])
+            scheduled[event.event_id] = scheduled_event.activity_id
+            found[scheduled_event.activity_id] = DiscardedTurn(request)
     elif event.HasField("activity_task_completed_event_attributes"):
-        done = event.activity_task_completed_event_attributes
-        if done.scheduled_event_id in scheduled:
-            [result] = await client.data_converter.decode(list(done.result.payloads), [TurnResult])
-            found[scheduled[done.scheduled_event_id]].result = result
+        completed = event.activity_task_completed_event_attributes
+        if completed.scheduled_event_id in scheduled:
+            [result] = await client.data_converter.decode(list(completed.result.payloads), [TurnResult])
+            found[scheduled[completed.scheduled_event_id]].result = result
     elif event.HasField("activity_task_failed_event_attributes"):
-        # The workflow booked what it cost before it went on.
+        # The workflow charged its cost before it continued.
         found.pop(scheduled.get(event.activity_task_failed_event_attributes.scheduled_event_id, ""), None)
 
 
-def reused(earlier: DiscardedTurn) -> TurnResult:
-    """Take the result of the same turn before the reset, which is paid already.
+def reuse(earlier: DiscardedTurn) -> TurnResult:
+    """Return the result of the same turn before the reset, which is already paid.
 
     Raises:
-        ApplicationError: `AttemptLost`, if there is none although the call was made.
+        ApplicationError: `AttemptLost`, if the call was made and its result is unknown.
     """
     if earlier.result is None:
         raise ApplicationError(
@@ -121,7 +122,7 @@ def reused(earlier: DiscardedTurn) -> TurnResult:
 
 
 class RunningDuplicateActivities:
-    """Waits for children that a run before a reset has started."""
+    """Waits for children that a run before a reset started."""
 
     @activity.defn(name=ActivityType.AWAIT_DUPLICATE)
     async def await_duplicate(self, request: RunningDuplicateRequest) -> RunningDuplicate:
@@ -132,18 +133,18 @@ class RunningDuplicateActivities:
         parent = (await describe(client, request.workflow_id)).workflow_execution_info.parent_execution
         if parent.workflow_id != info.workflow_id or parent.run_id == info.workflow_run_id:
             return RunningDuplicate(ended="duplicate")
-        async with kept_alive():
+        async with heartbeats():
             try:
                 result: JsonValue = await result_of(handle)
             except WorkflowFailureError as error:
-                return _badly_ended(error.cause)
+                return _failed_end(error.cause)
             except BaseException:
                 await handle.cancel()
                 raise
         return RunningDuplicate(ended="completed", result=result)
 
 
-def _badly_ended(cause: BaseException) -> RunningDuplicate:
+def _failed_end(cause: BaseException) -> RunningDuplicate:
     match cause:
         case CancelledError():
             return RunningDuplicate(ended="cancelled")

@@ -1,4 +1,4 @@
-"""What an attempt at a paid call may do: whether it may pay at all, and what its provider's failure leads to."""
+"""The retry policy of paid calls: whether an attempt may call the provider, and what follows a failure."""
 
 import logging
 import random
@@ -19,14 +19,14 @@ from chargehand.wire import ErrorType
 _logger = logging.getLogger("chargehand.turns")
 
 PROVIDER_ATTEMPTS: Final = 3
-"""How often a provider may answer a turn with an error before it is given up, whoever asks again."""
+"""Provider errors after which a turn is given up, retries by Temporal and by the workflow together."""
 
 
 class Freshness:
-    """Tells an attempt that the server may have given up meanwhile, as after its process was stopped.
+    """Detects attempts that may have timed out on the server, for example while their process was suspended.
 
-    Compares the server's clock with this host's. Where the two differ, an attempt at most asks without need: it is the
-    server's answer that decides.
+    Compares the server's clock with this host's. Clock skew causes at most a needless check: the server's answer
+    decides.
     """
 
     def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
@@ -34,11 +34,11 @@ class Freshness:
         self._least_age = timedelta()
 
     def is_doubtful(self, started: datetime, patience: timedelta) -> bool:
-        """Tell whether an attempt that the server handed out at `started` is to ask before it pays.
+        """Tell whether an attempt that started at `started` must check with the server before it pays.
 
         Args:
             started: by the server's clock.
-            patience: how long the server waits for a sign of life.
+            patience: the heartbeat timeout.
         """
         age = self._now() - started
         # Below zero only if this clock is behind the server's, by at least so much.
@@ -48,10 +48,10 @@ class Freshness:
 
 
 async def refuse_if_stale(freshness: Freshness, record: Journal) -> None:
-    """Refuse to pay in an attempt that the server no longer counts on: another pays already.
+    """Refuse to pay in an attempt that has timed out on the server: another attempt pays.
 
     Raises:
-        ApplicationError: `AttemptLost`. The server does not take it, as it would take no result.
+        ApplicationError: `AttemptLost`, which the server ignores, as it would ignore a result.
     """
     info = activity.info()
     if info.heartbeat_timeout is None or not freshness.is_doubtful(info.started_time, info.heartbeat_timeout):
@@ -59,13 +59,13 @@ async def refuse_if_stale(freshness: Freshness, record: Journal) -> None:
     try:
         await record.confirm()
     except (AsyncActivityCancelledError, RPCError) as error:
-        raise _attempt_lost("This attempt was given up while its worker stood still; it paid nothing.", 0) from error
+        raise _attempt_lost("This attempt timed out while its worker was suspended; it paid nothing.", 0) from error
 
 
-def refuse_if_an_attempt_was_lost(entry: Entry, earlier_failures: int) -> None:
-    """Hand the decision to pay again back to the workflow, whose ledger must first book the attempt that was lost.
+def refuse_after_lost_attempt(entry: Entry, earlier_failures: int) -> None:
+    """Return to the workflow after a lost attempt: its ledger must charge that attempt before the call is repeated.
 
-    Not so if the provider works by itself and can be asked after its work: then nothing is paid again.
+    A provider's background job is resumed instead, which costs nothing.
     """
     if entry.provider_job:
         return
@@ -78,23 +78,23 @@ def refuse_if_an_attempt_was_lost(entry: Entry, earlier_failures: int) -> None:
 
 
 Pause = Callable[[int], timedelta]
-"""How long to wait after a number of failures that name no time themselves."""
+"""How long to wait after the nth failure, if the provider did not say."""
 
 
-async def answer_failure(
+async def decide_retry(
     error: ApplicationError, record: Journal, earlier_failures: int, pause: Pause
 ) -> ApplicationError:
-    """Decide what becomes of a provider's failure: the error to leave this attempt with.
+    """Turn a provider's failure into the error that ends this attempt, and so decide about retries.
 
-    What cannot have been charged is tried again by the activity's own retries, until `PROVIDER_ATTEMPTS`. What may have
-    been charged goes back to the workflow, so that its ledger books it before anything else is paid.
+    A call that was not charged is repeated by the activity's retry policy, up to `PROVIDER_ATTEMPTS`. One that may have
+    been charged goes back to the workflow, so that its ledger charges it before anything else is paid.
     """
     failures = earlier_failures + record.entry.provider_failures + 1
     if _may_have_been_charged(error):
         wait = error.next_retry_delay or pause(failures)
         return ApplicationError(
             error.message,
-            # A provider that says not to ask again has used up its attempts.
+            # A non-retryable failure uses up all attempts.
             PROVIDER_ATTEMPTS if error.non_retryable else failures,
             wait.total_seconds(),
             type=ErrorType.OUTCOME_UNKNOWN,
@@ -113,9 +113,9 @@ async def answer_failure(
 
 
 def pause_after(failures: int) -> timedelta:
-    """Say how long to wait after a provider's error that names no time: 1 s, 2 s, 4 s, each a tenth more or less.
+    """Back off exponentially after a provider's error: 1 s, 2 s, 4 s.
 
-    Not quite the same for everyone, so that many sessions do not come back at once.
+    A jitter of 10 % keeps many sessions from retrying at once.
     """
     return timedelta(seconds=2 ** (failures - 1) * random.uniform(0.9, 1.1))  # noqa: S311  # no secret
 
@@ -134,7 +134,7 @@ def _attempt_lost(message: str, failures: int) -> ApplicationError:
 
 @contextmanager
 def unpaid_faults() -> Generator[None]:
-    """End a turn at once if this worker cannot even ask: trying again would meet the same fault, and pay for nothing.
+    """End a turn without retries if this worker cannot prepare the call: a retry would meet the same fault.
 
     Raises:
         ApplicationError: as it was raised, or `Internal`.
@@ -153,7 +153,7 @@ def unpaid_faults() -> Generator[None]:
 
 
 def fault_while_paying(error: Exception) -> ApplicationError:
-    """Build the error for a fault of our own around a call that may have been charged: it is not made again."""
+    """Build the error for a bug of ours around a call that may have been charged: it is not repeated."""
     _logger.error("a model's adapter failed", exc_info=error)
     return ApplicationError(
         f"This worker failed around a model call ({type(error).__name__}); its log says why.",

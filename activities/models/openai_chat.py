@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from pydantic import BaseModel, JsonValue
 
-from activities.contracts import Task, ToolCall, WorkTask
+from activities.contracts import ToolCall
 from activities.models.failures import translating
 from activities.models.http_clients import LazyClient, make_openai, make_timeout
 from activities.models.openai_streams import ChatFold
 from activities.models.prices import Overrides, Tokens, usage_of
-from activities.models.protocol import Message, ModelCall, ModelReply
+from activities.models.protocol import ModelCall, ModelReply
 from activities.models.reply_parsing import shaped, token_count, within
 from activities.models.request_options import arguments_text, headers, may_use_tools, offered_tools
 from activities.models.schemas import answer_schema, strict
 from activities.models.streaming import SLOW_TO_BEGIN, Patience, receive
 from activities.models.tool_arguments import tool_call
+from activities.turn_kinds.protocol import Message
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.work import WorkTask
 
 if TYPE_CHECKING:
     import httpx2

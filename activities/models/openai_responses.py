@@ -14,13 +14,14 @@ from activities.models.http_clients import LazyClient, make_openai, make_timeout
 from activities.models.openai_background import POLL_SECONDS, BackgroundStore
 from activities.models.openai_streams import PASSING, ResponseFold
 from activities.models.prices import Overrides, Tokens, usage_of
-from activities.models.protocol import Message, ModelCall, ModelReply
+from activities.models.protocol import ModelCall, ModelReply
 from activities.models.provider_jobs import carry_out
 from activities.models.reply_parsing import shaped, token_count, within
 from activities.models.request_options import arguments_text, cache_key, headers, may_use_tools, offered_tools
 from activities.models.schemas import answer_schema, strict
 from activities.models.streaming import STEADY, Patience, receive
 from activities.models.tool_arguments import tool_call
+from activities.turn_kinds.protocol import Message
 
 if TYPE_CHECKING:
     import httpx2

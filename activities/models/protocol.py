@@ -6,8 +6,12 @@ from typing import Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from activities.contracts import PlanTask, ReviewTask, Task, ToolCall
+from activities.contracts import ToolCall
 from activities.documents.catalog import Catalog
+from activities.turn_kinds.plan import PlanTask
+from activities.turn_kinds.protocol import Message, TurnAnswer
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.review import ReviewTask
 from chargehand.contracts import Contract, Usage
 
 
@@ -18,28 +22,6 @@ class ToolSpec(Contract):
     description: str
     parameters: dict[str, JsonValue]
     """JSON Schema of the arguments: an object whose properties are all required, with no additional ones."""
-
-
-class Message(Contract):
-    """One message of a rendered conversation."""
-
-    role: Literal["user", "assistant", "tools"]
-    text: str = ""
-    """For `user`, and for `assistant` when the reply could not be used."""
-    calls: tuple[ToolCall, ...] = ()
-    """For `assistant`: the tools it asked for."""
-    results: tuple["ToolText", ...] = ()
-    """For `tools`: what came back, one for each call of the message before."""
-    provider_items: tuple[JsonValue, ...] = ()
-    """For `assistant`: the provider's own form of the message, if the same provider wrote it."""
-
-
-class ToolText(Contract):
-    """A tool's result as text for a model."""
-
-    call_id: str
-    text: str
-    ok: bool = True
 
 
 @dataclass(frozen=True)
@@ -75,7 +57,7 @@ class ModelCall(BaseModel):
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
     """The agent's tools, always the same. A task that `must_answer` may use none of them now."""
-    answer_type: type[BaseModel]
+    answer_type: type[TurnAnswer]
     """The model's final reply must be JSON of this shape."""
     max_output_tokens: int
     timeout_seconds: float

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
-from activities.contracts import ToolCall, WorkTask
+from activities.contracts import ToolCall
 from activities.models.protocol import ModelCall
+from activities.turn_kinds.work import WorkTask
 
 
 def may_use_tools(call: ModelCall) -> bool:

@@ -1,4 +1,4 @@
-"""Whether a URL would carry private text out to whoever serves it. Pure, and imports the standard library only."""
+"""Whether a URL would carry private text to its server. Pure, and imports the standard library only."""
 
 import base64
 import binascii
@@ -9,11 +9,11 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 LEAST_CHARACTERS: Final = 8
-"""Letters and digits in a row that make a text recognisable; fewer are shared by chance."""
+"""Letters and digits in a row that identify a text; shorter pieces match by chance."""
 _LAYERS: Final = 3
-"""Encodings in one another that are undone."""
+"""Nested encodings that are decoded."""
 _MOST_CHARACTERS: Final = 4_000_000
-"""Of decoded text that are looked at; beyond it a URL is taken for hostile."""
+"""Most decoded text; a URL that decodes to more counts as hostile."""
 _ENCODED: Final = re.compile(r"[A-Za-z0-9+/_=-]{11,}")
 _BASE32: Final = re.compile(r"[A-Za-z2-7]{13,}")
 _HEXADECIMAL: Final = re.compile(r"[0-9A-Fa-f]{16,}")
@@ -22,13 +22,13 @@ _PARTS: Final = re.compile(r"[/?#&;=@:.,~!$'()*|]+")
 
 
 def carries(url: str, private: Collection[str], public: Collection[str] = ()) -> str | None:
-    """Give the first private text of which a URL carries a piece, or None.
+    """Return the first private text of which a URL carries a piece, or None.
 
     A piece is `LEAST_CHARACTERS` letters and digits in a row, whatever their case and accents and whatever stands
     between them. It is found in user name, host, path, query and fragment, across labels, segments and parameters,
     and under up to three layers of percent signs, base64, base32 and hexadecimal digits. What stands in `public` too,
-    such as the user's own question or the address of a search result, may go out. Not found: text that is encrypted,
-    written in an alphabet of the sender's own, or sent in pieces that are shorter.
+    such as the user's own question or the address of a search result, is allowed. Not found: text that is encrypted,
+    written in a private alphabet, or sent in shorter pieces.
     """
     readings = _readings(url)
     if sum(map(len, readings)) > _MOST_CHARACTERS:
@@ -44,7 +44,7 @@ def carries(url: str, private: Collection[str], public: Collection[str] = ()) ->
 
 
 def _letters(text: str) -> str:
-    """Keep letters and digits, without case, accents and other ways to write the same."""
+    """Keep letters and digits, without case, accents and compatibility forms."""
     folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
     return "".join(filter(str.isalnum, folded.casefold()))
 
@@ -54,7 +54,7 @@ def _pieces(letters: str) -> Iterator[str]:
 
 
 def _readings(url: str) -> set[str]:
-    """All texts that a URL can be read as."""
+    """All texts that a URL can be decoded to."""
     bare = _SCHEME.sub("", url, count=1)
     found = {bare, "".join(_PARTS.split(bare)), *_values(bare)}
     size = sum(map(len, found))
@@ -72,7 +72,7 @@ def _readings(url: str) -> set[str]:
 
 
 def _values(bare: str) -> Iterator[str]:
-    """Join what a sender may have taken apart: the segments of a path, the values of a query."""
+    """Join what a sender may have split: the segments of a path, the values of a query."""
     path, _, query = bare.partition("?")
     yield "".join(re.split(r"[/.]", path))
     yield "".join(parameter.partition("=")[2] for parameter in re.split(r"[&;]", query))
@@ -128,5 +128,5 @@ def _international(text: str) -> Iterator[str]:
 
 
 def _texts(data: bytes) -> Iterable[str]:
-    """Read bytes as text in the two ways that lose nothing of what is in them."""
+    """Read bytes as text in the two ways that keep all of their letters."""
     return {data.decode("utf-8", "ignore"), data.decode("latin-1")}

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from activities.contracts import WorkTask
 from activities.documents.artifacts import ArtifactStore
 from activities.models.protocol import ModelCall, ModelReply
 from activities.tool_outputs import MadeFile, keep
 from activities.tools import ToolAnswer
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import SessionRequest, Source
 from chargehand.payloads.encryption import Encryption
 from chargehand.upload import store_documents
@@ -64,7 +64,7 @@ async def test_files_are_listed_and_brought(client: Client, drawn: tuple[str, Pa
     again = await chargehand("artifacts", session, "--to", to, *shared, "--json")
 
     names = ["sales.png", "sales (2).png"]
-    assert f"2 files made: `chargehand artifacts {session} --to DIR` brings them here." in shown.said
+    assert f"2 files were made; to download: `chargehand artifacts {session} --to DIR`" in shown.said
     assert listed.out.splitlines() == [
         "sales.png  image/png  12 bytes  Sales by month",
         "sales (2).png  application/octet-stream  1 bytes",
@@ -91,7 +91,7 @@ async def test_a_file_of_the_users_own_is_replaced_only_by_force(
 
     assert (refused.code, left) == (1, "my own")
     assert f"✘ {to / 'sales.png'}: Another file of this name is there already" in refused.said
-    assert "1 of 2 files could not be brought" in refused.said
+    assert "1 of 2 files could not be downloaded" in refused.said
     assert (to / "sales (2).png").read_bytes() == b"2"
     assert (forced.code, (to / "sales.png").read_bytes()) == (0, _PNG)
 
@@ -114,8 +114,8 @@ async def test_sealed_files_are_brought_in_clear_to_who_has_the_key(client: Clie
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (("--to", "to"), 2, "with --artifacts or CHARGEHAND_ARTIFACTS"),
-        (("--force",), 2, "say which one with --to DIR"),
+        (("--to", "to"), 2, "--artifacts or CHARGEHAND_ARTIFACTS"),
+        (("--force",), 2, "--force needs a folder: --to DIR"),
         (("--to", "/dev/null", "--artifacts", "artifacts"), 1, "/dev/null cannot be used as a folder"),
     ],
 )
@@ -167,8 +167,8 @@ async def test_quotations_that_stand_are_found_where_they_stand(client: Client, 
 
     assert verified.code == 0, verified.said
     assert verified.out == "✔ S1   boilers.md#L3\n"
-    assert "quote no document (web pages, queries, computations), not looked up: 1." in verified.said
-    assert "Quotations that stand where the report says: 1 of 1." in verified.said
+    assert "Not checked: 1 sources that are not documents (web pages, queries, computations)." in verified.said
+    assert "Verified quotations: 1 of 1." in verified.said
 
 
 async def test_a_quotation_that_does_not_stand_is_named(client: Client, tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ async def test_a_quotation_that_does_not_stand_is_named(client: Client, tmp_path
     assert (verified.code, as_json.code) == (1, 1)
     assert "✔ S1   boilers.md#L3\n" in verified.out
     assert "✘ S2   boilers.md#L4\n       these words do not stand there: It is never oiled." in verified.out
-    assert "Quotations that stand where the report says: 1 of 2." in verified.said
+    assert "Verified quotations: 1 of 2." in verified.said
     assert [(each["ref"], each["stands"]) for each in json.loads(as_json.out)] == [
         (_TRUE.ref, True),
         (_FALSE.ref, False),

@@ -16,8 +16,8 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 import worker_main
-from activities.contracts import WorkTask
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.work import WorkTask
 from chaos.deploys import builds_of, session_histories
 from chargehand.client import Session
 from chargehand.contracts import SessionRequest

@@ -44,7 +44,7 @@ async def begin(harness: Harness, tab: Tab, name: str) -> Running:
     asked_before = len(harness.provider.requests)
 
     async def respond(request: ScriptedRequest) -> ScriptedReply:
-        if "part 1 of" in request.text and request.answer == "AgentAnswer" and not asked.is_set():
+        if "part 1 of" in request.text and request.answer == "WorkAnswer" and not asked.is_set():
             asked.set()
             await released.wait()
         reply = usual(request)

@@ -57,7 +57,7 @@ class ScriptedRequest:
     tools: tuple[str, ...]
     """Names of the tools that the model may use now: none if the request forbids them."""
     answer: str
-    """Title of the JSON Schema that the answer must have, such as `PlanDraft`; empty if none was asked for."""
+    """Title of the JSON Schema that the answer must have, such as `PlanAnswer`; empty if none was asked for."""
     arrived_at: float
     """Seconds since the epoch, so that times of several processes compare."""
     headers: Mapping[str, str]

@@ -23,9 +23,9 @@ def canned_session(
 
     def respond(request: ScriptedRequest) -> ScriptedReply:
         match request.answer:
-            case "PlanDraft":
+            case "PlanAnswer":
                 reply = _plan(request, subtasks, agents)
-            case "ReportDraft":
+            case "SynthesisAnswer":
                 reply = report(f"All {subtasks} parts were looked into.")
             case title if title in _DECISIONS:
                 reply = _DECISIONS[title]
@@ -87,11 +87,11 @@ def _example(name: str, schema: dict[str, Any], request: ScriptedRequest) -> Any
 
 
 _DECISIONS: dict[str, ScriptedReply] = {
-    "RefineDraft": saying(refined()),
-    "ReviewDraft": saying(reviewed()),
-    "JudgeDraft": saying(judged("")),
-    "CritiqueDraft": saying(criticised()),
-    "CompressDraft": saying(compressed("In short: it is so.")),
+    "RefineAnswer": saying(refined()),
+    "ReviewAnswer": saying(reviewed()),
+    "JudgeAnswer": saying(judged("")),
+    "CritiqueAnswer": saying(criticised()),
+    "CompressAnswer": saying(compressed("In short: it is so.")),
 }
 """All went well: nothing to refine, nothing missing, nothing decided, nothing wrong."""
 

@@ -38,10 +38,10 @@ def _clumsy(request: ScriptedRequest) -> ScriptedReply:
         return _echo(request, 401)
     if "garbled session" in request.text:
         return raw(f"<html>{CANARY} {request.text[:500]}</html>".encode(), {"content-type": "application/json"})
-    if request.answer == "PlanDraft":
+    if request.answer == "PlanAnswer":
         tasks = (("T1", "researcher", "Search for"), ("T2", "reader", "Read about"))
         return plan(*(subtask(id_, agent, f"{task} {CANARY}") for id_, agent, task in tasks))
-    if request.answer == "ReportDraft":
+    if request.answer == "SynthesisAnswer":
         return report(f"The {CANARY} sings.")
     if request.rounds:
         return answer(f"I saw {CANARY}.")

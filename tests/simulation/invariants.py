@@ -14,7 +14,7 @@ from typing import Final, cast
 from temporalio.api.failure.v1 import Failure as WireFailure
 from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob as Job
 
-from activities.contracts import TurnRequest
+from activities.model_turn.contracts import TurnRequest
 from chargehand.contracts import Limits, Report, SessionRequest, SubtaskRecord
 from chargehand.wire import ErrorType, WorkflowType
 from tests.simulation.executions import Execution, Task
@@ -26,7 +26,7 @@ from workflows.contracts import SubtaskRequest, SubtaskResult
 from workflows.session import Session
 
 _SECOND: Final = 1_000_000_000
-_REPORT_KINDS: Final = frozenset({"synthesise", "critique", "compress", "judge"})
+_REPORT_KINDS: Final = frozenset({"synthesis", "critique", "compress", "judge"})
 """What a report may take: `judge` chooses between outcomes when the plan says `select`."""
 _USABLE: Final = frozenset({"success", "partial"})
 _ENDS: Final = frozenset({"success", "partial", "failure", "escalation", "skipped"})
@@ -156,18 +156,16 @@ class Invariants(Watcher):
             dollars = sum((call.worst for call in under_way), Decimal(0))
             reserved = ledger.reserved
             if books.session is not None:
-                for grant in books.session.grants.values():
-                    reserved = reserved - grant.amount
+                for grant in books.session.grants.amounts.values():
+                    reserved = reserved - grant
             assert reserved.covers(Amount(turns, dollars)), (
                 f"I01: {workflow_id} has calls under way for which nothing is reserved"
             )
             parent = execution.parent
             above = self._books.get(parent.workflow_id) if parent and parent.is_open else None
             if above is not None and above.session is not None:
-                grant = above.session.grants.get(workflow_id)
-                assert grant is None or grant.amount.covers(ledger.granted), (
-                    f"I01: {workflow_id} was lent less than it has"
-                )
+                grant = above.session.grants.amounts.get(workflow_id)
+                assert grant is None or grant.covers(ledger.granted), f"I01: {workflow_id} was lent less than it has"
         root = self._books.get(world.root.workflow_id)
         if root is not None:
             assert allowed.covers(root.ledger.spent + root.ledger.reserved), (
@@ -217,7 +215,7 @@ class Invariants(Watcher):
             late = now - stop - self.downtime
             assert late < 2 * _SECOND, f"I08: {who} asks for {kinds} {late / _SECOND} s after the session was stopped"
         books = self._books.get(who)
-        if books is not None and books.session is not None and execution.is_open and books.session.is_over:
+        if books is not None and books.session is not None and execution.is_open and books.session.clock.work_is_over:
             self.over_at.setdefault(who, now)
 
     def i10_every_error_is_met_as_it_must_be(self, world: World) -> None:

@@ -8,21 +8,15 @@ from zlib import crc32
 
 from pydantic import BaseModel
 
-from activities.contracts import (
-    AgentAnswer,
-    JudgeTask,
-    PlanDraft,
-    PlanTask,
-    RefineTask,
-    ReviewDraft,
-    ReviewTask,
-    SubtaskDraft,
-    SynthesisTask,
-    Task,
-    ToolCall,
-    WorkTask,
-)
+from activities.contracts import SubtaskDraft, ToolCall
 from activities.models.protocol import ModelReply
+from activities.turn_kinds.judge import JudgeTask
+from activities.turn_kinds.plan import PlanAnswer, PlanTask
+from activities.turn_kinds.refine import RefineTask
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.review import ReviewAnswer, ReviewTask
+from activities.turn_kinds.synthesis import SynthesisTask
+from activities.turn_kinds.work import WorkAnswer, WorkTask
 from tests.scripted_model import (
     answer,
     compressed,
@@ -118,7 +112,7 @@ class Script:
             case _:
                 return compressed("In short: it is so.")
 
-    def _plan(self, workflow: str, task: PlanTask) -> PlanDraft:
+    def _plan(self, workflow: str, task: PlanTask) -> PlanAnswer:
         planned = self.plans[0] if not workflow else choice(self.plans, f"{self.seed} {workflow}")
         if task.rejected:
             planned = (Planned(topic=planned[0].topic),)
@@ -126,7 +120,7 @@ class Script:
         return plan(*subtasks, strategy=("merge", "merge", "select", "reduce")[self.seed % 4])
 
 
-def _review(where: str, task: ReviewTask, *, is_enough: bool) -> ReviewDraft:
+def _review(where: str, task: ReviewTask, *, is_enough: bool) -> ReviewAnswer:
     if is_enough:
         return reviewed()
     topic = crc32(where.encode()) % 5
@@ -170,7 +164,7 @@ def _calls(way: Work, step: str, tools: Sequence[str]) -> tuple[ToolCall, ...]:
     )
 
 
-def _answer(status: str, task: WorkTask) -> AgentAnswer:
+def _answer(status: str, task: WorkTask) -> WorkAnswer:
     refs = [source.ref for past in task.rounds for result in past.results for source in result.sources]
     gaps = [] if status == "success" else [f"{status}: part of it"]
     known = answer(f"What is known: {task.instruction}", ref=refs[0] if refs else "", status=status, gaps=gaps)

@@ -16,19 +16,11 @@ from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob as
 from temporalio.bridge.proto.workflow_commands import ScheduleActivity
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts import (
-    ModelCard,
-    OpenSessionRequest,
-    PriceStep,
-    SessionFacts,
-    ToolRequest,
-    ToolResult,
-    TurnRequest,
-)
+from activities.contracts import ModelCard, OpenSessionRequest, PriceStep, SessionFacts, ToolRequest, ToolResult
 from activities.crews import Crew, load_crews
 from activities.model_turn.activity import interpret
+from activities.model_turn.contracts import TurnRequest
 from activities.models.registry import Models
-from activities.prompts import ANSWER_TYPES
 from activities.session_facts import SessionActivities
 from chargehand.contracts import Limits, SessionRequest, Source, Tier
 from chargehand.wire import ActivityType, ErrorType, WorkflowType
@@ -232,7 +224,7 @@ class World:
                 )
                 if fate == "usage unknown":
                     reply = reply.model_copy(update={"usage": None})
-                return Answer(after, PAYLOADS.to_payload(interpret(reply, ANSWER_TYPES[request.task.kind])))
+                return Answer(after, PAYLOADS.to_payload(interpret(reply, request.task.answer_type)))
 
     def _tool(self, request: ToolRequest, label: str, after: timedelta) -> Answer:
         fate = choice(self.scenario.tool_fates, f"fate {label}")

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 from pydantic import BaseModel
 
-from activities.contracts import WorkTask
+from activities.turn_kinds.work import WorkTask
 from chargehand.client import Session
 from chargehand.contracts import Answer, Limits, Question, SessionRequest
 from chargehand.errors import SessionFailed
@@ -87,10 +87,10 @@ async def test_an_answer_nobody_asked_for_is_refused_by_name(environment: OpenEn
     async with environment(script) as opened:
         session = await opened.chargehand.start(GOAL)
         await until(lambda: _asks(session, "T1"))
-        with pytest.raises(SessionFailed, match="subtask: 'T2' waits for no answer; those that do: T1"):
+        with pytest.raises(SessionFailed, match="subtask: 'T2' has no open question; subtasks that have one: T1"):
             await session.answer(Answer(subtask="T2", text=MEANT))
         await session.answer(Answer(subtask="T1", text=MEANT))
-        with pytest.raises(SessionFailed, match="subtask: 'T1' waits for no answer; those that do: none"):
+        with pytest.raises(SessionFailed, match="subtask: 'T1' has no open question; subtasks that have one: none"):
             await session.answer(Answer(subtask="T1", text="The calendar year."))
         held.released.set()
         result = await session.result()

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from temporalio.client import Client
 
-from activities.contracts import WorkTask
 from activities.models.protocol import ModelCall
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, SessionRequest
 from tests.environment import open_environment
 from tests.scripted_model import Script, Turn, answer, found, subtask, use

@@ -13,8 +13,9 @@ from temporalio.client import WorkflowExecutionStatus
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
-from activities.contracts import PlanTask, WorkTask
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.plan import PlanTask
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, Report, SessionRequest
 from chargehand.errors import SessionFailed
 from chargehand.interface import Supervisor
@@ -81,7 +82,7 @@ async def test_a_plan_that_stays_broken_is_asked_for_three_times(environment: Op
     ]
     assert result.answer == "Known."
     assert len(result.gaps) == 1
-    assert re.fullmatch(r"'researcher' got the whole request, since no plan was valid: .* is a cycle.*", result.gaps[0])
+    assert re.fullmatch(r"No plan was valid, so 'researcher' got the whole request: .* is a cycle.*", result.gaps[0])
 
 
 async def test_a_request_too_long_for_one_agent_fails_if_nobody_can_divide_it(environment: OpenEnvironment) -> None:
@@ -89,7 +90,7 @@ async def test_a_request_too_long_for_one_agent_fails_if_nobody_can_divide_it(en
     cyclic = plan(subtask("T1", after=["T2"]), subtask("T2", after=["T1"]))
 
     async with environment(Script().plans(cyclic)) as opened:
-        with pytest.raises(SessionFailed, match="cannot be carried out") as failure:
+        with pytest.raises(SessionFailed, match="The plan is invalid") as failure:
             await opened.run(SessionRequest(goal="What do the documents say? " * 200))
 
     assert failure.value.error_type is ErrorType.INVALID_PLAN
@@ -136,7 +137,7 @@ async def test_a_session_that_comes_back_to_its_own_work_is_refused(environment:
     planned = opened.model.tasks(PlanTask)
     goals = {task.goal for task in planned}
     refused = [error for task in planned for again in task.rejected for error in again.errors]
-    assert any("circle" in error for error in refused)
+    assert any("loop" in error for error in refused)
     assert len(goals) == (3 if between else 2)
     assert result.stop_reason == "nothing_succeeded"
     assert not opened.model.of_kind("work")
@@ -171,7 +172,7 @@ async def test_fifty_starts_of_one_id_are_one_session(environment: OpenEnvironme
     assert len(reports) == 60
     assert len({one.model_dump_json() for one in reports}) == 1
     assert executions == [WorkflowExecutionStatus.COMPLETED]
-    assert [call.task.kind for call in opened.model.calls] == ["plan", "work", "work", "synthesise"]
+    assert [call.task.kind for call in opened.model.calls] == ["plan", "work", "work", "synthesis"]
     assert reports[0].usage.cost_usd == 4 * COST
 
 
@@ -264,7 +265,7 @@ async def test_whatever_part_of_the_subtasks_fails_the_rest_is_reported(
         number <= lost for number in range(1, 6)
     ]
     assert result.stop_reason == ("nothing_succeeded" if lost == 5 else "completed")
-    assert len(opened.model.of_kind("synthesise")) == int(lost < 5)
+    assert len(opened.model.of_kind("synthesis")) == int(lost < 5)
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3, 4, 5), (5, 4, 3, 2, 1, 0), (2, 5, 0, 3, 1, 4)])

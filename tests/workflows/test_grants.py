@@ -8,7 +8,7 @@ import pytest
 from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts import WorkTask
+from activities.turn_kinds.work import WorkTask
 from chargehand.client import Session
 from chargehand.contracts import Limits, RaisedLimits, SessionRequest
 from chargehand.errors import ChargehandError, SessionFailed

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from activities.contracts import WorkTask
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, Report, SessionRequest
 from tests.scripted_model import COST, Held, Script, answer, keep_using, plan, reply, report, subtask, topics, use
 from tests.workflows.conftest import OpenEnvironment
@@ -32,7 +32,7 @@ async def test_turns_of_the_whole_tree_never_exceed_the_limit(environment: OpenE
 
     assert len(opened.model.calls) <= max_turns
     assert result.usage.turns == len(opened.model.calls)
-    assert opened.model.calls[-1].task.kind == "synthesise"
+    assert opened.model.calls[-1].task.kind == "synthesis"
     assert result.answer
 
 
@@ -112,7 +112,7 @@ async def test_a_session_that_would_go_in_a_circle_is_refused(environment: OpenE
         result = await opened.run(GOAL)
 
     assert result.stop_reason == "nothing_succeeded"
-    assert "it would go in a circle" in result.gaps[0]
+    assert "that would be a loop" in result.gaps[0]
     assert [call.task.kind for call in opened.model.calls] == ["plan"] * 4 + ["refine"]
 
 

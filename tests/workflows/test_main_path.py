@@ -5,8 +5,9 @@ from decimal import Decimal
 
 from pydantic import BaseModel
 
-from activities.contracts import SubtaskDraft, WorkTask
+from activities.contracts import SubtaskDraft
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, Plan, SessionRequest
 from tests.scripted_model import COST, Held, Script, answer, plan, refuse, report, subtask, topics, use, work_task
 from tests.workflows.conftest import OpenEnvironment
@@ -140,7 +141,7 @@ async def test_a_sibling_that_fails_stops_nobody(environment: OpenEnvironment) -
         result = await opened.run(GOAL)
 
     assert [record.state for record in result.subtasks] == ["success", "failure", "success"]
-    assert result.gaps == ("T2 (reader) came to nothing: The model declined to answer.",)
+    assert result.gaps == ("T2 (reader) failed: The model declined to answer.",)
     assert result.stop_reason == "completed"
 
 
@@ -223,5 +224,5 @@ async def test_nesting_stops_at_the_depth_limit(environment: OpenEnvironment) ->
         session = await opened.chargehand.start(GOAL.model_copy(update={"limits": Limits(max_depth=1)}))
         result = await session.result()
 
-    assert "the depth limit allows no further session below this one" in result.gaps[0]
+    assert "the depth limit allows no nested session" in result.gaps[0]
     assert [record.agent for record in result.subtasks] == ["researcher"]

@@ -205,7 +205,7 @@ async def test_a_reply_that_is_too_large_is_paid_once_and_refused(client: Client
     ) as opened:
         result = await opened.run(SessionRequest(goal="What is it?"))
 
-    assert len(opened.model.of_kind("synthesise")) == 1
+    assert len(opened.model.of_kind("synthesis")) == 1
     assert len(result.answer) < 2_000_000
     assert result.usage.turns == len(opened.model.calls)
 

@@ -2,8 +2,8 @@
 
 from pydantic import BaseModel
 
-from activities.contracts import RefineTask
 from activities.models.protocol import ModelCall
+from activities.turn_kinds.refine import RefineTask
 from chargehand.contracts import Limits, SessionRequest, SubtaskRecord
 from tests.scripted_model import Script, answer, judged, refined, report, subtask, use
 from tests.workflows.conftest import OpenEnvironment

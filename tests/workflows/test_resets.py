@@ -105,7 +105,7 @@ async def test_what_was_paid_before_a_reset_is_not_forgotten(environment: OpenEn
         after = await decide(opened.chargehand.session(session.id), "At length.")
 
     assert len(opened.model.of_kind("work")) == 2
-    assert len(opened.model.of_kind("synthesise")) == 2
+    assert len(opened.model.of_kind("synthesis")) == 2
     assert after.usage.cost_usd == before.usage.cost_usd + COST == COST * len(opened.model.calls)
     assert after.wasted.cost_usd == COST
 

@@ -5,8 +5,11 @@ import json
 import pytest
 from pydantic import BaseModel
 
-from activities.contracts import CritiqueTask, JudgeTask, SynthesisTask, WorkTask
 from activities.models.protocol import ModelCall
+from activities.turn_kinds.critique import CritiqueTask
+from activities.turn_kinds.judge import JudgeTask
+from activities.turn_kinds.synthesis import SynthesisTask
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Contradiction, SessionRequest
 from tests.scripted_model import (
     Script,
@@ -41,7 +44,7 @@ async def test_a_session_without_doubts_is_not_looked_at_again(environment: Open
     async with environment(TWO) as opened:
         await opened.run(GOAL)
 
-    assert _kinds(opened.model.calls) == ["plan", "work", "work", "synthesise"]
+    assert _kinds(opened.model.calls) == ["plan", "work", "work", "synthesis"]
 
 
 async def test_what_a_review_finds_missing_is_added_to_the_plan(environment: OpenEnvironment) -> None:
@@ -143,7 +146,7 @@ async def test_a_contradiction_that_the_writer_finds_is_decided_and_written_in(e
     async with environment(script) as opened:
         result = await opened.run(GOAL)
 
-    assert _kinds(opened.model.calls)[3:] == ["synthesise", "judge", "critique", "synthesise"]
+    assert _kinds(opened.model.calls)[3:] == ["synthesis", "judge", "critique", "synthesis"]
     assert result.answer == "It was 1990."
     assert [one.resolution for one in result.contradictions] == ["T2 is followed: it is the later one"]
 
@@ -160,7 +163,7 @@ async def test_a_critic_may_send_the_report_back_once(environment: OpenEnvironme
 
     [read] = opened.model.tasks(CritiqueTask)
     assert read.draft.answer == "First."
-    assert len(opened.model.of_kind("synthesise")) == 2
+    assert len(opened.model.of_kind("synthesis")) == 2
     assert result.answer == "Mended: no source"
 
 
@@ -171,7 +174,7 @@ async def test_looking_again_never_costs_the_report(environment: OpenEnvironment
     async with environment(TWO) as opened:
         result = await opened.run(request)
 
-    assert _kinds(opened.model.calls) == ["plan", "work", "work", "synthesise"]
+    assert _kinds(opened.model.calls) == ["plan", "work", "work", "synthesis"]
     assert result.answer == "All of it."
 
 
@@ -188,7 +191,7 @@ async def test_select_takes_the_candidate_that_a_judge_chooses(environment: Open
     assert result.answer == ("researcher knows [S1].\n\n*T2 (researcher) was chosen over T1: it is primary [S1]*")
     assert [source.ref for source in result.sources] == ["search.md#L1"]
     assert result.confidence == 60
-    assert not opened.model.of_kind("synthesise")
+    assert not opened.model.of_kind("synthesis")
 
 
 async def test_a_long_outcome_is_compressed_by_the_small_tier(environment: OpenEnvironment) -> None:
@@ -207,27 +210,29 @@ async def test_a_long_outcome_is_compressed_by_the_small_tier(environment: OpenE
     assert [source.ref for source in given.outcome.sources] == ["search_documents.md#L1"]
 
 
-async def test_many_outcomes_are_summarised_in_a_tree(environment: OpenEnvironment) -> None:
-    """The writer is shown summaries that together fit its cap, and a source cited in one can be cited in the report."""
-    count = 14
+@pytest.mark.parametrize(
+    ("strategy", "count", "characters", "summaries"),
+    [("merge", 14, 7_900, 3), ("reduce", 14, 7_900, 3), ("merge", 10, 100, 0), ("reduce", 10, 100, 2)],
+)
+async def test_outcomes_are_summarised_group_by_group(
+    environment: OpenEnvironment, strategy: str, count: int, characters: int, summaries: int
+) -> None:
+    """`merge` summarises only what is too long for one writer, `reduce` always; a summary's sources can be cited."""
 
     def write(call: ModelCall) -> BaseModel:
         assert isinstance(call.task, SynthesisTask)
-        is_part, given = call.task.is_part, len(call.task.outcomes)
-        return report(f"Summary of {given} [S1]." if is_part else "From all of it [S1].")
+        return report("A summary [S1]." if call.task.is_part else "From all of it [S1].")
 
-    script = Script().plan(*topics(count), strategy="reduce").synthesis(write)
-    script = script.work("", use("search_documents"), answer("x" * 7_900, ref="search_documents.md#L1"))
+    script = Script().plan(*topics(count), strategy=strategy).synthesis(write)
+    script = script.work("", use("search_documents"), answer("x" * characters, ref="search_documents.md#L1"))
+    limits = GOAL.limits.model_copy(update={"max_turns": 60, "max_parallel": 14})
     async with environment(script) as opened:
-        request = GOAL.model_copy(
-            update={"limits": GOAL.limits.model_copy(update={"max_turns": 60, "max_parallel": 14})}
-        )
-        result = await opened.run(request)
+        result = await opened.run(GOAL.model_copy(update={"limits": limits}))
 
     *parts, last = opened.model.tasks(SynthesisTask)
-    assert len(parts) >= 2
+    assert len(parts) == summaries
+    assert len(last.outcomes) == (summaries or count)
     assert sum(len(given.model_dump_json()) for given in last.outcomes) <= 50_000
-    assert len({given.id for given in last.outcomes}) < count
     assert result.answer == "From all of it [S1]."
     assert [source.ref for source in result.sources] == ["search_documents.md#L1"]
 
@@ -247,7 +252,7 @@ async def test_a_reviewer_says_what_is_wrong_where_and_how_badly(environment: Op
     assert [issue.model_dump() for issue in result.issues] == [major, minor]
     assert len([call for call in opened.model.of_kind("work") if call.agent == "reviewer"]) == 2
     assert "Issue (major, confidence 70) at T1: No source. Suggestion: Name it." in (
-        opened.model.of_kind("synthesise")[0].messages[0].text
+        opened.model.of_kind("synthesis")[0].messages[0].text
     )
 
 

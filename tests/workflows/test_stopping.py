@@ -9,8 +9,10 @@ from pydantic import BaseModel
 from temporalio.client import ActivityFailureError, Client, WorkflowExecutionStatus
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts import PlanTask, ToolCall, ToolRequest, TurnRequest
+from activities.contracts import ToolCall, ToolRequest
+from activities.model_turn.contracts import TurnRequest
 from activities.models.protocol import ModelCall
+from activities.turn_kinds.plan import PlanTask
 from chargehand.client import Chargehand
 from chargehand.contracts import Limits, Plan, PlanDecision, RaisedLimits, SessionRequest, Subtask, Tier
 from chargehand.errors import ChargehandError, SessionCancelled, SessionFailed, SessionNotFound
@@ -35,7 +37,7 @@ async def _descendants(environment: SessionEnvironment, session_id: str) -> list
     return [execution.status async for execution in environment.chargehand.client.list_workflows(query)]
 
 
-@pytest.mark.parametrize("kind", ["plan", "work", "synthesise"])
+@pytest.mark.parametrize("kind", ["plan", "work", "synthesis"])
 async def test_cancel_ends_a_session_promptly_at_every_stage(environment: OpenEnvironment, kind: str) -> None:
     """Cancelled while planning, working or writing, the session closes as cancelled, nothing below it keeps running,
     and no model is called any more (I08, I09)."""
@@ -163,7 +165,7 @@ async def test_a_tool_that_fails_for_good_is_told_to_the_agent(environment: Open
     async with environment(script) as opened:
         result = await opened.run(GOAL)
 
-    assert "You have no such tool. Yours are: search_documents, read_document." in result.answer
+    assert "You have no such tool. Your tools: search_documents, read_document." in result.answer
     assert len(opened.tools["search_documents"].calls) == 1
 
 

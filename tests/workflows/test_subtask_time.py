@@ -3,8 +3,8 @@
 import asyncio
 from datetime import timedelta
 
-from activities.contracts import WorkTask
 from activities.models.protocol import ModelCall
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, RaisedLimits, Report, SessionRequest
 from tests.scripted_model import Held, Script, answer, keep_using, plan, subtask, topics, use
 from tests.waiting import until, until_state
@@ -67,7 +67,7 @@ async def test_an_attempt_that_read_nothing_in_time_is_given_up(environment: Ope
 
     record = result.subtasks[0]
     assert (record.state, record.reason) == ("escalation", "timeout")
-    assert any(gap.startswith("T1 (reader) came to nothing") for gap in result.gaps)
+    assert any(gap.startswith("T1 (reader) failed") for gap in result.gaps)
 
 
 async def test_in_the_last_fifth_of_its_time_an_agent_must_answer(environment: OpenEnvironment) -> None:

@@ -49,7 +49,7 @@ def _of_kind(result: Report, kind: str) -> Decimal:
     return sum((line.usage.possibly_billed_twice_usd for line in result.spend if line.purpose == kind), Decimal(0))
 
 
-@pytest.mark.parametrize(("kind", "times"), [("plan", 2), ("work", 1), ("work", 2), ("synthesise", 1)])
+@pytest.mark.parametrize(("kind", "times"), [("plan", 2), ("work", 1), ("work", 2), ("synthesis", 1)])
 async def test_a_call_without_an_answer_is_charged_in_full_and_made_again(
     environment: OpenEnvironment, kind: str, times: int
 ) -> None:

@@ -1,4 +1,4 @@
-"""The lower side of a grant: a child asks the supervisor above for more, and waits for its word."""
+"""The child's side of a grant: ask the parent for more, and wait for its answer."""
 
 import asyncio
 from datetime import timedelta
@@ -11,31 +11,31 @@ from workflows.budget.ledger import Amount
 from workflows.contracts import Grant, GrantRequest
 
 
-def refuse_if_cancelled() -> None:
-    """Stop a workflow that was cancelled while it waited for a signal to be sent: the SDK goes on as if it was not.
+def raise_if_cancelled() -> None:
+    """Stop a workflow that was cancelled while a signal was being sent: the SDK does not raise there.
 
     Raises:
-        CancelledError: it was.
+        CancelledError: it was cancelled.
     """
     if workflow.cancellation_reason() is not None:
         raise asyncio.CancelledError
 
 
 class BudgetClient:
-    """Asks above. Every request is answered, if only with nothing."""
+    """Asks the parent workflow for a larger grant. Every request is answered, if only with nothing."""
 
     def __init__(self) -> None:
         self._asked = 0
-        self._granted: dict[int, Amount] = {}
+        self._answers: dict[int, Amount] = {}
         self.waited = timedelta(0)
-        """Time spent waiting for an answer."""
+        """Time spent waiting for answers."""
 
-    def take(self, grant: Grant) -> None:
-        """Take over the answer to a request."""
-        self._granted[grant.number] = Amount(grant.turns, grant.usd)
+    def receive(self, grant: Grant) -> None:
+        """Keep the answer to a request."""
+        self._answers[grant.number] = Amount(grant.turns, grant.usd)
 
     async def ask(self, missing: Amount, *, patient: bool) -> Amount:
-        """Ask for an amount; returns it, or nothing."""
+        """Ask for an amount; returns at least that amount, or nothing."""
         info = workflow.info()
         if info.parent is None:
             return Amount()
@@ -45,7 +45,7 @@ class BudgetClient:
             child=info.workflow_id, number=number, turns=missing.turns, usd=missing.usd, patient=patient
         )
         try:
-            # By id alone: after a reset of the supervisor, its newest run is the one that lends.
+            # By id alone: after a reset of the supervisor, its newest run is the one that grants.
             await workflow.get_external_workflow_handle(info.parent.workflow_id).signal(
                 SignalName.REQUEST_GRANT, request
             )
@@ -54,7 +54,7 @@ class BudgetClient:
                 raise asyncio.CancelledError from error
             return Amount()
         asked_at = workflow.now()
-        await workflow.wait_condition(lambda: number in self._granted)
+        await workflow.wait_condition(lambda: number in self._answers)
         self.waited += workflow.now() - asked_at
-        refuse_if_cancelled()
-        return self._granted[number]
+        raise_if_cancelled()
+        return self._answers[number]

@@ -1,9 +1,10 @@
-"""Worst cases of model turns, reckoned before they are taken."""
+"""Estimates: the worst case of a model turn, before it is taken."""
 
 from decimal import ROUND_UP, Decimal
 from typing import Final
 
-from activities.contracts import ModelCard, SessionFacts, Task
+from activities.contracts import ModelCard, SessionFacts
+from activities.turn_kinds.registry import Task
 from chargehand.contracts import round_up_dollars
 from workflows.budget.ledger import Amount
 
@@ -12,11 +13,11 @@ WORK_OUTPUT_TOKENS: Final = 4_000
 REPORT_OUTPUT_TOKENS: Final = 6_000
 DECISION_OUTPUT_TOKENS: Final = 2_000
 SYNTHESIS_INPUT_BYTES: Final = 50_000
-"""The most that the writer of a report is shown of the outcomes: never more than 50,000 tokens, by any tokeniser."""
-GIVEN_BYTES: Final = 100_000
-"""The most that a subtask is given of the outcomes it depends on: a dense plan would multiply them past all sizes."""
+"""The most of the outcomes that the writer of a report reads: never more than 50,000 tokens, by any tokeniser."""
+INPUT_BYTES: Final = 100_000
+"""The most that a subtask reads of the outcomes it depends on: in a dense plan they would multiply."""
 DECISION_INPUT_BYTES: Final = 40_000
-"""The most that a judge or a critic is shown of the outcomes."""
+"""The most of the outcomes that a judge or a critic reads."""
 CATALOG_BYTES: Final = 12_000
 """The most that a prompt says about the session's documents."""
 _MARGIN_BYTES: Final = 2_000
@@ -24,9 +25,9 @@ _MARGIN_BYTES: Final = 2_000
 _ITEM_BYTES: Final = 6
 """By how much a line of a prompt may be longer than the same item in a JSON list."""
 _END_OF_DATA: Final = "</data>"
-"""Takes one byte more in a prompt, where it is defused."""
+"""Takes one byte more in a prompt, where it is escaped."""
 _REPORT_TASK_BYTES: Final = 20_000
-"""The most that is set aside for what the writer is told beside the outcomes: the goal, and the list of sources."""
+"""The most that is set aside for what the writer reads beside the outcomes: the goal, and the list of sources."""
 _USUAL_TASK_BYTES: Final = 4_000
 """What a first task says beyond its fixed parts, when the smallest workable limits are named."""
 
@@ -36,13 +37,10 @@ def input_bound(task: Task, prompt_bytes: int) -> int:
 
     Every tokeniser in use encodes at least one byte of text per token, so no prompt has more tokens than bytes. The
     worker checks the rendered prompt against this bound before it calls, and refuses if it is longer.
-
-    A field that came after 0.1.0 is `left_out` of a task where it is empty: what a session reserves must not depend on
-    the release that reckons it, or the session would not replay.
     """
-    told = task.model_dump_json()
-    lists = told.count('","') * _ITEM_BYTES
-    return prompt_bytes + len(told.encode()) + lists + told.count(_END_OF_DATA) + CATALOG_BYTES + _MARGIN_BYTES
+    text = task.model_dump_json()
+    lists = text.count('","') * _ITEM_BYTES
+    return prompt_bytes + len(text.encode()) + lists + text.count(_END_OF_DATA) + CATALOG_BYTES + _MARGIN_BYTES
 
 
 def worst_case(model: ModelCard, input_tokens: int, output_tokens: int) -> Amount:
@@ -56,7 +54,7 @@ def worst_case(model: ModelCard, input_tokens: int, output_tokens: int) -> Amoun
 
 
 def usual_turn_of(model: ModelCard, prompt_bytes: int) -> Amount:
-    """Reckon the worst case of an early turn of an agent, before there is a task to measure."""
+    """Estimate the worst case of an early turn of an agent, before there is a task to measure."""
     return worst_case(
         model,
         prompt_bytes + CATALOG_BYTES + _MARGIN_BYTES + _USUAL_TASK_BYTES,
@@ -65,13 +63,13 @@ def usual_turn_of(model: ModelCard, prompt_bytes: int) -> Amount:
 
 
 def worst_report(model: ModelCard, prompt_bytes: int) -> Amount:
-    """Reckon the worst case of the turn that writes the report."""
+    """Estimate the worst case of the turn that writes the report."""
     shown = SYNTHESIS_INPUT_BYTES + _REPORT_TASK_BYTES + CATALOG_BYTES + _MARGIN_BYTES
     return worst_case(model, prompt_bytes + shown, REPORT_OUTPUT_TOKENS)
 
 
 def least_workable(facts: SessionFacts) -> Amount:
-    """Reckon the smallest limits that pay for a plan, one turn of an agent, and the report."""
+    """Estimate the smallest limits that pay for a plan, one turn of an agent, and the report."""
     own = facts.models[facts.crew.tier]
     plan = usual_turn_of(own, facts.crew.prompt_bytes)
     report = worst_report(own, facts.crew.prompt_bytes)

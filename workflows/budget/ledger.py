@@ -1,7 +1,7 @@
-"""The ledger: who may spend what. Pure bookkeeping in exact amounts.
+"""The budget ledger of one workflow. Pure bookkeeping in exact amounts.
 
-At every step `spent + reserved + unspent = granted`, in turns and in dollars. Whatever costs is reserved at its worst
-case before it starts, and settled at its true cost afterwards. A grant to a child is a reservation like any other.
+At every step `spent + reserved + unspent = granted`, in turns and in dollars. Every cost is reserved at its worst case
+before it arises, and settled at its true amount afterwards. A grant to a child is a reservation like any other.
 """
 
 from dataclasses import dataclass
@@ -30,24 +30,24 @@ class Amount:
         return self.turns >= other.turns and self.usd >= other.usd
 
     def beyond(self, other: "Amount") -> "Amount":
-        """What this has more than another, in turns and in dollars; nothing where it has less."""
+        """The excess over another amount, in turns and in dollars; zero where there is none."""
         return Amount(max(self.turns - other.turns, 0), max(self.usd - other.usd, Decimal(0)))
 
     def capped(self, most: "Amount") -> "Amount":
-        """Take the lesser of the two in turns and in dollars."""
+        """Return the lesser of the two, in turns and in dollars."""
         return Amount(min(self.turns, most.turns), min(self.usd, most.usd))
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A part of a ledger that is set aside."""
+    """A part of a ledger that is reserved."""
 
     number: int
     amount: Amount
 
 
 class Ledger:
-    """The books of one supervisor or one subtask."""
+    """The budget of one supervisor or one subtask."""
 
     def __init__(self, granted: Amount) -> None:
         self._granted = granted
@@ -73,7 +73,7 @@ class Ledger:
         return self._granted - self._spent - self.reserved
 
     def reserve(self, amount: Amount) -> Reservation | None:
-        """Set an amount aside; None, and nothing changes, if it does not fit."""
+        """Reserve an amount; None, and nothing changes, if it does not fit."""
         if not self.unspent.covers(amount):
             return None
         self._numbers += 1
@@ -82,7 +82,7 @@ class Ledger:
         return reservation
 
     def extend(self, reservation: Reservation, more: Amount) -> Reservation | None:
-        """Set more aside for the same; None, and nothing changes, if it does not fit.
+        """Enlarge a reservation; None, and nothing changes, if it does not fit.
 
         Raises:
             KeyError: this reservation was settled before.
@@ -100,7 +100,7 @@ class Ledger:
     def settle(self, reservation: Reservation, cost: Amount) -> None:
         """Book the true cost of what was reserved and free the rest.
 
-        A cost above the reservation is booked at the reservation: its bound is what may be charged.
+        A cost above the reservation is booked at the reservation, which bounds what may be charged.
 
         Raises:
             KeyError: this reservation was settled before.

@@ -1,4 +1,4 @@
-"""Taking model turns out of a ledger: reserved before, settled after, whatever happens in between."""
+"""Metered model calls: every turn is reserved in the ledger before it is called, and settled afterwards."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -9,26 +9,28 @@ from typing import Final, Literal
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
-from activities.contracts import ModelCard, Task, TurnRequest, TurnResult
+from activities.contracts import ModelCard
 from activities.model_turn.activity import TurnActivities
-from activities.model_turn.retry_policy import PROVIDER_ATTEMPTS
+from activities.model_turn.contracts import TurnRequest, TurnResult
+from activities.turn_kinds.registry import Task
 from chargehand.contracts import FailureReason, SpendLine, Tier, Usage
 from chargehand.wire import ErrorType
 from workflows import options
-from workflows.budget.client import BudgetClient, refuse_if_cancelled
+from workflows.budget.client import BudgetClient, raise_if_cancelled
 from workflows.budget.estimates import input_bound, worst_case
 from workflows.budget.ledger import Amount, Ledger, Reservation
-from workflows.steps.resets import was_reset
 
-_MOST_REPETITIONS: Final = 10
-"""How often a turn is started anew after its worker was lost."""
-_LEAST_PATIENCE: Final = timedelta(seconds=1)
-"""What a turn gets even when its time is up."""
 _REASONS: Final[dict[str, FailureReason]] = {
     ErrorType.PROVIDER_UNAVAILABLE: "provider_unavailable",
     ErrorType.RATE_LIMITED: "provider_unavailable",
     ErrorType.PROVIDER_REFUSED: "provider_refused",
 }
+
+
+def was_reset() -> bool:
+    """Whether this run continues from the middle of another one, after an operator's `workflow reset`."""
+    info = workflow.info()
+    return info.continued_run_id is None and info.run_id != info.first_execution_run_id
 
 
 class CannotPay(Exception):  # noqa: N818  # it is raised as a statement of fact
@@ -40,7 +42,7 @@ class CannotPay(Exception):  # noqa: N818  # it is raised as a statement of fact
 
 
 class TurnLost(Exception):  # noqa: N818  # as above
-    """A turn came to nothing for good."""
+    """A turn failed for good."""
 
     def __init__(self, reason: FailureReason, message: str, error_type: str) -> None:
         super().__init__(message)
@@ -50,7 +52,7 @@ class TurnLost(Exception):  # noqa: N818  # as above
 
 
 class MeteredModelCalls:
-    """One agent's, or the supervisor's, way to the models: every turn goes through its ledger."""
+    """The model calls of one workflow, paid from its ledger."""
 
     def __init__(
         self,
@@ -63,9 +65,15 @@ class MeteredModelCalls:
         urgency: Literal["now", "batch"] = "now",
         queue: str | None = None,
     ) -> None:
-        """Spend from a ledger.
+        """Pay from a ledger.
 
         Args:
+            ledger: the workflow's own.
+            session: id of the workflow that `crew` and `documents` were opened for.
+            crew: name of the crew.
+            documents: what the agents may read.
+            budget_client: asks for a larger grant when the ledger runs short.
+            urgency: whether the provider may answer within hours.
             queue: task queue of the turns, if it is not the workflow's own.
         """
         self._ledger = ledger
@@ -78,14 +86,14 @@ class MeteredModelCalls:
         self._queue = queue
         self.spend: list[SpendLine] = []
         self.wasted = Usage()
-        """Part of `spend` for turns that came to nothing."""
+        """Part of `spend` for turns that gave nothing."""
 
     def cost_of(self, model: ModelCard, task: Task, prompt_bytes: int, output_tokens: int) -> Amount:
-        """Reckon the worst case of a turn."""
+        """Estimate the worst case of a turn."""
         return worst_case(model, input_bound(task, prompt_bytes), output_tokens)
 
     async def can_pay(self, amount: Amount, *, patient: bool = False) -> bool:
-        """Whether the ledger covers an amount, after asking above for what is missing."""
+        """Whether the ledger covers an amount, after asking the parent for what is missing."""
         missing = amount.beyond(self._ledger.unspent)
         if missing != Amount() and self._budget_client is not None:
             self._ledger.grant(await self._budget_client.ask(missing, patient=patient))
@@ -106,13 +114,18 @@ class MeteredModelCalls:
         """Take one turn.
 
         Args:
-            task: what is asked, from which the worst case is reckoned.
-            until: when its time is up with all its attempts, asked anew before each call.
-            sent: what is sent instead of the whole task, if a worker has the rest.
+            task: what is asked; the worst case is estimated from it.
+            agent: whose prompt and tools are used.
+            tier: of the model.
+            model: the tier's model and its prices.
+            prompt_bytes: length of the fixed parts of the prompt.
+            output_tokens: the most that the model may write.
+            until: returns when the turn's time is up with all its attempts; called before each call.
+            sent: what is sent instead of the whole task, if a worker keeps the rest of the conversation.
 
         Raises:
             CannotPay: the ledger does not cover it; nothing was called.
-            TurnLost: it was called and came to nothing.
+            TurnLost: it was called and failed.
         """
         self._turns += 1
         request = TurnRequest(
@@ -129,13 +142,13 @@ class MeteredModelCalls:
             after_reset=was_reset(),
         )
         turn = _Turn(request, model, task)
-        for repetition in range(_MOST_REPETITIONS):
-            refuse_if_cancelled()
+        for repetition in range(options.MAX_LOST_WORKERS):
+            raise_if_cancelled()
             reservation = await self._reserve(turn.worst)
             try:
                 result = await self._call(turn.request, repetition, until() if until else None)
             except asyncio.CancelledError:
-                # Cancelled in the same task in which its result came: what it was is not to be had any more.
+                # Cancelled in the same workflow task in which its result came: the result cannot be read any more.
                 self._charge_in_full(reservation, turn)
                 raise
             except ActivityError as error:
@@ -145,12 +158,12 @@ class MeteredModelCalls:
             return result
         raise TurnLost(
             "provider_unavailable",
-            f"The worker was lost {_MOST_REPETITIONS} times in the middle of this call.",
+            f"The worker was lost {options.MAX_LOST_WORKERS} times in the middle of this call.",
             ErrorType.ATTEMPT_LOST,
         )
 
     def waste_last(self) -> None:
-        """Note that the latest turn came to nothing after all."""
+        """Count the latest turn as wasted after all."""
         self.wasted += self.spend[-1].usage
 
     async def _reserve(self, worst: Amount) -> Reservation:
@@ -161,27 +174,21 @@ class MeteredModelCalls:
         return reservation
 
     async def _call(self, request: TurnRequest, repetition: int, until: datetime | None) -> TurnResult:
-        is_batch = request.urgency == "batch"
-        patience = options.BATCH_PATIENCE if is_batch else options.TURN_PATIENCE
-        if until is not None:
-            patience = min(patience, max(until - workflow.now(), _LEAST_PATIENCE))
+        left = None if until is None else until - workflow.now()
         return await workflow.execute_activity_method(
             TurnActivities.take_turn,
             request,
             task_queue=self._queue,
             activity_id=request.step if not repetition else f"{request.step}.again-{repetition}",
-            start_to_close_timeout=patience if is_batch else options.TURN_TIMEOUT,
-            schedule_to_close_timeout=patience,
-            heartbeat_timeout=options.HEARTBEAT_TIMEOUT,
-            retry_policy=options.TURN_RETRIES,
             summary=f"{request.agent}: {request.task.kind}",
+            **options.turn(is_batch=request.urgency == "batch", left=left),
         )
 
     async def _after_error(self, error: ActivityError, reservation: Reservation, turn: "_Turn") -> None:
         """Settle a call that failed, and prepare its repetition, if there is one."""
         cause = error.cause
         if not isinstance(cause, ApplicationError):
-            # Timed out or cancelled while a call was under way: nobody knows whether it was charged.
+            # Timed out or cancelled while a call was in flight: whether it was charged is unknown.
             self._charge_in_full(reservation, turn)
             if is_cancelled_exception(error):
                 raise error
@@ -199,7 +206,7 @@ class MeteredModelCalls:
                 turn.change(provider_failures=max(failures, turn.request.provider_failures))
             case ErrorType.OUTCOME_UNKNOWN:
                 self._charge_in_full(reservation, turn)
-                await _before_the_next(cause, turn)
+                await _wait_before_repeating(cause, turn)
             case kind:
                 self._settle(reservation, turn, Usage(), turn.model.name, wasted=True)
                 raise TurnLost(_REASONS.get(kind or "", "internal"), cause.message, kind or "") from error
@@ -219,16 +226,15 @@ class MeteredModelCalls:
             self._book_discarded(turn, result.discarded, result.model)
 
     def _book_discarded(self, turn: "_Turn", discarded: Usage, model: str) -> None:
-        """Book what a run before a reset has paid at this step, as far as the ledger reaches."""
+        """Book what a run before the reset paid at this step, as far as the ledger covers it."""
         paid = Amount(discarded.turns, discarded.cost_usd).capped(self._ledger.unspent)
         reservation = self._ledger.reserve(paid)
         if reservation is not None:
-            turn.due = paid.turns
+            turn.count(paid.turns)
             self._settle(reservation, turn, discarded.model_copy(update={"cost_usd": paid.usd}), model, wasted=True)
 
     def _settle(self, reservation: Reservation, turn: "_Turn", usage: Usage, model: str, *, wasted: bool) -> None:
-        usage = usage.model_copy(update={"turns": turn.due})
-        turn.due = 0
+        usage = usage.model_copy(update={"turns": turn.take_count()})
         self._ledger.settle(reservation, Amount(usage.turns, usage.cost_usd))
         if wasted:
             self.wasted += usage
@@ -238,34 +244,43 @@ class MeteredModelCalls:
 
 @dataclass
 class _Turn:
-    """A turn on its way: the call that is made next, and what is still to be counted."""
+    """A turn that is being taken: the call that is made next, and what is still to be counted."""
 
     request: TurnRequest
     model: ModelCard
     whole: Task
-    """What is asked, also if only what is new of it is sent."""
-    due: int = 1
-    """Turns that the next settlement counts: a turn counts once, however often its call has to be repeated."""
+    """What is asked, even if only a part of it is sent."""
+    uncounted: int = 1
+    """Turns that the next settlement counts: a turn counts once, however often its call is repeated."""
 
     @property
     def worst(self) -> Amount:
         """The most that the next call can cost."""
         worst = worst_case(self.model, self.request.max_input_tokens, self.request.max_output_tokens)
-        return Amount(self.due, worst.usd)
+        return Amount(self.uncounted, worst.usd)
 
     def change(self, **changes: object) -> None:
-        """Make the next call another one."""
+        """Change the next call."""
         self.request = self.request.model_copy(update=changes)
 
+    def count(self, turns: int) -> None:
+        """Have the next settlement count some turns."""
+        self.uncounted = turns
 
-async def _before_the_next(cause: ApplicationError, turn: _Turn) -> None:
-    """Wait before a call is repeated that the provider may have worked on without answering.
+    def take_count(self) -> int:
+        """Return how many turns a settlement counts; the next one counts none."""
+        turns, self.uncounted = self.uncounted, 0
+        return turns
+
+
+async def _wait_before_repeating(cause: ApplicationError, turn: _Turn) -> None:
+    """Wait before repeating a call that the provider may have worked on without answering.
 
     Raises:
-        TurnLost: the provider has had its attempts.
+        TurnLost: the provider failed too often.
     """
     failures, seconds = int(cause.details[0]), float(cause.details[1])
-    if failures >= PROVIDER_ATTEMPTS:
+    if failures >= options.MAX_PROVIDER_ATTEMPTS:
         raise TurnLost("provider_unavailable", cause.message, ErrorType.PROVIDER_UNAVAILABLE) from cause
     await workflow.sleep(timedelta(seconds=max(seconds, 0.0)), summary="before the model is called again")
     turn.change(provider_failures=failures)

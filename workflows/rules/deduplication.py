@@ -1,7 +1,7 @@
-"""The loop guard: when two pieces of work are the same piece of work.
+"""Deduplication: when two tasks of an agent are the same task.
 
-A child's workflow id is built from the session, the agent and the fingerprint of what it is asked, so that Temporal
-itself refuses the same work twice anywhere in the tree, across crashes and deploys.
+A child's workflow id is built from the session, the agent and the fingerprint of its instruction, so that Temporal
+itself refuses the same task twice anywhere in the tree, across crashes and deploys.
 """
 
 import hashlib
@@ -15,14 +15,12 @@ _TRIVIAL: Final = frozenset((
     "were", "will", "with", "you", "your",
 ))
 # fmt: on
-
-
 _COUNTED_MARKS: Final = "#%"
-"""Punctuation that tells things apart: C from C#, 5 from 5 %."""
+"""Punctuation that makes a difference: C and C#, 5 and 5 %."""
 
 
 class _Spacing(dict[int, str]):
-    """Maps every character to what stands for it between words; filled as characters are met."""
+    """Maps every character to its normalised form; filled on demand."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -41,7 +39,7 @@ _SPACING: Final = _Spacing()
 
 
 def normalise(instruction: str) -> str:
-    """Reduce an instruction to what tells it from others.
+    """Reduce an instruction to what distinguishes it from others.
 
     Case, white space, punctuation, compatibility forms and trivial words (articles, pronouns, prepositions, `please`)
     do not count; the order of the other words does, and so do symbols such as `+`, `<` and `€`.
@@ -52,13 +50,13 @@ def normalise(instruction: str) -> str:
 
 
 def fingerprint(agent: str, instruction: str) -> str:
-    """Name a piece of work by 16 hex digits: equal for the same agent and the same normalised instruction."""
+    """Hash an agent and its normalised instruction to 16 hex digits."""
     return hashlib.sha256(f"{agent}\n{normalise(instruction)}".encode()).hexdigest()[:16]
 
 
 def child_workflow_id(session: str, agent: str, instruction: str, tier: str = "") -> str:
-    """Build the id of the child workflow that does a piece of work: `<session>/<agent>/<fingerprint>`.
+    """Build the id of a child workflow: `<session>/<agent>/<fingerprint>`.
 
-    The same work on a stronger tier than the agent's own is told apart by `-<tier>` behind it.
+    The same task on another tier than the agent's own gets the suffix `-<tier>`.
     """
     return f"{session}/{agent}/{fingerprint(agent, instruction)}{f'-{tier}' if tier else ''}"

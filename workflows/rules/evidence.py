@@ -1,12 +1,12 @@
-"""From what an agent says to what it may say: claims keep only sources that a tool really returned."""
+"""Grounding: an agent's claims keep only sources that a tool really returned."""
 
 from collections.abc import Iterable, Mapping
-from itertools import islice
 from typing import Final
 
 from pydantic import TypeAdapter
 
-from activities.contracts import PASSAGE_GAP, AgentAnswer, FindingDraft, InputOutcome, IssueDraft, Round
+from activities.contracts import PASSAGE_GAP, InputOutcome, Round
+from activities.turn_kinds.work import AgentAnswer, FindingDraft, IssueDraft, WorkWithIssuesAnswer
 from chargehand.contracts import Escalation, Finding, Issue, Outcome, Partial, Report, Source, SpendLine
 from workflows.rules.citations import name_refs
 
@@ -34,12 +34,10 @@ def sources_read(rounds: Iterable[Round], inputs: Iterable[InputOutcome]) -> dic
     return read
 
 
-def ground(
-    answer: AgentAnswer, read: Mapping[str, Source], spend: tuple[SpendLine, ...], issues: Iterable[IssueDraft] = ()
-) -> Outcome:
-    """Turn an agent's own account into an outcome.
+def ground(answer: AgentAnswer, read: Mapping[str, Source], spend: tuple[SpendLine, ...]) -> Outcome:
+    """Turn an agent's answer into an outcome.
 
-    A source that no tool returned is dropped, and a quotation is kept only if its words stand in the source.
+    A source that no tool returned is dropped, and a quotation is kept only if the source contains its words.
     """
     quotes: dict[str, str] = {}
     findings = tuple(_finding(draft, read, quotes) for draft in answer.findings[:FINDINGS])
@@ -50,7 +48,7 @@ def ground(
         "sources": tuple(_as_cited(read[ref], quotes.get(ref, "")) for ref in cited),
         "confidence": percentage(answer.confidence),
         "gaps": tuple(gap[:MESSAGE_CHARACTERS] for gap in answer.gaps[:GAPS]),
-        "issues": tuple(_issue(draft) for draft in islice(issues, ISSUES)),
+        "issues": tuple(_issue(draft) for draft in _issues(answer)[:ISSUES]),
         "spend": spend,
     }
     message = answer.message[:MESSAGE_CHARACTERS]
@@ -66,6 +64,10 @@ def ground(
     return _OUTCOME.validate_python(facts | ending)
 
 
+def _issues(answer: AgentAnswer) -> list[IssueDraft]:
+    return answer.issues if isinstance(answer, WorkWithIssuesAnswer) else []
+
+
 def _issue(draft: IssueDraft) -> Issue:
     return Issue(
         severity=draft.severity,
@@ -78,13 +80,13 @@ def _issue(draft: IssueDraft) -> Issue:
 
 def _finding(draft: FindingDraft, read: Mapping[str, Source], quotes: dict[str, str]) -> Finding:
     refs = tuple(dict.fromkeys(ref for ref in draft.source_refs if ref in read))
-    if refs and _stands_in(draft.quote, read[refs[0]].quote):
+    if refs and _is_quoted_from(draft.quote, read[refs[0]].quote):
         quotes.setdefault(refs[0], draft.quote)
     return Finding(claim=draft.claim[:CLAIM_CHARACTERS], sources=refs, confidence=percentage(draft.confidence))
 
 
-def _stands_in(quote: str, text: str) -> bool:
-    """Whether the words of a quotation stand in a text, whatever the white space between them."""
+def _is_quoted_from(quote: str, text: str) -> bool:
+    """Whether a text contains the words of a quotation, whatever the white space between them."""
     return bool(quote.strip()) and " ".join(quote.split()) in " ".join(text.split())
 
 
@@ -93,50 +95,50 @@ def _as_cited(source: Source, quote: str) -> Source:
 
 
 def percentage(value: int) -> int:
-    """Take a model's own number as a confidence: 0 to 100."""
+    """Clamp a model's own number to a confidence: 0 to 100."""
     return min(max(value, 0), 100)
 
 
 def read_so_far(read: Mapping[str, Source], reason: str, spend: tuple[SpendLine, ...]) -> Outcome:
-    """Make an outcome of what was read by a subtask that could not go on to answer."""
+    """Build an outcome from what a subtask had read when it had to stop."""
     if not read:
         raise ValueError("nothing was read: that is a failure, not a partial outcome")
     return Partial(
-        content="What was read before the subtask had to stop is listed under its findings.",
+        content="The findings list what was read before the subtask had to stop.",
         findings=tuple(
             Finding(claim=source.quote[:QUOTE_CHARACTERS], sources=(source.ref,), confidence=30)
             for source in list(read.values())[:FINDINGS]
         ),
         sources=tuple(_as_cited(source, "") for source in list(read.values())[:FINDINGS]),
         confidence=20,
-        gaps=("The subtask stopped before it could weigh what it had read.",),
+        gaps=("The subtask stopped before it could evaluate what it had read.",),
         spend=spend,
         reason=reason,
     )
 
 
 def out_of_time(read: Mapping[str, Source]) -> Outcome:
-    """Make an outcome of what was read by an attempt whose own time was used up: its supervisor may split the work."""
-    there_is = read_so_far(read, "timeout", ()) if read else Partial()
+    """Build an outcome from what an attempt had read when its time was up: its supervisor may split the work."""
+    partial = read_so_far(read, "timeout", ()) if read else Partial()
     return Escalation(
         reason="timeout",
-        message="The time for this subtask was used up before it came to an answer.",
-        content=there_is.content,
-        findings=there_is.findings,
-        sources=there_is.sources,
-        confidence=there_is.confidence,
-        gaps=there_is.gaps,
+        message="The time for this subtask was used up before it had an answer.",
+        content=partial.content,
+        findings=partial.findings,
+        sources=partial.sources,
+        confidence=partial.confidence,
+        gaps=partial.gaps,
     )
 
 
 def nested_outcome(report: Report) -> Outcome:
-    """Make an outcome of the report of a session below: its numbered citations become refs again."""
+    """Turn a nested session's report into an outcome: its numbered citations become refs again."""
     content = name_refs(report.answer, [source.ref for source in report.sources])
     if report.stop_reason == "nothing_succeeded":
         ending: dict[str, object] = {
             "kind": "failure",
             "reason": "no_answer",
-            "message": "No subtask of the session below found anything.",
+            "message": "No subtask of the nested session found anything.",
         }
     elif report.stop_reason == "completed" and not report.gaps:
         ending = {"kind": "success"}

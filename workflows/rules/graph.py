@@ -1,4 +1,4 @@
-"""The plan as a graph: what is ready, what lies on a cycle, what the longest chain is."""
+"""The plan as a graph: ready subtasks, cycles and the critical path."""
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
@@ -17,7 +17,7 @@ def ready(plan: Plan, started: Collection[str], ended: Collection[str]) -> list[
 
 
 def cycle(dependencies: Mapping[str, Iterable[str]]) -> list[str]:
-    """Name the nodes of one cycle, in order; empty if there is none."""
+    """List the nodes of one cycle, in order; empty if there is none."""
     try:
         TopologicalSorter(dependencies).prepare()
     except CycleError as error:
@@ -26,7 +26,7 @@ def cycle(dependencies: Mapping[str, Iterable[str]]) -> list[str]:
 
 
 def critical_path(plan: Plan, durations: Mapping[str, timedelta]) -> timedelta:
-    """Sum the longest chain of dependent subtasks; one without a duration took none."""
+    """Add up the longest chain of dependent subtasks; one without a duration took no time."""
     longest: dict[str, timedelta] = {}
     dependencies = {subtask.id: subtask.depends_on for subtask in plan.subtasks}
     for node in TopologicalSorter(dependencies).static_order():

@@ -1,4 +1,4 @@
-"""Which plans may be carried out: every reason against one, in words that a model can act on."""
+"""Plan validation: every reason against a plan, in words that a model can act on."""
 
 import re
 from collections import Counter
@@ -8,7 +8,8 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from activities.contracts import CrewCard, PlanDraft, SubtaskDraft
+from activities.contracts import CrewCard, SubtaskDraft
+from activities.turn_kinds.plan import PlanAnswer
 from chargehand.contracts import Capability, Plan, Subtask
 from chargehand.converter import describe_problems, shown
 from workflows.rules.deduplication import fingerprint, normalise
@@ -16,18 +17,18 @@ from workflows.rules.graph import cycle
 from workflows.rules.information_flow import leaks
 
 SUPERVISOR: Final = "supervisor"
-"""The agent name that stands for a session of its own."""
+"""The agent name that stands for a nested session."""
 _LEAST_WORDS: Final = 3
 _LEAST_CHARACTERS: Final = 12
 _MOST_CHARACTERS: Final = 4_000
 _MOST_SUBTASKS: Final = 200
-"""A plan of more is not looked at any further."""
+"""A longer plan is not checked any further."""
 _MOST_ERRORS: Final = 20
-"""As many as are worth telling a model at once."""
+"""The most errors that a model is sent at once."""
 
 
 class InvalidPlan(ValueError):  # noqa: N818  # it is raised as a statement of fact
-    """A plan cannot be carried out; `errors` says all that is wrong with it."""
+    """A plan is invalid; `errors` lists every reason."""
 
     def __init__(self, errors: Sequence[str]) -> None:
         super().__init__("; ".join(errors))
@@ -35,25 +36,25 @@ class InvalidPlan(ValueError):  # noqa: N818  # it is raised as a statement of f
 
 
 def check_plan(
-    draft: PlanDraft | Plan,
+    draft: PlanAnswer | Plan,
     crew: CrewCard,
     *,
     max_subtasks: int,
     may_nest: bool,
     ancestors: Collection[str],
     inherited: frozenset[Capability] = frozenset(),
-    is_watched: bool = False,
+    is_approved_by_person: bool = False,
 ) -> Plan:
-    """Turn a draft into a plan that can be carried out.
+    """Turn a draft into a valid plan.
 
     Args:
         draft: the plan as a model or a person wrote it.
         crew: the agents that exist.
         max_subtasks: how many subtasks the limits pay for.
-        may_nest: whether a subtask may be a session of its own.
+        may_nest: whether a subtask may be a nested session.
         ancestors: fingerprints of the work that this session is part of.
-        inherited: what the session was given by the one above.
-        is_watched: whether a person approves the plan, and may let private text meet a way out.
+        inherited: what kinds of text the goal rests on.
+        is_approved_by_person: whether a person approves the plan, and so may allow private text to be sent out.
 
     Raises:
         InvalidPlan: with every reason against it.
@@ -67,26 +68,26 @@ def check_plan(
         (error for subtask in draft.subtasks for error in _subtask_errors(subtask, agents, ancestors)),
         _repetition_errors(draft),
         _dependency_errors(draft),
-        () if is_watched else _leak_errors(draft, crew, inherited),
+        () if is_approved_by_person else _leak_errors(draft, crew, inherited),
     )
     errors = list(islice(found, 1 if len(draft.subtasks) > _MOST_SUBTASKS else _MOST_ERRORS))
     if errors:
         raise InvalidPlan(errors)
-    return Plan.model_validate(draft.model_dump())
+    return Plan.model_validate(draft.model_dump(exclude={"kind"}))
 
 
-def _leak_errors(draft: PlanDraft | Plan, crew: CrewCard, inherited: frozenset[Capability]) -> Iterator[str]:
+def _leak_errors(draft: PlanAnswer | Plan, crew: CrewCard, inherited: frozenset[Capability]) -> Iterator[str]:
     if next(chain(_shape_errors(draft), _dependency_errors(draft)), None) is not None:
         return
     for id_, needed in leaks(draft.subtasks, crew, inherited).items():
-        brought = f"by {', '.join(sorted(needed))}" if needed else "by the session above"
+        brought = f"by {', '.join(sorted(needed))}" if needed else "by the parent session"
         yield (
-            f"{_name(id_)}: it reaches out, and would be given what was read in private {brought}; let it work "
-            "without, or ask for the plan's approval by a person"
+            f"{_name(id_)}: it reaches out, and its inputs include private text, brought {brought}; remove that "
+            "input, or have a person approve the plan"
         )
 
 
-def _count_errors(draft: PlanDraft | Plan, max_subtasks: int) -> Iterator[str]:
+def _count_errors(draft: PlanAnswer | Plan, max_subtasks: int) -> Iterator[str]:
     if not draft.subtasks:
         yield "subtasks: there are none; a plan has at least one"
     if len(draft.subtasks) > min(max_subtasks, _MOST_SUBTASKS):
@@ -94,9 +95,9 @@ def _count_errors(draft: PlanDraft | Plan, max_subtasks: int) -> Iterator[str]:
         yield f"subtasks: there are {len(draft.subtasks)}, but the limits pay for {most} at most"
 
 
-def _shape_errors(draft: PlanDraft | Plan) -> Iterator[str]:
+def _shape_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
     try:
-        Plan.model_validate(draft.model_dump())
+        Plan.model_validate(draft.model_dump(exclude={"kind"}))
     except ValidationError as error:
         yield from describe_problems(error, Plan)
 
@@ -106,15 +107,15 @@ def _subtask_errors(
 ) -> Iterator[str]:
     where = _name(subtask.id)
     if subtask.agent == SUPERVISOR and SUPERVISOR not in agents:
-        yield f"{where}: the depth limit allows no further session below this one; name an agent instead"
+        yield f"{where}: the depth limit allows no nested session; name an agent instead"
     elif subtask.agent not in agents:
-        yield f"{where}: there is no agent '{shown(subtask.agent, 40)}'; there are {', '.join(sorted(agents))}"
+        yield f"{where}: there is no agent '{shown(subtask.agent, 40)}'; the agents are {', '.join(sorted(agents))}"
     if _is_too_long(subtask.instruction):
         return
     if _is_vague(subtask.instruction):
-        yield f"{where}: the instruction is too vague; say in a full sentence what to find or make, complete in itself"
+        yield f"{where}: the instruction is too vague; write a full sentence, complete in itself"
     elif fingerprint(subtask.agent, subtask.instruction) in ancestors:
-        yield f"{where}: this very work is already being done above; it would go in a circle"
+        yield f"{where}: this session is already part of the same task; that would be a loop"
 
 
 def _name(subtask_id: str) -> str:
@@ -122,7 +123,7 @@ def _name(subtask_id: str) -> str:
 
 
 def _is_too_long(instruction: str) -> bool:
-    """Whether its length alone refuses it, which the shape of a plan says already."""
+    """Whether it is refused for its length, which the shape errors name already."""
     return len(instruction.strip()) > _MOST_CHARACTERS
 
 
@@ -131,20 +132,20 @@ def _is_vague(instruction: str) -> bool:
     return len(words) < _LEAST_WORDS or len(instruction.strip()) < _LEAST_CHARACTERS or not normalise(instruction)
 
 
-def _repetition_errors(draft: PlanDraft | Plan) -> Iterator[str]:
+def _repetition_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
     ids = Counter(subtask.id for subtask in draft.subtasks)
     yield from (f"{_name(repeated)}: the id occurs {count} times" for repeated, count in ids.items() if count > 1)
     first: dict[str, int] = {}
     for position, subtask in enumerate(draft.subtasks):
         if _is_too_long(subtask.instruction):
             continue
-        twin = first.setdefault(fingerprint(subtask.agent, subtask.instruction), position)
-        if twin != position:
-            other = shown(draft.subtasks[twin].id, 20)
-            yield f"{_name(subtask.id)}: asks the same agent for the same thing as {other}"
+        same = first.setdefault(fingerprint(subtask.agent, subtask.instruction), position)
+        if same != position:
+            other = shown(draft.subtasks[same].id, 20)
+            yield f"{_name(subtask.id)}: gives the same agent the same task as {other}"
 
 
-def _dependency_errors(draft: PlanDraft | Plan) -> Iterator[str]:
+def _dependency_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
     ids = {subtask.id for subtask in draft.subtasks}
     needs = {subtask.id: dict.fromkeys(subtask.depends_on) for subtask in draft.subtasks}
     for subtask in draft.subtasks:

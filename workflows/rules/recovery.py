@@ -1,6 +1,6 @@
-"""The recovery table: what is tried next when an attempt at a subtask has ended, and what a lost input means.
+"""The recovery table: what is tried next when an attempt at a subtask has ended, and what a failed input means.
 
-`docs/recovery.md` is written from this table.
+`docs/recovery.md` documents this table.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,25 +13,25 @@ from workflows.rules.report_content import USABLE
 
 @dataclass(frozen=True)
 class Attempts:
-    """What was tried at one subtask so far."""
+    """What was tried for one subtask so far."""
 
     made: int = 1
-    """Attempts that have ended; unless the last one was accepted, all of them badly."""
+    """Attempts that have ended."""
     agents: tuple[str, ...] = ()
-    """Agents that tried, in order."""
+    """Agents that made them, in order."""
     refined: int = 0
-    """Refinements asked for, those that were not worth while included."""
-    raised: int = 0
+    """Refinements that were requested, even if the model expected nothing from them."""
+    upgraded: int = 0
     """Attempts with a stronger tier."""
     split: bool = False
-    """Whether it became a session of its own."""
+    """Whether it became a nested session."""
     asked: bool = False
-    """Whether a person was asked, whatever came of it."""
+    """Whether a person was asked, even without an answer."""
     judged: bool = False
     """Whether a judge decided between its answers."""
 
     def after(self, action: "Action") -> "Attempts":
-        """Note that an action was taken, even if it led to no other attempt."""
+        """Note an action, even if it leads to no other attempt."""
         noted = self
         match action:
             case Refine():
@@ -39,7 +39,7 @@ class Attempts:
             case UseFallback(agent):
                 noted = replace(self, agents=(*self.agents, agent))
             case UseStronger():
-                noted = replace(self, raised=self.raised + 1)
+                noted = replace(self, upgraded=self.upgraded + 1)
             case JudgeBetween():
                 noted = replace(self, judged=True)
             case Split():
@@ -60,13 +60,13 @@ class Means:
     """What can be done for one subtask now."""
 
     max_attempts: int
-    """Bad ends that open the breaker."""
+    """Failed attempts after which the subtask is given up."""
     fallback: str | None = None
-    """Agent that the crew names for this case and that has not tried yet."""
+    """The crew's fallback agent, if it has made no attempt yet."""
     stronger: Tier | None = None
     """Next tier above the agent's own."""
     may_nest: bool = False
-    """Whether it can become a session of its own."""
+    """Whether it can become a nested session."""
     may_ask: bool = False
     """Whether the session lets a person be asked."""
     can_pay: bool = True
@@ -75,12 +75,12 @@ class Means:
 
 @dataclass(frozen=True)
 class Accept:
-    """Take the outcome as it is; see `accepted`."""
+    """Accept the outcome; see `accepted`."""
 
 
 @dataclass(frozen=True)
 class GiveUp:
-    """Try nothing more; see `best_of`."""
+    """Make no other attempt; see `best_of`."""
 
     why: str
     """For people."""
@@ -88,7 +88,7 @@ class GiveUp:
 
 @dataclass(frozen=True)
 class Refine:
-    """Try again with an instruction that is written anew, the error in hand."""
+    """Try again with an instruction that is rewritten in view of the error."""
 
 
 @dataclass(frozen=True)
@@ -107,12 +107,12 @@ class UseStronger:
 
 @dataclass(frozen=True)
 class JudgeBetween:
-    """Have a judge decide between the first answer and the stronger tier's."""
+    """Have a judge decide between the first answer and that of the stronger tier."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """Try again as a session of its own."""
+    """Try again as a nested session."""
 
 
 @dataclass(frozen=True)
@@ -125,18 +125,18 @@ Action = Accept | GiveUp | Refine | UseFallback | UseStronger | JudgeBetween | S
 
 @dataclass(frozen=True)
 class Step:
-    """One entry of the table: an action, and when it is open."""
+    """One entry of the table: an action, and when it is available."""
 
     words: str
-    """What is done, for people."""
+    """The action, for people."""
     when: str
-    """When, for people; empty if always."""
+    """When it is available, for people; empty if always."""
     action: Callable[[Outcome, Attempts, Means], Action | None]
-    """The action if it is open."""
+    """Returns the action if it is available."""
     tries_again: bool = True
-    """Whether it leads to another attempt; none is made once the breaker is open."""
+    """Whether it leads to another attempt, which `max_attempts` limits."""
     pays: bool = True
-    """Whether it costs turns; nothing that does is done when the ledger cannot pay."""
+    """Whether it costs turns, which the ledger has to cover."""
 
 
 def _refine(_: Outcome, attempts: Attempts, __: Means) -> Action | None:
@@ -150,11 +150,11 @@ def _fallback(_: Outcome, attempts: Attempts, means: Means) -> Action | None:
 
 
 def _stronger(_: Outcome, attempts: Attempts, means: Means) -> Action | None:
-    return None if means.stronger is None or attempts.raised else UseStronger(means.stronger)
+    return None if means.stronger is None or attempts.upgraded else UseStronger(means.stronger)
 
 
 def _judge(outcome: Outcome, attempts: Attempts, _: Means) -> Action | None:
-    return JudgeBetween() if attempts.raised and not attempts.judged and has_answer(outcome) else None
+    return JudgeBetween() if attempts.upgraded and not attempts.judged and has_answer(outcome) else None
 
 
 def _split(_: Outcome, attempts: Attempts, means: Means) -> Action | None:
@@ -169,16 +169,14 @@ def _accept(outcome: Outcome, _: Attempts, __: Means) -> Action | None:
     return Accept() if outcome.kind in USABLE or has_answer(outcome) else None
 
 
-REFINE: Final = Step("write a better instruction, the error in hand", "once; not after a split", _refine)
-FALLBACK: Final = Step(
-    "use the fallback agent", "if the crew names one that has not tried; not after a split", _fallback
-)
+REFINE: Final = Step("rewrite the instruction in view of the error", "once; not after a split", _refine)
+FALLBACK: Final = Step("use the fallback agent", "if there is one that has not tried; not after a split", _fallback)
 STRONGER: Final = Step("use a stronger tier", "once, if there is one", _stronger)
-JUDGE: Final = Step("let a judge decide between the two answers", "once both are there", _judge, tries_again=False)
-SPLIT: Final = Step("split it: a session of its own", "once, within the depth limit", _split)
+JUDGE: Final = Step("have a judge decide between the two answers", "once there are two", _judge, tries_again=False)
+SPLIT: Final = Step("split it into a nested session", "once, within the depth limit", _split)
 ASK: Final = Step("ask a person", "once, if the session allows it", _ask)
 ACCEPT: Final = Step("accept it", "", _accept, tries_again=False, pays=False)
-ACCEPT_ANSWER: Final = replace(ACCEPT, words="accept what there is, as partial", when="if there is an answer")
+ACCEPT_ANSWER: Final = replace(ACCEPT, words="accept the answer as partial", when="if there is one")
 
 HOPELESS: Final[tuple[FailureReason, ...]] = (
     "duplicate",
@@ -191,7 +189,7 @@ HOPELESS: Final[tuple[FailureReason, ...]] = (
     "provider_refused",
     "provider_unavailable",
 )
-"""Failures that another attempt would only meet again; a provider's errors were retried below already."""
+"""Failures that another attempt would repeat; Temporal has retried a provider's errors already."""
 
 _WITH_ANSWER: Final = frozenset({"confidence_too_low", "timeout", "too_big"})
 """Escalations whose content answers the instruction, if only in part."""
@@ -207,47 +205,47 @@ TABLE: Final[Mapping[str, tuple[Step, ...]]] = {
     "escalation timeout": (SPLIT,),
     "escalation too_big": (SPLIT,),
 }
-"""What is tried in turn, by how an attempt ended. When nothing is open, the subtask is given up."""
+"""What is tried in turn, by how an attempt ended. When nothing is available, the subtask is given up."""
 
 
 def next_action(outcome: Outcome, attempts: Attempts, means: Means) -> Action:
     """Decide what happens after an attempt; `outcome` is that of the latest one."""
     for step in TABLE[row_of(outcome)]:
-        barred = (step.tries_again and attempts.made >= means.max_attempts) or (step.pays and not means.can_pay)
-        action = None if barred else step.action(outcome, attempts, means)
+        is_barred = (step.tries_again and attempts.made >= means.max_attempts) or (step.pays and not means.can_pay)
+        action = None if is_barred else step.action(outcome, attempts, means)
         if action is not None:
             return action
     return GiveUp(_why(outcome, attempts, means))
 
 
-def is_for_want_of_means(action: Action, outcome: Outcome, attempts: Attempts, means: Means) -> bool:
-    """Whether another action than this would be open if the ledger covered it."""
+def lacks_budget(action: Action, outcome: Outcome, attempts: Attempts, means: Means) -> bool:
+    """Whether another action than this would be available if the ledger covered it."""
     return not means.can_pay and next_action(outcome, attempts, replace(means, can_pay=True)) != action
 
 
 def row_of(outcome: Outcome) -> str:
-    """Name the table's row for an outcome."""
+    """Return the table's row for an outcome."""
     return f"{outcome.kind} {outcome.reason}" if isinstance(outcome, Failure | Escalation) else outcome.kind
 
 
 def has_answer(outcome: Outcome) -> bool:
-    """Whether an agent handed an answer back, however unsure of it or unfinished; a question back is none."""
+    """Whether an outcome holds an answer, even an unsure or unfinished one; a counter-question is no answer."""
     if isinstance(outcome, Failure) or (isinstance(outcome, Escalation) and outcome.reason not in _WITH_ANSWER):
         return False
     return bool(outcome.content or outcome.findings)
 
 
 def question_of(outcome: Outcome) -> str:
-    """Name what an agent wants decided."""
-    asked = outcome.message if isinstance(outcome, Escalation) else ""
-    return asked or "The instruction can be read in several ways; which one is meant?"
+    """Return the question that an agent wants answered."""
+    question = outcome.message if isinstance(outcome, Escalation) else ""
+    return question or "The instruction can be understood in several ways; which one is meant?"
 
 
 def accepted(outcome: Outcome) -> Outcome:
-    """Make an outcome that others can build on of one that is accepted: an escalation's answer becomes partial."""
+    """Turn an accepted outcome into one that others can use: an escalation's answer becomes partial."""
     if not isinstance(outcome, Escalation) or not has_answer(outcome):
         return outcome
-    doubt = f"The agent handed this back ({outcome.reason.replace('_', ' ')}). {outcome.message}".rstrip()
+    doubt = f"The agent returned this as unfinished ({outcome.reason.replace('_', ' ')}). {outcome.message}".rstrip()
     return Partial(
         content=outcome.content,
         findings=outcome.findings,
@@ -260,7 +258,7 @@ def accepted(outcome: Outcome) -> Outcome:
 
 
 def best_of(outcomes: Sequence[Outcome]) -> Outcome:
-    """Choose what a subtask that is given up hands on: its surest answer, or else how its last attempt ended."""
+    """Choose the outcome of a subtask that is given up: its surest answer, or else that of its last attempt."""
     answers = [outcome for outcome in outcomes if has_answer(outcome)]
     if not answers:
         return outcomes[-1]
@@ -268,22 +266,22 @@ def best_of(outcomes: Sequence[Outcome]) -> Outcome:
     return accepted(surest)
 
 
-def skipped(subtask: Subtask, outcomes: Mapping[str, Outcome]) -> Failure | None:
-    """Say why a subtask whose inputs have ended makes no sense any more; None if it runs, gaps stated."""
-    lost = [needed for needed in subtask.required if outcomes[needed].kind not in USABLE]
-    if not lost:
+def skip_reason(subtask: Subtask, outcomes: Mapping[str, Outcome]) -> Failure | None:
+    """Return the failure of a subtask whose required inputs failed; None if it can run, with its gaps stated."""
+    failed = [needed for needed in subtask.required if outcomes[needed].kind not in USABLE]
+    if not failed:
         return None
-    return Failure(reason="skipped", message=f"It needs {', '.join(lost)}, which came to nothing.")
+    return Failure(reason="skipped", message=f"It requires {', '.join(failed)}, which failed.")
 
 
 def _why(outcome: Outcome, attempts: Attempts, means: Means) -> str:
     if isinstance(outcome, Success | Partial):
         raise TypeError(f"a {outcome.kind} is accepted, never given up")
     if isinstance(outcome, Failure) and outcome.reason in HOPELESS:
-        return f"Another attempt would not help ({outcome.reason})."
+        return f"Another attempt would not help; last error: {outcome.reason}."
     if attempts.made >= means.max_attempts:
-        ends = "bad end" if attempts.made == 1 else "bad ends"
-        return f"Its breaker is open after {attempts.made} {ends}, the last one {outcome.reason}."
+        failed = "failed attempt" if attempts.made == 1 else "failed attempts"
+        return f"Gave up after {attempts.made} {failed}; last error: {outcome.reason}."
     if not means.can_pay:
-        return f"The limits do not pay for another attempt after {outcome.reason}."
-    return f"Nothing is left to try after {outcome.reason}."
+        return f"The limits do not cover another attempt; last error: {outcome.reason}."
+    return f"There is nothing else to try; last error: {outcome.reason}."

@@ -1,8 +1,8 @@
-"""Agents that go round in a circle: the same tool, asked the same thing again.
+"""Repetition: agents that call the same tool with the same arguments again.
 
 Arguments are the same if they are equal as JSON, whatever the order of their names. Once the tool has answered, case
-and white space of plain words do not count either. They do in whatever may be a program, a query, a path or a
-quotation, and after an error, which a change of case may be meant to mend.
+and white space of plain words do not count either. They do count in code, queries, paths and quotations, and after an
+error, which a change of case may correct.
 """
 
 import json
@@ -15,42 +15,42 @@ from pydantic import JsonValue
 from activities.contracts import Round, ToolCall, ToolResult
 
 _MOST_REPETITIONS: Final = 3
-"""Rounds that ask for nothing new, after which an agent has to answer."""
-_TO_THE_LETTER: Final = re.compile(r"""[\n'"`=/\\()\[\]{}<>#$%&*+;_]""")
-"""Marks of code, SQL, paths and quotations, in which every letter and space may count."""
+"""Rounds without a new call, after which an agent has to answer."""
+_EXACT_TEXT: Final = re.compile(r"""[\n'"`=/\\()\[\]{}<>#$%&*+;_]""")
+"""Characters of code, SQL, paths and quotations, in which every letter and space counts."""
 
 
-def repeated(call: ToolCall, rounds: Sequence[Round], at_once: int | None = None) -> ToolResult | None:
-    """Refuse a call that was made before, pointing at its answer; None if it is new.
+def refuse_repetition(call: ToolCall, rounds: Sequence[Round], at_once: int | None = None) -> ToolResult | None:
+    """Refuse a call that was made before and point at its answer; None if it is new.
 
     Args:
-        call: what the agent asks for now.
+        call: the new call.
         rounds: all earlier rounds.
-        at_once: how many calls of a round are used. Those beyond were not, so asking for them again is nothing new.
+        at_once: how many calls of a round are executed. Those beyond were not, so they are new when made again.
     """
-    asked = _Asked()
+    made = _Calls()
     for past in rounds:
-        asked.add(past.calls[:at_once], past)
-    number = None if call.malformed else asked.first(call)
+        made.add(past.calls[:at_once], past)
+    number = None if call.malformed else made.first(call)
     if number is None:
         return None
-    error = f"You already asked exactly this (round {number}); the answer stands above. Ask something else or answer."
+    error = f"You already made this call (round {number}); its result is above. Make a different call or answer."
     return ToolResult(call_id=call.id, tool=call.tool, ok=False, output={"error": error})
 
 
-def going_round(rounds: Sequence[Round], at_once: int | None = None) -> bool:
-    """Whether an agent has asked for nothing new three times, and must answer now."""
+def is_repetitive(rounds: Sequence[Round], at_once: int | None = None) -> bool:
+    """Whether an agent has made no new call in three rounds, and must answer now."""
     repetitions = 0
-    asked = _Asked()
+    made = _Calls()
     for past in rounds:
         calls = past.calls[:at_once]
-        repetitions += bool(calls) and all(asked.first(call) is not None for call in calls)
-        asked.add(calls, past)
+        repetitions += bool(calls) and all(made.first(call) is not None for call in calls)
+        made.add(calls, past)
     return repetitions >= _MOST_REPETITIONS
 
 
-class _Asked:
-    """In which round, counted from 1, each thing was asked first."""
+class _Calls:
+    """In which round, counted from 1, each call was made first."""
 
     def __init__(self) -> None:
         self._rounds = 0
@@ -80,7 +80,7 @@ def _loosely(call: ToolCall) -> str:
 def _normalised(value: JsonValue) -> JsonValue:
     match value:
         case str():
-            return value if _TO_THE_LETTER.search(value) else " ".join(value.casefold().split())
+            return value if _EXACT_TEXT.search(value) else " ".join(value.casefold().split())
         case list():
             return [_normalised(item) for item in value]
         case dict():

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final, get_args
 
-from activities.contracts import InputOutcome, ReportDraft
+from activities.contracts import InputOutcome
+from activities.turn_kinds.synthesis import SynthesisAnswer
 from chargehand.contracts import (
     Artifact,
     Escalation,
@@ -24,7 +25,7 @@ from chargehand.contracts import (
     Usage,
     without_control_characters,
 )
-from workflows.rules.citations import cited_numbers, number_refs, replace_citations, restates, sentences
+from workflows.rules.citations import cited_numbers, number_refs, replace_citations
 from workflows.rules.graph import critical_path
 
 _SEVERITIES: Final = get_args(Severity)
@@ -45,7 +46,7 @@ def checked_citations(text: str, sources: Sequence[Source]) -> str:
 
 
 def only_cited(text: str, sources: Sequence[Source]) -> tuple[str, tuple[Source, ...]]:
-    """Keep the sources that a text cites, and number them anew in the order in which it cites them."""
+    """Keep the sources that a text cites, renumbered in the order in which it cites them."""
     order = cited_numbers(text)
     renumbered = {old: new for new, old in enumerate(order, start=1)}
     return (
@@ -54,36 +55,19 @@ def only_cited(text: str, sources: Sequence[Source]) -> tuple[str, tuple[Source,
     )
 
 
-def with_missing_citations(text: str, outcomes: Iterable[InputOutcome], sources: Sequence[Source]) -> str:
-    """Put the source behind a sentence that says what a finding says and names none."""
-    numbers = {source.ref: number for number, source in enumerate(sources, start=1)}
-    findings = [
-        (finding.claim, numbers[finding.sources[0]])
-        for given in outcomes
-        for finding in given.outcome.findings
-        if finding.sources and finding.sources[0] in numbers
-    ]
-    cited: list[str] = []
-    for sentence in sentences(text):
-        number = None if cited_numbers(sentence) else restates(sentence, findings)
-        body = sentence.rstrip()
-        cited.append(sentence if number is None else f"{body} [S{number}]{sentence[len(body) :]}")
-    return "".join(cited)
-
-
-def draft_from(outcome: Outcome, sources: Sequence[Source]) -> ReportDraft:
-    """Make the report of a session whose plan was one subtask: that subtask's own answer, with its citations."""
+def draft_from(outcome: Outcome, sources: Sequence[Source]) -> SynthesisAnswer:
+    """Make a report of one outcome: its own answer, with its citations."""
     numbers = {source.ref: number for number, source in enumerate(sources, start=1)}
     answer = number_refs(outcome.content, numbers)
     own = [f"[S{numbers[source.ref]}]" for source in outcome.sources]
     uncited = [citation for citation in own if citation not in answer]
     if uncited:
         answer = f"{answer}\n\nRead for this: {', '.join(uncited)}"
-    return ReportDraft(answer=answer, gaps=list(outcome.gaps), contradictions=[], confidence=outcome.confidence)
+    return SynthesisAnswer(answer=answer, gaps=list(outcome.gaps), contradictions=[], confidence=outcome.confidence)
 
 
-def draft_without_writer(outcomes: Sequence[InputOutcome], sources: Sequence[Source], why: str) -> ReportDraft:
-    """Set out finished work as it stands, when no model can write the report."""
+def draft_without_writer(outcomes: Sequence[InputOutcome], sources: Sequence[Source], why: str) -> SynthesisAnswer:
+    """Set out the finished work unedited, when no model can write the report."""
     numbers = {source.ref: number for number, source in enumerate(sources, start=1)}
     parts = [f"*{why} What the agents finished is set out below as they wrote it.*"]
     for given in outcomes:
@@ -92,13 +76,13 @@ def draft_without_writer(outcomes: Sequence[InputOutcome], sources: Sequence[Sou
             cited = " ".join(f"[S{numbers[source.ref]}]" for source in given.outcome.sources)
             parts += [f"Sources: {cited}"] if cited else []
     usable = [given.outcome.confidence for given in outcomes if given.outcome.content]
-    return ReportDraft(answer="\n\n".join(parts), gaps=[], contradictions=[], confidence=min(usable, default=0))
+    return SynthesisAnswer(answer="\n\n".join(parts), gaps=[], contradictions=[], confidence=min(usable, default=0))
 
 
 def gaps_of(outcomes: Iterable[InputOutcome], named: Iterable[str]) -> tuple[str, ...]:
-    """List what is missing: what the writer named, what agents named, and every subtask that came to nothing."""
+    """List what is missing: what the writer named, what agents named, and every subtask that failed."""
     lost = (
-        f"{given.id} ({given.agent}) came to nothing: {outcome.message or outcome.reason}"
+        f"{given.id} ({given.agent}) failed: {outcome.message or outcome.reason}"
         for given in outcomes
         if isinstance(outcome := given.outcome, Failure | Escalation)
     )
@@ -107,12 +91,12 @@ def gaps_of(outcomes: Iterable[InputOutcome], named: Iterable[str]) -> tuple[str
 
 
 def state_of(outcome: Outcome) -> SubtaskState:
-    """Name how a subtask ended in one word."""
+    """Return the state that an outcome leaves its subtask in."""
     return "skipped" if isinstance(outcome, Failure) and outcome.reason == "skipped" else outcome.kind
 
 
 def reason_of(outcome: Outcome) -> str:
-    """Say why a subtask did not succeed; empty if it did."""
+    """Return why a subtask did not succeed; empty if it did."""
     return "" if isinstance(outcome, Success) else outcome.reason
 
 
@@ -134,7 +118,7 @@ def merged_spend(spend: Iterable[SpendLine]) -> tuple[SpendLine, ...]:
 
 
 def timing_of(plan: Plan | None, records: Sequence[SubtaskRecord], started_at: datetime, ended_at: datetime) -> Timing:
-    """Measure a session by its own clock against its steps one after another."""
+    """Compare the time of a session with that of its steps one after another."""
     durations = {
         record.id: record.ended_at - record.started_at for record in records if record.started_at and record.ended_at
     }
@@ -165,7 +149,7 @@ def _covered(spans: Iterable[tuple[datetime, datetime]]) -> timedelta:
 
 
 def brain_of(spend: Iterable[SpendLine]) -> str:
-    """Say which models worked on a session."""
+    """Name the models that worked on a session."""
     models = sorted({line.model for line in spend if line.model})
     if models == ["extractive"]:
         return "No language model was used: quoted passages and computed figures only."
@@ -173,7 +157,7 @@ def brain_of(spend: Iterable[SpendLine]) -> str:
 
 
 def wasted_of(records: Iterable[SubtaskRecord], lost: Iterable[SpendLine]) -> Usage:
-    """Add up what came to nothing: attempts that were not used, and children that could not say what they spent."""
+    """Add up attempts that were not used, and grants of children that did not report what they spent."""
     return sum((record.wasted for record in records), usage_of(lost))
 
 
@@ -184,13 +168,13 @@ def issues_of(outcomes: Iterable[Outcome]) -> tuple[Issue, ...]:
 
 
 def artifacts_of(outcomes: Iterable[Outcome]) -> tuple[Artifact, ...]:
-    """List every file that was made, once."""
+    """List every file that tools created, once."""
     made = {artifact.uri: artifact for outcome in outcomes for artifact in outcome.artifacts}
     return tuple(made.values())
 
 
 def input_for(subtask: Subtask, outcome: Outcome) -> InputOutcome:
-    """Make of an outcome what those who depend on it are given: all but its bookkeeping."""
+    """Turn an outcome into an input of other subtasks: all but its spend."""
     return InputOutcome(
         id=subtask.id,
         agent=subtask.agent,
@@ -199,14 +183,14 @@ def input_for(subtask: Subtask, outcome: Outcome) -> InputOutcome:
     )
 
 
-def goal_below(subtask: Subtask, inputs: Iterable[InputOutcome]) -> str:
-    """Make the goal of a session below: the instruction, and what is known already."""
+def nested_goal(subtask: Subtask, inputs: Iterable[InputOutcome]) -> str:
+    """Write the goal of a nested session: the instruction, and what is known already."""
     known = [f"Known already, from {given.id}:\n{given.outcome.content}" for given in inputs if given.outcome.content]
     return without_control_characters("\n\n".join([subtask.instruction, *known]))[:_GOAL_CHARACTERS]
 
 
 def json_bytes(outcomes: Iterable[InputOutcome]) -> int:
-    """Measure what outcomes take in a prompt, from above."""
+    """Measure how many bytes outcomes take in a prompt, at most."""
     return sum(len(given.model_dump_json().encode()) for given in outcomes)
 
 
@@ -241,7 +225,7 @@ def _shortened(given: InputOutcome, most: int) -> InputOutcome:
 
 
 def stop_reason_of(outcomes: Sequence[Outcome], stopped: StopReason | None) -> StopReason:
-    """Name why the session stopped; `stopped` says what ended it before its plan was carried out."""
+    """Decide why the session stopped; `stopped` is what ended it before its plan was complete."""
     if stopped is not None:
         return stopped
     reasons = {reason_of(outcome) for outcome in outcomes}

@@ -1,4 +1,4 @@
-"""The first step of a session: what the world says about its request, and whether its limits pay for anything."""
+"""The first step of a session: read the facts about its request, and check that its limits pay for anything."""
 
 from typing import Final
 
@@ -13,39 +13,41 @@ from chargehand.wire import ErrorType
 from workflows import options
 from workflows.budget.client import BudgetClient
 from workflows.budget.estimates import least_workable, worst_report
-from workflows.budget.ledger import Amount, Ledger, Reservation
+from workflows.budget.grants import Grants, ReportReserve
+from workflows.budget.ledger import Amount, Ledger
 from workflows.budget.model_calls import MeteredModelCalls
+from workflows.clock import Clock
 from workflows.progress import Progress
+from workflows.rules.information_flow import Provenance
 from workflows.session import Session
 
 _LONGEST_ID: Final = 800
 
 
 async def open_session(request: SessionRequest, progress: Progress, budget_client: BudgetClient) -> Session:
-    """Read what the world says about a request, and refuse what cannot work.
+    """Read the facts about a request, reserve the report, and refuse what cannot work.
 
     Raises:
         ApplicationError: `InvalidInput` or `LimitTooSmall`.
     """
-    lent = request.delegation
-    if lent is not None and workflow.info().parent is None:
-        raise invalid_input("SessionRequest", ["delegation: is set by a supervisor only; leave it out"])
-    if len(workflow.info().workflow_id) > _LONGEST_ID:
-        raise invalid_input(
-            "id", [f"workflow id: is longer than {_LONGEST_ID} characters; its subtasks' ids begin with it"]
-        )
-    progress.goal = request.goal
+    _check(request)
+    progress.set_goal(request.goal)
     facts = await _read_facts(request)
-    limits = request.limits
+    delegation, limits, now = request.delegation, request.limits, workflow.now()
     ledger = Ledger(Amount(limits.max_turns, limits.budget_usd))
-    now = workflow.now()
-    deadline_at = min(now + limits.deadline, lent.deadline_at) if lent else now + limits.deadline
-    progress.ledger, progress.started_at, progress.deadline_at = ledger, now, deadline_at
+    report_reserve = _reserve_report(ledger, facts)
+    deadline_at = now + limits.deadline
+    clock = Clock(now, min(deadline_at, delegation.deadline_at) if delegation else deadline_at)
+    clock.start()
+    progress.open(ledger, clock)
     session = Session(
         request=request,
         facts=facts,
         progress=progress,
+        clock=clock,
         ledger=ledger,
+        grants=Grants(ledger),
+        report_reserve=report_reserve,
         model_calls=MeteredModelCalls(
             ledger,
             session=workflow.info().workflow_id,
@@ -54,28 +56,33 @@ async def open_session(request: SessionRequest, progress: Progress, budget_clien
             urgency=request.urgency,
             queue=facts.turns_queue,
         ),
-        started_at=now,
-        deadline_at=deadline_at,
         budget_client=budget_client,
-        for_report=_set_report_aside(ledger, facts),
+        provenance=Provenance(delegation.goal_reads if delegation else ()),
     )
-    session.show()
+    session.refresh_details()
     return session
 
 
-def _set_report_aside(ledger: Ledger, facts: SessionFacts) -> Reservation:
+def _check(request: SessionRequest) -> None:
+    if request.delegation is not None and workflow.info().parent is None:
+        raise invalid_input("SessionRequest", ["delegation: is set by a supervisor only; leave it out"])
+    if len(workflow.info().workflow_id) > _LONGEST_ID:
+        raise invalid_input(
+            "id", [f"workflow id: is longer than {_LONGEST_ID} characters; its subtasks' ids begin with it"]
+        )
+
+
+def _reserve_report(ledger: Ledger, facts: SessionFacts) -> ReportReserve:
     least = least_workable(facts)
-    reservation = None
-    if ledger.granted.covers(least):
-        reservation = ledger.reserve(worst_report(facts.models[facts.crew.tier], facts.crew.prompt_bytes))
-    if reservation is None:
+    reserve = ReportReserve(ledger, worst_report(facts.models[facts.crew.tier], facts.crew.prompt_bytes))
+    if not ledger.granted.covers(least) or not reserve.hold():
         raise ApplicationError(
             "The limits cannot pay for a plan, one turn of an agent and the report. The smallest that work here are "
             f"max_turns {least.turns} and budget_usd {least.usd:.2f}.",
             type=ErrorType.LIMIT_TOO_SMALL,
             non_retryable=True,
         )
-    return reservation
+    return reserve
 
 
 async def _read_facts(request: SessionRequest) -> SessionFacts:
@@ -86,9 +93,8 @@ async def _read_facts(request: SessionRequest) -> SessionFacts:
             SessionActivities.open_session,
             OpenSessionRequest(session=workflow.info().workflow_id, request=request),
             activity_id="open",
-            start_to_close_timeout=options.OPEN_SESSION_TIMEOUT,
-            retry_policy=options.OPEN_SESSION_RETRIES,
             summary="look up crew, models and ceilings",
+            **options.open_session(),
         )
     except ActivityError as error:
         if isinstance(error.cause, ApplicationError):

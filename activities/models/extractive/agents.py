@@ -2,7 +2,7 @@
 
 import re
 
-from activities.contracts import AgentAnswer, FindingDraft, InputOutcome, IssueDraft, ReviewerAnswer, ToolCall, WorkTask
+from activities.contracts import InputOutcome, ToolCall
 from activities.documents.catalog import Catalog
 from activities.models.extractive.analyst import compute
 from activities.models.extractive.answers import no_answer
@@ -11,20 +11,21 @@ from activities.models.extractive.questions import pointed, points_back
 from activities.models.extractive.reader import quote_passages
 from activities.models.extractive.summary import summarise
 from activities.models.extractive.wording import listed, shortened
+from activities.turn_kinds.work import FindingDraft, IssueDraft, WorkAnswer, WorkTask, WorkWithIssuesAnswer
 
 NO_MODEL = "*No language model was used: this is an evidence sheet of quoted passages and computed figures.*"
 _BOLD = re.compile(r"\*\*([^*\n]{1,120})\*\*")
 
 
-def work(task: WorkTask, catalog: Catalog, tools: frozenset[str]) -> tuple[ToolCall, ...] | AgentAnswer:
+def work(task: WorkTask, catalog: Catalog, tools: frozenset[str]) -> tuple[ToolCall, ...] | WorkAnswer:
     """Take one turn at a subtask: tool calls, or the answer."""
     reply = _turn(task, catalog, tools)
-    if isinstance(reply, AgentAnswer):
+    if isinstance(reply, WorkAnswer):
         return reply.model_copy(update={"content": f"{reply.content}\n\n{NO_MODEL}"})
     return reply
 
 
-def _turn(task: WorkTask, catalog: Catalog, tools: frozenset[str]) -> tuple[ToolCall, ...] | AgentAnswer:
+def _turn(task: WorkTask, catalog: Catalog, tools: frozenset[str]) -> tuple[ToolCall, ...] | WorkAnswer:
     assignment = read_instruction(task.instruction)
     usable = tools | {call.tool for past in task.rounds for call in past.calls}
     question = assignment.question
@@ -54,12 +55,12 @@ def _leading_name(inputs: tuple[InputOutcome, ...]) -> str | None:
     return None
 
 
-def _unresolved(question: str, inputs: tuple[InputOutcome, ...]) -> AgentAnswer:
+def _unresolved(question: str, inputs: tuple[InputOutcome, ...]) -> WorkAnswer:
     earlier = listed(given.id for given in inputs)
     return no_answer(f"“{shortened(question, 160)}” points back to {earlier}, which came to no single name.")
 
 
-def _compile(task: WorkTask, assignment: Assignment) -> AgentAnswer:
+def _compile(task: WorkTask, assignment: Assignment) -> WorkAnswer:
     """Set out what the inputs say, for an agent that has nothing but them."""
     parts: list[str] = []
     findings: list[FindingDraft] = []
@@ -84,7 +85,7 @@ def _compile(task: WorkTask, assignment: Assignment) -> AgentAnswer:
     if not findings:
         return no_answer(f"There is nothing to write from for “{shortened(assignment.question, 160)}”.", gaps=gaps)
     lead = "Without a language model no new text is written or judged; this is what the agents before found."
-    return AgentAnswer(
+    return WorkAnswer(
         status="partial" if gaps else "success",
         content="\n".join([lead, "", *parts]),
         findings=findings,
@@ -94,7 +95,7 @@ def _compile(task: WorkTask, assignment: Assignment) -> AgentAnswer:
     )
 
 
-def checked(answer: AgentAnswer, task: WorkTask) -> ReviewerAnswer:
+def checked(answer: WorkAnswer, task: WorkTask) -> WorkWithIssuesAnswer:
     """Add what rules can find wrong with what an agent was given: claims that no source bears out."""
     issues = [
         IssueDraft(
@@ -108,4 +109,4 @@ def checked(answer: AgentAnswer, task: WorkTask) -> ReviewerAnswer:
         for finding in given.outcome.findings
         if not finding.sources
     ]
-    return ReviewerAnswer.model_validate(answer.model_dump() | {"issues": issues})
+    return WorkWithIssuesAnswer.model_validate(answer.model_dump(exclude={"kind"}) | {"issues": issues})

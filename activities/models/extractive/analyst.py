@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from activities.contracts import AgentAnswer, FindingDraft, ToolCall, ToolResult, WorkTask
+from activities.contracts import ToolCall, ToolResult
 from activities.documents.catalog import Catalog, Table
 from activities.models.extractive.answers import no_answer
 from activities.models.extractive.figures import Computed, put_in_words
@@ -12,13 +12,14 @@ from activities.models.extractive.instructions import Assignment, Lead
 from activities.models.extractive.questions import points_back
 from activities.models.extractive.sql import Query, best_query, profile_query
 from activities.models.extractive.wording import listed, one_line, shortened
+from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 
 _EXAMPLES: Final = 3
 
 
 def compute(
     task: WorkTask, assignment: Assignment, question: str, catalog: Catalog, tools: frozenset[str]
-) -> tuple[ToolCall, ...] | AgentAnswer:
+) -> tuple[ToolCall, ...] | WorkAnswer:
     """Ask the tables, and answer with what they say."""
     queries = _queries(assignment, question, catalog)
     if not queries:
@@ -67,7 +68,7 @@ def _columns_of(table: Table) -> str:
     return "\n".join(lines)
 
 
-def _answer(question: str, query: Query, result: ToolResult, said: Computed) -> AgentAnswer:
+def _answer(question: str, query: Query, result: ToolResult, said: Computed) -> WorkAnswer:
     source = result.sources[0] if result.sources else None
     cited = f"{said.headline} [{source.ref}]" if source else said.headline
     gaps = [_ignored(query)] if query.ignored else []
@@ -87,7 +88,7 @@ def _answer(question: str, query: Query, result: ToolResult, said: Computed) -> 
         quote=_quotable(source.quote) if source else "",
         confidence=confidence,
     )
-    return AgentAnswer(
+    return WorkAnswer(
         status="partial" if gaps else "success",
         content="\n\n".join(part for part in (cited, *gaps, *notes, said.table) if part),
         findings=[finding],
@@ -109,7 +110,7 @@ def _quotable(text: str) -> str:
     return text[:600].rsplit("\n", 1)[0]
 
 
-def _unanswerable(question: str, catalog: Catalog) -> AgentAnswer:
+def _unanswerable(question: str, catalog: Catalog) -> WorkAnswer:
     tables = _described(catalog.tables)
     there_are = f"The tables are: {tables}." if tables else "There are no tables."
     return no_answer(f"No table has a column for “{shortened(question, 200)}”. {there_are}")
@@ -123,7 +124,7 @@ def _described(tables: Sequence[Table]) -> str:
 
 def _nothing(
     question: str, empty: Sequence[tuple[Query, ToolResult, Computed]], failed: Sequence[ToolResult]
-) -> AgentAnswer:
+) -> WorkAnswer:
     if empty:
         message = empty[-1][2].headline
     elif failed:

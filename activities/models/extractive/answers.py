@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from activities.contracts import AgentAnswer
+from activities.turn_kinds.work import WorkAnswer
 
 
-def no_answer(message: str, content: str = "", gaps: Sequence[str] = ()) -> AgentAnswer:
+def no_answer(message: str, content: str = "", gaps: Sequence[str] = ()) -> WorkAnswer:
     """Answer that nothing was found, and why; `gaps` are those that the message does not name."""
-    return AgentAnswer(
+    return WorkAnswer(
         status="no_answer", content=content or message, findings=[], confidence=0, gaps=list(gaps), message=message
     )

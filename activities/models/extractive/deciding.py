@@ -3,16 +3,12 @@
 import re
 from typing import Final
 
-from activities.contracts import (
-    CompressDraft,
-    CompressTask,
-    CritiqueDraft,
-    InputOutcome,
-    JudgeDraft,
-    JudgeTask,
-    RefineDraft,
-    ReviewDraft,
-)
+from activities.contracts import InputOutcome
+from activities.turn_kinds.compress import CompressAnswer, CompressTask
+from activities.turn_kinds.critique import CritiqueAnswer
+from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
+from activities.turn_kinds.refine import RefineAnswer
+from activities.turn_kinds.review import ReviewAnswer
 from chargehand.contracts import Failure
 
 _NO_MODEL: Final = "No language model was used"
@@ -31,21 +27,21 @@ _SENTENCE: Final = re.compile(
 )
 
 
-def refine() -> RefineDraft:
+def refine() -> RefineAnswer:
     """Leave an instruction as it is: the rules would read any other words of it the same way."""
-    return RefineDraft(worthwhile=False, instruction="", reason=f"{_NO_MODEL}; rules do not rewrite instructions.")
+    return RefineAnswer(worthwhile=False, instruction="", reason=f"{_NO_MODEL}; rules do not rewrite instructions.")
 
 
-def review() -> ReviewDraft:
+def review() -> ReviewAnswer:
     """Take what there is for enough: whatever is missing, the rules would look for it in the same places again."""
-    return ReviewDraft(enough=True, missing=[], contradictions=[], subtasks=[])
+    return ReviewAnswer(enough=True, missing=[], contradictions=[], subtasks=[])
 
 
-def judge(task: JudgeTask) -> JudgeDraft:
+def judge(task: JudgeTask) -> JudgeAnswer:
     """Choose the answer whose own agent is surest of it; the first of those that are equally sure."""
     answers = [given for given in task.candidates if _is_answer(given)]
     if not answers:
-        return JudgeDraft(chosen="", reason="None of the candidates has an answer.", confidence=0)
+        return JudgeAnswer(chosen="", reason="None of the candidates has an answer.", confidence=0)
     best = max(answers, key=lambda given: given.outcome.confidence)
     confidence = best.outcome.confidence
     others = [given.outcome.confidence for given in answers if given is not best]
@@ -56,19 +52,19 @@ def judge(task: JudgeTask) -> JudgeDraft:
     else:
         why = f"its agent is surer of it ({confidence} of 100) than any other of its own ({max(others)} at most)"
     reason = f"{best.id} was chosen because {why}. {_NO_MODEL}: what the answers say was not compared."
-    return JudgeDraft(chosen=best.id, reason=reason, confidence=confidence)
+    return JudgeAnswer(chosen=best.id, reason=reason, confidence=confidence)
 
 
-def critique() -> CritiqueDraft:
+def critique() -> CritiqueAnswer:
     """Let a report pass: the sheet quotes and computes, and holds nothing that rules could find wrong with it."""
-    return CritiqueDraft(acceptable=True, problems=[])
+    return CritiqueAnswer(acceptable=True, problems=[])
 
 
-def compress(task: CompressTask) -> CompressDraft:
+def compress(task: CompressTask) -> CompressAnswer:
     """Keep the first sentences, whole, and say that there were more; nothing if not even the first one fits."""
     content = task.content.strip()
     if len(content.split()) <= task.most_words:
-        return CompressDraft(content=content)
+        return CompressAnswer(content=content)
     left = task.most_words - len(_SHORTENED.split())
     kept: list[str] = []
     for piece in _pieces(content):
@@ -78,7 +74,7 @@ def compress(task: CompressTask) -> CompressDraft:
         kept.append(piece)
     while kept and (not kept[-1].strip() or _LEADS_ON.fullmatch(kept[-1].strip())):
         kept.pop()
-    return CompressDraft(content=f"{''.join(kept).rstrip()}\n\n{_SHORTENED}" if kept else "")
+    return CompressAnswer(content=f"{''.join(kept).rstrip()}\n\n{_SHORTENED}" if kept else "")
 
 
 def _is_answer(given: InputOutcome) -> bool:

@@ -5,22 +5,19 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from activities.contracts import (
-    CompressTask,
-    CritiqueTask,
-    JudgeTask,
-    PlanTask,
-    RefineTask,
-    ReviewerAnswer,
-    ReviewTask,
-    SynthesisTask,
-    WorkTask,
-)
 from activities.models.extractive.agents import checked, work
 from activities.models.extractive.deciding import compress, critique, judge, refine, review
 from activities.models.extractive.planner import plan
 from activities.models.extractive.synthesis import synthesise
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.compress import CompressTask
+from activities.turn_kinds.critique import CritiqueTask
+from activities.turn_kinds.judge import JudgeTask
+from activities.turn_kinds.plan import PlanTask
+from activities.turn_kinds.refine import RefineTask
+from activities.turn_kinds.review import ReviewTask
+from activities.turn_kinds.synthesis import SynthesisTask
+from activities.turn_kinds.work import WorkTask, WorkWithIssuesAnswer
 from chargehand.contracts import Usage
 
 MODEL_NAME: Final = "extractive"
@@ -45,7 +42,7 @@ def reply(call: ModelCall) -> ModelReply:
             made = work(call.task, call.catalog, frozenset(tool.name for tool in call.tools))
             if isinstance(made, tuple):
                 return ModelReply(stop="tools", tool_calls=made, model=MODEL_NAME, provider=MODEL_NAME, usage=usage)
-            answer = made if call.answer_type is not ReviewerAnswer else checked(made, call.task)
+            answer = made if call.answer_type is not WorkWithIssuesAnswer else checked(made, call.task)
         case SynthesisTask():
             answer = synthesise(call.task)
         case RefineTask():
@@ -58,4 +55,6 @@ def reply(call: ModelCall) -> ModelReply:
             answer = critique()
         case CompressTask():
             answer = compress(call.task)
-    return ModelReply(stop="answer", text=answer.model_dump_json(), model=MODEL_NAME, provider=MODEL_NAME, usage=usage)
+    return ModelReply(
+        stop="answer", text=answer.model_dump_json(exclude={"kind"}), model=MODEL_NAME, provider=MODEL_NAME, usage=usage
+    )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from activities.contracts import PlanDraft, PlanTask, SubtaskDraft
+from activities.contracts import SubtaskDraft
 from activities.documents.catalog import Catalog, DocumentEntry
 from activities.models.extractive.instructions import Lead, instruction
 from activities.models.extractive.periods import find_periods
@@ -22,6 +22,7 @@ from activities.models.extractive.questions import (
 )
 from activities.models.extractive.sql import Query, best_query
 from activities.models.extractive.wording import read_words
+from activities.turn_kinds.plan import PlanAnswer, PlanTask
 
 MOST_SUBTASKS: Final = 6
 
@@ -38,7 +39,7 @@ class _Step:
     """Whether its answer is one name that later questions can point back to."""
 
 
-def plan(task: PlanTask, catalog: Catalog, agents: Agents) -> PlanDraft:
+def plan(task: PlanTask, catalog: Catalog, agents: Agents) -> PlanAnswer:
     """Write a plan; after a rejection the simplest one there is."""
     most = max(1, min(task.max_subtasks, MOST_SUBTASKS))
     steps = _steps(task.goal, catalog, most) if not task.rejected else [_fallback(task.goal, catalog)]
@@ -54,7 +55,7 @@ def plan(task: PlanTask, catalog: Catalog, agents: Agents) -> PlanDraft:
                 required=needed,
             )
         )
-    return PlanDraft(
+    return PlanAnswer(
         subtasks=drafts,
         strategy="merge",
         final_instruction="An evidence sheet: each question with its figures and quotations.",

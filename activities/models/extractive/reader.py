@@ -6,7 +6,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from activities.contracts import AgentAnswer, FindingDraft, ToolCall, ToolResult, WorkTask
+from activities.contracts import ToolCall, ToolResult
 from activities.documents.catalog import Catalog, DocumentEntry
 from activities.models.extractive.answers import no_answer
 from activities.models.extractive.cues import cues_of
@@ -27,6 +27,7 @@ from activities.models.extractive.wording import (
     stems,
     telling_stems,
 )
+from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 
 _SURE: Final = 0.6
 """Support from which on a quotation counts as an answer."""
@@ -45,7 +46,7 @@ _CLOSE: Final = 0.4
 
 def quote_passages(
     task: WorkTask, assignment: Assignment, question: str, catalog: Catalog, tools: frozenset[str]
-) -> tuple[ToolCall, ...] | AgentAnswer:
+) -> tuple[ToolCall, ...] | WorkAnswer:
     """Search and, when enough was found or nothing more can be tried, answer with quotations."""
     searches = [
         (str(call.arguments.get("query", "")), result)
@@ -72,8 +73,8 @@ def quote_passages(
 
 
 def _with_what_is_left(
-    answer: AgentAnswer, questions: Sequence[str], passages: Sequence[Passage], catalog: Catalog
-) -> AgentAnswer:
+    answer: WorkAnswer, questions: Sequence[str], passages: Sequence[Passage], catalog: Catalog
+) -> WorkAnswer:
     """Name those of several questions, asked at once for want of turns, that no quotation answers."""
     if len(questions) < 2 or answer.status == "no_answer":
         return answer
@@ -98,7 +99,7 @@ def _with_what_is_left(
     )
 
 
-def _as_material(answer: AgentAnswer) -> AgentAnswer:
+def _as_material(answer: WorkAnswer) -> WorkAnswer:
     """Say that quotations are all there is where a text was to be written."""
     lacks = "No text was written: that takes a language model. These passages are what it would rest on."
     if answer.status == "no_answer":
@@ -174,7 +175,7 @@ def _words_found_nowhere(result: ToolResult) -> tuple[str, ...]:
 
 def _answer(
     question: str, windows: Sequence[Window], results: Sequence[ToolResult], catalog: Catalog, task: WorkTask
-) -> AgentAnswer:
+) -> WorkAnswer:
     asked = _asked(question, catalog)
     windows = _worth_quoting(windows)
     seen = frozenset[str]().union(*(stems(window.passage.text) for window in windows))
@@ -194,7 +195,7 @@ def _answer(
     content = "\n\n".join(parts)
     if not is_sure:
         content = f"{gaps[0]}\n\n{content}"
-    return AgentAnswer(
+    return WorkAnswer(
         status="success" if is_sure else "partial",
         content=content,
         findings=findings,
@@ -241,7 +242,7 @@ def _doubt(question: str, windows: Sequence[Window], missing: Sequence[str]) -> 
 
 def _nothing(
     question: str, windows: Sequence[Window], nowhere: Sequence[str], catalog: Catalog, task: WorkTask
-) -> AgentAnswer:
+) -> WorkAnswer:
     unreadable = [f"{entry.name} could not be read: {entry.problem}" for entry in catalog.documents if entry.problem]
     if any(not entry.problem for entry in catalog.documents):
         what = "No document here answers this"

@@ -6,7 +6,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from activities.contracts import AgentAnswer, FindingDraft, ToolCall, ToolResult, WorkTask
+from activities.contracts import ToolCall, ToolResult
 from activities.documents.catalog import Catalog, DocumentEntry, Table
 from activities.models.extractive.answers import no_answer
 from activities.models.extractive.instructions import Assignment
@@ -15,6 +15,7 @@ from activities.models.extractive.reader import finding_of, place_of
 from activities.models.extractive.sentences import shown
 from activities.models.extractive.windows import Window
 from activities.models.extractive.wording import keywords, listed, shortened
+from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 from chargehand.contracts import Source
 
 _READ_AT_ONCE: Final = 6
@@ -24,7 +25,7 @@ _QUERY_CHARACTERS: Final = 400
 
 def summarise(
     task: WorkTask, assignment: Assignment, catalog: Catalog, tools: frozenset[str]
-) -> tuple[ToolCall, ...] | AgentAnswer:
+) -> tuple[ToolCall, ...] | WorkAnswer:
     """Look through documents by their own headings, and quote a sentence or two of each part."""
     names = {name.strip() for name in assignment.place.split(", ")}
     entries = [entry for entry in catalog.documents if entry.name in names][:_READ_AT_ONCE]
@@ -65,7 +66,7 @@ def _look(entry: DocumentEntry, number: int, rounds: int, tools: frozenset[str])
 
 def _answer(
     entries: Sequence[DocumentEntry], catalog: Catalog, found: dict[str, list[Source]], assignment: Assignment
-) -> AgentAnswer:
+) -> WorkAnswer:
     findings: list[FindingDraft] = []
     parts: list[str] = []
     silent: list[str] = []
@@ -81,7 +82,7 @@ def _answer(
         message = f"Nothing could be quoted from {assignment.place or 'the documents'}."
         return no_answer(message, "\n\n".join([message, *parts]))
     gaps = [f"Nothing could be quoted from {listed(silent)}."] if silent else []
-    return AgentAnswer(
+    return WorkAnswer(
         status="partial" if gaps else "success",
         content="\n\n".join(parts),
         findings=findings,

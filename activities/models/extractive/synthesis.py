@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from itertools import combinations
 from typing import Final
 
-from activities.contracts import ContradictionDraft, InputOutcome, ReportDraft, SynthesisTask
+from activities.contracts import ContradictionDraft, InputOutcome
 from activities.models.extractive.agents import NO_MODEL
 from activities.models.extractive.instructions import Lead, read_instruction
 from activities.models.extractive.wording import content_stems, one_line, shortened
+from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from chargehand.contracts import Finding
 
 _MEASURED: Final = re.compile(r"(?<![\w.])(\d[\d,]*(?:\.\d+)?)\s*(%|[A-Za-z]{3,})")
@@ -20,7 +21,7 @@ _EXPECTS_NUMBER: Final = re.compile(
 )
 
 
-def synthesise(task: SynthesisTask) -> ReportDraft:
+def synthesise(task: SynthesisTask) -> SynthesisAnswer:
     """Write the evidence sheet of a session."""
     numbers = {ref: number for number, ref in enumerate(task.sources, start=1)}
     answered = [given for given in task.outcomes if _has_answer(given)]
@@ -39,7 +40,7 @@ def synthesise(task: SynthesisTask) -> ReportDraft:
         parts.append("## Not answered\n\n" + "\n".join(f"- {gap}" for gap in dict.fromkeys(missing)))
     parts.append(NO_MODEL)
     confidences = [given.outcome.confidence for given in answered]
-    return ReportDraft(
+    return SynthesisAnswer(
         answer="\n\n".join(parts),
         gaps=gaps,
         contradictions=[found for given in answered for found in _contradictions(given, numbers)],

@@ -1,1 +1,1 @@
-"""The command `chargehand`. Modules load temporalio and rich only when a command needs them."""
+"""The command line of Chargehand."""

@@ -1,8 +1,8 @@
-"""The codec server: lets people see encrypted and externally stored payloads in Temporal's Web UI and command line.
+"""The codec server: decodes encrypted and externally stored payloads for Temporal's Web UI and command line.
 
-Whoever may ask it may read every session of its namespaces, so it asks for a token: as `Authorization: Bearer TOKEN`,
-which Temporal's command line can send, or as the first part of the path, since the Web UI of a server without log-in
-has no token to send. It listens on loopback, or speaks TLS.
+A client can read every session of the served namespaces, so each request needs a token: as `Authorization: Bearer
+TOKEN`, which Temporal's command line can send, or as the first part of the path, since the Web UI of a server without
+login sends no token. The server listens on loopback, or uses TLS.
 """
 
 import asyncio
@@ -29,62 +29,60 @@ from temporalio.converter import DataConverter, StorageDriverClaim, StorageDrive
 from chargehand.payloads.codec import NOT_ENCRYPTED
 from chargehand.payloads.errors import ProtectionError, ProtectionSettingsError
 
-LEAST_TOKEN: Final = 16
-"""Characters of the shortest token."""
-
+_MIN_TOKEN_LENGTH: Final = 16
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]+")
 _REFERENCE: Final = ExternalStorageReference.DESCRIPTOR.full_name.encode()
-_MOST_BYTES: Final = 32 << 20
+_MAX_BYTES: Final = 32 << 20
 _REQUEST_SECONDS: Final = 30
-_SILENCE_SECONDS: Final = 10
-_MOST_AT_ONCE: Final = 8
+_IDLE_SECONDS: Final = 10
+_CONCURRENCY: Final = 8
 _POLL_SECONDS: Final = 0.05
-_MOST_UNREAD: Final = 1 << 20
+_MAX_UNREAD_BYTES: Final = 1 << 20
 _ALLOWED_HEADERS: Final = "authorization, content-type, x-namespace, authorization-extras"
 
 
 @dataclass(frozen=True)
 class CodecServerSettings:
-    """Whom the server answers, and where."""
+    """What the server decodes, for whom, and where it listens."""
 
     token: str
     converters: Mapping[str, DataConverter]
-    """What decodes, by namespace; others are refused."""
+    """Converters by namespace; other namespaces are refused."""
     origins: frozenset[str] = frozenset()
-    """Web pages that may ask: `http://localhost:8233`."""
+    """Origins of web pages that may send requests, such as `http://localhost:8233`."""
     host: str = "127.0.0.1"
     port: int = 8081
     certificate: str | None = None
-    """PEM files of certificate chain and private key, for TLS."""
+    """Path of the PEM certificate chain, for TLS; `private_key` is its key."""
     private_key: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what would let others in."""
-        if len(self.token) < LEAST_TOKEN or not _TOKEN.fullmatch(self.token):
+        """Refuse insecure settings."""
+        if len(self.token) < _MIN_TOKEN_LENGTH or not _TOKEN.fullmatch(self.token):
             raise ProtectionSettingsError(
-                f"The token of a codec server has at least {LEAST_TOKEN} characters: letters, digits, '-' and '_'."
+                f"The token must have at least {_MIN_TOKEN_LENGTH} characters: letters, digits, '-' and '_'."
             )
         if not _is_loopback(self.host) and not (self.certificate and self.private_key):
             raise ProtectionSettingsError(
-                f"A codec server shows what is encrypted, so on {self.host} it needs TLS: a certificate and its key. "
-                "Without them it listens on 127.0.0.1 only."
+                f"A codec server decrypts payloads, so listening on {self.host} requires TLS: --certificate and "
+                "--private-key. Without them it only listens on 127.0.0.1."
             )
 
 
 class CodecServer:
-    """Serves from a thread of its own; payloads are decoded in the event loop that started it."""
+    """Serves from its own thread; payloads are decoded in the event loop that started it."""
 
     def __init__(self, settings: CodecServerSettings) -> None:
         """Bind the port.
 
         Raises:
-            ProtectionSettingsError: the port is taken, or the certificate cannot be used.
+            ProtectionSettingsError: the port is taken, or the certificate is invalid.
         """
         self._settings = settings
         loop = asyncio.get_running_loop()
 
         class Bound(_Handler):
-            asking = _Asking(settings, loop)
+            requests = _Requests(settings, loop)
 
         try:
             self._server = _Server((settings.host, settings.port), Bound)
@@ -95,7 +93,7 @@ class CodecServer:
         except OSError as error:  # SSLError is one
             reason = error.strerror or str(error)
             raise ProtectionSettingsError(
-                f"The codec server cannot serve {settings.host}:{settings.port}: {reason}."
+                f"The codec server cannot listen on {settings.host}:{settings.port}: {reason}."
             ) from error
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(_POLL_SECONDS,), name="codec server", daemon=True
@@ -103,7 +101,7 @@ class CodecServer:
 
     @property
     def url(self) -> str:
-        """Where it is, without the token."""
+        """Its address, without the token."""
         scheme = "https" if self._settings.certificate else "http"
         host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
         return f"{scheme}://{host}:{self._server.server_address[1]}"
@@ -117,32 +115,32 @@ class CodecServer:
         self._server.server_close()
 
 
-class _Refused(Exception):  # noqa: N818  # reads as a statement
+class _Refused(Exception):  # noqa: N818  # reads as a statement: `except _Refused`
     def __init__(self, status: HTTPStatus, why: str) -> None:
         super().__init__(why)
         self.status = status
 
 
-class _Asking:
-    """Decides who is answered, and answers."""
+class _Requests:
+    """Authorises and answers requests."""
 
     def __init__(self, settings: CodecServerSettings, loop: asyncio.AbstractEventLoop) -> None:
         self._settings = settings
         self._loop = loop
-        self.at_work = threading.BoundedSemaphore(_MOST_AT_ONCE)
+        self.slots = threading.BoundedSemaphore(_CONCURRENCY)
 
     def allowed_origin(self, origin: str | None) -> str | None:
-        """Check where a web page is from; None if no web page asks.
+        """Check the origin of a request; None if it does not come from a web page.
 
         Raises:
-            _Refused: pages from there may not ask.
+            _Refused: pages of this origin may not send requests.
         """
         if origin is not None and origin not in self._settings.origins:
-            raise _Refused(HTTPStatus.FORBIDDEN, "web pages of this origin may not ask; name it with --ui-origin")
+            raise _Refused(HTTPStatus.FORBIDDEN, "requests from this origin are not allowed; allow it with --ui-origin")
         return origin
 
     def verb(self, path: str, authorization: str | None) -> tuple[str, bool]:
-        """Check the token and say what is asked, and whether references to stored payloads are to stay."""
+        """Check the token; return the verb, and whether to keep references to stored payloads."""
         parts = urlsplit(path)
         named = [part for part in parts.path.split("/") if part]
         verb = named[-1] if named else ""
@@ -151,14 +149,14 @@ class _Asking:
         if not any(hmac.compare_digest(each.encode(), self._settings.token.encode()) for each in presented):
             raise _Refused(HTTPStatus.UNAUTHORIZED, "the token is missing or wrong")
         if verb not in ("encode", "decode", "download") or len(named) > 2:
-            raise _Refused(HTTPStatus.NOT_FOUND, "there are /encode, /decode and /download")
+            raise _Refused(HTTPStatus.NOT_FOUND, "the paths are /encode, /decode and /download")
         return verb, parse_qs(parts.query).get("preserveStorageRefs", [""])[-1].lower() == "true"
 
     def converter(self, namespace: str | None) -> DataConverter:
-        """Find what decodes for a namespace."""
+        """Find the converter of a namespace."""
         found = self._settings.converters.get(namespace or "")
         if found is None:
-            raise _Refused(HTTPStatus.FORBIDDEN, "this namespace is not served here; X-Namespace names it")
+            raise _Refused(HTTPStatus.FORBIDDEN, "this namespace (X-Namespace) is not served here")
         return found
 
     def answer(self, verb: str, body: bytes, converter: DataConverter, *, keep_references: bool) -> bytes:
@@ -186,10 +184,10 @@ async def _encode(
 
 
 async def _decode(converter: DataConverter, payloads: Sequence[Payload], *, keep_references: bool) -> list[Payload]:
-    """Decode what is encrypted and fetch what is stored elsewhere; all else is given back as it came."""
+    """Decrypt encrypted payloads and fetch stored ones; return others unchanged."""
     found = list(payloads)
     if not keep_references and converter.external_storage:
-        found = [await _fetched(converter, payload) for payload in found]
+        found = [await _fetch(converter, payload) for payload in found]
     if not converter.payload_codec:
         return found
     opened = await converter.payload_codec.decode(found)
@@ -199,60 +197,60 @@ async def _decode(converter: DataConverter, payloads: Sequence[Payload], *, keep
     ]
 
 
-async def _fetched(converter: DataConverter, payload: Payload) -> Payload:
-    """Fetch what a reference stands for; a payload that is none is given back."""
+async def _fetch(converter: DataConverter, payload: Payload) -> Payload:
+    """Fetch the payload that a reference points to; return other payloads unchanged."""
     if payload.metadata.get("messageType") != _REFERENCE or not converter.external_storage:
         return payload
     try:
         reference = json_format.Parse(payload.data, ExternalStorageReference(), ignore_unknown_fields=True)
     except (json_format.ParseError, UnicodeDecodeError) as error:
-        raise _Refused(HTTPStatus.BAD_REQUEST, "a reference to a stored payload cannot be read") from error
+        raise _Refused(HTTPStatus.BAD_REQUEST, "invalid reference to a stored payload") from error
     for driver in converter.external_storage.drivers:
         if driver.name() == reference.driver_name:
             claim = StorageDriverClaim(claim_data=dict(reference.claim_data))
             return (await driver.retrieve(StorageDriverRetrieveContext(), [claim]))[0]
-    raise _Refused(HTTPStatus.UNPROCESSABLE_ENTITY, f"the storage '{reference.driver_name}' is not known here")
+    raise _Refused(HTTPStatus.UNPROCESSABLE_ENTITY, f"unknown storage '{reference.driver_name}'")
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """One request; says nothing about it in any log, since paths hold the token."""
+    """One request; never logged, since its path may contain the token."""
 
-    asking: _Asking
+    requests: _Requests
     _has_read = False
-    timeout = _SILENCE_SECONDS
+    timeout = _IDLE_SECONDS
     server_version = "chargehand"
     sys_version = ""
 
     def do_OPTIONS(self) -> None:
-        """Answer what a browser asks before it sends what it has to send."""
+        """Answer a browser's preflight request."""
         try:
-            origin = self.asking.allowed_origin(self.headers.get("Origin"))
+            origin = self.requests.allowed_origin(self.headers.get("Origin"))
         except _Refused as refusal:
             self._refuse(refusal, None)
             return
         self._reply(HTTPStatus.NO_CONTENT, b"", origin)
 
     def do_GET(self) -> None:
-        """Say that the server is up, and nothing else."""
+        """Answer health checks."""
         if self.path == "/health":
             self._reply(HTTPStatus.OK, b"{}", None)
         else:
-            self._refuse(_Refused(HTTPStatus.NOT_FOUND, "there are /encode, /decode and /download, by POST"), None)
+            self._refuse(_Refused(HTTPStatus.NOT_FOUND, "the paths are /encode, /decode and /download, by POST"), None)
 
     def do_POST(self) -> None:
-        """Encode or decode for whoever may ask."""
+        """Encode or decode payloads for an authorised client."""
         origin = None
         try:
-            origin = self.asking.allowed_origin(self.headers.get("Origin"))
-            verb, keep_references = self.asking.verb(self.path, self.headers.get("Authorization"))
-            converter = self.asking.converter(self.headers.get("X-Namespace"))
-            with self.asking.at_work:
-                answer = self.asking.answer(verb, self._body(), converter, keep_references=keep_references)
+            origin = self.requests.allowed_origin(self.headers.get("Origin"))
+            verb, keep_references = self.requests.verb(self.path, self.headers.get("Authorization"))
+            converter = self.requests.converter(self.headers.get("X-Namespace"))
+            with self.requests.slots:
+                answer = self.requests.answer(verb, self._body(), converter, keep_references=keep_references)
         except _Refused as refusal:
-            self._take_unread()
+            self._read_rest()
             self._refuse(refusal, origin)
         except TimeoutError:
-            self._refuse(_Refused(HTTPStatus.SERVICE_UNAVAILABLE, "this took too long"), origin)
+            self._refuse(_Refused(HTTPStatus.SERVICE_UNAVAILABLE, "timed out"), origin)
         else:
             self._reply(HTTPStatus.OK, answer, origin)
 
@@ -263,15 +261,15 @@ class _Handler(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length", "")
         if not length.isascii() or not length.isdigit():
             raise _Refused(HTTPStatus.LENGTH_REQUIRED, "Content-Length is missing")
-        if len(length) > 10 or int(length) > _MOST_BYTES:
-            raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {_MOST_BYTES} bytes are taken at once")
+        if len(length) > 10 or int(length) > _MAX_BYTES:
+            raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the limit is {_MAX_BYTES} bytes")
         self._has_read = True
         return self.rfile.read(int(length))
 
-    def _take_unread(self) -> None:
-        """Read a refused body, if it is small: closing a connection on unread bytes can lose the answer."""
+    def _read_rest(self) -> None:
+        """Read the body of a refused request if it is small: closing on unread bytes can lose the answer."""
         length = self.headers.get("Content-Length", "")
-        if not self._has_read and length.isascii() and length.isdigit() and int(length[:10]) <= _MOST_UNREAD:
+        if not self._has_read and length.isascii() and length.isdigit() and int(length[:10]) <= _MAX_UNREAD_BYTES:
             self.rfile.read(int(length))
 
     def _refuse(self, refusal: _Refused, origin: str | None) -> None:
@@ -302,11 +300,11 @@ class _Server(ThreadingHTTPServer):
         connection, address = super().get_request()
         if self.context is None:
             return connection, address
-        # The handshake waits for the other side: that is for the request's own thread.
+        # The handshake waits for the client, so it runs in the request's own thread.
         return self.context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False), address
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Keep quiet: a connection that broke is nobody's error here."""
+        """Ignore broken connections."""
 
 
 def _is_loopback(host: str) -> bool:

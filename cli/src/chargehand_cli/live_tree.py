@@ -1,4 +1,4 @@
-"""Show how a session does: a live tree on a terminal, one line for each change elsewhere."""
+"""Show a session's progress: a live tree on a terminal, one line for each change elsewhere."""
 
 import sys
 from collections.abc import Callable, Generator
@@ -6,54 +6,45 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
-from chargehand.contracts import Status, SubtaskRecord
+from chargehand import Status, SubtaskRecord
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.rendering.text import dollars, duration
-from chargehand_cli.terminal import note_console, say
+from chargehand_cli.terminal import console, say
 
 if TYPE_CHECKING:
     from rich.tree import Tree
 
-MARKS: Final = {
-    "waiting": "·",
-    "running": "▶",
-    "success": "✔",
-    "partial": "◐",
-    "failure": "✘",
-    "escalation": "↑",
-    "skipped": "–",
+_MARKS: Final = {
+    "waiting": ("·", "bright_black"),
+    "running": ("▶", "blue"),
+    "success": ("✔", "green"),
+    "partial": ("◐", "yellow"),
+    "failure": ("✘", "red"),
+    "escalation": ("↑", "magenta"),
+    "skipped": ("–", "red"),
 }
-_COLOURS: Final = {
-    "waiting": "bright_black",
-    "running": "blue",
-    "success": "green",
-    "partial": "yellow",
-    "failure": "red",
-    "escalation": "magenta",
-    "skipped": "red",
-}
-_REFRESHES_A_SECOND: Final = 8
+_REFRESHES_PER_SECOND: Final = 8
 
 Clock = Callable[[], datetime]
 
 
 class Progress(Protocol):
-    """Something that shows how a session does; a context manager around the time it is shown."""
+    """Shows a session while its context is entered."""
 
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *ending: object) -> None: ...
 
     def update(self, status: Status) -> None:
-        """Show where the session stands."""
+        """Show the session's status."""
         ...
 
     def remark(self, text: str) -> None:
-        """Show something that is not part of the session's state, such as that nobody answers; empty takes it away."""
+        """Show a remark beside the status, such as that no worker answers; an empty one removes it."""
         ...
 
-    def stepping_aside(self) -> AbstractContextManager[None]:
-        """Show nothing while somebody types."""
+    def hidden(self) -> AbstractContextManager[None]:
+        """Hide the progress while the user types."""
         ...
 
 
@@ -62,7 +53,7 @@ def now() -> datetime:
 
 
 def choose_progress(session_id: str, *, quiet: bool = False) -> Progress:
-    """Draw on standard error if it is a terminal, and write lines to it if it is not."""
+    """Draw a tree if standard error is a terminal, and write lines to it otherwise."""
     if quiet:
         return Lines(session_id, write=lambda _: None)
     return LiveTree(session_id) if sys.stderr.isatty() else Lines(session_id)
@@ -75,11 +66,11 @@ class Lines:
         self._session_id = session_id
         self._write = write
         self._clock = clock
-        self._begun = clock()
+        self._started_at = clock()
         self._state = ""
         self._subtasks: dict[str, tuple[str, int]] = {}
         self._remark = ""
-        self._asked: set[tuple[str, datetime]] = set()
+        self._questions: set[tuple[str, datetime]] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -96,38 +87,38 @@ class Lines:
             if before != current:
                 self._subtasks[record.id] = current
                 self._line(describe_record(record, self._clock()))
-        for asked in status.questions:
-            if (asked.subtask, asked.open_until) not in self._asked:
-                self._asked.add((asked.subtask, asked.open_until))
-                self._line(f"? {one_safe_line(asked.subtask, 20)} asks: {one_safe_line(asked.text, 1_000)}")
+        for question in status.questions:
+            if (question.subtask, question.open_until) not in self._questions:
+                self._questions.add((question.subtask, question.open_until))
+                self._line(f"? {one_safe_line(question.subtask, 20)} asks: {one_safe_line(question.text, 1_000)}")
 
     def remark(self, text: str) -> None:
         if text and text != self._remark:
             self._line(text)
         self._remark = text
 
-    def stepping_aside(self) -> AbstractContextManager[None]:
+    def hidden(self) -> AbstractContextManager[None]:
         return nullcontext()
 
     def _line(self, text: str) -> None:
-        elapsed = (self._clock() - self._begun).total_seconds()
+        elapsed = (self._clock() - self._started_at).total_seconds()
         self._write(f"[{elapsed:6.1f} s] {text}")
 
 
 class LiveTree:
-    """A tree that is drawn anew a few times a second and gone at the end."""
+    """A tree that is redrawn a few times a second and removed at the end."""
 
     def __init__(self, session_id: str) -> None:
-        from rich.live import Live  # noqa: PLC0415  # only terminals need it
+        from rich.live import Live
 
         self._session_id = session_id
         self._status: Status | None = None
         self._remark = ""
-        self._begun = now()
+        self._started_at = now()
         self._live = Live(
             get_renderable=self._tree,
-            console=note_console(),
-            refresh_per_second=_REFRESHES_A_SECOND,
+            console=console(sys.stderr),
+            refresh_per_second=_REFRESHES_PER_SECOND,
             transient=True,
             redirect_stdout=False,
             redirect_stderr=False,
@@ -147,7 +138,7 @@ class LiveTree:
         self._remark = text
 
     @contextmanager
-    def stepping_aside(self) -> Generator[None]:
+    def hidden(self) -> Generator[None]:
         self._live.stop()
         try:
             yield
@@ -155,25 +146,25 @@ class LiveTree:
             self._live.start()
 
     def _tree(self) -> "Tree":
-        return session_tree(self._session_id, self._status, self._remark, now(), self._begun)
+        return session_tree(self._session_id, self._status, self._remark, now(), self._started_at)
 
 
-def session_tree(session_id: str, status: Status | None, remark: str, at: datetime, begun: datetime) -> "Tree":
+def session_tree(session_id: str, status: Status | None, remark: str, at: datetime, shown_since: datetime) -> "Tree":
     """Draw a session: its state, its subtasks, its turns and dollars."""
-    from rich.text import Text  # noqa: PLC0415  # only terminals need it
-    from rich.tree import Tree  # noqa: PLC0415  # as above
+    from rich.text import Text
+    from rich.tree import Tree
 
     state = status.state.replace("_", " ") if status else "starting"
-    started_at = min(begun, (status.started_at if status else None) or begun)
+    started_at = min(shown_since, (status.started_at if status else None) or shown_since)
     elapsed = duration(at - started_at)
     facts = f" · {elapsed}" + (_spend(status) if status else "")
     tree = Tree(Text.assemble((one_safe_line(session_id), "bold"), " ", (state, "blue"), (facts, "bright_black")))
     tree.guide_style = "bright_black"
     for record in status.subtasks if status else ():
-        colour = _COLOURS[record.state]
+        mark, colour = _MARKS[record.state]
         tree.add(
             Text.assemble(
-                (f"{MARKS[record.state]} ", colour),
+                (f"{mark} ", colour),
                 (f"{one_safe_line(record.id, 20)} {one_safe_line(record.agent, 40)} ", "bold"),
                 (_words(record, at), colour),
                 (f"  {one_safe_line(record.instruction, 400)}", "bright_black"),
@@ -181,13 +172,13 @@ def session_tree(session_id: str, status: Status | None, remark: str, at: dateti
                 overflow="ellipsis",
             )
         )
-    for asked in status.questions if status else ():
+    for question in status.questions if status else ():
         tree.add(
             Text.assemble(
                 ("? ", "yellow"),
-                (f"{one_safe_line(asked.subtask, 20)} {one_safe_line(asked.agent, 40)} asks ", "bold"),
-                one_safe_line(asked.text, 400),
-                (f"  until {asked.open_until.astimezone():%H:%M:%S}", "bright_black"),
+                (f"{one_safe_line(question.subtask, 20)} {one_safe_line(question.agent, 40)} asks ", "bold"),
+                one_safe_line(question.text, 400),
+                (f"  until {question.open_until.astimezone():%H:%M:%S}", "bright_black"),
             )
         )
     if remark:
@@ -196,17 +187,16 @@ def session_tree(session_id: str, status: Status | None, remark: str, at: dateti
 
 
 def describe_record(record: SubtaskRecord, at: datetime) -> str:
-    """Say in a line where a subtask stands."""
-    head = (
-        f"{MARKS[record.state]} {one_safe_line(record.id, 20)} {one_safe_line(record.agent, 40)}: {_words(record, at)}"
-    )
+    """Describe a subtask in one line."""
+    mark, _ = _MARKS[record.state]
+    head = f"{mark} {one_safe_line(record.id, 20)} {one_safe_line(record.agent, 40)}: {_words(record, at)}"
     return f"{head}: {one_safe_line(record.instruction, 120)}" if record.state in ("waiting", "running") else head
 
 
 def _words(record: SubtaskRecord, at: datetime) -> str:
     facts = [record.state]
     if record.state == "waiting" and record.depends_on:
-        facts = [f"waits for {', '.join(one_safe_line(each, 20) for each in record.depends_on)}"]
+        facts = [f"waiting for {', '.join(one_safe_line(each, 20) for each in record.depends_on)}"]
     if record.reason and record.reason != record.state:
         facts.append(one_safe_line(record.reason, 80))
     if record.attempts > 1:

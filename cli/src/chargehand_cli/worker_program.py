@@ -1,60 +1,33 @@
-"""Have the application's own program check something: this package knows no workflows and opens no documents."""
+"""Run the worker program's own checks: this package neither contains workflows nor opens documents."""
 
 import asyncio
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from chargehand.errors import NotReachable
-from chargehand_cli.location import Place, application_command
-from chargehand_cli.request_options import BadRequest
+from chargehand_cli.embedded import WorkerCommand
+from chargehand_cli.rendering.escaping import one_safe_line
+from chargehand_cli.request import BadRequest
+from chargehand_cli.terminal import put
 
 Checked = dict[str, Any]
-"""What is said of one thing; `problem` is empty if nothing is wrong with it."""
-
-
-def require_application(place: Place) -> Path:
-    """Say where the application is.
-
-    Raises:
-        NotReachable: there is none here.
-    """
-    if place.application is None:
-        raise NotReachable(
-            "There is no checkout of Chargehand here whose program could do this. Name one: --application DIR or "
-            "CHARGEHAND_APPLICATION."
-        )
-    return place.application
+"""The result for one item; `problem` is empty if the item passed."""
 
 
 async def check(
-    place: Place,
-    option: str,
-    file: Path,
-    settings: dict[str, str],
-    *,
-    show: Callable[[Checked], None] | None,
+    worker: WorkerCommand, option: str, file: Path, settings: dict[str, str], *, show: Callable[[Checked], None] | None
 ) -> list[Checked]:
-    """Run `worker_main.py OPTION FILE`, and show what it says of each thing as it says it.
+    """Run `worker_main.py OPTION FILE` and show each result as it arrives; without `show`, write JSON at the end.
 
     Raises:
-        NotReachable: there is no application here.
-        BadRequest: the file or the worker's settings cannot be used.
+        BadRequest: the file or the worker's settings are invalid.
     """
-    application = require_application(place)
-    process = await asyncio.create_subprocess_exec(
-        *application_command(application, option, str(file)),
-        cwd=application,
-        env=os.environ | worker_settings(place) | settings,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
+    process = await _start(worker, option, str(file), settings=settings)
     assert process.stdout, "it is a pipe"
     assert process.stderr, "it is a pipe"
-    failing = asyncio.create_task(process.stderr.read())
+    reading_errors = asyncio.create_task(process.stderr.read())
     results: list[Checked] = []
     try:
         async for line in process.stdout:
@@ -66,15 +39,55 @@ async def check(
         raise
     finally:
         await process.wait()
-    said = (await failing).decode(errors="replace").strip()
+    errors = (await reading_errors).decode(errors="replace").strip()
     if process.returncode != (1 if any(each["problem"] for each in results) else 0):
-        raise BadRequest(f"{said[-2_000:]} ({option[2:]}: the program ended with code {process.returncode})".lstrip())
+        raise BadRequest(f"{errors[-2_000:]} (the worker's {option} exited with code {process.returncode})".lstrip())
+    if show is None:
+        put(json.dumps(results, indent=1))
     return results
 
 
-def worker_settings(place: Place) -> dict[str, str]:
-    """Say where the worker's files are, as far as it is known here."""
-    if place.worker:
-        return {**place.worker.environment}
-    shared = {"CHARGEHAND_ARTIFACTS": str(place.artifacts)} if place.artifacts else {}
-    return {"CHARGEHAND_STATE_DIR": str(place.state), **shared}
+async def explain(worker: WorkerCommand, *, timeout_seconds: float = 30) -> dict[str, Any]:
+    """Run `worker_main.py --explain`, which describes the backends that the settings choose.
+
+    Raises:
+        ValueError: the settings are invalid.
+        TimeoutError: the program does not answer.
+        OSError: the program cannot be started.
+    """
+    process = await _start(worker, "--explain")
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            output, errors = await process.communicate()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise TimeoutError(f"{worker.command[0]} does not answer") from None
+    if process.returncode:
+        raise ValueError(errors.decode(errors="replace").strip()[-600:])
+    return cast("dict[str, Any]", json.loads(output))
+
+
+def put_result(result: Checked, summary: str) -> None:
+    """Write one result, and its problem below it."""
+    put(f"{'✘' if result['problem'] else '✔'} {summary}")
+    if result["problem"]:
+        put(f"       {one_safe_line(result['problem'], 600)}")
+
+
+async def _start(
+    worker: WorkerCommand, *arguments: str, settings: dict[str, str] | None = None
+) -> asyncio.subprocess.Process:
+    command: Sequence[str] = (*worker.command, *arguments)
+    try:
+        return await asyncio.create_subprocess_exec(
+            *command,
+            cwd=worker.directory,
+            env=os.environ | worker.environment | (settings or {}),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+    except OSError as error:
+        problem = f"The worker program {worker.command[0]} cannot be started: {error.strerror}. See CHARGEHAND_WORKER."
+        raise BadRequest(problem) from error

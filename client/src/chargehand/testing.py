@@ -102,7 +102,7 @@ class StandInSession(Session):
         """Note the decision, and give back the plan that it lets through."""
         run = self._run()
         if run.script.plan is None:
-            raise SessionFailed("No plan of this session waits for a decision.", None)
+            raise SessionFailed("This session is not awaiting approval.", None)
         run.decisions.append(decision)
         return decision.plan or run.script.plan
 

@@ -3,11 +3,11 @@
 import subprocess
 import sys
 
-HEAVY = ("e2b", "httpcore2", "httpx", "httpx2", "matplotlib", "numpy", "pydantic_monty", "tavily", "trafilatura")
+HEAVY = ("e2b", "httpcore2", "httpx", "httpx2", "matplotlib", "numpy", "pydantic_monty", "trafilatura")
 PROGRAM = f"""
 import sys
 from pathlib import Path
-from activities.code.bubblewrap import BubblewrapRunner
+from activities.code.bubblewrap.runner import BubblewrapRunner
 from activities.code.e2b import E2BRunner
 from activities.code.monty import MontyRunner
 from activities.code.tool import RunCode

@@ -19,9 +19,9 @@ from pathlib import Path
 import pytest
 
 from activities.backends import code_runner
-from activities.code import bubblewrap
-from activities.code.bubblewrap import BubblewrapLimits, BubblewrapRunner, SandboxUnusableError
-from activities.code.bubblewrap_check import require_tight
+from activities.code.bubblewrap import isolation
+from activities.code.bubblewrap.runner import BubblewrapLimits, BubblewrapRunner, SandboxUnusableError
+from activities.code.bubblewrap.self_test import require_tight
 from activities.code.protocol import CodeResult, GivenFile
 from activities.selection import choose
 from activities.settings import Settings, SettingsError
@@ -113,7 +113,7 @@ async def test_what_only_looks_like_bwrap_is_refused(monkeypatch: pytest.MonkeyP
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.defpath}")
 
-    with pytest.raises(SandboxUnusableError, match="did not come to an end"):
+    with pytest.raises(SandboxUnusableError, match="did not finish"):
         await require_tight(BubblewrapRunner())
 
 
@@ -141,28 +141,28 @@ async def test_it_holds_wherever_the_host_can_hold_it() -> None:
 @inside
 async def test_the_self_test_sees_a_sandbox_with_holes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the filter of system calls the namespaces alone let processes, sockets and uncounted memory through."""
-    monkeypatch.setattr(bubblewrap.seccomp, "filter_program", lambda: ALLOW_ALL)
+    monkeypatch.setattr(isolation, "filter_program", lambda: ALLOW_ALL)
 
     with pytest.raises(SandboxUnusableError) as caught:
         await require_tight(BubblewrapRunner())
 
     assert str(caught.value) == (
-        "code in the sandbox of bubblewrap could, on this host: start processes, reach rarely used parts of the "
-        "kernel, take memory that no limit counts, open sockets"
+        "on this host, code in the bubblewrap sandbox can start processes, reach rarely used parts of the kernel, "
+        "take memory that no limit counts, open sockets"
     )
 
 
 @inside
 async def test_the_self_test_sees_the_host_through_a_hole(monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder of the host that can be read and written is found by what was left in it."""
-    made = bubblewrap.bubblewrap_command.command
+    made = isolation.command
 
     def with_a_hole(*arguments: object, **named: object) -> list[str]:
         line = made(*arguments, **named)  # pyright: ignore[reportArgumentType, reportCallIssue]
         at = line.index("--dev")
         return [*line[:at], "--bind", "/tmp", "/tmp", *line[at:]]
 
-    monkeypatch.setattr(bubblewrap.bubblewrap_command, "command", with_a_hole)
+    monkeypatch.setattr(isolation, "command", with_a_hole)
 
     with pytest.raises(SandboxUnusableError) as caught:
         await require_tight(BubblewrapRunner())
@@ -174,7 +174,7 @@ async def test_the_self_test_sees_the_host_through_a_hole(monkeypatch: pytest.Mo
 @inside
 async def test_the_namespace_alone_keeps_the_network_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """Were the filter of system calls to fail, a server on the host's loopback could still not be reached."""
-    monkeypatch.setattr(bubblewrap.seccomp, "filter_program", lambda: ALLOW_ALL)
+    monkeypatch.setattr(isolation, "filter_program", lambda: ALLOW_ALL)
     server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
 

@@ -10,7 +10,7 @@ import pytest
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.catalog import Table
 from activities.documents.library import DocumentLibrary, OpenLibrary
-from activities.documents.tables import sql_name
+from activities.documents.sql_names import sql_name
 
 
 async def _open(tmp_path: Path, content: str | bytes, name: str = "t.csv") -> OpenLibrary:

@@ -116,11 +116,11 @@ async def test_the_catalog_describes_each_document(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("a__pdf", b"%PDF-1.7 nonsense", "not a PDF that can be read"),
+        ("a__pdf", b"%PDF-1.7 nonsense", "not a readable PDF"),
         ("a__pdf", scanned_pdf(), "no text, only images"),
         ("a__pdf", locked_pdf(), "protected by a password"),
-        ("a__docx", b"PK\x03\x04 nonsense", "not a DOCX that can be read"),
-        ("a__xlsx", b"nonsense", "not a workbook that can be read"),
+        ("a__docx", b"PK\x03\x04 nonsense", "not a readable DOCX"),
+        ("a__xlsx", b"nonsense", "not a readable workbook"),
         ("a__xlsx", zip_bomb(), "unpacks to 50 MB"),
         ("a__html", "<script>x</script>", "has no text"),
         ("a__md", "", "empty"),

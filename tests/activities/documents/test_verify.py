@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from activities.contracts import PASSAGE_GAP
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
-from activities.documents.parser_output import Unit
+from activities.documents.parsed import Unit
 from activities.documents.passages import Place, parse_reference, reference
 from activities.documents.tool import ReadDocument, SearchDocuments
 from activities.documents.verify import QuoteCheck, quote_stands, verify_sources

@@ -8,26 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-from pydantic import BaseModel, JsonValue
+from pydantic import JsonValue
 
-from activities.contracts import (
-    AgentAnswer,
-    InputOutcome,
-    PlanDraft,
-    PlanTask,
-    RejectedPlan,
-    ReportDraft,
-    Round,
-    SubtaskDraft,
-    SynthesisTask,
-    Task,
-    ToolCall,
-    ToolResult,
-    WorkTask,
-)
+from activities.contracts import InputOutcome, Round, SubtaskDraft, ToolCall, ToolResult
 from activities.documents.catalog import Catalog, Column, DocumentEntry, Table
 from activities.models.extractive import ExtractiveModel
 from activities.models.protocol import ModelCall, ModelReply, ToolSpec
+from activities.turn_kinds.plan import PlanAnswer, PlanTask, RejectedPlan
+from activities.turn_kinds.protocol import TurnAnswer
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
+from activities.turn_kinds.work import WorkAnswer, WorkTask
 from chargehand.contracts import Source
 from workflows.rules.evidence import ground, sources_read
 
@@ -62,7 +53,7 @@ class Harness:
         self.catalog = Catalog(documents=(*self.documents, *entries), tables=tuple(tables))
         return self
 
-    async def complete(self, task: Task, answer_type: type[BaseModel], agent: str = "supervisor") -> ModelReply:
+    async def complete(self, task: Task, answer_type: type[TurnAnswer], agent: str = "supervisor") -> ModelReply:
         """Ask the model as a turn does."""
         return await ExtractiveModel().complete(
             ModelCall(
@@ -85,19 +76,19 @@ class Harness:
             )
         )
 
-    async def plan(self, goal: str, most: int = 8, rejected: Sequence[RejectedPlan] = ()) -> PlanDraft:
+    async def plan(self, goal: str, most: int = 8, rejected: Sequence[RejectedPlan] = ()) -> PlanAnswer:
         """Ask for a plan."""
         task = PlanTask(goal=goal, max_subtasks=most, may_nest=False, rejected=tuple(rejected))
-        return PlanDraft.model_validate_json((await self.complete(task, PlanDraft)).text)
+        return PlanAnswer.model_validate_json((await self.complete(task, PlanAnswer)).text)
 
-    async def carry_out(self, subtask: SubtaskDraft, inputs: Sequence[InputOutcome] = ()) -> AgentAnswer:
+    async def carry_out(self, subtask: SubtaskDraft, inputs: Sequence[InputOutcome] = ()) -> WorkAnswer:
         """Take turns at a subtask until its agent answers."""
         rounds: list[Round] = []
         for _ in range(5):
             task = WorkTask(goal="", instruction=subtask.instruction, inputs=tuple(inputs), rounds=tuple(rounds))
-            reply = await self.complete(task, AgentAnswer, subtask.agent)
+            reply = await self.complete(task, WorkAnswer, subtask.agent)
             if reply.stop == "answer":
-                answer = AgentAnswer.model_validate_json(reply.text)
+                answer = WorkAnswer.model_validate_json(reply.text)
                 _check_quotations(answer, rounds, inputs)
                 return answer
             self.calls.extend(reply.tool_calls)
@@ -105,13 +96,13 @@ class Harness:
             rounds.append(Round(calls=reply.tool_calls, results=results))
         raise AssertionError("the agent never answered")
 
-    async def answer(self, goal: str) -> AgentAnswer:
+    async def answer(self, goal: str) -> WorkAnswer:
         """Plan a request that one agent can answer, and let that agent answer it."""
         plan = await self.plan(goal)
         assert len(plan.subtasks) == 1, plan
         return await self.carry_out(plan.subtasks[0])
 
-    async def outcomes(self, goal: str, most: int = 8) -> tuple[PlanDraft, list[InputOutcome]]:
+    async def outcomes(self, goal: str, most: int = 8) -> tuple[PlanAnswer, list[InputOutcome]]:
         """Plan and carry out."""
         plan = await self.plan(goal, most)
         done: dict[str, InputOutcome] = {}
@@ -126,13 +117,13 @@ class Harness:
             )
         return plan, list(done.values())
 
-    async def report(self, goal: str, most: int = 8) -> tuple[PlanDraft, ReportDraft, tuple[str, ...]]:
+    async def report(self, goal: str, most: int = 8) -> tuple[PlanAnswer, SynthesisAnswer, tuple[str, ...]]:
         """Plan, carry out and write up; with the sources in citation order."""
         plan, outcomes = await self.outcomes(goal, most)
         refs = tuple(dict.fromkeys(source.ref for given in outcomes for source in given.outcome.sources))
         task = SynthesisTask(goal=goal, outcomes=tuple(outcomes), sources=refs)
-        reply = await self.complete(task, ReportDraft)
-        return plan, ReportDraft.model_validate_json(reply.text), refs
+        reply = await self.complete(task, SynthesisAnswer)
+        return plan, SynthesisAnswer.model_validate_json(reply.text), refs
 
     @property
     def _read(self) -> dict[str, Source]:
@@ -191,7 +182,7 @@ def search(query: str, passages: Sequence[Source]) -> tuple[dict[str, float], li
     return coverage, [word for word in re.findall(r"\w+", query.lower()) if not bearers[word[:4]]]
 
 
-def _check_quotations(answer: AgentAnswer, rounds: Sequence[Round], inputs: Sequence[InputOutcome]) -> None:
+def _check_quotations(answer: WorkAnswer, rounds: Sequence[Round], inputs: Sequence[InputOutcome]) -> None:
     """Hold every finding to what was read: its sources exist and its quotation stands in the first of them."""
     read = sources_read(rounds, inputs)
     for finding in answer.findings:

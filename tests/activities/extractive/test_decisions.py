@@ -5,28 +5,21 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
 
-from activities.contracts import (
-    CompressDraft,
-    CompressTask,
-    CritiqueDraft,
-    CritiqueTask,
-    InputOutcome,
-    JudgeDraft,
-    JudgeTask,
-    RefineDraft,
-    RefineTask,
-    ReportDraft,
-    ReviewDraft,
-    ReviewTask,
-    Task,
-)
+from activities.contracts import InputOutcome
+from activities.turn_kinds.compress import CompressAnswer, CompressTask
+from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
+from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
+from activities.turn_kinds.protocol import TurnAnswer
+from activities.turn_kinds.refine import RefineAnswer, RefineTask
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.review import ReviewAnswer, ReviewTask
+from activities.turn_kinds.synthesis import SynthesisAnswer
 from chargehand.contracts import Escalation, Failure, Finding, Outcome, Partial, Success
 from tests.activities.extractive.desk import Harness
 
 LOST = Failure(reason="no_answer", message="No passage fits.", confidence=99)
-REPORT = ReportDraft(answer="Three months [S1].", gaps=[], contradictions=[], confidence=80)
+REPORT = SynthesisAnswer(answer="Three months [S1].", gaps=[], contradictions=[], confidence=80)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +36,7 @@ def candidate(name: str, outcome: Outcome) -> InputOutcome:
     [
         (
             RefineTask(goal="g", agent="reader", instruction="i", problem="p", outcome=LOST, attempts=1),
-            RefineDraft(
+            RefineAnswer(
                 worthwhile=False,
                 instruction="",
                 reason="No language model was used; rules do not rewrite instructions.",
@@ -51,22 +44,22 @@ def candidate(name: str, outcome: Outcome) -> InputOutcome:
         ),
         (
             ReviewTask(goal="g", outcomes=(candidate("T1", LOST),), max_subtasks=3, may_nest=True),
-            ReviewDraft(enough=True, missing=[], contradictions=[], subtasks=[]),
+            ReviewAnswer(enough=True, missing=[], contradictions=[], subtasks=[]),
         ),
-        (CritiqueTask(goal="g", draft=REPORT, outcomes=()), CritiqueDraft(acceptable=True, problems=[])),
+        (CritiqueTask(goal="g", draft=REPORT, outcomes=()), CritiqueAnswer(acceptable=True, problems=[])),
     ],
     ids=["refine", "review", "critique"],
 )
-async def test_what_takes_a_mind_is_left_as_it_is(harness: Harness, task: Task, answer: BaseModel) -> None:
+async def test_what_takes_a_mind_is_left_as_it_is(harness: Harness, task: Task, answer: TurnAnswer) -> None:
     """No instruction is rewritten, no work added, no fault found."""
     reply = await harness.complete(task, type(answer))
 
     assert type(answer).model_validate_json(reply.text) == answer
 
 
-async def judged(harness: Harness, *candidates: InputOutcome) -> JudgeDraft:
-    reply = await harness.complete(JudgeTask(question="How long?", candidates=candidates), JudgeDraft)
-    return JudgeDraft.model_validate_json(reply.text)
+async def judged(harness: Harness, *candidates: InputOutcome) -> JudgeAnswer:
+    reply = await harness.complete(JudgeTask(question="How long?", candidates=candidates), JudgeAnswer)
+    return JudgeAnswer.model_validate_json(reply.text)
 
 
 async def test_the_surer_answer_is_chosen(harness: Harness) -> None:
@@ -78,7 +71,7 @@ async def test_the_surer_answer_is_chosen(harness: Harness) -> None:
         candidate("T3", Success(content="Four months.", confidence=50)),
     )
 
-    assert decision == JudgeDraft(
+    assert decision == JudgeAnswer(
         chosen="T2",
         reason="T2 was chosen because its agent is surer of it (60 of 100) than any other of its own (50 at most). "
         "No language model was used: what the answers say was not compared.",
@@ -117,12 +110,12 @@ async def test_nothing_is_chosen_from_nothing(harness: Harness) -> None:
     """Without an answer among the candidates there is no decision."""
     decision = await judged(harness, candidate("T1", LOST))
 
-    assert decision == JudgeDraft(chosen="", reason="None of the candidates has an answer.", confidence=0)
+    assert decision == JudgeAnswer(chosen="", reason="None of the candidates has an answer.", confidence=0)
 
 
 async def shortened(harness: Harness, content: str, most_words: int) -> str:
     task = CompressTask(instruction="How long is the notice?", content=content, most_words=most_words)
-    return CompressDraft.model_validate_json((await harness.complete(task, CompressDraft)).text).content
+    return CompressAnswer.model_validate_json((await harness.complete(task, CompressAnswer)).text).content
 
 
 PAPER = """# Notice

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from activities.contracts import InputOutcome, ReportDraft, SynthesisTask
+from activities.contracts import InputOutcome
+from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from chargehand.contracts import Finding, Source, Success, Usage
 from tests.activities.extractive.bakery import TABLES
 from tests.activities.extractive.desk import Harness
@@ -93,9 +94,9 @@ async def test_different_amounts_for_one_question_are_a_contradiction(harness: H
         "new.md#L1": "“From April sailings stop at a mean wind of 26 knots.”",
     })  # fmt: skip
 
-    reply = await harness.complete(task, ReportDraft)
+    reply = await harness.complete(task, SynthesisAnswer)
 
-    [found] = ReportDraft.model_validate_json(reply.text).contradictions
+    [found] = SynthesisAnswer.model_validate_json(reply.text).contradictions
     assert found.about == "At what mean wind do sailings stop? (30 knots or 26 knots)"
     assert found.positions == [
         "“Sailings stop at a mean wind of 30 knots.” [S1]",
@@ -111,9 +112,9 @@ async def test_amounts_of_different_things_are_no_contradiction(harness: Harness
         "b.md#L1": "“The ferry does 12 knots when it is fully laden.”",
     })  # fmt: skip
 
-    reply = await harness.complete(task, ReportDraft)
+    reply = await harness.complete(task, SynthesisAnswer)
 
-    assert ReportDraft.model_validate_json(reply.text).contradictions == []
+    assert SynthesisAnswer.model_validate_json(reply.text).contradictions == []
 
 
 async def test_the_same_call_is_always_answered_the_same_way(harness: Harness) -> None:
@@ -128,7 +129,7 @@ async def test_the_same_call_is_always_answered_the_same_way(harness: Harness) -
 
 async def test_a_turn_costs_nothing_and_says_who_took_it(harness: Harness) -> None:
     """The reply names the rules as model and provider, with one turn and no tokens."""
-    reply = await harness.complete(SynthesisTask(goal="", outcomes=()), ReportDraft)
+    reply = await harness.complete(SynthesisTask(goal="", outcomes=()), SynthesisAnswer)
 
     assert (reply.model, reply.provider, reply.stop) == ("extractive", "extractive", "answer")
     assert reply.usage == Usage(turns=1)

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from activities.contracts import RejectedPlan, SubtaskDraft
+from activities.contracts import SubtaskDraft
 from activities.documents.catalog import DocumentEntry
+from activities.turn_kinds.plan import RejectedPlan
 from chargehand.contracts import Source
 from tests.activities.extractive.bakery import TABLES
 from tests.activities.extractive.desk import Harness

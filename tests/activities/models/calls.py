@@ -6,15 +6,15 @@ from decimal import Decimal
 from typing import Literal
 
 import httpx2
-from pydantic import BaseModel
 
-from activities.contracts import AgentAnswer, WorkTask
 from activities.documents.catalog import Catalog
 from activities.models.anthropic_messages import AnthropicModel
 from activities.models.openai_chat import OpenAIChatModel
 from activities.models.openai_responses import OpenAIResponsesModel
-from activities.models.protocol import Message, ModelCall, ModelReply, ToolSpec, ToolText
+from activities.models.protocol import ModelCall, ModelReply, ToolSpec
 from activities.models.streaming import STEADY, Patience
+from activities.turn_kinds.protocol import Message, ToolText, TurnAnswer
+from activities.turn_kinds.work import WorkAnswer, WorkTask
 from tests.scripted_provider import Respond, ScriptedProvider
 
 Wire = Literal["anthropic", "responses", "chat"]
@@ -50,7 +50,7 @@ def a_call(
     *,
     messages: Sequence[Message] = (Message(role="user", text="When does the ferry leave?"),),
     tools: Sequence[ToolSpec] = (SEARCH, READ),
-    answer_type: type[BaseModel] = AgentAnswer,
+    answer_type: type[TurnAnswer] = WorkAnswer,
     must_answer: bool = False,
     timeout_seconds: float = 20.0,
 ) -> ModelCall:

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from activities.models.protocol import Message, ToolText
 from activities.models.schemas import answer_schema
+from activities.turn_kinds.protocol import Message, ToolText
 from tests.activities.models.calls import KEY, READ, a_call, a_provider, round_of
 from tests.scripted_provider import ScriptedReply, ToolUse, answer, calling, raw
 

@@ -8,11 +8,12 @@ from decimal import Decimal
 import pytest
 from pydantic import JsonValue
 
-from activities.contracts import AgentAnswer, ToolCall
+from activities.contracts import ToolCall
 from activities.models.anthropic_messages import AnthropicModel
 from activities.models.openai_chat import OpenAIChatModel
 from activities.models.openai_responses import OpenAIResponsesModel
 from activities.models.protocol import ModelReply
+from activities.turn_kinds.work import WorkAnswer
 from chargehand.contracts import Usage
 from tests.activities.models.calls import KEY, MODELS, PROVIDERS, SEARCH, WIRES, Wire, a_call, a_provider, round_of
 from tests.scripted_provider import (
@@ -62,7 +63,7 @@ async def test_an_answer_comes_back_as_its_text(wire: Wire) -> None:
     scripted = answer("At eight.")
 
     assert await reply_to(wire, scripted) == a_reply(wire, stop="answer", text=scripted.text)
-    assert AgentAnswer.model_validate_json(scripted.text).content == "At eight."
+    assert WorkAnswer.model_validate_json(scripted.text).content == "At eight."
 
 
 @every_wire
@@ -267,7 +268,7 @@ async def test_tools_are_withheld_when_an_answer_is_due(wire: Wire) -> None:
         reply = await model.complete(a_call(wire, must_answer=True))
 
     assert server.requests[0].tools == ()
-    assert server.requests[0].answer == "AgentAnswer"
+    assert server.requests[0].answer == "WorkAnswer"
     assert [call.malformed for call in reply.tool_calls] == ["there is no such tool; the tools are: none"]
 
 

@@ -4,10 +4,12 @@ import json
 
 import pytest
 
-from activities.contracts import Round, WorkTask
+from activities.contracts import Round
 from activities.models.openai_chat import OpenAIChatModel
-from activities.models.protocol import Message, ModelReply, ToolText
+from activities.models.protocol import ModelReply
 from activities.models.schemas import answer_schema
+from activities.turn_kinds.protocol import Message, ToolText
+from activities.turn_kinds.work import WorkTask
 from tests.activities.models.calls import READ, a_call, a_provider, round_of
 from tests.scripted_provider import ScriptedProvider, ScriptedReply, ToolUse, answer, calling, raw, saying
 
@@ -79,7 +81,7 @@ async def test_the_shape_is_enforced_when_no_tool_is_in_play() -> None:
     assert body["response_format"] == {
         "type": "json_schema",
         "json_schema": {
-            "name": "AgentAnswer",
+            "name": "WorkAnswer",
             "schema": answer_schema(call.answer_type, call.agent_names),
             "strict": True,
         },
@@ -96,7 +98,7 @@ async def test_whoever_answered_in_another_shape_is_held_to_it() -> None:
         body = server.requests[0].body
 
     assert "tools" not in body
-    assert body["response_format"]["json_schema"]["name"] == "AgentAnswer"
+    assert body["response_format"]["json_schema"]["name"] == "WorkAnswer"
 
 
 async def test_an_answer_is_no_longer_than_the_operator_allows() -> None:
@@ -119,7 +121,7 @@ async def test_a_server_that_takes_no_schema_is_told_in_words_alone() -> None:
         await model.aclose()
 
     assert "response_format" not in server.requests[0].body
-    assert server.requests[0].answer == "AgentAnswer"
+    assert server.requests[0].answer == "WorkAnswer"
     assert reply.stop == "answer"
 
 

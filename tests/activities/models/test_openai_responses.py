@@ -5,8 +5,9 @@ import json
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from activities.models.protocol import Message, ModelReply, ToolText
+from activities.models.protocol import ModelReply
 from activities.models.schemas import answer_schema
+from activities.turn_kinds.protocol import Message, ToolText
 from chargehand.wire import ErrorType
 from tests.activities.models.calls import KEY, READ, a_call, a_provider, round_of
 from tests.scripted_provider import ScriptedReply, ToolUse, answer, calling, raw
@@ -50,7 +51,7 @@ async def test_a_request_is_written_so() -> None:
         "text": {
             "format": {
                 "type": "json_schema",
-                "name": "AgentAnswer",
+                "name": "WorkAnswer",
                 "schema": answer_schema(first.answer_type, first.agent_names),
                 "strict": True,
             }

@@ -16,17 +16,19 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from activities.contracts import ModelCard, PriceStep, TurnRequest, TurnResult, WorkTask
+from activities.contracts import ModelCard, PriceStep
 from activities.crews import load_crews
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
+from activities.heartbeats import BEAT_SECONDS
 from activities.model_turn.activity import TurnActivities
+from activities.model_turn.contracts import TurnRequest, TurnResult
 from activities.model_turn.conversations import Conversations
-from activities.model_turn.journal import BEAT_SECONDS
 from activities.model_turn.retry_policy import pause_after
 from activities.models.protocol import Model
 from activities.models.registry import Models
 from activities.tools import Tool, tool_capabilities
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Contract, Tier
 from chargehand.wire import ErrorType, WorkflowType
 from tests.scripted_model import ScriptedTool, found

@@ -7,6 +7,7 @@ import pytest
 from temporalio.client import Client
 
 from activities.model_turn.retry_policy import pause_after
+from activities.turn_kinds.work import WorkAnswer
 from chargehand.wire import ErrorType
 from tests.activities.models.calls import MODELS, WIRES, Wire, a_provider
 from tests.activities.turns.one_turn import HURRY, a_turn, open_harness
@@ -126,8 +127,8 @@ async def test_an_error_that_passed_is_forgotten(client: Client, tmp_path: Path,
     ):
         result = await harness.take(a_turn())
 
-    assert result.work is not None
-    assert (result.work.content, len(server.requests)) == ("At eight.", 3)
+    assert isinstance(result.answer, WorkAnswer)
+    assert (result.answer.content, len(server.requests)) == ("At eight.", 3)
 
 
 @every_wire

@@ -11,6 +11,7 @@ import pytest
 from temporalio.client import Client, WorkflowFailureError
 
 from activities.models.anthropic_messages import AnthropicModel
+from activities.turn_kinds.work import WorkAnswer
 from chargehand.wire import ErrorType
 from tests.acceptance.test_real_wires import settings
 from tests.acceptance.workers import worker_process
@@ -44,8 +45,8 @@ async def test_a_killed_worker_does_not_pay_a_background_response_twice(client: 
             go_on.set()
             result = await turn.result()
 
-    assert result.work is not None
-    assert result.work.content == "At eight."
+    assert isinstance(result.answer, WorkAnswer)
+    assert result.answer.content == "At eight."
     assert server.charges == 1
 
 
@@ -80,8 +81,8 @@ async def test_a_worker_that_shuts_down_leaves_its_batch_to_the_next(client: Cli
         await second.aclose()
         (job,) = server.jobs.all.values()
 
-    assert result.work is not None
-    assert result.work.content == "At eight."
+    assert isinstance(result.answer, WorkAnswer)
+    assert result.answer.content == "At eight."
     assert (server.charges, job.is_cancelled, job.is_deleted) == (1, False, True)
     # 1,000 input and 100 output tokens at half of 0.10 and 0.50 dollars a million.
     assert str(result.usage.cost_usd) == "0.000075"

@@ -15,7 +15,7 @@ from temporalio.converter import StorageDriverStoreContext
 from chargehand.payloads.cleaning import clean
 from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.payloads.storage import PayloadDirectory
-from chargehand_cli.payload_commands import age
+from chargehand_cli.verbs.operate import age
 
 NOW = datetime.now(UTC)
 

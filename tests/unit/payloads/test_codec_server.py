@@ -192,8 +192,8 @@ async def test_too_much_is_refused_unread(url: str) -> None:
     [
         ({"token": "short"}, "at least 16 characters"),
         ({"token": "with/slashes/in/the/token"}, "letters, digits"),
-        ({"host": "0.0.0.0"}, "needs TLS"),
-        ({"host": "codec.example.com"}, "needs TLS"),
+        ({"host": "0.0.0.0"}, "requires TLS"),
+        ({"host": "codec.example.com"}, "requires TLS"),
     ],
 )
 def test_openness_is_refused(settings: dict[str, str], message: str) -> None:
@@ -206,5 +206,5 @@ async def test_a_taken_port_is_said(url: str) -> None:
     """A port that somebody else serves is an error that names it."""
     port = int(url.rpartition(":")[2])
 
-    with pytest.raises(ProtectionSettingsError, match=f"cannot serve 127.0.0.1:{port}"):
+    with pytest.raises(ProtectionSettingsError, match=f"cannot listen on 127.0.0.1:{port}"):
         CodecServer(CodecServerSettings(TOKEN, {}, port=port))

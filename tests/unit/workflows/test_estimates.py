@@ -11,31 +11,29 @@ from pydantic import JsonValue
 
 from activities.contracts import (
     AgentCard,
-    CompressTask,
     ContradictionDraft,
     CrewCard,
-    CritiqueTask,
     InputOutcome,
-    JudgeTask,
     ModelCard,
-    PlanTask,
     PriceStep,
-    RefineTask,
-    RejectedPlan,
-    ReportDraft,
-    ReviewTask,
     Round,
     SessionFacts,
-    SynthesisTask,
-    Task,
     ToolCall,
     ToolResult,
-    WorkTask,
 )
 from activities.documents.catalog import Catalog, Column, DocumentEntry, Table
 from activities.model_turn.activity import prompt_bytes
 from activities.models.protocol import ModelCall
-from activities.prompts import ANSWER_TYPES, SCHEMA_BYTES, messages
+from activities.turn_kinds.compress import CompressTask
+from activities.turn_kinds.critique import CritiqueTask
+from activities.turn_kinds.judge import JudgeTask
+from activities.turn_kinds.plan import PlanTask, RejectedPlan
+from activities.turn_kinds.protocol import SCHEMA_BYTES
+from activities.turn_kinds.refine import RefineTask
+from activities.turn_kinds.registry import TASK_TYPES, Task
+from activities.turn_kinds.review import ReviewTask
+from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Escalation, Failure, Finding, Limits, Outcome, Partial, Source, Success, Tier
 from workflows.budget.estimates import input_bound, least_workable, worst_case
 from workflows.budget.ledger import Amount
@@ -80,7 +78,7 @@ ROUNDS = st.lists(
 ).map(tuple)
 TEXTS = st.lists(TEXT, max_size=9)
 DRAFTS = st.builds(
-    ReportDraft,
+    SynthesisAnswer,
     answer=TEXT,
     gaps=TEXTS,
     contradictions=st.lists(
@@ -159,8 +157,8 @@ def _rendered(task: Task, catalog: Catalog) -> int:
             agent="reader",
             catalog=catalog,
             system=SYSTEM,
-            messages=messages(task, catalog),
-            answer_type=ANSWER_TYPES[task.kind],
+            messages=task.messages(catalog),
+            answer_type=task.answer_type,
             max_output_tokens=1,
             timeout_seconds=1,
             idempotency_key="k",
@@ -226,7 +224,7 @@ SMALL_NUMBERS: list[JsonValue] = [1e-07, 1e22] * LONG
         pytest.param(
             CritiqueTask(
                 goal="g",
-                draft=ReportDraft(
+                draft=SynthesisAnswer(
                     answer="a",
                     gaps=["g"] * LONG,
                     contradictions=[ContradictionDraft(about="a", positions=["p"] * 3, resolution="")] * LONG,
@@ -287,10 +285,10 @@ def test_a_huge_catalogue_passes_no_bound() -> None:
     assert _rendered(task, Catalog(documents=entries)) <= input_bound(task, FIXED)
 
 
-@pytest.mark.parametrize("kind", sorted(ANSWER_TYPES))
+@pytest.mark.parametrize("kind", sorted(TASK_TYPES))
 def test_the_shape_of_an_answer_fits_its_allowance(kind: str) -> None:
     """I01: the schema that goes with a prompt is no longer than what is set aside for it, even indented."""
-    schema = json.dumps(ANSWER_TYPES[kind].model_json_schema(), indent=1)
+    schema = json.dumps(TASK_TYPES[kind].answer_type.model_json_schema(), indent=1)
 
     assert len(schema.encode()) <= SCHEMA_BYTES
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from activities.contracts import PASSAGE_GAP, AgentAnswer, FindingDraft, InputOutcome, Round, ToolResult
+from activities.contracts import PASSAGE_GAP, InputOutcome, Round, ToolResult
+from activities.turn_kinds.work import FindingDraft, WorkAnswer
 from chargehand.contracts import (
     Escalation,
     Failure,
@@ -31,7 +32,7 @@ def _finding(*refs: str, quote: str = "", confidence: int = 80) -> FindingDraft:
     return FindingDraft(claim="Notice is three months.", source_refs=list(refs), quote=quote, confidence=confidence)
 
 
-def _answer(*findings: FindingDraft, **changes: Any) -> AgentAnswer:
+def _answer(*findings: FindingDraft, **changes: Any) -> WorkAnswer:
     facts: dict[str, Any] = {
         "status": "success",
         "content": "Three months.",
@@ -39,7 +40,7 @@ def _answer(*findings: FindingDraft, **changes: Any) -> AgentAnswer:
         "gaps": [],
         "message": "",
     }
-    return AgentAnswer.model_validate(facts | {"findings": list(findings)} | changes)
+    return WorkAnswer.model_validate(facts | {"findings": list(findings)} | changes)
 
 
 def test_a_sourced_answer_keeps_its_sources() -> None:
@@ -154,14 +155,14 @@ def test_what_was_read_is_handed_back() -> None:
     outcome = read_so_far(READ, "out_of_turns", SPEND)
 
     assert outcome == Partial(
-        content="What was read before the subtask had to stop is listed under its findings.",
+        content="The findings list what was read before the subtask had to stop.",
         findings=(
             Finding(claim=HANDBOOK.quote, sources=(HANDBOOK.ref,), confidence=30),
             Finding(claim=COSTS.quote, sources=(COSTS.ref,), confidence=30),
         ),
         sources=(HANDBOOK, COSTS),
         confidence=20,
-        gaps=("The subtask stopped before it could weigh what it had read.",),
+        gaps=("The subtask stopped before it could evaluate what it had read.",),
         spend=SPEND,
         reason="out_of_turns",
     )
@@ -201,13 +202,13 @@ def _report(**changes: Any) -> Report:
         (
             "nothing_succeeded",
             (),
-            Failure(reason="no_answer", message="No subtask of the session below found anything."),
+            Failure(reason="no_answer", message="No subtask of the nested session found anything."),
         ),
     ],
 )
 def test_a_report_from_below_becomes_an_outcome(stop_reason: str, gaps: tuple[str, ...], ending: Outcome) -> None:
     """Numbered citations become refs again, and the way the session ended becomes the kind of the outcome."""
-    content = "Three months [handbook.md#L1-L3], one [sql:1], nobody ."
+    content = "Three months [handbook.md#L1-L3], one [sql:1], nobody."
 
     outcome = nested_outcome(_report(stop_reason=stop_reason, gaps=gaps))
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from activities.contracts import AgentCard, CrewCard
 from chargehand.contracts import Capability, Plan, Subtask, Tier
-from workflows.rules.information_flow import capabilities_of, carried, leaks
+from workflows.rules.information_flow import capabilities_of, leaks, reads_of
 from workflows.rules.plan_validation import InvalidPlan, check_plan
 
 _CAPABILITIES: dict[str, tuple[Capability, ...]] = {
@@ -66,7 +66,7 @@ def test_every_leak_of_a_chain_is_found(agents: list[str]) -> None:
     found = leaks(_chain(*agents), CREW, frozenset())
 
     for number, agent in enumerate(agents, start=1):
-        read = carried([capabilities_of(earlier, CREW) for earlier in agents[:number]], frozenset())
+        read = reads_of([capabilities_of(earlier, CREW) for earlier in agents[:number]], frozenset())
         reaches_out = "reaches_out" in capabilities_of(agent, CREW)
         assert (f"T{number}" in found) == (reaches_out and read == {"reads_private", "reads_untrusted"})
 
@@ -75,7 +75,9 @@ def test_a_leaking_plan_needs_a_person() -> None:
     """Without approval such a plan is refused with the reason; a person may let it pass."""
     plan = Plan(subtasks=_chain("reader", "browser"))
 
-    with pytest.raises(InvalidPlan, match="subtask T2: it reaches out, and would be given what was read in private by"):
+    with pytest.raises(
+        InvalidPlan, match="subtask T2: it reaches out, and its inputs include private text, brought by"
+    ):
         check_plan(plan, CREW, max_subtasks=9, may_nest=True, ancestors=())
 
-    assert check_plan(plan, CREW, max_subtasks=9, may_nest=True, ancestors=(), is_watched=True) == plan
+    assert check_plan(plan, CREW, max_subtasks=9, may_nest=True, ancestors=(), is_approved_by_person=True) == plan

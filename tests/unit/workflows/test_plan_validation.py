@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from activities.contracts import AgentCard, CrewCard, PlanDraft, SubtaskDraft
+from activities.contracts import AgentCard, CrewCard, SubtaskDraft
+from activities.turn_kinds.plan import PlanAnswer
 from chargehand.contracts import Plan, Subtask, Tier
 from workflows.rules.deduplication import fingerprint
 from workflows.rules.plan_validation import InvalidPlan, check_plan
@@ -22,7 +23,7 @@ CREW = CrewCard(
     ),
     prompt_bytes=1,
 )
-VAGUE = "the instruction is too vague; say in a full sentence what to find or make, complete in itself"
+VAGUE = "the instruction is too vague; write a full sentence, complete in itself"
 
 
 def _subtask(id_: str = "T1", **changes: Any) -> SubtaskDraft:
@@ -35,18 +36,18 @@ def _subtask(id_: str = "T1", **changes: Any) -> SubtaskDraft:
     return SubtaskDraft.model_validate({"id": id_} | facts | changes)
 
 
-def _draft(*subtasks: SubtaskDraft, strategy: str = "merge", final_instruction: str = "") -> PlanDraft:
-    return PlanDraft(subtasks=list(subtasks), strategy=strategy, final_instruction=final_instruction)
+def _draft(*subtasks: SubtaskDraft, strategy: str = "merge", final_instruction: str = "") -> PlanAnswer:
+    return PlanAnswer(subtasks=list(subtasks), strategy=strategy, final_instruction=final_instruction)
 
 
 def _check(
-    draft: PlanDraft | Plan, *, max_subtasks: int = 20, may_nest: bool = True, ancestors: Collection[str] = ()
+    draft: PlanAnswer | Plan, *, max_subtasks: int = 20, may_nest: bool = True, ancestors: Collection[str] = ()
 ) -> Plan:
     return check_plan(draft, CREW, max_subtasks=max_subtasks, may_nest=may_nest, ancestors=ancestors)
 
 
 def _errors(
-    draft: PlanDraft | Plan, *, max_subtasks: int = 20, may_nest: bool = True, ancestors: Collection[str] = ()
+    draft: PlanAnswer | Plan, *, max_subtasks: int = 20, may_nest: bool = True, ancestors: Collection[str] = ()
 ) -> tuple[str, ...]:
     with pytest.raises(InvalidPlan) as caught:
         _check(draft, max_subtasks=max_subtasks, may_nest=may_nest, ancestors=ancestors)
@@ -88,7 +89,7 @@ def test_a_good_draft_becomes_the_same_plan() -> None:
         pytest.param([], ["subtasks: there are none; a plan has at least one"], id="empty"),
         pytest.param(
             [_subtask(agent="pirate")],
-            ["subtask T1: there is no agent 'pirate'; there are reader, supervisor, writer"],
+            ["subtask T1: there is no agent 'pirate'; the agents are reader, supervisor, writer"],
             id="unknown agent",
         ),
         pytest.param([_subtask(instruction="")], [f"subtask T1: {VAGUE}"], id="no instruction"),
@@ -101,7 +102,7 @@ def test_a_good_draft_becomes_the_same_plan() -> None:
         ),
         pytest.param(
             [_subtask("T1"), _subtask("T2", instruction="find the FACT of T1!")],
-            ["subtask T2: asks the same agent for the same thing as T1"],
+            ["subtask T2: gives the same agent the same task as T1"],
             id="the same twice",
         ),
         pytest.param(
@@ -180,7 +181,7 @@ def test_no_session_below_the_depth_limit() -> None:
     found = _errors(_draft(_subtask(agent="supervisor")), may_nest=False)
     passed = _check(_draft(_subtask()), may_nest=False)
 
-    assert found == ("subtask T1: the depth limit allows no further session below this one; name an agent instead",)
+    assert found == ("subtask T1: the depth limit allows no nested session; name an agent instead",)
     assert [subtask.agent for subtask in passed.subtasks] == ["reader"]
 
 
@@ -194,7 +195,7 @@ def test_no_way_round_in_a_circle() -> None:
     )
     passed = _check(_draft(_subtask(agent="reader")), ancestors=ancestors)
 
-    assert found == ("subtask T1: this very work is already being done above; it would go in a circle",)
+    assert found == ("subtask T1: this session is already part of the same task; that would be a loop",)
     assert len(passed.subtasks) == 1
 
 
@@ -212,7 +213,7 @@ def test_all_reasons_come_together() -> None:
     assert found == (
         "subtasks: there are 3, but the limits pay for 2 at most",
         "strategy: Input should be 'merge', 'select' or 'reduce'",
-        "subtask T1: there is no agent 'pirate'; there are reader, supervisor, writer",
+        "subtask T1: there is no agent 'pirate'; the agents are reader, supervisor, writer",
         f"subtask T2: {VAGUE}",
         "subtask T2: the id occurs 2 times",
         "subtask T2: depends on 'T7', which is not in the plan",
@@ -226,12 +227,12 @@ def test_an_edited_plan_passes_the_same_check() -> None:
 
     found = _errors(plan)
 
-    assert found == ("subtask T1: there is no agent 'pirate'; there are reader, supervisor, writer",)
+    assert found == ("subtask T1: there is no agent 'pirate'; the agents are reader, supervisor, writer",)
 
 
 def test_a_plan_sets_no_limits() -> None:
     """Budget, depth or turns that a model writes into a plan have nowhere to go."""
-    draft = PlanDraft.model_validate_json(
+    draft = PlanAnswer.model_validate_json(
         """{"subtasks": [{"id": "T1", "agent": "reader", "instruction": "Find the one fact", "depends_on": [],
         "required": [], "budget_usd": 999, "task_queue": "other", "workflow_id": "victim"}],
         "strategy": "merge", "final_instruction": "", "limits": {"max_turns": 1000}, "max_depth": 99}"""
@@ -256,8 +257,8 @@ SUBTASKS = st.builds(
 
 
 @settings(max_examples=300)
-@given(draft=st.builds(PlanDraft, subtasks=st.lists(SUBTASKS, max_size=6), strategy=TEXT, final_instruction=TEXT))
-def test_whatever_is_written_passes_or_is_refused(draft: PlanDraft) -> None:
+@given(draft=st.builds(PlanAnswer, subtasks=st.lists(SUBTASKS, max_size=6), strategy=TEXT, final_instruction=TEXT))
+def test_whatever_is_written_passes_or_is_refused(draft: PlanAnswer) -> None:
     """Any draft ends as a plan within the crew and the limits, or in a refusal of a few printable lines."""
     plan, errors = None, ()
     try:
@@ -284,7 +285,7 @@ def test_whatever_is_written_passes_or_is_refused(draft: PlanDraft) -> None:
         pytest.param(_draft(*(_subtask("T" * 5_000 + str(number)) for number in range(200))), id="5 KB ids"),
     ],
 )
-def test_a_huge_draft_is_refused_soon(draft: PlanDraft) -> None:
+def test_a_huge_draft_is_refused_soon(draft: PlanAnswer) -> None:
     """No size of draft holds a workflow task up, or makes a refusal that is itself huge."""
     began = time.process_time()
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from activities.contracts import Round, ToolCall, ToolResult
-from workflows.rules.repetition import going_round, repeated
+from workflows.rules.repetition import is_repetitive, refuse_repetition
 
 
 def call(
@@ -32,15 +32,13 @@ def test_a_repeated_call_is_pointed_at_its_answer() -> None:
     """The refusal belongs to the call that is made now, and names the round in which it was made first."""
     rounds = [asked(query("costs")), Round(correction="it was empty"), asked(query("ferry costs")), asked(query("x"))]
 
-    refused = repeated(query("ferry costs"), rounds)
+    refused = refuse_repetition(query("ferry costs"), rounds)
 
     assert refused == ToolResult(
         call_id="now",
         tool="search",
         ok=False,
-        output={
-            "error": "You already asked exactly this (round 3); the answer stands above. Ask something else or answer."
-        },
+        output={"error": "You already made this call (round 3); its result is above. Make a different call or answer."},
     )
 
 
@@ -58,7 +56,7 @@ def test_a_repeated_call_is_pointed_at_its_answer() -> None:
 )
 def test_the_way_of_writing_it_does_not_matter(earlier: dict[str, JsonValue], now: dict[str, JsonValue]) -> None:
     """The order of names, and case and white space of plain words, make no other call."""
-    assert repeated(call(now), [asked(call(earlier))]) is not None
+    assert refuse_repetition(call(now), [asked(call(earlier))]) is not None
 
 
 @pytest.mark.parametrize(
@@ -79,42 +77,42 @@ def test_the_way_of_writing_it_does_not_matter(earlier: dict[str, JsonValue], no
 )
 def test_what_may_get_another_answer_is_another_call(earlier: dict[str, JsonValue], now: dict[str, JsonValue]) -> None:
     """Other words, values and orders are new; so is any letter of a program, a query, an address or a quotation."""
-    assert repeated(call(now), [asked(call(earlier))]) is None
+    assert refuse_repetition(call(now), [asked(call(earlier))]) is None
 
 
 def test_another_tool_is_another_call() -> None:
     """The same arguments for another tool are no repetition."""
-    assert repeated(call({"query": "costs"}, tool="search_documents"), [asked(query("costs"))]) is None
+    assert refuse_repetition(call({"query": "costs"}, tool="search_documents"), [asked(query("costs"))]) is None
 
 
 def test_after_an_error_a_change_of_case_is_worth_a_try() -> None:
     """A call that failed may be mended in any letter; unchanged it would only fail again."""
     failed = [asked(call({"name": "grant.pdf", "page": 2}), ok=False)]
 
-    assert repeated(call({"name": "Grant.pdf", "page": 2}), failed) is None
-    assert repeated(call({"page": 2, "name": "grant.pdf"}), failed) is not None
+    assert refuse_repetition(call({"name": "Grant.pdf", "page": 2}), failed) is None
+    assert refuse_repetition(call({"page": 2, "name": "grant.pdf"}), failed) is not None
 
 
 def test_what_was_left_for_later_may_be_asked_again() -> None:
     """Calls beyond what is used at once were never made."""
     rounds = [asked(query("a"), query("b"), query("c"))]
 
-    assert repeated(query("b"), rounds, at_once=2) is not None
-    assert repeated(query("c"), rounds, at_once=2) is None
+    assert refuse_repetition(query("b"), rounds, at_once=2) is not None
+    assert refuse_repetition(query("c"), rounds, at_once=2) is None
 
 
 def test_what_cannot_be_read_is_refused_for_that() -> None:
     """A call whose arguments could not be read gets that reason, not this one."""
     broken = call(malformed="not JSON")
 
-    assert repeated(broken, [asked(broken, ok=False)]) is None
-    assert repeated(call(), [asked(broken, ok=False)]) is None
+    assert refuse_repetition(broken, [asked(broken, ok=False)]) is None
+    assert refuse_repetition(call(), [asked(broken, ok=False)]) is None
 
 
 def test_nothing_is_repeated_at_first() -> None:
     """Without earlier rounds every call is new."""
-    assert repeated(query("costs"), []) is None
-    assert not going_round([])
+    assert refuse_repetition(query("costs"), []) is None
+    assert not is_repetitive([])
 
 
 A, B, C, D = (query(text) for text in "ABCD")
@@ -138,20 +136,20 @@ def test_the_third_repetition_is_one_too_many(script: str, goes_round: bool) -> 
     """Three rounds that asked for nothing new make a circle, however long it is; a round with anything new is none."""
     rounds = [asked(*(query(letter) for letter in letters if letter != "-")) for letters in script.split()]
 
-    assert going_round(rounds) == goes_round
+    assert is_repetitive(rounds) == goes_round
 
 
 def test_broken_calls_go_round_too() -> None:
     """The same unreadable call again and again is a circle."""
-    assert going_round([asked(call(malformed="not JSON"), ok=False)] * 4)
+    assert is_repetitive([asked(call(malformed="not JSON"), ok=False)] * 4)
 
 
 def test_calls_left_for_later_make_no_circle() -> None:
     """An agent that asks for a long list until all of it was used does not go round."""
     rounds = [asked(A, B, C, D), asked(C, D), asked(D)]
 
-    assert not going_round([*rounds, asked(D)], at_once=1)
-    assert going_round([*rounds, asked(D)])
+    assert not is_repetitive([*rounds, asked(D)], at_once=1)
+    assert is_repetitive([*rounds, asked(D)])
 
 
 JSON: st.SearchStrategy[JsonValue] = st.recursive(
@@ -171,7 +169,7 @@ def test_whatever_was_asked_is_recognised(
     """The very same call is refused whatever its arguments are, also after they have gone through JSON."""
     rounds = [asked(call(arguments), ok=answered), *(asked(call(other)) for other in others)]
 
-    refused = repeated(call(json.loads(json.dumps(arguments))), rounds)
+    refused = refuse_repetition(call(json.loads(json.dumps(arguments))), rounds)
 
     assert refused is not None
     assert "(round 1)" in str(refused.output["error"])
@@ -182,6 +180,6 @@ def test_a_long_conversation_is_looked_through_at_once() -> None:
     rounds = [asked(*(query(f"words {number} {place}" * 5) for place in range(1_000))) for number in range(50)]
 
     began = time.monotonic()
-    assert not going_round(rounds, at_once=8)
-    assert repeated(query("new"), rounds, at_once=8) is None
+    assert not is_repetitive(rounds, at_once=8)
+    assert refuse_repetition(query("new"), rounds, at_once=8) is None
     assert time.monotonic() - began < 1

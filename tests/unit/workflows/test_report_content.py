@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.contracts import InputOutcome, ReportDraft
+from activities.contracts import InputOutcome
+from activities.turn_kinds.synthesis import SynthesisAnswer
 from chargehand.contracts import (
     Escalation,
     Failure,
@@ -29,9 +30,9 @@ from workflows.rules.report_content import (
     draft_without_writer,
     fitted,
     gaps_of,
-    goal_below,
     input_for,
     merged_spend,
+    nested_goal,
     numbered_sources,
     reason_of,
     state_of,
@@ -65,7 +66,7 @@ def test_the_report_of_one_subtask_is_its_answer() -> None:
 
     draft = draft_from(outcome, (A, B, C))
 
-    assert draft == ReportDraft(
+    assert draft == SynthesisAnswer(
         answer="So it is [S2].\n\nRead for this: [S1], [S3]", gaps=["costs"], contradictions=[], confidence=64
     )
 
@@ -80,7 +81,7 @@ def test_without_a_writer_the_outcomes_are_set_out() -> None:
 
     draft = draft_without_writer(outcomes, (A,), "No model answered.")
 
-    assert draft == ReportDraft(
+    assert draft == SynthesisAnswer(
         answer="*No model answered. What the agents finished is set out below as they wrote it.*\n\n"
         "## T1 · reader\n\nOne [S1].\n\nSources: [S1]\n\n## T3 · writer\n\nTwo.",
         gaps=[],
@@ -104,9 +105,9 @@ def test_every_gap_is_named_once() -> None:
         "dates",
         "names",
         "prices",
-        "T2 (reader) came to nothing: Nothing found.",
-        "T3 (reader) came to nothing: deadline",
-        "T4 (reader) came to nothing: Split it.",
+        "T2 (reader) failed: Nothing found.",
+        "T3 (reader) failed: deadline",
+        "T4 (reader) failed: Split it.",
     )
 
 
@@ -246,8 +247,8 @@ def test_a_session_below_is_told_what_is_known() -> None:
     subtask = Subtask(id="T3", agent="supervisor", instruction="Compare them")
     inputs = [_given(Success(content="One\x00.")), _given(Failure(reason="empty"), "T2")]
 
-    goal = goal_below(subtask, inputs)
-    long = goal_below(subtask, [_given(Success(content="w" * 30_000))])
+    goal = nested_goal(subtask, inputs)
+    long = nested_goal(subtask, [_given(Success(content="w" * 30_000))])
 
     assert goal == "Compare them\n\nKnown already, from T1:\nOne."
     assert len(long) == 20_000

@@ -1,7 +1,7 @@
-"""The keeper: a process that owns the embedded server and one worker for as long as anybody uses them.
+"""The keeper: a process that owns the embedded server and its worker while any process uses them.
 
-It starts both at once and then waits to be granted the in-use lock, which happens exactly when the last user process
-has left, crashed or been killed. Standard library only, so that it is up before its caller has imported anything.
+It starts both and then waits for the in-use lock, which it acquires exactly when the last user process has left,
+crashed or been killed. Standard library only, so that it is up before its caller has imported anything.
 """
 
 import os
@@ -17,29 +17,36 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from chargehand_cli.embedded.order import COULD_NOT_START, SETTINGS_CANNOT_BE_USED, SOMEBODY_ELSE_KEEPS, Order
 from chargehand_cli.embedded.server import ServerFailed, ServerProcess, end_process, spawn, start_server
-from chargehand_cli.embedded.state import FileLock, ServerNote, StateDirectory
+from chargehand_cli.embedded.state import (
+    ALREADY_KEPT,
+    BAD_SETTINGS,
+    COULD_NOT_START,
+    FileLock,
+    Order,
+    ServerNote,
+    StateDirectory,
+)
 
 _SERVER_GRACE_SECONDS: Final = 10
 _ORPHAN_GRACE_SECONDS: Final = 15
 _SETTINGS_BACK_OFF_SECONDS: Final = 5
 _BACK_OFF_SECONDS: Final = (0.25, 0.5, 1, 2, 5, 10, 30)
 _WELL_AFTER_SECONDS: Final = 20
-"""A process that has lived this long is not failing in a row."""
+"""An exit after this long does not count as a consecutive failure."""
 _LOG_LIMIT: Final = 10_000_000
 
 
 class Keeper:
-    """Starts, watches and ends the server and the worker.
+    """Starts, watches and stops the server and the worker.
 
-    Processes are started from the main thread only, because on Linux they end with the thread that started them.
+    Processes are started from the main thread only, since on Linux they end with the thread that started them.
     """
 
     def __init__(self, order: Order) -> None:
         self._order = order
         self._state = StateDirectory(Path(order.state))
-        self._happened: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._server: ServerProcess | None = None
         self._note_lock = FileLock(self._state.note_lock)
         self._server_lock = FileLock(self._state.server_lock)
@@ -53,7 +60,7 @@ class Keeper:
         self._note: ServerNote | None = None
 
     def keep(self) -> int:
-        """Run until nobody uses the server any more."""
+        """Run until no process uses the server."""
         for log in (self._state.server_log, self._state.worker_log, self._state.keeper_log):
             _rotate(log)
         self._wait_for_orphan()
@@ -69,15 +76,15 @@ class Keeper:
             self._stop()
         return 0
 
-    def ask_to_stop(self, _signal: int, _frame: object) -> None:
-        """End everything, whoever uses it: a signal handler."""
-        self._happened.put("stop")
+    def request_stop(self, _signal: int, _frame: object) -> None:
+        """Stop everything even if it is in use: a signal handler."""
+        self._events.put("stop")
 
     def _start_server(self) -> None:
         before = self._note or self._state.read_note()
         self._state.remove_note()
-        if not _taken_soon(self._note_lock):
-            raise ServerFailed(f"another keeper is at work in {self._state.path}")
+        if not _acquire_soon(self._note_lock):
+            raise ServerFailed(f"another keeper is running in {self._state.path}")
         self._server = start_server(
             Path(self._order.temporal),
             self._state.database,
@@ -87,7 +94,7 @@ class Keeper:
             announce=self._start_worker_for,
         )
         process = self._server.process
-        _in_background(lambda: self._report_end(process, "server ended"))
+        _in_background(lambda: self._report_exit(process, "server exited"))
         self._note = ServerNote(
             address=self._server.address,
             ui_url=self._server.ui_url,
@@ -120,16 +127,16 @@ class Keeper:
             directory=Path(self._order.worker_directory),
         )
         self._worker = worker
-        _in_background(lambda: self._report_end(worker, "worker ended"))
+        _in_background(lambda: self._report_exit(worker, "worker exited"))
 
     def _next_event(self) -> str:
         due_in = max(0.0, self._worker_due_at - time.monotonic()) if self._worker_due_at else None
         with suppress(queue.Empty):
-            return self._happened.get(timeout=due_in)
+            return self._events.get(timeout=due_in)
         return "worker due"
 
     def _mend(self) -> None:
-        """Start again what has ended although nobody asked it to."""
+        """Restart what ended unexpectedly."""
         if self._server and self._server.process.poll() is not None:
             self._mend_server(self._server.process.returncode)
         if self._worker and self._worker.poll() is not None and self._worker_due_at is None:
@@ -141,18 +148,18 @@ class Keeper:
     def _mend_server(self, code: int) -> None:
         now = time.monotonic()
         self._server_deaths = [*(death for death in self._server_deaths if now - death < 60), now]
-        _log(f"the Temporal server ended with code {code}; starting it again")
+        _log(f"the Temporal server exited with code {code}; restarting it")
         if len(self._server_deaths) > 5:
-            raise ServerFailed("it has ended six times within a minute")
+            raise ServerFailed("it exited six times within a minute")
         self._start_server()
 
     def _schedule_worker(self, code: int) -> None:
         lived = time.monotonic() - self._worker_started_at
         self._failures_in_a_row = 1 if lived > _WELL_AFTER_SECONDS else self._failures_in_a_row + 1
         wait = _BACK_OFF_SECONDS[min(self._failures_in_a_row, len(_BACK_OFF_SECONDS)) - 1]
-        if code == SETTINGS_CANNOT_BE_USED:
+        if code == BAD_SETTINGS:
             wait = max(wait, _SETTINGS_BACK_OFF_SECONDS)
-        _log(f"the worker ended with code {code} after {lived:.1f} s; starting it again in {wait} s")
+        _log(f"the worker exited with code {code} after {lived:.1f} s; restarting it in {wait} s")
         self._worker_due_at = time.monotonic() + wait
         self._worker_exit_code = code
         self._renew_note()
@@ -177,38 +184,38 @@ class Keeper:
             end_process(self._server.process, grace_seconds=_SERVER_GRACE_SECONDS)
 
     def _wait_for_orphan(self) -> None:
-        """Wait until the server of a killed keeper has closed the database, and ask it to if it does not know."""
+        """Wait until the server of a killed keeper has closed the database; terminate it where the kernel does not."""
         if not self._server_lock.take(wait=False):
             note = self._state.read_note()
-            if note and sys.platform != "linux":  # there it was told by the kernel
+            if note and sys.platform != "linux":  # there the kernel has terminated it
                 with suppress(ProcessLookupError):
                     os.kill(note.server_pid, signal.SIGTERM)
             give_up_at = time.monotonic() + _ORPHAN_GRACE_SECONDS
             while not self._server_lock.take(wait=False):
                 if time.monotonic() > give_up_at:
-                    raise ServerFailed(f"a server that nobody keeps still uses {self._state.path}; end it first")
+                    raise ServerFailed(f"the server of a killed keeper still uses {self._state.path}; stop it first")
                 time.sleep(0.05)
 
     def _wait_until_unused(self) -> None:
         FileLock(self._state.in_use_lock).take(wait=True)
-        self._happened.put("unused")
+        self._events.put("unused")
 
-    def _report_end(self, process: subprocess.Popen[bytes], event: str) -> None:
+    def _report_exit(self, process: subprocess.Popen[bytes], event: str) -> None:
         process.wait()
-        self._happened.put(event)
+        self._events.put(event)
 
 
 def main() -> None:
-    """Keep what the first argument says."""
+    """Run the order in the first argument."""
     order = Order.from_argument(sys.argv[1])
     state = StateDirectory(Path(order.state))
     lock = FileLock(state.keeper_lock)
-    if not _taken_soon(lock):
-        os._exit(SOMEBODY_ELSE_KEEPS)
+    if not _acquire_soon(lock):
+        os._exit(ALREADY_KEPT)
     code = COULD_NOT_START
     try:
         keeper = Keeper(order)
-        signal.signal(signal.SIGTERM, keeper.ask_to_stop)
+        signal.signal(signal.SIGTERM, keeper.request_stop)
         for ignored in (signal.SIGINT, signal.SIGHUP):
             signal.signal(ignored, _ignore)
         code = keeper.keep()
@@ -221,11 +228,11 @@ def main() -> None:
 
 
 def _ignore(_signal: int, _frame: object) -> None:
-    """Do nothing; unlike SIG_IGN this is not inherited by the processes that we start."""
+    """Do nothing; unlike SIG_IGN this is not inherited by child processes."""
 
 
-def _taken_soon(lock: FileLock) -> bool:
-    """Take the lock; users that look whether a keeper is alive hold it for a moment."""
+def _acquire_soon(lock: FileLock) -> bool:
+    """Acquire the lock; user processes that check for a keeper hold it for a moment."""
     give_up_at = time.monotonic() + 0.5
     while not lock.take(wait=False):
         if time.monotonic() > give_up_at:
@@ -235,7 +242,7 @@ def _taken_soon(lock: FileLock) -> bool:
 
 
 def _ports(note: ServerNote | None) -> tuple[int, int] | None:
-    """Prefer the ports of before, so that clients that are still there find the server again."""
+    """Prefer the previous ports, so that connected clients find the server again."""
     if not note:
         return None
     with suppress(ValueError):
@@ -253,7 +260,9 @@ def _in_background(work: Callable[[], None]) -> None:
 
 
 def _log(message: str) -> None:
-    print(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {message}", file=sys.stderr, flush=True)  # its stderr is its log
+    print(
+        f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {message}", file=sys.stderr, flush=True
+    )  # stderr is the keeper's log
 
 
 if __name__ == "__main__":

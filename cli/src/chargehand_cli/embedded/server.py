@@ -1,7 +1,7 @@
-"""The Temporal development server as a process of ours. Standard library only.
+"""The Temporal development server as a child process. Standard library only.
 
-Its defaults are made for a person who clicks: 50 ms between steps, timers on the second, a full disk sync per write.
-The settings here take that away. Nothing is ever asked of a server that this module did not start itself.
+Its defaults suit interactive use: 50 ms between steps, timers on the second, a full disk sync per write. The settings
+here remove these delays. Only a server that this module started itself is ever used.
 """
 
 import ctypes
@@ -35,13 +35,13 @@ DYNAMIC_CONFIG: Final = (
 
 
 class ServerFailed(Exception):  # noqa: N818  # reads as a statement: `except ServerFailed`
-    """The server or the worker could not be started; the message is its own last words."""
+    """The server or the worker could not be started; the message is the end of its output."""
 
 
 def server_command(binary: Path, *, port: int, ui_port: int | None, database: Path | None) -> list[str]:
-    """Build the command line of a tuned server; without a database it forgets everything at its end."""
+    """Build the command line of a tuned server; without a database nothing outlives it."""
     command = [str(binary), "server", "start-dev", "--ip", HOST, "--port", str(port), "--log-level", "warn"]
-    # Otherwise every page of the Web UI tells its makers that it is open, and which server it is of.
+    # Otherwise every page of the Web UI contacts its vendor and identifies the server.
     command += ["--ui-port", str(ui_port), "--ui-disable-news-fetch"] if ui_port else ["--headless"]
     if database:
         command += ["--db-filename", str(database)]
@@ -52,7 +52,7 @@ def server_command(binary: Path, *, port: int, ui_port: int | None, database: Pa
 
 
 class ServerProcess:
-    """One running server, known to serve its ports itself."""
+    """A running server that owns its ports."""
 
     def __init__(self, process: subprocess.Popen[bytes], port: int, ui_port: int) -> None:
         self.process = process
@@ -78,29 +78,29 @@ def start_server(
     timeout_seconds: float = 30,
     announce: Callable[[str], None] = lambda _: None,
 ) -> ServerProcess:
-    """Start a server and wait until it serves; other ports are tried if somebody takes the chosen ones meanwhile.
+    """Start a server and wait until it serves; retry with other ports if the chosen ones are taken meanwhile.
 
-    `announce` is told the address as soon as a process has been started for it, before anything is served there.
+    `announce` receives the address as soon as the process has been started, before it serves.
 
     Raises:
-        ServerFailed: the process ended or never served.
+        ServerFailed: the process exited or never served.
     """
     preferred = [prefer] if prefer else []
     words = ""
     for attempt in range(_TRIES):
         candidates = [*preferred, (_PREFERRED_PORT, _PREFERRED_UI_PORT)] if attempt == 0 else []
         port, ui_port = _free_ports(candidates)
-        said_before = log.stat().st_size if log.exists() else 0
+        log_offset = log.stat().st_size if log.exists() else 0
         command = server_command(binary, port=port, ui_port=ui_port, database=database)
         process = spawn(command, log, environment=_environment(), death_signal=signal.SIGTERM, keep=(lock_descriptor,))
         announce(f"{HOST}:{port}")
-        if _comes_up(process, log, said_before, timeout_seconds):
+        if _comes_up(process, log, log_offset, timeout_seconds):
             return ServerProcess(process, port, ui_port)
         end_process(process, grace_seconds=5)
-        words = _said(log, said_before)
+        words = _output(log, log_offset)
         if "address already in use" not in words:
             break
-    raise ServerFailed(words.strip() or f"it said nothing within {timeout_seconds:.0f} s")
+    raise ServerFailed(words.strip() or f"no output within {timeout_seconds:.0f} s")
 
 
 def spawn(
@@ -112,10 +112,10 @@ def spawn(
     keep: Iterable[int] = (),
     directory: Path | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a process that writes to a log and that, on Linux, ends when the calling thread does.
+    """Start a process that logs to a file and, on Linux, ends with the calling thread.
 
     Raises:
-        ServerFailed: there is no such program.
+        ServerFailed: the program does not exist.
     """
     with log.open("ab") as output, _named(command[0]):
         return subprocess.Popen(  # noqa: S603  # the caller's own command, no shell
@@ -132,7 +132,7 @@ def spawn(
 
 
 def end_process(process: subprocess.Popen[bytes], *, grace_seconds: float) -> None:
-    """Ask a process to end; kill its whole group if it has not after the grace."""
+    """Terminate a process; kill its process group after the grace period."""
     if process.poll() is not None:
         return
     process.terminate()
@@ -169,19 +169,19 @@ def _environment() -> dict[str, str]:
     return kept | {"TEMPORAL_VERSION_CHECK_DISABLED": "1"}
 
 
-def _comes_up(process: subprocess.Popen[bytes], log: Path, said_before: int, timeout_seconds: float) -> bool:
-    """Wait for the banner, which the process prints once it listens: proof that the port is its own."""
+def _comes_up(process: subprocess.Popen[bytes], log: Path, log_offset: int, timeout_seconds: float) -> bool:
+    """Wait for the banner that the process prints once it listens, which proves that the port is its own."""
     give_up_at = time.monotonic() + timeout_seconds
     while process.poll() is None and time.monotonic() < give_up_at:
-        if "Temporal Server:" in _said(log, said_before):
+        if "Temporal Server:" in _output(log, log_offset):
             return True
         time.sleep(0.01)
     return False
 
 
-def _said(log: Path, said_before: int) -> str:
+def _output(log: Path, log_offset: int) -> str:
     with log.open("rb") as text:
-        text.seek(said_before)
+        text.seek(log_offset)
         return text.read(65_536).decode(errors="replace")
 
 
@@ -196,7 +196,7 @@ def _free_ports(candidates: Iterable[tuple[int, int]]) -> tuple[int, int]:
 
 @contextmanager
 def _bound(port: int) -> Generator[int | None]:
-    """Hold a free port, as the server would; None if it is taken. Port 0 is any free one."""
+    """Hold a free port as the server would; None if it is taken. Port 0 picks any free one."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

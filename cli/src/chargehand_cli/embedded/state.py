@@ -1,4 +1,4 @@
-"""The state directory: its files, its locks and the note that says where the server is. Standard library only."""
+"""The state directory: its files and locks, and what users and the keeper exchange. Standard library only."""
 
 import fcntl
 import json
@@ -6,28 +6,58 @@ import os
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
+
+ALREADY_KEPT: Final = 75
+"""Exit code of a keeper that found another one running."""
+COULD_NOT_START: Final = 1
+BAD_SETTINGS: Final = 2
+"""Exit code of a worker whose settings are invalid."""
 
 
 @dataclass(frozen=True)
 class ServerNote:
-    """What `server.json` says; it is there exactly while the server is up and its keeper alive."""
+    """Content of `server.json`, which exists exactly while the server is up and its keeper alive."""
 
     address: str
     ui_url: str
     keeper_pid: int
     server_pid: int
     worker_pid: int | None = None
-    """None while it waits to be started again."""
+    """None while the worker waits to be restarted."""
     worker_deaths: int = 0
-    """How often in a row the worker has ended, soon after its start, although nobody asked it to."""
+    """Consecutive unexpected exits of the worker soon after its start."""
     worker_exit_code: int | None = None
-    """How the last one of them ended."""
+    """Exit code of the last of them."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a user process tells the keeper to run."""
+
+    state: str
+    temporal: str
+    """Path of the `temporal` program."""
+    worker: tuple[str, ...]
+    """Command line of the worker; empty for none."""
+    worker_directory: str
+    worker_environment: dict[str, str]
+    """Added to the keeper's own environment; never secrets, since the process list shows it."""
+    worker_grace_seconds: float = 30
+
+    def to_argument(self) -> str:
+        """Write the order as a command-line argument."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_argument(cls, argument: str) -> "Order":
+        """Read what `to_argument` wrote."""
+        return cls(**json.loads(argument))
 
 
 @dataclass(frozen=True)
 class StateDirectory:
-    """Where an embedded server keeps everything that outlives a process."""
+    """Holds everything of an embedded server that outlives a process."""
 
     path: Path
 
@@ -36,17 +66,8 @@ class StateDirectory:
         return self.path / "temporal.db"
 
     @property
-    def artifacts(self) -> Path:
-        return self.path / "artifacts"
-
-    @property
-    def sessions(self) -> Path:
-        """One folder a session, with the files that `chargehand run` writes."""
-        return self.path / "sessions"
-
-    @property
     def in_use_lock(self) -> Path:
-        """Held shared by every user process; the keeper is granted it exclusively when no user is left."""
+        """Held shared by every user process; the keeper acquires it exclusively once no user is left."""
         return self.path / "in-use.lock"
 
     @property
@@ -56,12 +77,12 @@ class StateDirectory:
 
     @property
     def note_lock(self) -> Path:
-        """Held by the keeper once a note that an earlier one left is gone: only then is a note to be believed."""
+        """Held by the keeper once the note of an earlier keeper is removed: only then is a note valid."""
         return self.path / "note.lock"
 
     @property
     def server_lock(self) -> Path:
-        """Held by the server process itself: no second one opens the database, even if the keeper is dead."""
+        """Held by the server process itself, so that no second one opens the database even if the keeper is dead."""
         return self.path / "server.lock"
 
     @property
@@ -81,14 +102,14 @@ class StateDirectory:
         return self.path / "server.json"
 
     def create(self) -> None:
-        """Make the directory, readable by its owner only and invisible to git."""
+        """Create the directory, readable by its owner only and ignored by git."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         ignore = self.path / ".gitignore"
         if not ignore.exists():
             ignore.write_text("*\n")
 
     def read_note(self) -> ServerNote | None:
-        """Read the note; None if there is none. It counts only while the keeper's lock is held."""
+        """Read the note; None if there is none. It is valid only while the note lock is held."""
         try:
             note = cast("dict[str, Any]", json.loads(self._note.read_text()))
             return ServerNote(**{field.name: note[field.name] for field in fields(ServerNote)})
@@ -96,36 +117,36 @@ class StateDirectory:
             return None
 
     def write_note(self, note: ServerNote) -> None:
-        """Replace the note in one step."""
+        """Replace the note atomically."""
         draft = self._note.with_suffix(".draft")
         draft.write_text(json.dumps(asdict(note), indent=2) + "\n")
         draft.replace(self._note)
 
     def remove_note(self) -> None:
-        """Say that there is no server any more."""
+        """Remove the note."""
         self._note.unlink(missing_ok=True)
 
 
 class FileLock:
-    """An advisory lock that ends with the process, however it ends."""
+    """An advisory lock that the system releases when the process ends, however it ends."""
 
     def __init__(self, path: Path) -> None:
         self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def share(self, *, wait: bool) -> bool:
-        """Take the lock together with others; False if somebody has it alone and `wait` is false."""
+        """Acquire the lock shared; False if it is held exclusively and `wait` is false."""
         return self._take(fcntl.LOCK_SH, wait=wait)
 
     def take(self, *, wait: bool) -> bool:
-        """Take the lock alone; False if anybody has it and `wait` is false."""
+        """Acquire the lock exclusively; False if it is held and `wait` is false."""
         return self._take(fcntl.LOCK_EX, wait=wait)
 
     def release(self) -> None:
-        """Give the lock back; the file stays open."""
+        """Release the lock; the file stays open."""
         fcntl.flock(self.descriptor, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Give the lock back and close the file."""
+        """Release the lock and close the file."""
         with suppress(OSError):
             os.close(self.descriptor)
 
@@ -138,7 +159,7 @@ class FileLock:
 
 
 def is_held(path: Path) -> bool:
-    """Say whether a process has taken the lock alone."""
+    """Return whether a process holds the lock exclusively."""
     lock = FileLock(path)
     try:
         return not lock.share(wait=False)
@@ -147,7 +168,7 @@ def is_held(path: Path) -> bool:
 
 
 def last_lines(path: Path, count: int = 12) -> str:
-    """Read the end of a log, for an error message."""
+    """Return the end of a log for an error message."""
     with suppress(OSError), path.open("rb") as log:
         log.seek(max(0, path.stat().st_size - 16_384))
         return "\n".join(log.read().decode(errors="replace").splitlines()[-count:])

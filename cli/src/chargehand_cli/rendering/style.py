@@ -1,4 +1,4 @@
-"""How the page looks: inline, for light and dark, without anything to load."""
+"""The page's style sheet: inline, for light and dark, with nothing to load."""
 
 from typing import Final
 

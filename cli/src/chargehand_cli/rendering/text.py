@@ -1,24 +1,25 @@
-"""A report as Markdown, for terminals and files."""
+"""Reports as Markdown, for terminals and files."""
 
 from datetime import timedelta
 from typing import Final
 
-from chargehand.contracts import Artifact, Contradiction, Report, Source, StopReason, Usage
-from chargehand_cli.rendering.links import is_web_address, without_links
+from chargehand import Artifact, Contradiction, Report, Source, Usage
+from chargehand.contracts import StopReason
+from chargehand_cli.rendering.escaping import is_web_address, without_links
 
 STOP_WORDS: Final[dict[StopReason, str]] = {
     "completed": "completed",
-    "deadline": "stopped by its deadline",
+    "deadline": "stopped at its deadline",
     "out_of_turns": "stopped: out of turns",
     "out_of_budget": "stopped: out of budget",
-    "finish_now": "stopped: asked to finish",
+    "finish_now": "stopped by `finish`",
     "nothing_succeeded": "nothing succeeded",
 }
 _QUOTE_CHARACTERS: Final = 240
 
 
 def report_markdown(report: Report) -> str:
-    """Write a report as Markdown: the answer, its sources, what is missing, and what it took."""
+    """Render a report as Markdown: the answer, its sources and gaps, and the usage."""
     known = {source.url for source in report.sources if source.url and is_web_address(source.url)}
     parts = [without_links(report.answer.strip(), known)]
     parts += _section("Contradictions", [_contradiction(each) for each in report.contradictions])
@@ -31,7 +32,7 @@ def report_markdown(report: Report) -> str:
 
 
 def summary_line(report: Report) -> str:
-    """Say in one line how the session ended and what it took."""
+    """Summarise in one line how the session ended and what it used."""
     usage = report.usage
     facts = [
         STOP_WORDS[report.stop_reason],
@@ -43,17 +44,17 @@ def summary_line(report: Report) -> str:
         duration(report.timing.wall),
     ]
     if report.timing.speed_up >= 1.05:
-        facts.append(f"{report.timing.speed_up:.1f} times faster than one step after another")
+        facts.append(f"speed-up {report.timing.speed_up:.1f}×")
     return " · ".join(fact for fact in facts if fact)
 
 
 def dollars(amount: float) -> str:
-    """Write an amount with as many digits as it needs."""
+    """Format an amount with as many digits as it needs."""
     return f"${amount:.2f}" if amount >= 1 or amount == 0 else f"${amount:.4f}"
 
 
 def duration(length: timedelta) -> str:
-    """Write a length of time as people say it."""
+    """Format a duration."""
     seconds = length.total_seconds()
     if seconds < 60:
         return f"{seconds:.1f} s"
@@ -64,14 +65,14 @@ def duration(length: timedelta) -> str:
 
 
 def wasted_words(wasted: Usage) -> str:
-    """Say how much came to nothing; nothing if nothing did."""
+    """Describe wasted usage; empty if there is none."""
     if wasted.cost_usd:
         return f"{dollars(float(wasted.cost_usd))} of it wasted"
     return f"{wasted.turns} {'turn' if wasted.turns == 1 else 'turns'} of it wasted" if wasted.turns else ""
 
 
 def size(count: int) -> str:
-    """Write a number of bytes as people say it."""
+    """Format a number of bytes."""
     if count < 1_000:
         return f"{count} bytes"
     return f"{count / 1_000:.0f} kB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"
@@ -84,12 +85,12 @@ def _section(title: str, lines: list[str]) -> list[str]:
 def _contradiction(contradiction: Contradiction) -> str:
     positions = "".join(f"\n  - {_inline(position)}" for position in contradiction.positions)
     resolution = (
-        f"\n  - *{_inline(contradiction.resolution)}*{_sureness(contradiction)}" if contradiction.resolution else ""
+        f"\n  - *{_inline(contradiction.resolution)}*{_confidence(contradiction)}" if contradiction.resolution else ""
     )
     return f"- {_inline(contradiction.about)}{positions}{resolution}"
 
 
-def _sureness(contradiction: Contradiction) -> str:
+def _confidence(contradiction: Contradiction) -> str:
     return f" (confidence {contradiction.confidence} of 100)" if contradiction.confidence else ""
 
 

@@ -1,1 +1,5 @@
-"""The commands by theme: their options and what they say of themselves. What they do is in the modules above."""
+"""The verbs, a file a family; each family is a row of this registry, in the order of `chargehand --help`."""
+
+from chargehand_cli.verbs import decide, doctor, inspect, operate, run
+
+FAMILIES = (run.app, inspect.app, decide.app, operate.app, doctor.app)

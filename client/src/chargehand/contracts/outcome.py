@@ -98,7 +98,7 @@ class SpendLine(Contract):
     model: str
     """Model that answered, as its provider names it; empty for tools."""
     purpose: str
-    """What it was for: the kind of turn (`plan`, `work`, `synthesise`, `refine`, `judge`, …), `tools`, or `lost`."""
+    """What it was for: the kind of turn (`plan`, `work`, `synthesis`, `refine`, `judge`, …), `tools`, or `lost`."""
     usage: Usage
     """What it came to."""
 

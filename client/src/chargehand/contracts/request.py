@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
-from chargehand.contracts.base import Contract, Dollars, NoControlCharacters, TypedByPeople, left_out
+from chargehand.contracts.base import Contract, Dollars, NoControlCharacters, TypedByPeople
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
 """A lower-case name: a letter, then letters, digits, `_` or `-`, 40 characters at most."""
@@ -110,18 +110,18 @@ Capability = Literal["reads_untrusted", "reads_private", "reaches_out"]
 
 
 class Delegation(Contract):
-    """What a session lends a session below it. Set by a supervisor; refused from anyone else."""
+    """What a session passes to a nested session. Set by a supervisor; refused from anyone else."""
 
     session: str
     """Id of the session at the root of the tree."""
     depth: int
     """Hops from the root: 1 for its direct children."""
     ancestors: tuple[str, ...]
-    """Fingerprints of the (agent, instruction) pairs above, the root's first."""
+    """Fingerprints of the work that this session is part of, the root's first."""
     deadline_at: datetime
-    """When the session above stops, whatever this one's own deadline is."""
-    carries: tuple[Capability, ...] = left_out(())
-    """What the text in the goal rests on that the session above has put there."""
+    """When the nested session has to end, whatever its own deadline is."""
+    goal_reads: tuple[Capability, ...] = ()
+    """What kinds of text the goal rests on."""
 
 
 class SessionRequest(TypedByPeople):

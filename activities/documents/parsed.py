@@ -1,0 +1,167 @@
+"""What the parser of a document type returns, and the file in which it crosses from the child process to the worker.
+
+The file has JSON lines, so that a large document is never in memory as a whole: the first line describes the document,
+each further line is a part to read or a span to find. Imports almost nothing, since child processes start often.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, cast
+
+BlockKind = Literal["text", "code", "table"]
+Unit = Literal["page", "line", "paragraph", "row"]
+
+MOST_HEADINGS: Final = 40
+OPENING_CHARACTERS: Final = 200
+
+
+class UnreadableError(Exception):
+    """The document cannot be read; the message says why, for the user."""
+
+
+class NotADocumentError(Exception):
+    """The file is of a format that is not supported; the message says which."""
+
+
+class Source(NamedTuple):
+    """A file to parse."""
+
+    name: str
+    path: Path
+    tables: Path
+    """How the paths of the CSV files that the parser writes begin."""
+
+
+class Block(NamedTuple):
+    """A paragraph, list, table or listing, as it stands in the document."""
+
+    text: str
+    first: int
+    """Number of the page, line, paragraph or row on which it begins, from 1."""
+    last: int
+    heading: str = ""
+    """Titles above it, outermost first, joined by ` > `."""
+    kind: BlockKind = "text"
+    place: str = ""
+    """The sheet of a workbook on which it stands."""
+
+
+class Part(NamedTuple):
+    """A stretch of the document to be read."""
+
+    first: int
+    last: int
+    text: str
+    place: str = ""
+
+
+class Span(NamedTuple):
+    """A passage to be indexed."""
+
+    text: str
+    first: int
+    last: int
+    heading: str
+    kind: BlockKind
+    place: str
+
+
+class Sheet(NamedTuple):
+    """A table of the document, written as a UTF-8 CSV file with one header line."""
+
+    name: str
+    """Of the sheet; empty for a CSV file."""
+    path: str
+    delimiter: str = ","
+    header: bool = True
+
+
+@dataclass
+class Parsed:
+    """A document in reading order."""
+
+    unit: Unit
+    units: int
+    blocks: list[Block] = field(default_factory=list[Block])
+    parts: list[Part] = field(default_factory=list[Part])
+    headings: list[str] = field(default_factory=list[str])
+    sheets: list[Sheet] = field(default_factory=list[Sheet])
+
+
+class HeadingPath:
+    """The titles above the current place in a document."""
+
+    def __init__(self) -> None:
+        self._stack: list[tuple[int, str]] = []
+        self.all: list[str] = []
+
+    def enter(self, level: int, title: str) -> None:
+        title = " ".join(title.split())[:200]
+        if not title:
+            return
+        while self._stack and self._stack[-1][0] >= level:
+            self._stack.pop()
+        self._stack.append((level, title))
+        self.all.append(title)
+
+    def __str__(self) -> str:
+        return " > ".join(title for _, title in self._stack)
+
+
+class Result(NamedTuple):
+    """The description of a parsed document, or why there is none."""
+
+    unit: Unit = "line"
+    units: int = 0
+    headings: tuple[str, ...] = ()
+    """In reading order, 40 at most."""
+    opening: str = ""
+    """Its first words, 200 characters at most."""
+    sheets: tuple[Sheet, ...] = ()
+    problem: str = ""
+    """Why it could not be read, for the user."""
+    unsupported: str = ""
+    """Why the file is not a document."""
+    path: Path | None = None
+    """The file with its parts and spans."""
+
+    def rows(self) -> Iterator[Part | Span]:
+        """Parts first, then spans."""
+        if self.path is None:
+            return
+        with self.path.open(encoding="utf-8") as file:
+            file.readline()
+            for line in file:
+                is_span, *values = json.loads(line)
+                yield Span(*values) if is_span else Part(*values)
+
+
+def describe(parsed: Parsed) -> Result:
+    """Summarize a parsed document."""
+    opening = next((block.text for block in parsed.blocks if block.kind == "text"), "")
+    return Result(
+        unit=parsed.unit,
+        units=parsed.units,
+        headings=tuple(dict.fromkeys(parsed.headings))[:MOST_HEADINGS],
+        opening=" ".join(opening[: 10 * OPENING_CHARACTERS].split())[:OPENING_CHARACTERS],
+        sheets=tuple(parsed.sheets),
+    )
+
+
+def write_result(path: Path, result: Result, parts: Iterable[Part] = (), spans: Iterable[Span] = ()) -> None:
+    """Write the file that `read_result` reads."""
+    with path.open("w", encoding="utf-8", errors="replace") as file:
+        file.write(json.dumps(result._asdict()) + "\n")
+        file.writelines(json.dumps((0, *part)) + "\n" for part in parts)
+        file.writelines(json.dumps((1, *span)) + "\n" for span in spans)
+
+
+def read_result(path: Path) -> Result:
+    """Read the description; `rows` reads the rest."""
+    with path.open(encoding="utf-8") as file:
+        stored = cast("dict[str, Any]", json.loads(file.readline()))
+    sheets = tuple(Sheet(*sheet) for sheet in stored["sheets"])
+    stored |= {"headings": tuple(stored["headings"]), "sheets": sheets, "path": path}
+    return Result(**stored)
