@@ -65,7 +65,7 @@ run: $(if $(MODEL),$(LOCAL_MODEL),$(SYNCED)) ## Answer GOAL over the folder DOCS
 	fi
 
 test: $(if $(MODEL),$(LOCAL_MODEL),$(if $(BROWSER),$(BROWSER_DRIVER),$(SYNCED))) ## Run all tests (ARGS="tests/unit -k ledger" selects, TEST_PROCESSES=0 uses one process)
-	@$(BIN)/python -m pytest -q $(if $(MODEL),-m local_llm,-n $(TEST_PROCESSES) $(if $(BROWSER),-m browser --dist loadfile tests/browser)) $(ARGS)
+	@$(BIN)/python -m pytest -q $(if $(MODEL),-m local_llm,-n $(TEST_PROCESSES) --dist worksteal $(if $(BROWSER),-m browser --dist loadfile tests/browser)) $(ARGS)
 
 check: $(SYNCED) ## Check format, lint, types and import direction
 	@$(BIN)/ruff format --check .

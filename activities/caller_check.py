@@ -1,4 +1,4 @@
-"""No side door: what costs or reaches out runs only inside a session."""
+"""The caller check: activities that cost money or reach out run only inside a session."""
 
 from typing import Final
 

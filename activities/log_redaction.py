@@ -1,7 +1,7 @@
-"""Keeps in the worker's process what must not leave it: words of users, models and documents, and keys.
+"""Log redaction: keeps keys and the text of users, models and documents out of logs and core dumps.
 
-Messages of exceptions are full of them: an SDK's has the body of the provider's answer, which may quote the prompt or
-the key. They are in the session's history, for those who may read it, and in the log at DEBUG.
+Messages of exceptions may hold them: an SDK's has the body of the provider's answer, which may quote the prompt or the
+key. The messages are in the session's history, for those who may read it, and in the log at DEBUG.
 """
 
 import logging
@@ -17,14 +17,14 @@ from temporalio.runtime import LoggingConfig, TelemetryFilter
 SDK_LOGGING: Final = LoggingConfig(
     filter=f"{TelemetryFilter('WARN', 'ERROR').formatted()},temporalio_sdk_core::worker::workflow=ERROR"
 )
-"""As usual, but for failed workflow tasks: the SDK tells them too, and its core does so with the message."""
+"""The default, except for failed workflow tasks: the SDK logs them too, and its core includes the message."""
 
 _LINE: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
 def log_discreetly(level: str) -> None:
-    """Log to standard error; of exceptions, above DEBUG, only what they are and where they were raised."""
+    """Log to standard error; above DEBUG, exceptions are reduced to their types and tracebacks."""
     logging.basicConfig(level=level, format=_LINE)
     if level != "DEBUG":
         for handler in logging.getLogger().handlers:
@@ -40,17 +40,17 @@ class WordlessFormatter(logging.Formatter):
     """Formats exceptions without their messages."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # the base class's name
-        """Leave out what asyncio writes of a task: its exception, as a whole."""
+        """Drop the task that asyncio appends, with its exception."""
         if record.name == "asyncio":
             record.message = record.message.partition("\n")[0]
         return super().formatMessage(record)
 
     def formatException(self, ei: _ExcInfo) -> str:  # noqa: N802  # the base class's name
-        """Tell types and places, from the first cause on."""
-        return "\n".join(_told(ei[1])) if ei[1] else ""
+        """Format types and tracebacks, the first cause first."""
+        return "\n".join(_traceback_lines(ei[1])) if ei[1] else ""
 
 
-def _told(error: BaseException) -> Iterator[str]:
+def _traceback_lines(error: BaseException) -> Iterator[str]:
     chain = [error]
     while (before := _before(chain[-1])) is not None and before not in chain:
         chain.append(before)

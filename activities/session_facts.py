@@ -1,4 +1,4 @@
-"""The activity that opens a session: what the world says about a request."""
+"""The activity that opens a session: it looks up the crew, models and ceilings for a request."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from chargehand.converter import invalid_input
 from chargehand.wire import ActivityType
 
 _DOCUMENT_CHARACTERS: Final = 30_000
-"""Of all documents' names together: each turn and each use of a tool is told of them, in the history."""
+"""Of all documents' names together: every turn and tool call carries them in the history."""
 
 
 class SessionActivities:
@@ -41,7 +41,7 @@ class SessionActivities:
 
     @activity.defn(name=ActivityType.OPEN_SESSION)
     async def open_session(self, opening: OpenSessionRequest) -> SessionFacts:
-        """Look the crew up and put the request's limits under the operator's ceilings."""
+        """Look up the crew and check the request against the operator's ceilings."""
         request = opening.request
         crew = self._crews.get(request.crew)
         if crew is None:
@@ -97,7 +97,7 @@ def _document_problems(documents: Sequence[str]) -> list[str]:
     characters = sum(len(document) for document in documents)
     if characters <= _DOCUMENT_CHARACTERS:
         return []
-    problem = f"together they are named in {characters:,} characters, and {_DOCUMENT_CHARACTERS:,} are the most"
+    problem = f"their names have {characters:,} characters together; at most {_DOCUMENT_CHARACTERS:,} are allowed"
     return [f"documents: {problem}; upload a folder instead of its files"]
 
 

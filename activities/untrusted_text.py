@@ -1,4 +1,4 @@
-"""Frames around what others wrote, so that it is read as data and nothing in it can end its frame."""
+"""Marks around untrusted text, so that a model reads it as data and nothing in it can end the block."""
 
 import re
 from typing import Final
@@ -10,7 +10,7 @@ _BETWEEN: Final = (
     r"\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\u0300-\u036f"
     r"\U000e0000-\U000e0fff]*+"
 )
-# What looks like a letter: other alphabets, small capitals, full width, circles, mathematics.
+# Look-alikes of the letters: other alphabets, small capitals, full width, circles, mathematics.
 _ALIKE: Final = r"\u24b6-\u24e9\U0001d400-\U0001d6d3\U0001f130-\U0001f189"
 _D: Final = (
     rf"[d\u00d0\u0111\u0256\u0257\u0500\u0501\u056a\u1d05\u1d30\u1d48\u2145\u2146\u216e\u217e\uff24\uff44{_ALIKE}]"
@@ -25,13 +25,13 @@ _MARK: Final = re.compile(
 
 
 def data_block(text: str) -> str:
-    """Frame text as data."""
+    """Put text between the marks of a data block."""
     return f"<data>\n{escape_marks(text)}\n</data>"
 
 
 def escape_marks(text: str) -> str:
-    """Put a square bracket where something begins that a lenient reader could take for a mark of a frame.
+    """Replace the first character of everything that a lenient reader could take for a mark with a square bracket.
 
-    The text does not become longer by it.
+    The text does not become longer.
     """
     return _MARK.sub("[", text)

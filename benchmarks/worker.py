@@ -31,6 +31,7 @@ from benchmarks import scripted
 from benchmarks.bare import BareActivities, BareJob, BarePart
 from chargehand.contracts import Limits, Tier
 from chargehand.converter import data_converter
+from tests.scripted_model import ScriptedModel
 from worker_main import build_worker
 from workflows.registry import workflow_runner
 
@@ -60,7 +61,7 @@ async def _own(address: str, settings: Settings, provider: str, closing: AsyncEx
 
 def _model(provider: str, closing: AsyncExitStack) -> Model:
     if not provider:
-        return scripted.ScriptedModel()
+        return ScriptedModel(scripted.respond, keeps_calls=False)
     from activities.models.openai_responses import OpenAIResponsesModel  # noqa: PLC0415  # slow to load, seldom used
 
     adapter = OpenAIResponsesModel(api_key="scripted", base_url=f"{provider}/v1", prices=_PRICES)

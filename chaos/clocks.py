@@ -14,7 +14,7 @@ from random import Random
 from typing import Final
 
 from chaos import books
-from chaos.ground import Ground, Outcome, Worker, open_ground, script
+from chaos.harness import Harness, Outcome, Worker, open_harness, script
 from chaos.kills import Holding
 from chaos.result import Demand, Result, Scale
 from chargehand.contracts import Report
@@ -58,32 +58,32 @@ async def wrong_clocks(scale: Scale, random: Random, folder: Path) -> Result:
     """Run workers whose clocks are an hour ahead and behind and jump under way; stop one; let a deadline pass."""
     library = await asyncio.to_thread(_compiled, folder)
     if library is None:
-        return Result("F36 wrong clocks", "", skipped="it takes Linux and a C compiler to give a process another clock")
+        return Result("Wrong clocks", "", skipped="it takes Linux and a C compiler to give a process another clock")
     jumps, count = {"short": (2, 4), "full": (8, 24), "nightly": (40, 200)}[scale]
     began = time.monotonic()
-    async with open_ground(folder, script(0.2)) as ground:
+    async with open_harness(folder, script(0.2)) as harness:
         ahead, behind = (_Clock(library, folder / name, by) for name, by in (("ahead", _HOUR), ("behind", -_HOUR)))
         for clock in (ahead, behind):
-            await ground.worker(**clock.settings)
-        running = asyncio.create_task(ground.sessions(count, at_once=4))
+            await harness.worker(**clock.settings)
+        running = asyncio.create_task(harness.sessions(count, at_once=4))
         for _ in range(jumps):
             await asyncio.sleep(random.uniform(0.5, 1.5))
-            ground.fault()
+            harness.fault()
             random.choice([ahead, behind]).set(random.choice([-_HOUR, -timedelta(seconds=30), timedelta(), _HOUR]))
         outcomes = await running
-        wrong = [_most_wrong(worker) for worker in ground.workers]
-        await ground.workers[1].kill()
-        stopped = await _stopped(ground, ahead)
-        in_time = await _past_its_deadline(ground)
-        result = ground.judge(
-            "F36 wrong clocks",
+        wrong = [_most_wrong(worker) for worker in harness.workers]
+        await harness.workers[1].kill()
+        stopped = await _stopped(harness, ahead)
+        in_time = await _past_its_deadline(harness)
+        result = harness.judge(
+            "Wrong clocks",
             f"two workers whose clocks are an hour ahead and behind and jump {jumps} times; one of them stopped for "
             "three heartbeat timeouts while its clock goes back an hour",
             [*outcomes, stopped],
             began,
             Demand(faults=jumps + 1, successes=count + 1),
         )
-        most = max(books.charges(ground.provider.exchanges)["stopped"].values())
+        most = max(books.charges(harness.provider.exchanges)["stopped"].values())
     result.require(min(wrong) > _HOUR / 2, f"the workers' clocks were right: wrong by {wrong}")
     result.require(most <= 2, f"a step was charged {most} times")
     result.require(
@@ -93,7 +93,7 @@ async def wrong_clocks(scale: Scale, random: Random, folder: Path) -> Result:
     )
     backwards = [each.session for each in outcomes if each.report and _has_negative_times(each.report)]
     result.require(not backwards, f"times run backwards in {backwards[:3]}")
-    ground.require_no_other_calls(result)
+    harness.require_no_other_calls(result)
     result.figures = {
         "by the workers' own logs wrong by up to, minutes": ", ".join(
             f"{each.total_seconds() / 60:.0f}" for each in wrong
@@ -104,24 +104,24 @@ async def wrong_clocks(scale: Scale, random: Random, folder: Path) -> Result:
     return result
 
 
-async def _stopped(ground: Ground, clock: _Clock) -> Outcome:
+async def _stopped(harness: Harness, clock: _Clock) -> Outcome:
     """Stop the worker in a call; when it goes on, its clock says that it is earlier than before."""
     holding = Holding("part 1 of", script(0.02))
-    ground.provider.respond = holding
-    running = asyncio.create_task(ground.session("stopped"))
+    harness.provider.respond = holding
+    running = asyncio.create_task(harness.session("stopped"))
     await asyncio.wait_for(holding.held.wait(), 60)
-    ground.fault()
-    ground.workers[0].send(signal.SIGSTOP)
+    harness.fault()
+    harness.workers[0].send(signal.SIGSTOP)
     clock.set(-2 * _HOUR)
     await asyncio.sleep(3 * HEARTBEAT_TIMEOUT.total_seconds())
-    ground.workers[0].send(signal.SIGCONT)
+    harness.workers[0].send(signal.SIGCONT)
     return await running
 
 
-async def _past_its_deadline(ground: Ground) -> Outcome:
+async def _past_its_deadline(harness: Harness) -> Outcome:
     """Run a session whose agents take longer than it has."""
-    ground.provider.respond = Holding("part 1 of", script(0.02))
-    return await ground.session("in-time", limits={"deadline": _DEADLINE})
+    harness.provider.respond = Holding("part 1 of", script(0.02))
+    return await harness.session("in-time", limits={"deadline": _DEADLINE})
 
 
 def _most_wrong(worker: Worker) -> timedelta:

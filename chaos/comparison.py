@@ -11,7 +11,7 @@ from uuid import uuid4
 from temporalio.client import Client
 
 from benchmarks.bare import BareJob, Job
-from chaos.ground import Ground, Outcome, Worker, open_ground, script, until
+from chaos.harness import Harness, Outcome, Worker, open_harness, script, until
 from chaos.kills import Holding
 from chaos.result import Demand, Result, Scale
 from tests.scripted_provider import ScriptedProvider, ScriptedReply, ScriptedRequest, saying
@@ -27,30 +27,30 @@ async def beside_bare(scale: Scale, random: Random, folder: Path) -> Result:  # 
         return Result("Recovery beside the bare SDK", "", skipped="the bare job waits for its two-minute timeout")
     began = time.monotonic()
     outcomes: list[Outcome] = []
-    async with open_ground(folder) as ground, asyncio.TaskGroup() as beside:
+    async with open_harness(folder) as harness, asyncio.TaskGroup() as beside:
         # It waits for its two-minute timeout meanwhile.
-        bare_killed = beside.create_task(_bare(ground, "killed"))
-        worker = await ground.worker()
+        bare_killed = beside.create_task(_bare(harness, "killed"))
+        worker = await harness.worker()
         own: dict[str, tuple[float, int]] = {}
         for way in ("killed", "stopped"):
             holding = Holding("part 1 of", script(0.05))
-            ground.provider.respond = holding
-            running = asyncio.create_task(ground.session(f"own-{way}"))
+            harness.provider.respond = holding
+            running = asyncio.create_task(harness.session(f"own-{way}"))
             await asyncio.wait_for(holding.held.wait(), 60)
-            before = ground.provider.charges
-            ground.fault()
+            before = harness.provider.charges
+            harness.fault()
             since = await _disturb(worker, way)
-            await ground.provider.until(lambda before=before: ground.provider.charges > before, 60)
+            await harness.provider.until(lambda before=before: harness.provider.charges > before, 60)
             own[way] = (time.monotonic() - since, 0)
             outcomes.append(await running)
-        result = ground.judge(
+        result = harness.judge(
             "Recovery beside the bare SDK",
             "the only worker killed, and stopped for three heartbeats, in a model call; the same for a bare job",
             outcomes,
             began,
             Demand(faults=2, successes=2),
         )
-        bare = {"stopped": await _bare(ground, "stopped"), "killed": await bare_killed}
+        bare = {"stopped": await _bare(harness, "stopped"), "killed": await bare_killed}
     result.seconds = time.monotonic() - began
     result.figures = {
         f"{way}: goes on after, s; calls paid twice": f"Chargehand {own[way][0]:.1f} s, "
@@ -60,7 +60,7 @@ async def beside_bare(scale: Scale, random: Random, folder: Path) -> Result:  # 
     return result
 
 
-async def _bare(ground: Ground, way: str) -> tuple[float, int]:
+async def _bare(harness: Harness, way: str) -> tuple[float, int]:
     """Do the same to a bare job; gives the seconds until it went on and how many calls it paid twice."""
     hold = asyncio.Event()
 
@@ -72,12 +72,12 @@ async def _bare(ground: Ground, way: str) -> tuple[float, int]:
 
     async with ScriptedProvider(respond) as provider:
         queue = f"bare-{way}"
-        command = [sys.executable, "-m", "benchmarks.worker", "bare", "--address", ground.server.address]
-        command += ["--task-queue", queue, "--folder", str(ground.folder), "--provider", provider.base_url]
-        worker = Worker({}, ground.folder / f"{queue}.log", command)
+        command = [sys.executable, "-m", "benchmarks.worker", "bare", "--address", harness.server.address]
+        command += ["--task-queue", queue, "--folder", str(harness.folder), "--provider", provider.base_url]
+        worker = Worker({}, harness.folder / f"{queue}.log", command)
         await worker.start()
         try:
-            client = await Client.connect(ground.server.address)
+            client = await Client.connect(harness.server.address)
             # Of one part with several rounds, so that one call is under way at a time, as in what it stands beside.
             job = Job(goal="Look into it.", subtasks=1, rounds=3)
             handle = await client.start_workflow(BareJob.run, job, id=f"bare-{uuid4().hex[:8]}", task_queue=queue)

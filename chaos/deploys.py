@@ -11,7 +11,7 @@ from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
 from temporalio.client import Client, WorkflowHistory
 
 from chaos import books
-from chaos.ground import Ground, Outcome, brief, open_ground, script
+from chaos.harness import Harness, Outcome, brief, open_harness, script
 from chaos.operators import temporal
 from chaos.result import Demand, Result, Scale
 from chaos.unattended import doctor
@@ -64,42 +64,42 @@ async def deploys(scale: Scale, random: Random, folder: Path) -> Result:  # noqa
     builds: dict[str, str] = {}
     undecided: list[str] = []
     gate = _Gate(brief())
-    async with open_ground(folder, gate) as ground:
-        await ground.worker(CHARGEHAND_DEPLOYMENT=_DEPLOYMENT, CHARGEHAND_BUILD_ID="v1")
-        await ground.worker(_LATER, CHARGEHAND_DEPLOYMENT=_DEPLOYMENT, CHARGEHAND_BUILD_ID="v2")
+    async with open_harness(folder, gate) as harness:
+        await harness.worker(CHARGEHAND_DEPLOYMENT=_DEPLOYMENT, CHARGEHAND_BUILD_ID="v1")
+        await harness.worker(_LATER, CHARGEHAND_DEPLOYMENT=_DEPLOYMENT, CHARGEHAND_BUILD_ID="v2")
         for phase, build in enumerate(phases):
-            await _make_current(ground, build)
-            ground.fault()
+            await _make_current(harness, build)
+            harness.fault()
             in_calls = [f"{_HELD}-{phase}-{number}" for number in range(held)]
             before_people = [f"asked-{phase}-{number}" for number in range(asked)]
             for session in (*in_calls, *before_people):
                 approval = "plan" if session in before_people else "none"
-                running[session] = asyncio.create_task(ground.session(session, 600, approval=approval))
+                running[session] = asyncio.create_task(harness.session(session, 600, approval=approval))
                 builds[session] = build
             await gate.holds((phase + 1) * held)
             for session in before_people:
-                await _awaits_approval(ground, session)
+                await _awaits_approval(harness, session)
             undecided += before_people
         in_flight = sum(not task.done() for task in running.values())
         gate.opened.set()
         for session in undecided:
-            await ground.chargehand.session(session).decide_plan(PlanDecision(decision="approve"))
+            await harness.chargehand.session(session).decide_plan(PlanDecision(decision="approve"))
         outcomes = await asyncio.gather(*running.values())
-        result = ground.judge(
-            "F27 deploy and rollback",
+        result = harness.judge(
+            "Deploy and rollback",
             f"v1, then v2, then v1 again made current, with {count} sessions in flight that stay on their builds",
             outcomes,
             began,
             Demand(faults=len(phases), successes=count),
         )
-        client = ground.chargehand.client
+        client = harness.chargehand.client
         histories = {session: await session_histories(client, session) for session in builds}
     strayed = [session for session, build in builds.items() if builds_of(histories[session]) != {build}]
     failed = [session for session in builds if _failed_tasks(histories[session])]
     result.require(in_flight == count, f"only {in_flight} of {count} sessions were in flight at the last switch")
     result.require(not strayed, f"{len(strayed)} sessions did not stay on the build that they began on: {strayed[:3]}")
     result.require(not failed, f"{len(failed)} sessions had failed workflow tasks: {failed[:3]}")
-    ground.require_no_other_calls(result)
+    harness.require_no_other_calls(result)
     result.figures = {"sessions begun on v1, v2, v1": ", ".join(3 * [str(held + asked)])}
     return result
 
@@ -109,28 +109,28 @@ async def unguarded_change(scale: Scale, random: Random, folder: Path) -> Result
     count = {"short": 2, "full": 20, "nightly": 100}[scale]
     began = time.monotonic()
     gate = _Gate(script())
-    async with open_ground(folder, gate) as ground:
-        old = await ground.worker()
-        running = [asyncio.create_task(ground.session(f"{_HELD}-{number}", 300)) for number in range(count)]
+    async with open_harness(folder, gate) as harness:
+        old = await harness.worker()
+        running = [asyncio.create_task(harness.session(f"{_HELD}-{number}", 300)) for number in range(count)]
         await gate.holds(count)
-        ground.fault()
+        harness.fault()
         await old.kill()
-        changed = await ground.worker(_LATER)
-        client = ground.chargehand.client
+        changed = await harness.worker(_LATER)
+        client = harness.chargehand.client
 
         async def all_parked() -> bool:
             return all([_failed_tasks(await session_histories(client, f"{_HELD}-{number}")) for number in range(count)])
 
         await until(all_parked, _PATIENCE)
-        code, said = await doctor(ground)
+        code, said = await doctor(harness)
         await changed.kill()
         back_at = time.monotonic()
         gate.opened.set()
         await old.start()
         outcomes = await asyncio.gather(*running)
         recovered = time.monotonic() - back_at
-        result = ground.judge(
-            "F27 change that does not replay",
+        result = harness.judge(
+            "Change that does not replay",
             f"a worker that decides otherwise takes over {count} sessions, which stand still; then the old one is back",
             outcomes,
             began,
@@ -142,17 +142,17 @@ async def unguarded_change(scale: Scale, random: Random, folder: Path) -> Result
     result.require(code != 0 and "does not get on" in said, f"doctor says (exit {code}): {said[-300:]}")
     result.require(recovered <= _RECOVERED_WITHIN, f"all went on only after {recovered:.0f} s")
     result.figures = {"all done after the old worker's start, s": f"{recovered:.1f}"}
-    ground.require_no_other_calls(result)
+    harness.require_no_other_calls(result)
     return result
 
 
-async def _make_current(ground: Ground, build: str) -> None:
+async def _make_current(harness: Harness, build: str) -> None:
     """Let new sessions begin on a build, as an operator does."""
     named = ["--deployment-name", _DEPLOYMENT, "--build-id", build, "--yes"]
 
     async def is_current() -> bool:
         try:
-            await temporal(ground, "worker", "deployment", "set-current-version", *named)
+            await temporal(harness, "worker", "deployment", "set-current-version", *named)
         except RuntimeError:
             return False  # the server has not heard of the build yet
         return True
@@ -160,10 +160,10 @@ async def _make_current(ground: Ground, build: str) -> None:
     await until(is_current, 60)
 
 
-async def _awaits_approval(ground: Ground, session: str) -> None:
+async def _awaits_approval(harness: Harness, session: str) -> None:
     async def awaits() -> bool:
         try:
-            return (await ground.chargehand.session(session).status()).state == "awaiting_approval"
+            return (await harness.chargehand.session(session).status()).state == "awaiting_approval"
         except ChargehandError:
             return False  # not begun yet
 

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from random import Random
 
-from chaos.ground import STEPS, Ground, Outcome, open_ground, script
+from chaos.harness import STEPS, Harness, Outcome, open_harness, script
 from chaos.result import Demand, Result, Scale
 from tests.scripted_provider import Respond, ScriptedReply, ScriptedRequest
 
@@ -35,26 +35,26 @@ async def killed_in_a_call(scale: Scale, random: Random, folder: Path) -> Result
     resumed: list[float] = []
     polled: list[float] = []
     outcomes: list[Outcome] = []
-    async with open_ground(folder) as ground:
-        worker = await ground.worker()
+    async with open_harness(folder) as harness:
+        worker = await harness.worker()
         for number in range(repetitions):
             holding = Holding("part 1 of", script(0.02))
-            ground.provider.respond = holding
-            running = asyncio.create_task(ground.session(f"killed-{number}"))
+            harness.provider.respond = holding
+            running = asyncio.create_task(harness.session(f"killed-{number}"))
             await asyncio.wait_for(holding.held.wait(), 60)
             await asyncio.sleep(random.uniform(0.5, 3))
-            ground.fault()
-            before = len(ground.provider.exchanges)
+            harness.fault()
+            before = len(harness.provider.exchanges)
             await worker.kill()
             restarted_at = time.time()
             await worker.start()
-            await ground.polled(worker)
+            await harness.polled(worker)
             polled.append(time.time() - restarted_at)
-            await ground.provider.until(lambda before=before: len(ground.provider.exchanges) > before, 90)
-            resumed.append(ground.provider.exchanges[before].request.arrived_at - restarted_at)
+            await harness.provider.until(lambda before=before: len(harness.provider.exchanges) > before, 90)
+            resumed.append(harness.provider.exchanges[before].request.arrived_at - restarted_at)
             outcomes.append(await running)
-        result = ground.judge(
-            "F01 killed in a call",
+        result = harness.judge(
+            "Killed in a call",
             "SIGKILL of the only worker while the provider works on a call; the worker is started again at once",
             outcomes,
             began,
@@ -70,17 +70,17 @@ async def killed_after_an_answer(scale: Scale, random: Random, folder: Path) -> 
     repetitions = {"short": 1, "full": 5, "nightly": 100}[scale]
     began = time.monotonic()
     outcomes: list[Outcome] = []
-    async with open_ground(folder, script(0.05)) as ground:
-        worker = await ground.worker()
+    async with open_harness(folder, script(0.05)) as harness:
+        worker = await harness.worker()
         for number in range(repetitions):
-            target = len(ground.provider.exchanges) + random.randint(1, STEPS)
-            running = asyncio.create_task(ground.session(f"answered-{number}"))
-            await ground.provider.until(lambda target=target: _is_answered(ground, target), 60)
-            ground.fault()
+            target = len(harness.provider.exchanges) + random.randint(1, STEPS)
+            running = asyncio.create_task(harness.session(f"answered-{number}"))
+            await harness.provider.until(lambda target=target: _is_answered(harness, target), 60)
+            harness.fault()
             await worker.restart()
             outcomes.append(await running)
-        result = ground.judge(
-            "F02 killed after an answer",
+        result = harness.judge(
+            "Killed after an answer",
             "SIGKILL of the only worker when the last byte of an answer has been sent, whether it was recorded or not",
             outcomes,
             began,
@@ -90,29 +90,29 @@ async def killed_after_an_answer(scale: Scale, random: Random, folder: Path) -> 
     return result
 
 
-def _is_answered(ground: Ground, number: int) -> bool:
-    exchanges = ground.provider.exchanges
+def _is_answered(harness: Harness, number: int) -> bool:
+    exchanges = harness.provider.exchanges
     return len(exchanges) >= number and exchanges[number - 1].answered_at is not None
 
 
-async def chaos_monkey(scale: Scale, random: Random, folder: Path) -> Result:
+async def random_kills(scale: Scale, random: Random, folder: Path) -> Result:
     """Kill one of two workers again and again at random."""
     count, kills, pause = {"short": (6, 2, (3, 5)), "full": (60, 8, (4, 8)), "nightly": (1_000, 50, (5, 40))}[scale]
     began = time.monotonic()
-    async with open_ground(folder, script(0.03)) as ground:
-        workers = [await ground.worker(), await ground.worker()]
-        killing = asyncio.create_task(_kill_now_and_then(ground, random, pause))
-        outcomes = await ground.sessions_until(lambda done: done >= count and ground.faults >= kills, lines=4)
+    async with open_harness(folder, script(0.03)) as harness:
+        workers = [await harness.worker(), await harness.worker()]
+        killing = asyncio.create_task(_kill_now_and_then(harness, random, pause))
+        outcomes = await harness.sessions_until(lambda done: done >= count and harness.faults >= kills, lines=4)
         killing.cancel()
         await asyncio.gather(killing, return_exceptions=True)
-        result = ground.judge(
-            "F03 random kills",
+        result = harness.judge(
+            "Random kills",
             f"SIGKILL of one of {len(workers)} workers every {pause[0]}–{pause[1]} s, started again at once",
             outcomes,
             began,
             Demand(faults=kills, successes=count),
         )
-        searches = len(ground.search.asked)
+        searches = len(harness.search.asked)
     result.require(result.extra_calls <= result.faults, f"{result.extra_calls} extra calls for {result.faults} kills")
     walls = sorted(outcome.seconds for outcome in outcomes)
     result.figures = {
@@ -125,11 +125,11 @@ async def chaos_monkey(scale: Scale, random: Random, folder: Path) -> Result:
     return result
 
 
-async def _kill_now_and_then(ground: Ground, random: Random, pause: tuple[float, float]) -> None:
+async def _kill_now_and_then(harness: Harness, random: Random, pause: tuple[float, float]) -> None:
     while True:
         await asyncio.sleep(random.uniform(*pause))
-        victim = random.choice(ground.workers)
-        ground.fault()
+        victim = random.choice(harness.workers)
+        harness.fault()
         await victim.restart()
 
 

@@ -16,7 +16,7 @@ from temporalio.client import WorkflowUpdateFailedError
 from temporalio.common import RawValue
 from temporalio.service import RPCError
 
-from chaos.ground import Ground, Outcome, open_ground, script
+from chaos.harness import Harness, Outcome, open_harness, script
 from chaos.kills import Holding
 from chaos.result import Demand, Result, Scale
 from chargehand.wire import QueryName, SignalName, UpdateName
@@ -31,27 +31,27 @@ async def senseless_messages(scale: Scale, random: Random, folder: Path) -> Resu
     rounds = -(-count // 300)
     sent = [_message(random) for _ in range(count)]
     (folder / "messages.json").write_text(json.dumps([_told(message) for message in sent], indent=1))
-    async with open_ground(folder) as ground:
-        await ground.worker()
+    async with open_harness(folder) as harness:
+        await harness.worker()
         for number in range(rounds):
             session = f"fuzz-{number}"
-            ground.provider.respond = script(0.5)
+            harness.provider.respond = script(0.5)
             holding = Holding("part 1 of", script(0.1))
-            ground.provider.respond = holding
-            running = asyncio.create_task(ground.session(session, 120))
+            harness.provider.respond = holding
+            running = asyncio.create_task(harness.session(session, 120))
             await asyncio.wait_for(holding.held.wait(), 60)
             for message in sent[number::rounds]:
-                await _send(ground, session, message)
-                ground.faults += 1
-                if ground.faults % 10 == 0:
+                await _send(harness, session, message)
+                harness.faults += 1
+                if harness.faults % 10 == 0:
                     asked_at = time.monotonic()
-                    await ground.chargehand.session(session).status()
+                    await harness.chargehand.session(session).status()
                     waits.append(time.monotonic() - asked_at)
             # The call that is held ends with its worker.
-            await ground.workers[0].restart()
+            await harness.workers[0].restart()
             outcomes.append(await running)
-        result = ground.judge(
-            "F24 senseless messages",
+        result = harness.judge(
+            "Senseless messages",
             "signals, updates and queries, known and unknown, with random contents, to sessions in a call",
             outcomes,
             began,
@@ -103,10 +103,10 @@ def _told(message: Message) -> dict[str, str]:
     return {"kind": kind, "name": name, "contents": contents.hex(), "encoding": encoding}
 
 
-async def _send(ground: Ground, session: str, message: Message) -> None:
+async def _send(harness: Harness, session: str, message: Message) -> None:
     kind, name, contents, encoding = message
     payload = Payload(metadata={"encoding": encoding.encode()}, data=contents)
-    client = ground.chargehand.client
+    client = harness.chargehand.client
     execution = WorkflowExecution(workflow_id=session)
     try:
         async with asyncio.timeout(10):

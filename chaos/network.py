@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from chaos.ground import open_ground, script
+from chaos.harness import open_harness, script
 from chaos.proxy import Proxy, open_proxy
 from chaos.result import Demand, Result, Scale
 
@@ -42,20 +42,20 @@ async def bad_network(scale: Scale, random: Random, folder: Path) -> Result:
         ailments += [("cut for 120 s", Proxy.cut, 120.0), *_AILMENTS * 3]
     began = time.monotonic()
     done = asyncio.Event()
-    async with open_ground(folder, script(0.2)) as ground, open_proxy(ground.server.address) as proxy:
-        worker = await ground.worker(TEMPORAL_ADDRESS=proxy.address)
+    async with open_harness(folder, script(0.2)) as harness, open_proxy(harness.server.address) as proxy:
+        worker = await harness.worker(TEMPORAL_ADDRESS=proxy.address)
 
-        running = asyncio.create_task(ground.sessions_until(lambda _: done.is_set(), lines=_LINES))
+        running = asyncio.create_task(harness.sessions_until(lambda _: done.is_set(), lines=_LINES))
         for _, ail, seconds in ailments:
             await asyncio.sleep(random.uniform(1, 3))
-            ground.fault()
+            harness.fault()
             ail(proxy)
             await asyncio.sleep(seconds)
             proxy.heal()
         done.set()
         outcomes = await running
-        result = ground.judge(
-            "F08 bad network",
+        result = harness.judge(
+            "Bad network",
             f"the worker's connection to the server {', '.join(name for name, _, _ in _AILMENTS[: len(ailments)])}",
             outcomes,
             began,
@@ -63,5 +63,5 @@ async def bad_network(scale: Scale, random: Random, folder: Path) -> Result:
         )
         result.require(worker.running.returncode is None, "the worker ended")
     result.figures = {"connections through the proxy": str(proxy.connections)}
-    ground.require_no_other_calls(result)
+    harness.require_no_other_calls(result)
     return result

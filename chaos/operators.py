@@ -13,7 +13,7 @@ from random import Random
 from typing import Any, Final
 
 from chaos import books
-from chaos.ground import Ground, Outcome, is_as_without_faults, open_ground, script
+from chaos.harness import Harness, Outcome, is_as_without_faults, open_harness, script
 from chaos.kills import Holding
 from chaos.result import Demand, Result, Scale
 from chargehand.contracts import SessionRequest
@@ -48,16 +48,16 @@ async def stopped_at_each_stage(scale: Scale, random: Random, folder: Path) -> R
     """Cancel and terminate sessions at every environment: while planning, working, reporting, and in between."""
     stages = {"short": [1, 2], "full": [1, 2, 3, 5, 6], "nightly": [1, 2, 3, 4, 5, 6] * 5}[scale]
     began = time.monotonic()
-    result = Result("F32 F33 cancelled and terminated", "cancelled, and terminated, at the n-th model call")
+    result = Result("Cancelled and terminated", "cancelled, and terminated, at the n-th model call")
     closing: list[float] = []
-    async with open_ground(folder) as ground:
-        await ground.worker()
+    async with open_harness(folder) as harness:
+        await harness.worker()
         for way in ("cancel", "terminate"):
             for place, environment in enumerate(stages):
                 stopping = _Stopping(f"{way}-{place}-{environment}", way, environment, random.uniform(0, 0.3))
-                closing.append(await _stop_one(ground, stopping, result))
-        calm = await ground.session("calm-after-all")
-    result.faults = ground.faults
+                closing.append(await _stop_one(harness, stopping, result))
+        calm = await harness.session("calm-after-all")
+    result.faults = harness.faults
     result.seconds = time.monotonic() - began
     result.figures = {"slowest until nothing of a session ran, s": f"{max(closing):.1f}"}
     result.require(calm.report and is_as_without_faults(calm.report), "a session after all that is not as usual")
@@ -75,18 +75,18 @@ class _Stopping:
     """Seconds after the call of that number."""
 
 
-async def _stop_one(ground: Ground, stopping: _Stopping, result: Result) -> float:
+async def _stop_one(harness: Harness, stopping: _Stopping, result: Result) -> float:
     """Stop a session; gives the seconds until nothing of it ran any more."""
     session = stopping.session
     nth = _AtTheNth(stopping.environment, script(0.4))
-    ground.provider.respond = nth
+    harness.provider.respond = nth
     request = SessionRequest(goal=f"Look into all parts of the matter {session}.")
-    started = await ground.chargehand.start(request, session_id=session)
+    started = await harness.chargehand.start(request, session_id=session)
     await asyncio.wait_for(nth.reached.wait(), 60)
     await asyncio.sleep(stopping.wait)
-    ground.fault()
+    harness.fault()
     stopped_at = time.time()
-    await temporal(ground, "workflow", stopping.way, "--workflow-id", session)
+    await temporal(harness, "workflow", stopping.way, "--workflow-id", session)
     result.sessions += 1
     try:
         await asyncio.wait_for(started.result(), _CLOSED_WITHIN)
@@ -95,7 +95,7 @@ async def _stop_one(ground: Ground, stopping: _Stopping, result: Result) -> floa
         result.successes += 1
     except TimeoutError:
         result.stuck += 1
-    while await _running(ground, session):
+    while await _running(harness, session):
         if time.time() > stopped_at + _CLOSED_WITHIN:
             result.problems.append(f"{session}: something of it still ran after {_CLOSED_WITHIN:.0f} s")
             break
@@ -103,16 +103,16 @@ async def _stop_one(ground: Ground, stopping: _Stopping, result: Result) -> floa
     took = time.time() - stopped_at
     late = [
         each.request.arrived_at - stopped_at
-        for each in ground.provider.exchanges
+        for each in harness.provider.exchanges
         if books.session_of(each.request) == session and each.request.arrived_at > stopped_at + _LATEST_CALL
     ]
     result.require(not late, f"{session}: calls were made {late} s after it was stopped")
     return took
 
 
-async def _running(ground: Ground, session: str) -> int:
+async def _running(harness: Harness, session: str) -> int:
     query = f"WorkflowId STARTS_WITH '{session}' AND ExecutionStatus = 'Running'"
-    return (await ground.chargehand.client.count_workflows(query)).count
+    return (await harness.chargehand.client.count_workflows(query)).count
 
 
 async def by_hand(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
@@ -121,20 +121,20 @@ async def by_hand(scale: Scale, random: Random, folder: Path) -> Result:  # noqa
     actions = list(_ACTIONS.items())[: 2 if scale == "short" else None] * rounds
     began = time.monotonic()
     outcomes: list[Outcome] = []
-    async with open_ground(folder) as ground:
-        await ground.worker()
+    async with open_harness(folder) as harness:
+        await harness.worker()
         for number, (name, act) in enumerate(actions):
             session = f"{name}-{number}"
             holding = Holding("part 1 of", script(0.05))
-            ground.provider.respond = holding
-            running = asyncio.create_task(ground.session(session, 60))
+            harness.provider.respond = holding
+            running = asyncio.create_task(harness.session(session, 60))
             await asyncio.wait_for(holding.held.wait(), 60)
-            ground.fault()
-            key = _key_of_held(ground)
-            await act(ground, session, key.split(":")[0], key.split(":")[2])
+            harness.fault()
+            key = _key_of_held(harness)
+            await act(harness, session, key.split(":")[0], key.split(":")[2])
             outcomes.append(await running)
-        result = ground.judge(
-            "F46 F48 paused and changed by hand",
+        result = harness.judge(
+            "Paused and changed by hand",
             f"by the CLI, in a call: {', '.join(_ACTIONS)}",
             outcomes,
             began,
@@ -148,21 +148,21 @@ async def reset_by_hand(scale: Scale, random: Random, folder: Path) -> Result:  
     """Reset completed sessions to each of their workflow tasks: nothing is paid again, the report stays the same."""
     count = {"short": 2, "full": 6, "nightly": 40}[scale]
     began = time.monotonic()
-    async with open_ground(folder) as ground:
-        await ground.worker()
-        outcomes = await ground.sessions(1, at_once=1)
-        paid = ground.provider.charges
-        run, points = await _reset_points(ground, "s-0000")
+    async with open_harness(folder) as harness:
+        await harness.worker()
+        outcomes = await harness.sessions(1, at_once=1)
+        paid = harness.provider.charges
+        run, points = await _reset_points(harness, "s-0000")
         for number in range(count):
             point = points[number % len(points)]
-            ground.fault()
+            harness.fault()
             named = ["--workflow-id", "s-0000", "--run-id", run, "--event-id", str(point)]
-            await temporal(ground, "workflow", "reset", *named, "--reason", "chaos")
-            report = await asyncio.wait_for(ground.chargehand.session("s-0000").result(), 60)
+            await temporal(harness, "workflow", "reset", *named, "--reason", "chaos")
+            report = await asyncio.wait_for(harness.chargehand.session("s-0000").result(), 60)
             outcomes.append(Outcome("s-0000", 0, report))
-        again = ground.provider.charges - paid
-        result = ground.judge(
-            "F45 reset",
+        again = harness.provider.charges - paid
+        result = harness.judge(
+            "Reset",
             "a completed session reset to workflow tasks all along its history",
             outcomes,
             began,
@@ -173,50 +173,50 @@ async def reset_by_hand(scale: Scale, random: Random, folder: Path) -> Result:  
     return result
 
 
-async def _reset_points(ground: Ground, session: str) -> tuple[str, list[int]]:
-    history = await ground.chargehand.client.get_workflow_handle(session).fetch_history()
+async def _reset_points(harness: Harness, session: str) -> tuple[str, list[int]]:
+    history = await harness.chargehand.client.get_workflow_handle(session).fetch_history()
     tasks = [event.event_id for event in history.events if event.HasField("workflow_task_completed_event_attributes")]
     return history.run_id, tasks[1:]
 
 
-def _key_of_held(ground: Ground) -> str:
+def _key_of_held(harness: Harness) -> str:
     held = next(
         each
-        for each in reversed(ground.provider.exchanges)
+        for each in reversed(harness.provider.exchanges)
         if each.reply is not None and each.reply.delay > 1_000 and not each.hung_up
     )
     return held.request.headers["idempotency-key"]
 
 
-async def _pause_activity(ground: Ground, _: str, workflow: str, step: str) -> None:
+async def _pause_activity(harness: Harness, _: str, workflow: str, step: str) -> None:
     named = ["--workflow-id", workflow, "--activity-id", step]
-    await temporal(ground, "activity", "pause", *named, "--identity", "chaos")
+    await temporal(harness, "activity", "pause", *named, "--identity", "chaos")
     await asyncio.sleep(3)
-    await temporal(ground, "activity", "unpause", *named, "--identity", "chaos")
+    await temporal(harness, "activity", "unpause", *named, "--identity", "chaos")
 
 
-async def _reset_activity(ground: Ground, _: str, workflow: str, step: str) -> None:
+async def _reset_activity(harness: Harness, _: str, workflow: str, step: str) -> None:
     # A call under way goes on until its attempt ends; killing its worker ends it.
-    await temporal(ground, "activity", "reset", "--workflow-id", workflow, "--activity-id", step)
-    await ground.workers[0].restart()
+    await temporal(harness, "activity", "reset", "--workflow-id", workflow, "--activity-id", step)
+    await harness.workers[0].restart()
 
 
-async def _change_options(ground: Ground, _: str, workflow: str, step: str) -> None:
+async def _change_options(harness: Harness, _: str, workflow: str, step: str) -> None:
     options = ["--start-to-close-timeout", "600s", "--retry-maximum-attempts", "100", "--heartbeat-timeout", "2s"]
-    await temporal(ground, "activity", "update-options", "--workflow-id", workflow, "--activity-id", step, *options)
-    await ground.workers[0].restart()
+    await temporal(harness, "activity", "update-options", "--workflow-id", workflow, "--activity-id", step, *options)
+    await harness.workers[0].restart()
 
 
-async def _pause_workflow(ground: Ground, session: str, workflow: str, __: str) -> None:
+async def _pause_workflow(harness: Harness, session: str, workflow: str, __: str) -> None:
     for each in (session, workflow):
-        await temporal(ground, "workflow", "pause", "--workflow-id", each, "--reason", "chaos")
-    await ground.workers[0].restart()
+        await temporal(harness, "workflow", "pause", "--workflow-id", each, "--reason", "chaos")
+    await harness.workers[0].restart()
     await asyncio.sleep(3)
     for each in (session, workflow):
-        await temporal(ground, "workflow", "unpause", "--workflow-id", each, "--reason", "chaos")
+        await temporal(harness, "workflow", "unpause", "--workflow-id", each, "--reason", "chaos")
 
 
-_ACTIONS: Final[dict[str, Callable[[Ground, str, str, str], Awaitable[None]]]] = {
+_ACTIONS: Final[dict[str, Callable[[Harness, str, str, str], Awaitable[None]]]] = {
     "activity-pause": _pause_activity,
     "activity-reset": _reset_activity,
     "activity-update-options": _change_options,
@@ -224,13 +224,13 @@ _ACTIONS: Final[dict[str, Callable[[Ground, str, str, str], Awaitable[None]]]] =
 }
 
 
-async def temporal(ground: Ground, *arguments: str) -> Any:
-    """Run the `temporal` program against the ground's server; gives its JSON, if it says any."""
+async def temporal(harness: Harness, *arguments: str) -> Any:
+    """Run the `temporal` program against the harness's server; gives its JSON, if it says any."""
     process = await asyncio.create_subprocess_exec(
         str(find_temporal()),
         *arguments,
         "--address",
-        ground.server.address,
+        harness.server.address,
         "--output",
         "json",
         stdout=asyncio.subprocess.PIPE,

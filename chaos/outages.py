@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from chaos.ground import brief, open_ground, script
+from chaos.harness import brief, open_harness, script
 from chaos.kills import spread
 from chaos.result import Demand, Result, Scale
 from chaos.unattended import require_missed, until_missed
@@ -22,26 +22,26 @@ async def no_worker(scale: Scale, random: Random, folder: Path) -> Result:  # no
     """Kill all workers while sessions queue up, and start them again after an outage; `doctor` says so meanwhile."""
     count, outage = {"short": (10, 3), "full": (200, 60), "nightly": (1_000, 60)}[scale]
     began = time.monotonic()
-    async with open_ground(folder, brief()) as ground:
-        worker = await ground.worker()
-        await ground.sessions(5, at_once=5, prefix="first")
+    async with open_harness(folder, brief()) as harness:
+        worker = await harness.worker()
+        await harness.sessions(5, at_once=5, prefix="first")
         calm_began = time.monotonic()
-        calm = await ground.sessions(count, at_once=count, prefix="calm")
+        calm = await harness.sessions(count, at_once=count, prefix="calm")
         normal = (time.monotonic() - calm_began) / len(calm)
-        running = asyncio.create_task(ground.sessions(count, at_once=count, seconds=900))
-        await ground.provider.until(lambda: len(ground.provider.exchanges) > 2 * len(calm) + 10, 60)
-        ground.fault()
+        running = asyncio.create_task(harness.sessions(count, at_once=count, seconds=900))
+        await harness.provider.until(lambda: len(harness.provider.exchanges) > 2 * len(calm) + 10, 60)
+        harness.fault()
         await worker.kill()
         away_until = time.monotonic() + outage
-        missed = await until_missed(ground)
+        missed = await until_missed(harness)
         await asyncio.sleep(max(0, away_until - time.monotonic()))
         await worker.start()
-        await ground.polled(worker)
+        await harness.polled(worker)
         back_at = time.monotonic()
         outcomes = await running
         draining = (time.monotonic() - back_at) / count
-        result = ground.judge(
-            "F05 no worker",
+        result = harness.judge(
+            "No worker",
             f"the only worker killed for {outage} s with {count} sessions open",
             [*calm, *outcomes],
             began,
@@ -61,33 +61,33 @@ async def server_killed(scale: Scale, random: Random, folder: Path) -> Result:
     kills = {"short": 1, "full": 8, "nightly": 50}[scale]
     began = time.monotonic()
     away: list[float] = []
-    async with open_ground(folder, script(0.1)) as ground:
-        workers = [await ground.worker(), await ground.worker()]
+    async with open_harness(folder, script(0.1)) as harness:
+        workers = [await harness.worker(), await harness.worker()]
         done = asyncio.Event()
-        running = asyncio.create_task(ground.sessions_until(lambda _: done.is_set(), lines=4))
+        running = asyncio.create_task(harness.sessions_until(lambda _: done.is_set(), lines=4))
         for _ in range(kills):
             await asyncio.sleep(random.uniform(0.5, 3))
-            ground.fault()
+            harness.fault()
             killed_at = time.monotonic()
-            ground.kill_server()
+            harness.kill_server()
             await asyncio.sleep(random.uniform(0, 1))
-            ground.start_server()
+            harness.start_server()
             away.append(time.monotonic() - killed_at)
         done.set()
         outcomes = await running
-        result = ground.judge(
-            "F07 server killed",
+        result = harness.judge(
+            "Server killed",
             f"SIGKILL of the server {kills} times under load, started anew on its database",
             outcomes,
             began,
             Demand(faults=kills, successes=kills),
         )
         result.require(all(each.running.returncode is None for each in workers), "a worker ended with its server")
-        ground.kill_server()
+        harness.kill_server()
         result.require(is_whole(folder / "temporal.db"), "the database is damaged")
-        ground.start_server()
+        harness.start_server()
     result.figures = {"server away, s": spread(away)}
-    ground.require_no_other_calls(result)
+    harness.require_no_other_calls(result)
     return result
 
 
@@ -95,18 +95,18 @@ async def server_away(scale: Scale, random: Random, folder: Path) -> Result:  # 
     """Take the server away for a minute while all sessions are open."""
     count, outage = {"short": (10, 8), "full": (200, 60), "nightly": (1_000, 60)}[scale]
     began = time.monotonic()
-    async with open_ground(folder, brief(0.1)) as ground:
-        await ground.worker()
-        running = asyncio.create_task(ground.sessions(count, at_once=count, seconds=900))
-        await ground.provider.until(lambda: len(ground.provider.exchanges) >= count // 4, 60)
-        ground.fault()
-        ground.kill_server()
+    async with open_harness(folder, brief(0.1)) as harness:
+        await harness.worker()
+        running = asyncio.create_task(harness.sessions(count, at_once=count, seconds=900))
+        await harness.provider.until(lambda: len(harness.provider.exchanges) >= count // 4, 60)
+        harness.fault()
+        harness.kill_server()
         await asyncio.sleep(outage)
-        ground.start_server()
+        harness.start_server()
         back_at = time.monotonic()
         outcomes = await running
-        result = ground.judge(
-            "F07 server away",
+        result = harness.judge(
+            "Server away",
             f"the server killed for {outage} s with {count} sessions open",
             outcomes,
             began,

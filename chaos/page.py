@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from chaos.result import Result, Scale
 
-FIGURES: Final = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "durability.json"
+FIGURES: Final = Path(__file__).resolve().parents[1] / "benchmarks" / "results" / "durability.json"
 Entry = dict[str, Any]
 
 _HEAD: Final = """\
@@ -20,7 +20,7 @@ Written by `make chaos` (`python -m chaos --write docs/durability.md`); edit the
 not this page. Each experiment runs workers as they ship (`worker_main.py`, processes of their own), the embedded
 Temporal server on its database, and a scripted provider behind the vendor's own SDK, whose log of requests says what
 was charged. A session here is a plan, two subtasks with a web search each, and a report: six model calls. Where there
-are hundreds at once (F05, F07 server away, F27, F37) it is the smallest there is: a plan and one answer.
+are hundreds at once it is the smallest there is: a plan and one answer.
 
 Experiments whose figures are times run alone, the others three at a time; the load that stands beside each is that of
 its last minute.
@@ -42,16 +42,16 @@ provider keeps replies; nothing that was completed ever is.
 _TAIL: Final = """\
 ## Shown elsewhere, or not at all
 
-- A bug in workflow code (F23): `tests/workflows/test_faults.py`. A worker without the key of encrypted payloads, and a
-  key that is replaced (F44): `tests/workflows/test_protected_sessions.py`. A provider that fails in every way:
+- A bug in workflow code: `tests/workflows/test_faults.py`. A worker without the key of encrypted payloads, and a
+  key that is replaced: `tests/workflows/test_protected_sessions.py`. A provider that fails in every way:
   `tests/workflows/test_failures_catalogue.py` and `tests/activities/`. Crashes at every step, on a simulated server:
   `tests/simulation/`.
-- `--scale nightly` takes hours and is larger: 1,000 sessions under random kills every 5–40 s (F03), 10,000 sessions
-  queued at once (F37), the server killed 50 times (F07), cuts of 120 s (F08). The embedded server on two cores carries
+- `--scale nightly` takes hours and is larger: 1,000 sessions under random kills every 5–40 s, 10,000 sessions
+  queued at once, the server killed 50 times, cuts of 120 s. The embedded server on two cores carries
   a few sessions a second, which is what bounds them.
-- A worker's clock is made wrong by a library that is compiled on the spot and loaded before the worker (F36). The clock
+- A worker's clock is made wrong by a library that is compiled on the spot and loaded before the worker. The clock
   of the server's host is not touched: it is the one that sessions go by.
-- The buttons of the Web UI (F46) make the calls that the `temporal` program makes here; they are not pressed. What is
+- The buttons of the Web UI make the calls that the `temporal` program makes here; they are not pressed. What is
   killed is always a process: a whole host, its disk included, is not lost here, and there is no second server.
 """
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from temporalio.client import Client
 
-from chaos.ground import SHIPPED, brief, open_ground, script
+from chaos.harness import SHIPPED, brief, open_harness, script
 from chaos.outages import is_whole
 from chaos.result import Demand, Result, Scale
 
@@ -26,28 +26,28 @@ async def disk_full(scale: Scale, random: Random, folder: Path) -> Result:  # no
     count = {"short": 8, "full": 40, "nightly": 200}[scale]
     began = time.monotonic()
     if not _mounted(folder):
-        return Result("F10 disk full", "", skipped="only root may mount a small disk")
+        return Result("Disk full", "", skipped="only root may mount a small disk")
     try:
-        async with open_ground(folder, script(0.1)) as ground:
-            await ground.worker()
-            running = asyncio.create_task(ground.sessions(count, at_once=4, seconds=240))
+        async with open_harness(folder, script(0.1)) as harness:
+            await harness.worker()
+            running = asyncio.create_task(harness.sessions(count, at_once=4, seconds=240))
             await asyncio.sleep(2)
-            ground.fault()
+            harness.fault()
             _fill(folder / "ballast")
             await asyncio.sleep(8)
             (folder / "ballast").unlink()
             outcomes = await running
-            result = ground.judge(
-                "F10 disk full",
+            result = harness.judge(
+                "Disk full",
                 "the disk of server and worker full for 8 s",
                 outcomes,
                 began,
                 Demand(faults=1, successes=count),
             )
-            result.require(ground.server.process.poll() is None, "the server ended")
-            ground.kill_server()
+            result.require(harness.server.process.poll() is None, "the server ended")
+            harness.kill_server()
             result.require(is_whole(folder / "temporal.db"), "the database is damaged")
-            ground.start_server()
+            harness.start_server()
     finally:
         _unmount(folder)
     return result
@@ -57,26 +57,26 @@ async def queued(scale: Scale, random: Random, folder: Path) -> Result:  # noqa:
     """Start many sessions at once on one worker, which may have little memory for its data."""
     count = {"short": 20, "full": 1_000, "nightly": 10_000}[scale]
     began = time.monotonic()
-    async with open_ground(folder, brief()) as ground:
+    async with open_harness(folder, brief()) as harness:
         limit = f'ulimit -d {_MEMORY_MB * 1024}; exec "$@"'
-        worker = await ground.worker(["sh", "-c", limit, "sh", *SHIPPED])
-        ground.fault()
+        worker = await harness.worker(["sh", "-c", limit, "sh", *SHIPPED])
+        harness.fault()
         idle = _resident_mb(worker.running.pid)
-        running = asyncio.create_task(ground.sessions(count, at_once=count, seconds=3_000))
+        running = asyncio.create_task(harness.sessions(count, at_once=count, seconds=3_000))
         peak = 0
         while not running.done():
             await asyncio.wait([running], timeout=0.5)
             with suppress(OSError):
                 peak = max(peak, _resident_mb(worker.running.pid))
         outcomes = await running
-        result = ground.judge(
-            "F09 F37 many at once on little memory",
+        result = harness.judge(
+            "Many at once on little memory",
             f"{count:,} sessions started at once on one worker, which may have {_MEMORY_MB} MB of data",
             outcomes,
             began,
             Demand(faults=1, successes=count),
         )
-        workflows = await _settled_count(ground.chargehand.client)
+        workflows = await _settled_count(harness.chargehand.client)
         result.require(worker.running.returncode is None, "the worker ended")
     result.require(workflows == 2 * count, f"{workflows} workflows instead of a session and a subtask each")
     result.require(result.extra_calls == 0, f"{result.extra_calls} model calls were made twice")
@@ -102,16 +102,16 @@ async def little_processor(scale: Scale, random: Random, folder: Path) -> Result
     """Let twice as many busy loops as there are cores compete with everything."""
     least, seconds = {"short": (4, 3), "full": (20, 60), "nightly": (200, 120)}[scale]
     began = time.monotonic()
-    async with open_ground(folder, script(0.1)) as ground:
-        worker = await ground.worker()
+    async with open_harness(folder, script(0.1)) as harness:
+        worker = await harness.worker()
         with _busy(2 * (os.cpu_count() or 1)) as loops:
-            ground.fault(loops)
+            harness.fault(loops)
             busy_since = time.monotonic()
-            outcomes = await ground.sessions_until(
+            outcomes = await harness.sessions_until(
                 lambda done: done >= least and time.monotonic() - busy_since >= seconds, lines=4
             )
-        result = ground.judge(
-            "F11 little processor time",
+        result = harness.judge(
+            "Little processor time",
             f"{loops} busy loops beside server and worker for {time.monotonic() - busy_since:.0f} s",
             outcomes,
             began,

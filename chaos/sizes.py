@@ -14,7 +14,7 @@ from activities.session_facts import (
 )
 from activities.settings import Settings
 from activities.turn_kinds.work import FindingDraft
-from chaos.ground import Ground, Outcome, open_ground
+from chaos.harness import Harness, Outcome, open_harness
 from chaos.result import Demand, Result, Scale
 from chargehand.contracts import Report
 from tests.scripted_provider import (
@@ -144,25 +144,25 @@ async def largest(scale: Scale, random: Random, folder: Path) -> Result:  # noqa
     outcomes: list[Outcome] = []
     figures: dict[str, str] = {}
     too_large: list[str] = []
-    async with open_ground(folder) as ground:
-        await ground.worker()
-        ground.search.results_for = _results
+    async with open_harness(folder) as harness:
+        await harness.worker()
+        harness.search.results_for = _results
         for number, shape in enumerate(shapes):
-            ground.provider.respond = shape
+            harness.provider.respond = shape
             goal = _long("Look into all of it.", _GOAL)
-            session = ground.session(
+            session = harness.session(
                 f"largest-{number}", 900, goal=goal, documents=_DOCUMENTS, limits=_LIMITS, review="never"
             )
             outcomes.append(await session)
-            sizes = await _sizes(ground, f"largest-{number}")
+            sizes = await _sizes(harness, f"largest-{number}")
             events, size = (max(each) for each in zip(*sizes, strict=True))
             figures[f"{shape.name}: most events and MB of one of its {len(sizes)} workflows"] = (
                 f"{events:,}, {size / 1e6:.2f}"
             )
             if events > _MOST_EVENTS or size > _MOST_BYTES:
                 too_large.append(f"{shape.name}: a workflow of {events:,} events and {size:,} bytes")
-        result = ground.judge(
-            "F26 largest sessions",
+        result = harness.judge(
+            "Largest sessions",
             f"nothing broken: sessions of up to {_TURNS} turns, every text as long as it is let through, against a "
             f"quarter of Temporal's limits ({_MOST_EVENTS:,} events, {_MOST_BYTES / 1e6:.1f} MB)",
             outcomes,
@@ -175,8 +175,8 @@ async def largest(scale: Scale, random: Random, folder: Path) -> Result:  # noqa
     return result
 
 
-async def _sizes(ground: Ground, session: str) -> list[tuple[int, int]]:
+async def _sizes(harness: Harness, session: str) -> list[tuple[int, int]]:
     """Give the events and bytes of every workflow of a session."""
     request = ListWorkflowExecutionsRequest(namespace="default", query=f"WorkflowId STARTS_WITH '{session}'")
-    listed = await ground.chargehand.client.workflow_service.list_workflow_executions(request)
+    listed = await harness.chargehand.client.workflow_service.list_workflow_executions(request)
     return [(each.history_length, each.history_size_bytes) for each in listed.executions]

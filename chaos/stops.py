@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 
 from chaos import books
-from chaos.ground import Outcome, open_ground, script
+from chaos.harness import Outcome, open_harness, script
 from chaos.kills import Holding, spread
 from chaos.result import Demand, Result, Scale
 from workflows.options import HEARTBEAT_TIMEOUT
@@ -18,26 +18,26 @@ async def stopped(scale: Scale, random: Random, folder: Path) -> Result:  # noqa
     repetitions = {"short": 1, "full": 2, "nightly": 10}[scale]
     began = time.monotonic()
     outcomes: list[Outcome] = []
-    async with open_ground(folder) as ground:
-        worker = await ground.worker()
+    async with open_harness(folder) as harness:
+        worker = await harness.worker()
         for number in range(repetitions):
             holding = Holding("part 1 of", script(0.02))
-            ground.provider.respond = holding
-            running = asyncio.create_task(ground.session(f"stopped-{number}"))
+            harness.provider.respond = holding
+            running = asyncio.create_task(harness.session(f"stopped-{number}"))
             await asyncio.wait_for(holding.held.wait(), 60)
-            ground.fault()
+            harness.fault()
             worker.send(signal.SIGSTOP)
             await asyncio.sleep(3 * HEARTBEAT_TIMEOUT.total_seconds())
             worker.send(signal.SIGCONT)
             outcomes.append(await running)
-        result = ground.judge(
-            "F04 stopped",
+        result = harness.judge(
+            "Stopped",
             f"SIGSTOP of the only worker in a call for three heartbeat timeouts ({HEARTBEAT_TIMEOUT.seconds} s each)",
             outcomes,
             began,
             Demand(faults=repetitions, successes=repetitions),
         )
-        most = max(max(steps.values()) for steps in books.charges(ground.provider.exchanges).values())
+        most = max(max(steps.values()) for steps in books.charges(harness.provider.exchanges).values())
     result.figures = {"most charges for one step": str(most)}
     result.require(most <= 2, f"a step was charged {most} times")
     return result
@@ -48,15 +48,15 @@ async def rolling_restarts(scale: Scale, random: Random, folder: Path) -> Result
     restarts = {"short": 3, "full": 20, "nightly": 60}[scale]
     began = time.monotonic()
     drains: list[float] = []
-    async with open_ground(folder, script(0.3)) as ground:
-        await ground.worker()
-        old = await ground.worker()
+    async with open_harness(folder, script(0.3)) as harness:
+        await harness.worker()
+        old = await harness.worker()
         done = asyncio.Event()
-        running = asyncio.create_task(ground.sessions_until(lambda _: done.is_set(), lines=4))
+        running = asyncio.create_task(harness.sessions_until(lambda _: done.is_set(), lines=4))
         for _ in range(restarts):
             await asyncio.sleep(random.uniform(0.2, 1.0))
-            new = await ground.worker()
-            ground.fault()
+            new = await harness.worker()
+            harness.fault()
             told_at = time.monotonic()
             old.send(signal.SIGTERM)
             await asyncio.wait_for(old.running.wait(), 60)
@@ -64,8 +64,8 @@ async def rolling_restarts(scale: Scale, random: Random, folder: Path) -> Result
             old = new
         done.set()
         outcomes = await running
-        result = ground.judge(
-            "F06 rolling restarts",
+        result = harness.judge(
+            "Rolling restarts",
             f"{restarts} workers replaced one after another by SIGTERM under load",
             outcomes,
             began,

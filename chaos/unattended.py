@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from chaos.ground import ROOT, Ground, Outcome, open_ground
+from chaos.harness import ROOT, Harness, Outcome, open_harness
 from chaos.operators import temporal
 from chaos.result import Demand, Result, Scale
 
@@ -30,27 +30,27 @@ async def unknown_types(scale: Scale, random: Random, folder: Path) -> Result:  
     """
     poison, pairs = {"short": (1, 10), "full": (3, 100), "nightly": (10, 300)}[scale]
     began = time.monotonic()
-    async with open_ground(folder) as ground:
-        await ground.worker()
-        await ground.worker(CHARGEHAND_TASK_QUEUE=_APART)
-        outcomes = await _pair(ground, "first")
+    async with open_harness(folder) as harness:
+        await harness.worker()
+        await harness.worker(CHARGEHAND_TASK_QUEUE=_APART)
+        outcomes = await _pair(harness, "first")
         poisoned_at = time.monotonic()
         for number in range(poison):
             started = ["workflow", "start", "--type", "Supervisr", "--task-queue", "chaos", "--input", "{}"]
-            await temporal(ground, *started, "--workflow-id", f"poison-{number}")
-            ground.fault()
-        named, said = await _until_named(ground, "poison-0", poisoned_at)
+            await temporal(harness, *started, "--workflow-id", f"poison-{number}")
+            harness.fault()
+        named, said = await _until_named(harness, "poison-0", poisoned_at)
         beside: list[float] = []
         apart: list[float] = []
         for round_ in range(_ROUNDS):
-            for pair in await _pairs(ground, pairs, round_):
+            for pair in await _pairs(harness, pairs, round_):
                 outcomes += pair
                 beside.append(pair[0].seconds)
                 apart.append(pair[1].seconds)
             if slowest(beside) <= _MOST_SLOWER * slowest(apart):
                 break
-        result = ground.judge(
-            "F38 F39 unknown types among ordinary sessions",
+        result = harness.judge(
+            "Unknown types among ordinary sessions",
             f"{poison} workflows of a type that nobody knows on the queue of {len(beside)} sessions, each with a twin "
             "at the same time on another queue",
             outcomes,
@@ -76,33 +76,33 @@ def slowest(seconds: Sequence[float]) -> float:
     return sorted(seconds)[math.ceil(0.99 * len(seconds)) - 1]
 
 
-async def _pairs(ground: Ground, count: int, round_: int) -> list[list[Outcome]]:
+async def _pairs(harness: Harness, count: int, round_: int) -> list[list[Outcome]]:
     free = asyncio.Semaphore(2)
 
     async def one(number: int) -> list[Outcome]:
         async with free:
-            return await _pair(ground, f"{round_}-{number:03}")
+            return await _pair(harness, f"{round_}-{number:03}")
 
     return list(await asyncio.gather(*(one(number) for number in range(count))))
 
 
-async def _pair(ground: Ground, name: str) -> list[Outcome]:
+async def _pair(harness: Harness, name: str) -> list[Outcome]:
     """Run a session beside the poison and, at the same time, one on the queue without."""
-    return list(await asyncio.gather(ground.session(f"beside-{name}"), ground.session(f"apart-{name}", queue=_APART)))
+    return list(await asyncio.gather(harness.session(f"beside-{name}"), harness.session(f"apart-{name}", queue=_APART)))
 
 
 async def nobody_there(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
     """Start a session on a queue without a worker; `doctor` says so, and it goes on when one comes."""
     count = {"short": 1, "full": 5, "nightly": 20}[scale]
     began = time.monotonic()
-    async with open_ground(folder) as ground:
-        running = asyncio.create_task(ground.sessions(count, at_once=count))
-        ground.fault()
-        missed = await until_missed(ground)
-        await ground.worker()
+    async with open_harness(folder) as harness:
+        running = asyncio.create_task(harness.sessions(count, at_once=count))
+        harness.fault()
+        missed = await until_missed(harness)
+        await harness.worker()
         outcomes = await running
-        result = ground.judge(
-            "F40 no worker at all",
+        result = harness.judge(
+            "No worker at all",
             "sessions started before there was any worker",
             outcomes,
             began,
@@ -112,11 +112,11 @@ async def nobody_there(scale: Scale, random: Random, folder: Path) -> Result:  #
     return result
 
 
-async def until_missed(ground: Ground) -> float | None:
+async def until_missed(harness: Harness) -> float | None:
     """Ask `doctor` until it says that no worker is there; gives the seconds, None if it never does."""
     began = time.monotonic()
     while time.monotonic() - began < 2 * _NAMED_WITHIN:
-        code, said = await doctor(ground)
+        code, said = await doctor(harness)
         if code and ("No worker polls" in said or "No worker answers" in said):
             return time.monotonic() - began
         await asyncio.sleep(1)
@@ -132,25 +132,25 @@ def require_missed(result: Result, missed: float | None, *, within: float) -> No
     result.require(missed is not None and missed <= within, "doctor did not miss the worker in time")
 
 
-async def _until_named(ground: Ground, workflow: str, since: float) -> tuple[float | None, str]:
+async def _until_named(harness: Harness, workflow: str, since: float) -> tuple[float | None, str]:
     said = ""
     while time.monotonic() - since < 2 * _NAMED_WITHIN:
-        _, said = await doctor(ground)
+        _, said = await doctor(harness)
         if any(workflow in line and line.startswith("✘") for line in said.splitlines()):
             return time.monotonic() - since, said
         await asyncio.sleep(1)
     return None, said
 
 
-async def doctor(ground: Ground) -> tuple[int, str]:
-    """Run `chargehand doctor` as a user would, against the ground's server."""
+async def doctor(harness: Harness) -> tuple[int, str]:
+    """Run `chargehand doctor` as a user would, against the harness's server."""
     process = await asyncio.create_subprocess_exec(
         str(Path(sys.executable).parent / "chargehand"),
         "doctor",
         "--address",
-        ground.server.address,
+        harness.server.address,
         "--task-queue",
-        ground.chargehand.task_queue,
+        harness.chargehand.task_queue,
         cwd=ROOT,
         env={name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ},
         stdout=asyncio.subprocess.PIPE,

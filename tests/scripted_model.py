@@ -129,14 +129,17 @@ def _position(call: ModelCall) -> int:
 
 @dataclass
 class ScriptedModel:
-    """Replies by a script or any other function, and keeps every call."""
+    """Replies by a script or any other function, and keeps its calls."""
 
     respond: Respond
     calls: list[ModelCall] = field(default_factory=list[ModelCall])
     replies: int = 0
+    keeps_calls: bool = True
+    """False in benchmarks, whose calls are too many to keep."""
 
     async def complete(self, call: ModelCall) -> ModelReply:
-        self.calls.append(call)
+        if self.keeps_calls:
+            self.calls.append(call)
         turn = self.respond(call)
         while not isinstance(turn, ModelReply):
             match turn:

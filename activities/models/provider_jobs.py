@@ -1,6 +1,6 @@
-"""Work that a provider does by itself and gives out by an id: begun once, asked after until it is done.
+"""A call as an asynchronous job of the provider: begun once, then polled until it is done.
 
-The id is in the journal before anything is waited for, so that the next attempt goes on with the same job.
+The job's id is journalled before the first poll, so that the next attempt continues with the same job.
 """
 
 import asyncio
@@ -11,111 +11,118 @@ from typing import Final, Protocol
 from pydantic import JsonValue
 from temporalio.exceptions import ApplicationError
 
-from activities.models.failures import UnreadableReply, passes
+from activities.models.failures import UnreadableReply, is_retryable
 from activities.models.protocol import ProviderJob
+from activities.models.replies import parse, within
 from chargehand.wire import ErrorType
 
-_ABANDON_SECONDS: Final = 5.0
-_CALLING_OFF_SECONDS: Final = 15.0
-"""How long a job that was called off may take to end: some of what was begun is finished all the same."""
-_CALLING_OFF_POLL_SECONDS: Final = 0.5
+_CLEAN_UP_SECONDS: Final = 5.0
+_CANCELLING_SECONDS: Final = 15.0
+"""How long a cancelled job may take to end: providers finish some of what they began."""
+_CANCELLING_POLL_SECONDS: Final = 0.5
 _LONGEST_OUTAGE_SECONDS: Final = 900.0
-"""A provider that cannot be asked after a job for so long has lost it, as far as we can tell."""
+"""A job whose provider cannot be reached for this long counts as lost."""
 REQUEST_SECONDS: Final = 60.0
-"""How long the provider may take to begin a job, or to say how it stands."""
+"""How long the provider may take to begin a job, or to report its state."""
 
 
 class JobStore(Protocol):
-    """How one provider takes and gives out one call as a job."""
+    """One call as a job of one provider."""
 
     async def begin(self) -> str:
-        """Hand the call in; give the job's id."""
+        """Submit the call; return the job's id."""
         ...
 
-    async def look(self, identity: str) -> JsonValue:
-        """Give the finished job's reply; None while it is not finished."""
+    async def result(self, identity: str) -> JsonValue:
+        """Return the finished job's reply; None while it is unfinished."""
         ...
 
-    async def abandon(self, identity: str) -> None:
-        """Ask the provider not to go on with it."""
+    async def cancel(self, identity: str) -> None:
+        """Ask the provider to stop the job."""
         ...
 
     async def delete(self, identity: str) -> None:
-        """Have the provider forget a job that has ended, with what was asked and answered."""
+        """Ask the provider to delete a job that has ended, with its prompt and reply."""
         ...
 
 
-async def carry_out(
-    job: ProviderJob, harness: JobStore, *, poll_seconds: float, whole_seconds: float | None
-) -> JsonValue:
-    """Get a call done as a job: a new one, or the one that an earlier attempt began.
+def job_id(content: bytes) -> str:
+    """Read the id of a new job. Raises `UnreadableReply` if there is none."""
+    identity = within(parse(content), "id")
+    if not isinstance(identity, str) or not identity:
+        raise UnreadableReply("unexpected form of: id")
+    return identity
 
-    Once the caller has what came of it in safety, the provider is asked to forget it.
+
+async def run_job(job: ProviderJob, store: JobStore, *, poll_seconds: float, whole_seconds: float | None) -> JsonValue:
+    """Run a call as a job: a new one, or the one that an earlier attempt began.
+
+    Once its result is journalled, the provider is asked to delete it.
 
     Args:
-        job: what is known of the job, and where its id is kept.
-        harness: the provider.
-        poll_seconds: between two looks.
-        whole_seconds: how long this attempt waits, unless the caller is less patient; None for as long as it lives.
+        job: the id of the job, and the place to journal it.
+        store: the call at its provider.
+        poll_seconds: the time between two polls.
+        whole_seconds: how long this attempt waits, unless the job has less patience; None for as long as it lives.
 
     Raises:
-        TimeoutError: it took longer and was called off; whether it is charged is not known.
-        ApplicationError: it failed, or was called off before it cost anything.
+        TimeoutError: it took longer and was cancelled; whether it was billed is unknown.
+        ApplicationError: it failed, or was cancelled before it cost anything.
     """
     identity = job.id
     if not identity:
-        identity = await harness.begin()
+        identity = await store.begin()
         try:
             await job.remember(identity)
         except BaseException:
-            # Nobody would ever ask after it.
-            await _give_up(harness, identity)
+            # No later attempt would find it.
+            await _give_up(store, identity)
             raise
     seconds = min((each for each in (whole_seconds, job.patience_seconds) if each is not None), default=None)
     try:
-        reply = await _ended(harness, identity, poll_seconds, seconds)
+        reply = await _ended(store, identity, poll_seconds, seconds)
     except ApplicationError:
-        job.afterwards.append(lambda: _quietly(harness.delete(identity)))
+        job.afterwards.append(lambda: _quietly(store.delete(identity)))
         raise
     except asyncio.CancelledError:
         if await job.is_unwanted():
-            await _give_up(harness, identity)
+            await _give_up(store, identity)
         raise
-    job.afterwards.append(lambda: _quietly(harness.delete(identity)))
+    job.afterwards.append(lambda: _quietly(store.delete(identity)))
     return reply
 
 
-async def _ended(harness: JobStore, identity: str, poll_seconds: float, seconds: float | None) -> JsonValue:
+async def _ended(store: JobStore, identity: str, poll_seconds: float, seconds: float | None) -> JsonValue:
     try:
         async with asyncio.timeout(seconds):
-            return await _result(harness, identity, poll_seconds)
+            return await _result(store, identity, poll_seconds)
     except TimeoutError:
-        await _quietly(harness.abandon(identity))
+        await _quietly(store.cancel(identity))
     try:
-        async with asyncio.timeout(_CALLING_OFF_SECONDS):
-            # It may have ended just before.
-            return await _result(harness, identity, min(poll_seconds, _CALLING_OFF_POLL_SECONDS))
+        async with asyncio.timeout(_CANCELLING_SECONDS):
+            # It may have ended just before it was cancelled.
+            return await _result(store, identity, min(poll_seconds, _CANCELLING_POLL_SECONDS))
     except TimeoutError:
         raise TimeoutError(f"it was not done after {seconds or 0:g} seconds.") from None
     except ApplicationError as error:
         raise ApplicationError(
-            f"It was called off after {seconds or 0:g} seconds, before it was done.",
+            f"It was cancelled after {seconds or 0:g} seconds, before it was done.",
             *error.details,
             type=ErrorType.PROVIDER_UNAVAILABLE,
             non_retryable=True,
         ) from None
 
 
-async def _result(harness: JobStore, identity: str, poll_seconds: float) -> JsonValue:
-    heard_at = time.monotonic()
+async def _result(store: JobStore, identity: str, poll_seconds: float) -> JsonValue:
+    reached_at = time.monotonic()
     while True:
         try:
-            reply = await harness.look(identity)
-            heard_at = time.monotonic()
+            reply = await store.result(identity)
+            reached_at = time.monotonic()
         except Exception as error:
             if getattr(error, "status_code", None) == 404:
-                raise UnreadableReply("the provider does not know the job any more") from error
-            if not passes(error) or time.monotonic() - heard_at > _LONGEST_OUTAGE_SECONDS:
+                raise UnreadableReply("the provider no longer knows the job") from error
+            if not is_retryable(error) or time.monotonic() - reached_at > _LONGEST_OUTAGE_SECONDS:
                 raise
             reply = None
         if reply is not None:
@@ -123,15 +130,15 @@ async def _result(harness: JobStore, identity: str, poll_seconds: float) -> Json
         await asyncio.sleep(poll_seconds)
 
 
-async def _give_up(harness: JobStore, identity: str) -> None:
-    await _quietly(harness.abandon(identity))
-    await _quietly(harness.delete(identity))
+async def _give_up(store: JobStore, identity: str) -> None:
+    await _quietly(store.cancel(identity))
+    await _quietly(store.delete(identity))
 
 
-async def _quietly(asking: Awaitable[None]) -> None:
-    """Ask the provider for something; what led here counts more than whether it obeys."""
+async def _quietly(request: Awaitable[None]) -> None:
+    """Send a clean-up request whose failure must not hide the error that led here."""
     try:
-        async with asyncio.timeout(_ABANDON_SECONDS):
-            await asking
+        async with asyncio.timeout(_CLEAN_UP_SECONDS):
+            await request
     except Exception:  # noqa: BLE001, S110  # as above
         pass

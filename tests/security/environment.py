@@ -120,7 +120,7 @@ class Watched:
 
 @dataclass
 class Stand:
-    """A running worker and what stands around it."""
+    """A running worker with its client and its fakes."""
 
     chargehand: Chargehand
     model: ScriptedModel
@@ -174,6 +174,7 @@ async def open_stand(
             workflows=WORKFLOWS,
             activities=activities,
             workflow_runner=UnsandboxedWorkflowRunner(),  # other tests look after determinism; this one takes long
+            debug_mode=True,  # without it a busy machine is taken for a deadlock: prompts here are very long
         ):
             yield Stand(Chargehand(client, settings.task_queue), model, crews["research"], uses)
     finally:

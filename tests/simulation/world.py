@@ -25,10 +25,11 @@ from activities.session_facts import SessionActivities
 from chargehand.contracts import Limits, SessionRequest, Source, Tier
 from chargehand.wire import ActivityType, ErrorType, WorkflowType
 from tests.scripted_model import ScriptedModel, ScriptedTool, found
+from tests.simulation.exchange import Answer
 from tests.simulation.executions import Execution, Task
 from tests.simulation.jobs import PAYLOADS, application_failure
 from tests.simulation.script import Script, choice
-from tests.simulation.server import Answer, Server
+from tests.simulation.server import Server
 
 ROOT: Final = "session"
 CEILINGS: Final = Limits(
@@ -39,7 +40,7 @@ Fate = Literal[
     "answers",
     "usage unknown",
     "attempt lost",
-    "fate unknown",
+    "outcome unknown",
     "reserve too small",
     "conversation missing",
     "provider unavailable",
@@ -202,7 +203,7 @@ class World:
         match fate:
             case "attempt lost":
                 return _failed(after, "A worker was lost.", ErrorType.ATTEMPT_LOST)
-            case "fate unknown":
+            case "outcome unknown":
                 failures = request.provider_failures + 1
                 return _failed(after, "The provider did not answer.", ErrorType.OUTCOME_UNKNOWN, failures, 0.5)
             case "provider unavailable":

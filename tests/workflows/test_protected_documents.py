@@ -9,13 +9,12 @@ from uuid import uuid4
 from pydantic import SecretStr
 from temporalio.client import Client
 
-from activities.backends import encryption
 from activities.settings import Settings
 from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
 from chargehand.converter import data_converter
 from chargehand.upload import store_documents
-from worker_main import build_worker, compose
+from worker_main import build_worker, compose, encryption
 
 CANARY = "canary-90ce"
 DOCUMENT = "# The aviary\n\n" + "\n\n".join(

@@ -18,13 +18,13 @@ from pathlib import Path
 
 import pytest
 
-from activities.backends import code_runner
+from activities.backends import SettingsError
 from activities.code.bubblewrap import isolation
 from activities.code.bubblewrap.runner import BubblewrapLimits, BubblewrapRunner, SandboxUnusableError
 from activities.code.bubblewrap.self_test import require_tight
 from activities.code.protocol import CodeResult, GivenFile
-from activities.selection import choose
-from activities.settings import Settings, SettingsError
+from activities.code.registry import CODE
+from activities.settings import Settings
 from activities.tool_outputs import MadeFile
 
 LIMITS = BubblewrapLimits(seconds=10.0, memory_bytes=512 << 20, folder_bytes=16 << 20, files=500, output_bytes=10_000)
@@ -78,11 +78,10 @@ async def test_it_is_refused_where_it_is_not_installed(monkeypatch: pytest.Monke
     """Whoever asks for it is told what is missing; nothing weaker takes its place."""
     monkeypatch.setenv("PATH", str(tmp_path))
     settings = Settings(code="bubblewrap", state_dir=tmp_path)
-    chosen = {choice.backend: choice.adapter for choice in choose(settings)}
 
     async with AsyncExitStack() as closing:
         with pytest.raises(SettingsError) as caught:
-            await code_runner(settings, chosen["code"], closing)
+            await CODE.builder(settings, CODE.choose(settings).adapter)(settings, closing)
 
     assert str(caught.value) == (
         "CHARGEHAND_CODE=bubblewrap cannot be used here: bubblewrap is not installed "

@@ -24,7 +24,7 @@ from chargehand_cli.embedded.server import ServerProcess, end_process, start_ser
 from tests.activities.search.engine_server import EngineServer, serve_engine
 from tests.scripted_provider import Respond, ScriptedProvider, canned_session
 
-ROOT: Final = Path(__file__).resolve().parents[2]
+ROOT: Final = Path(__file__).resolve().parents[1]
 SHIPPED: Final = (sys.executable, str(ROOT / "worker_main.py"))
 QUEUE: Final = "chaos"
 _RECORDED_AFTER: Final = 0.5
@@ -120,7 +120,7 @@ class Outcome:
 
 
 @dataclass
-class Ground:
+class Harness:
     """A running scene."""
 
     folder: Path
@@ -290,7 +290,7 @@ async def until(holds: Callable[[], object], what: str, seconds: float = 60) -> 
 
 
 @asynccontextmanager
-async def open_ground(folder: Path, respond: Respond | None = None) -> AsyncGenerator[Ground]:
+async def open_harness(folder: Path, respond: Respond | None = None) -> AsyncGenerator[Harness]:
     """Set the scene in a folder that exists; all its processes are gone afterwards."""
     async with AsyncExitStack() as closing:
         lock = closing.enter_context((folder / "server.lock").open("w"))
@@ -312,9 +312,9 @@ async def open_ground(folder: Path, respond: Respond | None = None) -> AsyncGene
             "TAVILY_BASE_URL": search.url,
         }
         chargehand = await Chargehand.connect(server.address, task_queue=QUEUE)
-        ground = Ground(folder, provider, search, server, chargehand, settings, lock.fileno(), closing)
-        closing.callback(lambda: end_process(ground.server.process, grace_seconds=5))
-        yield ground
+        harness = Harness(folder, provider, search, server, chargehand, settings, lock.fileno(), closing)
+        closing.callback(lambda: end_process(harness.server.process, grace_seconds=5))
+        yield harness
 
 
 def _server(folder: Path, lock: int, prefer: tuple[int, int]) -> ServerProcess:
