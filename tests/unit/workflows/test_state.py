@@ -9,21 +9,7 @@ import pytest
 
 WORKFLOWS: Final = Path(__file__).parents[3] / "workflows"
 MUTATORS: Final = frozenset(
-    {
-        "add",
-        "append",
-        "appendleft",
-        "clear",
-        "discard",
-        "extend",
-        "insert",
-        "pop",
-        "popitem",
-        "remove",
-        "setdefault",
-        "sort",
-        "update",
-    }
+    "add append appendleft clear discard extend insert pop popitem remove setdefault sort update".split()
 )
 
 
