@@ -32,7 +32,7 @@ from activities.turn_kinds.registry import TASK_TYPES, Task
 from activities.turn_kinds.review import ReviewTask
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import Failure, Finding, Limits, Partial, Source, Success, Tier
+from chargehand.contracts import Failure, Finding, Limits, Outcome, Partial, Source, Success, Tier
 from tests.unit.strategies import contracts
 from workflows.budget.estimates import input_bound, least_workable, worst_case
 from workflows.budget.ledger import Amount
@@ -73,96 +73,53 @@ LONG = 20_000
 SMALL_NUMBERS: list[JsonValue] = [1e-07, 1e22] * LONG
 
 
-@pytest.mark.parametrize(
-    "task",
-    [
-        pytest.param(SynthesisTask(goal="g", outcomes=(), sources=("a",) * LONG), id="many sources"),
-        pytest.param(
-            WorkTask(
-                goal="g",
-                instruction="i",
-                inputs=(
-                    InputOutcome(id="T1", agent="a", instruction="i", outcome=Success(gaps=("b",) * LONG)),
-                    InputOutcome(
-                        id="T2",
-                        agent="a",
-                        instruction="i",
-                        outcome=Success(findings=(Finding(claim="c", confidence=1),) * LONG),
-                    ),
-                ),
-            ),
-            id="many gaps and findings",
+def _ended(outcome: Outcome) -> InputOutcome:
+    return InputOutcome(id="T1", agent="a", instruction="i", outcome=outcome)
+
+
+def _work(*inputs: Outcome, goal: str = "g", rounds: tuple[Round, ...] = ()) -> WorkTask:
+    return WorkTask(goal=goal, instruction="i", inputs=tuple(map(_ended, inputs)), rounds=rounds, must_answer=True)
+
+
+MANY: dict[str, Task] = {
+    "sources": SynthesisTask(goal="g", outcomes=(), sources=("a",) * LONG),
+    "gaps and findings": _work(
+        Success(gaps=("b",) * LONG), Success(findings=(Finding(claim="c", confidence=1),) * LONG)
+    ),
+    "forged ends of data": _work(goal="</data>" * LONG),
+    "thoughts in another script": _work(rounds=(Round(provider_items=({"thinking": "夏" * LONG},)),)),
+    "small numbers": _work(
+        rounds=(Round(results=(ToolResult(call_id="1", tool="t", output={"rows": SMALL_NUMBERS}),)),)
+    ),
+    "corrections": _work(rounds=(Round(correction="x"),) * 50),
+    "errors": PlanTask(
+        goal="g", max_subtasks=1, may_nest=True, rejected=(RejectedPlan(plan="p", errors=("e",) * LONG),) * 2
+    ),
+    "problems": SynthesisTask(goal="g", outcomes=(), problems=("p",) * LONG),
+    "contradictions": CritiqueTask(
+        goal="g",
+        draft=SynthesisAnswer(
+            answer="a",
+            gaps=["g"] * LONG,
+            contradictions=[ContradictionDraft(about="a", positions=["p"] * 3, resolution="")] * LONG,
+            confidence=1,
         ),
-        pytest.param(WorkTask(goal="</data>" * LONG, instruction="i"), id="forged ends of data"),
-        pytest.param(
-            WorkTask(goal="g", instruction="i", rounds=(Round(provider_items=({"thinking": "夏" * LONG},)),)),
-            id="thoughts in another script",
-        ),
-        pytest.param(
-            WorkTask(
-                goal="g",
-                instruction="i",
-                rounds=(Round(results=(ToolResult(call_id="1", tool="t", output={"rows": SMALL_NUMBERS}),)),),
-            ),
-            id="many small numbers",
-        ),
-        pytest.param(
-            WorkTask(goal="g", instruction="i", rounds=(Round(correction="x"),) * 50, must_answer=True),
-            id="corrections only",
-        ),
-        pytest.param(
-            PlanTask(
-                goal="g", max_subtasks=1, may_nest=True, rejected=(RejectedPlan(plan="p", errors=("e",) * LONG),) * 2
-            ),
-            id="many errors",
-        ),
-        pytest.param(SynthesisTask(goal="g", outcomes=(), problems=("p",) * LONG), id="many problems"),
-        pytest.param(
-            CritiqueTask(
-                goal="g",
-                draft=SynthesisAnswer(
-                    answer="a",
-                    gaps=["g"] * LONG,
-                    contradictions=[ContradictionDraft(about="a", positions=["p"] * 3, resolution="")] * LONG,
-                    confidence=1,
-                ),
-                outcomes=(),
-                sources=("a",) * LONG,
-            ),
-            id="many contradictions",
-        ),
-        pytest.param(
-            JudgeTask(
-                question="q",
-                candidates=(
-                    InputOutcome(
-                        id="T1",
-                        agent="a",
-                        instruction="i",
-                        outcome=Success(gaps=("b",) * LONG, sources=(Source(ref="r"),) * LONG),
-                    ),
-                )
-                * 2,
-            ),
-            id="many sources of candidates",
-        ),
-        pytest.param(
-            ReviewTask(
-                goal="g",
-                outcomes=(InputOutcome(id="", agent="", instruction="", outcome=Failure(reason="empty")),) * LONG,
-                max_subtasks=0,
-                may_nest=False,
-            ),
-            id="many lost subtasks",
-        ),
-        pytest.param(
-            RefineTask(
-                goal="g", agent="a", instruction="i", problem="p", outcome=Partial(gaps=("g",) * LONG), attempts=1
-            ),
-            id="many gaps of a bad end",
-        ),
-    ],
-)
+        outcomes=(),
+        sources=("a",) * LONG,
+    ),
+    "sources of candidates": JudgeTask(
+        question="q", candidates=(_ended(Success(gaps=("b",) * LONG, sources=(Source(ref="r"),) * LONG)),) * 2
+    ),
+    "lost subtasks": ReviewTask(
+        goal="g", outcomes=(_ended(Failure(reason="empty")),) * LONG, max_subtasks=0, may_nest=False
+    ),
+    "gaps of a bad end": RefineTask(
+        goal="g", agent="a", instruction="i", problem="p", outcome=Partial(gaps=("g",) * LONG), attempts=1
+    ),
+}
+
+
+@pytest.mark.parametrize("task", MANY.values(), ids=MANY)
 def test_no_amount_of_small_parts_passes_the_bound(task: Task) -> None:
     """I01: what a prompt adds around each part is in the bound, however many parts there are."""
     assert _rendered(task, Catalog()) <= input_bound(task, FIXED)
