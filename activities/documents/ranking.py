@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from activities.documents.index import IndexReader, Row
 from activities.documents.spellings import variants
-from activities.documents.words import content_words, words
+from activities.documents.words import content_words, language_of, stem, words
 
 _CANDIDATES: Final = 80
 _MOST_WORDS: Final = 32
@@ -60,7 +60,8 @@ def search(index: IndexReader, question: str, limit: int, document: str | None) 
     asked = content_words(question)[:_MOST_WORDS]
     if not asked:
         return Found((), ())
-    expressions = {word: _any_of(variants(word)) for word in asked}
+    language = language_of(question)
+    expressions = {word: _expression(word, language) for word in asked}
     members = {word: index.matching(expression) for word, expression in expressions.items()}
     for word in asked:
         if not members[word] and len(word) >= _SHORTEST_PREFIX:
@@ -85,8 +86,11 @@ def search(index: IndexReader, question: str, limit: int, document: str | None) 
     return Found(tuple(_without_repeats(hits, limit)), missing)
 
 
-def _any_of(spelled: Sequence[str]) -> str:
-    quoted = [f'"{word}"' for word in spelled]
+def _expression(word: str, language: str) -> str:
+    """Match the word in any form; the index itself has English stems only, others are matched by their beginning."""
+    if language != "en" and len(start := stem(word, language)) >= _SHORTEST_PREFIX:
+        return f'("{word}" OR "{start}"*)'
+    quoted = [f'"{spelled}"' for spelled in variants(word)]
     return quoted[0] if len(quoted) == 1 else f"({' OR '.join(quoted)})"
 
 

@@ -1,4 +1,4 @@
-"""Words that a document may use for a word of a question: its other spelling, and who does what it says."""
+"""British and American spellings of the same word."""
 
 import re
 from typing import Final
@@ -21,22 +21,9 @@ _SPELLINGS: Final = tuple(
         (r"^(catalog|dialog)(s?)$", r"\1ue\2"),
     )
 )
-_DOERS: Final = {
-    re.sub(r"[eo]r$", "", doer): doer
-    for doer in (
-        *("owner", "maintainer", "editor", "sponsor", "manager", "organiser", "developer", "publisher"),
-        *("supervisor", "inspector", "translator"),
-    )
-}
-"""By the verb without its ending."""
-_ENDING: Final = re.compile(r"(?:e[sd]?|s|ing)$")
 
 
 def variants(word: str) -> tuple[str, ...]:
-    """List a word, in lower case, and the words that may stand for it in a document."""
-    found = [word]
-    found += [pattern.sub(replacement, word) for pattern, replacement in _SPELLINGS if pattern.match(word)]
-    doer = _DOERS.get(word) or _DOERS.get(_ENDING.sub("", word))
-    if doer and doer not in found:
-        found.append(doer)
-    return tuple(dict.fromkeys(found))
+    """List a word, in lower case, and its other spelling if it has one."""
+    spelled = (pattern.sub(replacement, word) for pattern, replacement in _SPELLINGS if pattern.match(word))
+    return tuple(dict.fromkeys((word, *spelled)))

@@ -1,8 +1,21 @@
-"""The words of a question: which of them carry meaning, and how they are spelled in the index."""
+"""The words of a question: their language, which of them carry meaning, and how they are spelled in the index."""
 
 import re
 import unicodedata
-from typing import Final
+from functools import cache
+from typing import Final, Protocol
+
+LANGUAGES: Final = {
+    "en": "english",
+    "de": "german",
+    "fr": "french",
+    "es": "spanish",
+    "it": "italian",
+    "nl": "dutch",
+    "pt": "portuguese",
+    "sv": "swedish",
+}
+"""Languages that are told apart, with the name of their stemmer."""
 
 _WORD: Final = re.compile(r"[^\W_]+")
 _CJK: Final = re.compile(r"([\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff])")
@@ -39,12 +52,45 @@ def words(text: str) -> list[str]:
     return _WORD.findall("".join(character for character in folded if not unicodedata.combining(character)))
 
 
+def language_of(text: str) -> str:
+    """Name the language whose function words a text uses most; English when that does not decide."""
+    found = words(text)
+    return max(LANGUAGES, key=lambda language: sum(word in function_words(language) for word in found))
+
+
+@cache
+def function_words(language: str) -> frozenset[str]:
+    """List the words of a language that carry no meaning of their own."""
+    if language == "en":
+        return _FUNCTION_WORDS
+    from stop_words import get_stop_words
+
+    return frozenset(folded for word in get_stop_words(language) for folded in words(word))
+
+
+def stem(word: str, language: str) -> str:
+    """Cut the ending off a word in lower case."""
+    return _stemmer(language).stemWord(word)
+
+
+class Stemmer(Protocol):
+    """What is used of snowballstemmer, which has no types."""
+
+    def stemWord(self, word: str) -> str: ...  # noqa: N802 - the library's own name
+
+
+@cache
+def _stemmer(language: str) -> Stemmer:
+    import snowballstemmer
+
+    return snowballstemmer.stemmer(LANGUAGES[language])
+
+
 def content_words(question: str) -> list[str]:
     """The words that say what is asked for, in order, each once; all of them if none would be left."""
     found = list(dict.fromkeys(words(_MEASURE.sub("", question))))
+    empty = function_words(language_of(question))
     telling = [
-        word
-        for word in found
-        if word not in _FUNCTION_WORDS and (len(word) > 1 or not word.isalpha() or not word.isascii())
+        word for word in found if word not in empty and (len(word) > 1 or not word.isalpha() or not word.isascii())
     ]
     return [word for word in telling if word not in _REQUEST_WORDS] or telling or found

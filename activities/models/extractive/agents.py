@@ -1,111 +1,71 @@
-"""A subtask carried out by rules: what the agent's tools allow decides how."""
+"""A subtask by rules: a figure if the tables give one beyond doubt, else evidence."""
 
 import re
+from typing import Final
 
-from activities.contracts import AgentAnswer, FindingDraft, InputOutcome, IssueDraft, ReviewerAnswer, ToolCall, WorkTask
+from activities.contracts import AgentAnswer, FindingDraft, InputOutcome, ToolCall, WorkTask
 from activities.documents.catalog import Catalog
-from activities.models.extractive.analyst import compute
-from activities.models.extractive.answers import no_answer
-from activities.models.extractive.instructions import Assignment, Lead, read_instruction
-from activities.models.extractive.questions import pointed, points_back
-from activities.models.extractive.reader import quote_passages
-from activities.models.extractive.summary import summarise
-from activities.models.extractive.wording import listed, shortened
+from activities.documents.words import language_of
+from activities.models.extractive.evidence import SEARCHES, find_evidence, nothing
+from activities.models.extractive.figures import sql_of, state
+from activities.models.extractive.grammar import read_figure
+from activities.models.extractive.planner import QUOTE, point, points_back, read_instruction
+from activities.models.extractive.wording import sentence
 
-NO_MODEL = "*No language model was used: this is an evidence sheet of quoted passages and computed figures.*"
-_BOLD = re.compile(r"\*\*([^*\n]{1,120})\*\*")
+_BOLD: Final = re.compile(r"\*\*([^*\n]{1,120})\*\*")
 
 
 def work(task: WorkTask, catalog: Catalog, tools: frozenset[str]) -> tuple[ToolCall, ...] | AgentAnswer:
     """Take one turn at a subtask: tool calls, or the answer."""
-    reply = _turn(task, catalog, tools)
-    if isinstance(reply, AgentAnswer):
-        return reply.model_copy(update={"content": f"{reply.content}\n\n{NO_MODEL}"})
-    return reply
-
-
-def _turn(task: WorkTask, catalog: Catalog, tools: frozenset[str]) -> tuple[ToolCall, ...] | AgentAnswer:
-    assignment = read_instruction(task.instruction)
+    kind, question = read_instruction(task.instruction)
     usable = tools | {call.tool for past in task.rounds for call in past.calls}
-    question = assignment.question
-    if task.inputs and usable and points_back(question):
-        name = _leading_name(task.inputs)
+    if task.inputs and not usable:
+        return _compile(task.inputs, language_of(question))
+    if task.inputs and points_back(question):
+        name = _name(task.inputs)
         if name is None:
-            return _unresolved(question, task.inputs)
-        question = pointed(question, name)
-    if "query_data" in usable and (
-        assignment.lead in {Lead.COMPUTE, Lead.PROFILE, None} or not usable & {"search_documents", "search"}
-    ):
-        return compute(task, assignment, question, catalog, tools)
-    if usable & {"read_document", "search_documents"} and assignment.lead is Lead.SUMMARISE:
-        return summarise(task, assignment, catalog, tools)
-    if usable & {"search_documents", "search"}:
-        return quote_passages(task, assignment, question, catalog, tools)
-    return _compile(task, assignment)
+            return nothing(language_of(question), "no name")
+        question = point(question, name)
+    if "query_data" in usable and kind != QUOTE:
+        reply = _compute(task, question, catalog)
+        if reply is not None:
+            return reply
+    if usable.intersection(SEARCHES):
+        return find_evidence(task, question, tools)
+    return nothing(language_of(question), "undecided" if "query_data" in usable else "nothing")
 
 
-def _leading_name(inputs: tuple[InputOutcome, ...]) -> str | None:
-    """The name that an earlier answer came to: what it set in bold first."""
+def _compute(task: WorkTask, question: str, catalog: Catalog) -> tuple[ToolCall, ...] | AgentAnswer | None:
+    """Ask the tables once; None if they do not answer."""
+    figure = read_figure(question, catalog)
+    if figure is None:
+        return None
+    results = [result for past in task.rounds for result in past.results if result.tool == "query_data"]
+    if not results:
+        sql = sql_of(figure)
+        return None if task.must_answer else (ToolCall(id="query-1", tool="query_data", arguments={"sql": sql}),)
+    return state(figure, results[-1]) if results[-1].ok else None
+
+
+def _name(inputs: tuple[InputOutcome, ...]) -> str | None:
+    """Find the name that an earlier figure came to: what it set in bold first."""
     for given in inputs:
-        if given.outcome.kind in {"success", "partial"}:
-            match = _BOLD.search(given.outcome.content)
-            if match:
-                return match[1]
+        match = _BOLD.search(given.outcome.content) if given.outcome.kind == "success" else None
+        if match:
+            return match[1]
     return None
 
 
-def _unresolved(question: str, inputs: tuple[InputOutcome, ...]) -> AgentAnswer:
-    earlier = listed(given.id for given in inputs)
-    return no_answer(f"“{shortened(question, 160)}” points back to {earlier}, which came to no single name.")
-
-
-def _compile(task: WorkTask, assignment: Assignment) -> AgentAnswer:
-    """Set out what the inputs say, for an agent that has nothing but them."""
-    parts: list[str] = []
-    findings: list[FindingDraft] = []
-    gaps: list[str] = []
-    for given in task.inputs:
-        gaps += given.outcome.gaps
-        quotes = {source.ref: source.quote for source in given.outcome.sources}
-        for finding in given.outcome.findings:
-            refs = list(finding.sources)
-            parts.append(f"- {finding.claim} {' '.join(f'[{ref}]' for ref in refs)}".rstrip())
-            findings.append(
-                FindingDraft(
-                    claim=finding.claim,
-                    source_refs=refs,
-                    quote=quotes.get(refs[0], "") if refs else "",
-                    confidence=finding.confidence,
-                )
-            )
-        if given.outcome.kind in {"failure", "escalation"}:
-            gaps.append(f"{given.id} came to nothing: {shortened(given.instruction, 160)}")
-    gaps = list(dict.fromkeys(gaps))
-    if not findings:
-        return no_answer(f"There is nothing to write from for “{shortened(assignment.question, 160)}”.", gaps=gaps)
-    lead = "Without a language model no new text is written or judged; this is what the agents before found."
-    return AgentAnswer(
-        status="partial" if gaps else "success",
-        content="\n".join([lead, "", *parts]),
-        findings=findings,
-        confidence=min(finding.confidence for finding in findings),
-        gaps=gaps,
-        message=gaps[0] if gaps else "",
-    )
-
-
-def checked(answer: AgentAnswer, task: WorkTask) -> ReviewerAnswer:
-    """Add what rules can find wrong with what an agent was given: claims that no source bears out."""
-    issues = [
-        IssueDraft(
-            severity="major",
-            location=f"{given.id}: {shortened(finding.claim, 160)}",
-            message="No source is named for this.",
-            suggestion="Name the document, the page or the table that says so, or leave it out.",
-            confidence=100,
-        )
-        for given in task.inputs
-        for finding in given.outcome.findings
-        if not finding.sources
+def _compile(inputs: tuple[InputOutcome, ...], language: str) -> AgentAnswer:
+    """Set out what other agents found, for one that has no tools of its own."""
+    findings = [
+        FindingDraft(claim=found.claim, source_refs=list(found.sources), quote="", confidence=min(found.confidence, 30))
+        for given in inputs
+        for found in given.outcome.findings
     ]
-    return ReviewerAnswer.model_validate(answer.model_dump() | {"issues": issues})
+    if not findings:
+        return nothing(language)
+    gap = sentence("evidence", language)
+    lines = [f"- {found.claim} {' '.join(f'[{ref}]' for ref in found.source_refs)}".rstrip() for found in findings]
+    content = "\n".join([gap, "", *lines])
+    return AgentAnswer(status="partial", content=content, findings=findings, confidence=30, gaps=[gap], message=gap)

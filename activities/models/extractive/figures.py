@@ -1,261 +1,134 @@
-"""A query's result in words: the figure first, then what it was computed over."""
+"""A figure's SQL, and the sentence that states it with everything that it rests on."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
-from activities.contracts import ToolResult
-from activities.models.extractive.sql import Figure, Query
-from activities.models.extractive.wording import listed
+from activities.contracts import AgentAnswer, FindingDraft, ToolResult
+from activities.documents.catalog import Column
+from activities.models.extractive.grammar import Condition, Figure
+from activities.models.extractive.lexicon import TOTALS, unit_group
+from activities.models.extractive.periods import quoted
+from activities.models.extractive.wording import number, sentence, stems
 
-_SHOWN_ROWS = 12
-_SAID_GROUPS = 5
-
-Row = Mapping[str, JsonValue]
-
-
-@dataclass(frozen=True)
-class Computed:
-    """What a result says."""
-
-    headline: str
-    """One or two sentences with the numbers."""
-    table: str = ""
-    """A Markdown table, where there is more than fits a sentence."""
-    is_empty: bool = False
+_CONFIDENCE: Final = 90
+_MOST_GROUPS: Final = 50
+_LISTED: Final = 5
+_VALUES: Final = {"mean": "avg({})", "max": "max({})", "min": "min({})", "count": "count(*)"}
 
 
-def rows_of(result: ToolResult) -> list[Row]:
-    """Read the rows of a result, whether they come as lists or by name."""
-    columns = result.output.get("columns")
-    rows = result.output.get("rows")
-    if not isinstance(rows, list) or not isinstance(columns, list):
-        return []
-    names = [str(column) for column in columns]
-    read: list[Row] = []
-    for row in rows:
-        if isinstance(row, list):
-            read.append(dict(zip(names, row, strict=False)))
-        elif isinstance(row, dict):
-            read.append(row)
-    return read
-
-
-def put_in_words(query: Query, result: ToolResult) -> Computed:
-    """Say what a query found, and over which rows."""
-    rows = rows_of(result)
-    over = _over(query, rows)
-    figures = query.figures
-    is_none_found = bool(query.looked_for) and bool(rows) and rows[0].get(figures[0].alias) == 0
-    if not rows or is_none_found or (query.form in {"scalar", "share"} and rows[0].get(figures[0].alias) is None):
-        return Computed(f"No row of {query.title} matches{_where(query)}.", is_empty=True)
-    match query.form:
-        case "scalar":
-            said = [
-                f"**{_capitalised(_name(figure))}: {written(rows[0].get(figure.alias), figure)}**"
-                for figure in figures[:1]
-            ]
-            said += [f"{_name(figure)}: {written(rows[0].get(figure.alias), figure)}" for figure in figures[1:]]
-            return Computed(f"{', '.join(said)}{over}.")
-        case "share":
-            row = rows[0]
-            share, part, whole = (written(row.get(figure.alias), figure) for figure in figures)
-            return Computed(f"**{share}** is the share of {figures[0].label}: {part} of {whole}{_where(query)}.")
-        case "groups":
-            return _groups(query, rows, over, result)
-        case "rows":
-            return _rows(query, rows, result)
-
-
-def written(value: JsonValue, figure: Figure | None = None) -> str:
-    """Write a value for people; a number with its unit."""
-    unit = figure.unit if figure else ""
-    suffix = f" {unit}" if unit else ""
-    match value:
-        case bool() | None:
-            return {None: "none", True: "yes", False: "no"}[value]
-        case int():
-            return f"{value:,}{suffix}"
-        case float():
-            return f"{_amount(value, unit)}{suffix}"
-        case _:
-            return str(value)
-
-
-def _amount(value: float, unit: str) -> str:
-    if value.is_integer() and abs(value) < 1e15:
-        return f"{int(value):,}"
-    if unit == "%":
-        return f"{value:.1f}"
-    return f"{value:,.2f}" if abs(value) >= 0.1 else f"{value:.3g}"
-
-
-def _name(figure: Figure) -> str:
-    return figure.label
-
-
-def _label(query: Query, row: Row) -> str:
-    return " / ".join(plain(row.get(name)) for name in query.dimensions)
-
-
-def plain(value: JsonValue) -> str:
-    """Write a value as it stands in the table."""
-    if value is None:
-        return "(empty)"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:,.2f}" if not value.is_integer() else str(int(value))
-    text = str(value)
-    return text.removesuffix(" 00:00:00")
-
-
-def _where(query: Query, *parts: str) -> str:
-    """Say in brackets what restricts the rows, and how many there were."""
-    said = [condition for condition in query.conditions if condition not in query.inside]
-    inside = "; ".join([*said, *(part for part in parts if part)])
-    return f" ({inside})" if inside else ""
-
-
-def _over(query: Query, rows: Sequence[Row]) -> str:
-    counts = [count for row in rows if isinstance(count := row.get("rows"), int)]
-    total = sum(counts)
-    if not counts and query.figures[0].label.startswith("number of ") and "different" not in query.figures[0].label:
-        return _where(query, f"counting rows of {query.title}")
-    place = f"{total:,} row{'' if total == 1 else 's'} of {query.title}" if counts and len(rows) < 50 else query.title
-    return _where(query, place)
-
-
-def _groups(query: Query, rows: list[Row], over: str, result: ToolResult) -> Computed:
-    figure = query.figures[0]
-    names = listed(_spaced(name) for name in query.dimensions)
-    if query.order in {"highest", "lowest"}:
-        return _ranked(query, rows, figure, _where(query))
-    counts = {str(row.get(figure.alias)) for row in rows}
-    if figure.label == "number of rows" and not query.has_count and counts == {"1"}:
-        shown = [_label(query, row) for row in rows]
-        more = _more(result, len(rows))
-        return Computed(f"**{listed(shown)}**{more} ({'; '.join([names, *query.conditions])}).")
-    said = "; ".join(f"{_label(query, row)} {written(row.get(figure.alias), figure)}" for row in rows[:_SAID_GROUPS])
-    left = _total(result, rows) - min(len(rows), _SAID_GROUPS)
-    more = f"; and {left} more" if left > 0 else ""
-    headline = f"**{_capitalised(_name(figure))} by {names}**{over}: {said}{more}."
-    is_all_said = len(rows) <= _SAID_GROUPS and len(query.figures) == 1 and len(query.dimensions) == 1
-    return Computed(headline, "" if is_all_said else _table(query, rows))
-
-
-def _ranked(query: Query, rows: list[Row], figure: Figure, where: str) -> Computed:
-    asked = query.limit or 1
-    rows = [row for row in rows if row.get(figure.alias) is not None]
-    if not rows:
-        return Computed(f"No row of {query.title} matches{where}.", is_empty=True)
-    edge = rows[min(asked, len(rows)) - 1].get(figure.alias)
-    first = [row for i, row in enumerate(rows) if i < asked or row.get(figure.alias) == edge]
-    values = [f"**{_label(query, row)}** ({written(row.get(figure.alias), figure)})" for row in first]
-    adjective = "lowest" if query.order == "lowest" else "highest"
-    base = figure.label.removeprefix("highest ").removeprefix("lowest ")
-    if asked > 1:
-        tie = " (the last ones share their place)" if len(first) > asked else ""
-        headline = f"The {len(first)} {adjective} by {base}{where}: {listed(values)}{tie}."
-    elif len(first) > 1:
-        headline = f"{listed(f'**{_label(query, row)}**' for row in first)} share the {adjective} {base}{where}: "
-        headline += f"{written(edge, figure)} each."
-    else:
-        headline = f"**{_label(query, first[0])}** has the {adjective} {base}{where}: **{written(edge, figure)}**."
-        following = [f"{_label(query, row)} {written(row.get(figure.alias), figure)}" for row in rows[1:4]]
-        headline += f" Next: {', '.join(following)}." if following else ""
-    return Computed(headline)
-
-
-def _rows(query: Query, rows: list[Row], result: ToolResult) -> Computed:
-    columns = list(rows[0])
-    table = _markdown(
-        [_spaced(column) for column in columns], [[plain(row.get(column)) for column in columns] for row in rows]
+def sql_of(figure: Figure) -> str:
+    """Write the query: the value, and beside it what tells whether it can be trusted."""
+    measure = f'"{figure.measure.name}"' if figure.measure else "*"
+    is_sum = not figure.is_single and figure.operation in {"sum", "value", "per", "top", "bottom"}
+    value = "sum({})" if is_sum else _VALUES.get(figure.operation, "any_value({})")
+    where = [_condition(condition) for condition in figure.conditions]
+    where += [figure.period_sql] if figure.period_sql else []
+    group = f'"{figure.group.name}"' if isinstance(figure.group, Column) else figure.group_sql
+    texts = [f'"{column.name}"' for column in figure.table.columns if column.type == "VARCHAR"]
+    totals = f"count(*) FILTER (WHERE list_has_any([{', '.join(f'lower({text})' for text in texts)}], {list(TOTALS)}))"
+    return (
+        f"SELECT {group or 'NULL'} AS name, {value.format(measure)} AS value, count(*) AS rows,"
+        f" count({measure}) AS filled, min({figure.year_sql}) AS first_year, max({figure.year_sql}) AS last_year,"
+        f" {totals if texts else 0} AS totals"
+        f' FROM "{figure.table.name}"{" WHERE " if where else ""}{" AND ".join(where)}{" GROUP BY ALL" if group else ""}'
+        f" ORDER BY {'name' if figure.operation == 'per' else 'value'}"
+        f"{' DESC NULLS LAST' if figure.operation == 'top' else ''}"
     )
-    figure = query.figures[0]
-    if query.order:
-        first = rows[0].get(figure.alias)
-        others = [
-            f"{_spaced(name)} {plain(rows[0].get(name))}"
-            for name in columns
-            if name != figure.alias and rows[0].get(name) is not None
-        ]
-        name = figure.label if query.order in {"highest", "lowest"} else f"{query.order} {figure.label}"
-        value = written(first, figure) if query.order in {"highest", "lowest"} else plain(first)
-        ties = sum(1 for row in rows if row.get(figure.alias) == first)
-        tie = f" {ties} rows share it." if ties > 1 else ""
-        named = " / ".join(plain(rows[0].get(name)) for name in query.names if rows[0].get(name) is not None)
-        if named:
-            others = [
-                f"{_spaced(key)} {plain(cell)}"
-                for key, cell in rows[0].items()
-                if key not in {figure.alias, *query.names} and cell is not None
-            ]
-            more = f" Its row: {', '.join(others)}." if others else ""
-            return Computed(
-                f"**{named}**: {name} **{value}**{_where(query, query.title)}.{tie}{more}",
-                table if query.limit > 1 else "",
-            )
-        return Computed(
-            f"**{_capitalised(name)}{_where(query)}: {value}** — {', '.join(others)}.{tie}",
-            table if query.limit > 1 else "",
-        )
-    total = _total(result, rows)
-    if len(query.figures) < len(columns) and len(rows) <= 3:
-        said = "; ".join(
-            ", ".join(
-                f"{item.label} **{written(row.get(item.alias), item)}**"
-                if _is_amount(row, item)
-                else f"{item.label} **{plain(row.get(item.alias))}**"
-                for item in query.figures
-            )
-            for row in rows
-        )
-        return Computed(f"{said[:1].upper()}{said[1:]}{_where(query, query.title)}.", table if len(rows) > 1 else "")
-    return Computed(f"**{total:,} row{'' if total == 1 else 's'}** of {query.title}{_where(query)}.", table)
 
 
-def _is_amount(row: Row, figure: Figure) -> bool:
-    value = row.get(figure.alias)
-    return bool(figure.unit) or isinstance(value, float) or (isinstance(value, int) and abs(value) >= 10_000)
+def _condition(condition: Condition) -> str:
+    column = f'"{condition.column.name}"'
+    left = f"lower({column})" if condition.is_open else f"CAST({column} AS VARCHAR)"
+    return f"{left} IN ({', '.join(map(quoted, condition.values))})"
 
 
-def _table(query: Query, rows: list[Row]) -> str:
-    heads = [*(_spaced(name) for name in query.dimensions), *(_name(figure) for figure in query.figures)]
-    cells = [
-        [
-            *(plain(row.get(name)) for name in query.dimensions),
-            *(written(row.get(figure.alias), figure) for figure in query.figures),
-        ]
-        for row in rows
-    ]
-    return _markdown(heads, cells)
+class _Row(NamedTuple):
+    name: JsonValue
+    value: JsonValue
+    rows: int
+    filled: int
+    first_year: int | None
+    last_year: int | None
+    totals: int
 
 
-def _markdown(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
-    lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
-    lines += [
-        f"| {' | '.join(cell.replace('|', '¦').replace(chr(10), ' ') for cell in row)} |" for row in cells[:_SHOWN_ROWS]
-    ]
-    if len(cells) > _SHOWN_ROWS:
-        lines.append(f"\n… and {len(cells) - _SHOWN_ROWS} more rows.")
-    return "\n".join(lines)
+def state(figure: Figure, result: ToolResult) -> AgentAnswer | None:
+    """State the figure; None if the rows leave any doubt."""
+    rows = _rows(figure, result.output)
+    if not rows or not result.sources:
+        return None
+    ref = result.sources[0].ref
+    claim = f"{_what(figure, rows)} ({_basis(figure, rows)}) [{ref}]"
+    best = rows[0]
+    value = _amount(figure, best.value)
+    if figure.operation == "per":
+        content = "\n".join([claim, "", *_lines(figure, rows)])
+    elif figure.operation in {"top", "bottom"}:
+        content = "\n".join([f"**{best.name}**, **{value}**: {claim}", "", *_lines(figure, rows[:_LISTED])])
+    else:
+        content = f"**{value}**: {claim}"
+    found = FindingDraft(
+        claim=content.split("\n", 1)[0].replace("**", "").replace(f" [{ref}]", ""),
+        source_refs=[ref],
+        quote="",
+        confidence=_CONFIDENCE,
+    )
+    return AgentAnswer(
+        status="success", content=content, findings=[found], confidence=_CONFIDENCE, gaps=[], message=""
+    )
 
 
-def _total(result: ToolResult, rows: Sequence[Row]) -> int:
-    count = result.output.get("row_count")
-    return count if isinstance(count, int) and not isinstance(count, bool) else len(rows)
+def _rows(figure: Figure, output: Mapping[str, JsonValue]) -> list[_Row]:
+    """Read the rows of a result; none if they show that it could mislead."""
+    given = output.get("rows")
+    rows = [_Row(*row) for row in given if isinstance(row, list)] if isinstance(given, list) else []  # pyright: ignore[reportArgumentType] - as `sql_of` selects them
+    if not rows or len(rows) != output.get("row_count") or len(rows) > _MOST_GROUPS:
+        return []
+    years = {year for row in rows for year in (row.first_year, row.last_year) if year is not None}
+    is_vague = figure.period is not None and figure.period.first_year is None and len(years) > 1
+    is_tied = figure.operation in {"top", "bottom"} and len(rows) > 1 and rows[0].value == rows[1].value
+    is_mixed = any(row.totals or not row.rows for row in rows)
+    is_several = figure.is_single and any(row.rows > 1 for row in rows)
+    is_empty = any(row.value is None or row.name is None for row in rows if figure.group or row is rows[0])
+    if figure.group is None:
+        is_empty = rows[0].value is None
+    return [] if is_vague or is_tied or is_mixed or is_several or is_empty else rows
 
 
-def _more(result: ToolResult, shown: int) -> str:
-    left = _total(result, []) - shown
-    return f" and {left} more" if left > 0 else ""
+def _amount(figure: Figure, value: JsonValue) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    units = stems(figure.measure.title or figure.measure.name, figure.language) if figure.measure else ()
+    currency = next((word.upper() for word in units if len(word) == 3 and len(unit_group(word)) > 1), "")
+    is_year = figure.operation == "value" and isinstance(value, int) and 1900 <= value <= 2100 and not currency
+    return f"{value if is_year else number(value, figure.language)} {currency}".rstrip()
 
 
-def _spaced(name: str) -> str:
-    return name.replace("_", " ")
+def _what(figure: Figure, rows: Sequence[_Row]) -> str:
+    title = (figure.measure.title or figure.measure.name) if figure.measure else ""
+    is_sum = figure.operation not in {"mean", "max", "min", "count"} and any(row.rows > 1 for row in rows)
+    inner = "sum" if is_sum else "value"
+    measured = sentence(inner, figure.language).format(title)
+    if figure.operation in {"per", "top", "bottom"}:
+        group = figure.group.title or figure.group.name if isinstance(figure.group, Column) else figure.group
+        return sentence(figure.operation, figure.language).format(measured, group)
+    return measured if figure.operation in {"sum", "value"} else sentence(figure.operation, figure.language).format(title)
 
 
-def _capitalised(text: str) -> str:
-    return text[:1].upper() + text[1:]
+def _basis(figure: Figure, rows: Sequence[_Row]) -> str:
+    """State the conditions in full, the number of rows and where they stand."""
+    language = figure.language
+    conditions = [f"{each.column.title or each.column.name} = {' / '.join(each.values)}" for each in figure.conditions]
+    conditions += [figure.period_text] if figure.period_text else []
+    count = sum(row.rows for row in rows)
+    place = " · ".join(filter(None, (figure.table.document, figure.table.sheet)))
+    missing = count - sum(row.filled for row in rows)
+    parts = ["; ".join(conditions) or sentence("all rows", language), f"{number(count, language)} {sentence('rows', language)}, {place}"]
+    parts += [sentence("empty", language).format(missing)] if missing else []
+    return "; ".join(parts)
+
+
+def _lines(figure: Figure, rows: Sequence[_Row]) -> list[str]:
+    return [f"- {row.name}: {_amount(figure, row.value)}" for row in rows]

@@ -16,10 +16,9 @@ from activities.contracts import (
     SynthesisTask,
     WorkTask,
 )
-from activities.models.extractive.agents import checked, work
-from activities.models.extractive.deciding import compress, critique, judge, refine, review
+from activities.models.extractive.agents import work
+from activities.models.extractive.decisions import compress, critique, judge, refine, review, synthesise
 from activities.models.extractive.planner import plan
-from activities.models.extractive.synthesis import synthesise
 from activities.models.protocol import ModelCall, ModelReply
 from chargehand.contracts import Usage
 
@@ -45,7 +44,9 @@ def reply(call: ModelCall) -> ModelReply:
             made = work(call.task, call.catalog, frozenset(tool.name for tool in call.tools))
             if isinstance(made, tuple):
                 return ModelReply(stop="tools", tool_calls=made, model=MODEL_NAME, provider=MODEL_NAME, usage=usage)
-            answer = made if call.answer_type is not ReviewerAnswer else checked(made, call.task)
+            answer = made
+            if call.answer_type is ReviewerAnswer:
+                answer = ReviewerAnswer.model_validate(made.model_dump() | {"issues": []})
         case SynthesisTask():
             answer = synthesise(call.task)
         case RefineTask():

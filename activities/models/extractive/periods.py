@@ -1,213 +1,302 @@
-"""Times in a question: days, months, quarters, halves and years, as ranges of dates."""
+"""Periods of time: how a question names them, and how a table's own calendar holds them."""
 
+import calendar
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
-from typing import Final, Literal
+from functools import cache
+from typing import Final, NamedTuple
 
-from activities.models.extractive.wording import word_set
+from activities.documents.catalog import Column, Table
+from activities.models.extractive.wording import Token, one_line, stems
 
-MONTHS: Final = (
-    "january", "february", "march", "april", "may", "june",
-    "july", "august", "september", "october", "november", "december",
-)  # fmt: skip
-_MONTH_NUMBERS: Final = {name[:3]: number for number, name in enumerate(MONTHS, 1)}
-_MONTH: Final = (
-    r"(?P<month>January|February|March|April|May|June|July|August|September|October|November|December"
-    r"|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept|Sep|Oct|Nov|Dec)\b\.?"
-)
-_ORDINALS: Final = {"first": 1, "1st": 1, "second": 2, "2nd": 2, "third": 3, "3rd": 3, "fourth": 4, "4th": 4, "last": 4}
-_YEAR: Final = r"(?P<year>(?:19|20)\d\d)(?![\d,.]*\d)"
-_OF: Final = r"[\s,]*(?:of\s+|in\s+|/\s*|-\s*)?(?:the\s+year\s+)?"
-_LEADING: Final = word_set("in of during since before after until and from to for between by")
-_PATTERNS: Final = tuple(
-    re.compile(rf"(?<![\w-]){pattern}(?!\w)", re.IGNORECASE)
-    for pattern in (
-        r"(?P<year>(?:19|20)\d\d)-(?P<number>0[1-9]|1[0-2])-(?P<day>[0-3]\d)",
-        rf"(?P<day>[0-3]?\d)(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}[\s,]+{_YEAR}",
-        rf"{_MONTH}\s+(?P<day>[0-3]?\d)(?:st|nd|rd|th)?[\s,]+{_YEAR}",
-        r"(?P<year>(?:19|20)\d\d)-(?P<number>0[1-9]|1[0-2])(?!-)",
-        rf"{_MONTH}{_OF}{_YEAR}",
-        rf"{_YEAR}\s+{_MONTH}",
-        rf"Q(?P<quarter>[1-4]){_OF}{_YEAR}",
-        rf"{_YEAR}[\s-]*Q(?P<quarter>[1-4])",
-        rf"(?P<quarter_word>first|1st|second|2nd|third|3rd|fourth|4th|last)\s+quarter{_OF}{_YEAR}",
-        rf"H(?P<half>[12]){_OF}{_YEAR}",
-        rf"(?P<half_word>first|1st|second|2nd)\s+half{_OF}{_YEAR}",
-        r"Q(?P<quarter>[1-4])",
-        r"(?P<quarter_word>first|1st|second|2nd|third|3rd|fourth|4th)\s+quarter",
-        rf"{_MONTH}",
-        _YEAR,
-    )
-)
-_MEASURED: Final = re.compile(
-    r"(?:(?:more|less|fewer|higher|lower|greater|longer|larger)\s+than|at\s+(?:least|most)|over|above|below|under|exceed\w*"
-    r"|[$€£#>=<]|number|no\.?|id)\s*$",
-    re.IGNORECASE,
-)
-_RELATIVE: Final = re.compile(
-    r"\b(?:last|this|next|past|previous|current|coming)\s+(?:\d+\s+)?(?:day|week|month|quarter|year)s?\b|\b(?:today|yesterday"
-    r"|tomorrow|(?<!most )recently|so far this year)\b",
-    re.IGNORECASE,
-)
+_YEAR: Final = re.compile(r"(?:19|20)\d\d")
+_DAY: Final = re.compile(r"([12]?\d|3[01]|0[1-9])(?:st|nd|rd|th)?")
+_ISO: Final = re.compile(r"(\d{4})-(\d\d)(?:-(\d\d))?")
+_ORDINALS: Final = {
+    **dict.fromkeys(("first", "ersten", "erste", "erstes", "1", "1st"), 1),
+    **dict.fromkeys(("second", "zweiten", "zweite", "zweites", "2", "2nd"), 2),
+    **dict.fromkeys(("third", "dritten", "dritte", "drittes", "3", "3rd"), 3),
+    **dict.fromkeys(("fourth", "vierten", "vierte", "viertes", "4", "4th"), 4),
+}
+_INSIDE: Final = frozenset({"of"})
+_LONGEST: Final = 4
+_TIME_WORDS: Final = ("date", "day", "month", "year", "period", "datum", "tag", "monat", "jahr", "zeitraum")
+_YEAR_COLUMNS: Final = frozenset({"year", "jahr"})
+_MONTH_COLUMNS: Final = frozenset({"month", "monat"})
 
 
 @dataclass(frozen=True)
 class Period:
-    """A stretch of time: whole dates, or a month or quarter of any year."""
+    """First and last month or day of a period; without a year, of every year."""
 
-    text: str
-    start: int
-    end: int
-    """Where it stands in the question."""
-    since: date | None = None
-    before: date | None = None
-    """The first day that no longer belongs to it."""
-    year: int | None = None
-    quarter: int | None = None
-    month: int | None = None
-    """`year`, `quarter` and `month` as they were said."""
+    first_year: int | None
+    last_year: int | None
+    first_month: int | None = None
+    last_month: int | None = None
+    first_day: int | None = None
+    last_day: int | None = None
 
+    @property
+    def ends(self) -> tuple[tuple[int, int, int], tuple[int, int, int]] | None:
+        """The first and the last day; None without a year."""
+        if self.first_year is None or self.last_year is None:
+            return None
+        last_month = self.last_month or 12
+        last_day = self.last_day or calendar.monthrange(self.last_year, last_month)[1]
+        return (self.first_year, self.first_month or 1, self.first_day or 1), (self.last_year, last_month, last_day)
 
-def find_periods(text: str) -> tuple[Period, ...]:
-    """Find the times that a question names, ranges put together."""
-    found: list[Period] = []
-    for pattern in _PATTERNS:
-        for match in pattern.finditer(text):
-            overlaps = any(match.start() < period.end and period.start < match.end() for period in found)
-            if not overlaps and _is_time(match, text):
-                found.append(_period(match))
-    found.sort(key=lambda period: period.start)
-    return tuple(_with_relations(_with_shared_year(found), text))
-
-
-def find_relative(text: str) -> tuple[tuple[int, int], ...]:
-    """Find times that are relative to today, which rules without a clock cannot place."""
-    return tuple(match.span() for match in _RELATIVE.finditer(text))
-
-
-def _is_time(match: re.Match[str], text: str) -> bool:
-    said = match.group()
-    if said.isdigit():
-        return not _MEASURED.search(text[: match.start()])
-    if said.lower() in {"may", "march", "mar", "dec", "sep", "jan"}:
-        before = re.search(r"(\w+)\W*$", text[: match.start()])
-        led = before is not None and before.group(1).lower() in _LEADING
-        return said[0].isupper() and (led or said.lower() != "may")
-    return True
+    def through(self, last: "Period") -> "Period | None":
+        """Reach on to the end of another period; None if that is not clear."""
+        if self.first_month is None and last.first_month is not None:
+            return None
+        first_year = self.first_year or last.first_year
+        if (last.last_year is None) != (first_year is None) or (self.first_month and not last.last_month):
+            return None
+        if (self.first_day is None) != (last.last_day is None):
+            return None
+        joined = Period(
+            first_year, last.last_year, self.first_month, last.last_month, self.first_day, last.last_day
+        )
+        ends = joined.ends
+        in_order = ends[0] < ends[1] if ends else (joined.first_month or 0) < (joined.last_month or 0)
+        return joined if in_order and not (ends is None and joined.first_day) else None
 
 
-def _period(match: re.Match[str]) -> Period:
-    parts = {name: value for name, value in match.groupdict().items() if value}
-    year = int(parts["year"]) if "year" in parts else None
-    month = int(parts["number"]) if "number" in parts else _MONTH_NUMBERS.get(parts.get("month", "")[:3].lower())
-    quarter_word = parts.get("quarter_word", "").lower()
-    quarter = int(parts["quarter"]) if "quarter" in parts else _ORDINALS.get(quarter_word)
-    half = int(parts["half"]) if "half" in parts else _ORDINALS.get(parts.get("half_word", "").lower())
-    bare = Period(match.group(), match.start(), match.end(), year=year, quarter=quarter, month=month)
-    if year is None:
-        return bare
-    try:
-        if "day" in parts:
-            day = date(year, month or 1, int(parts["day"]))
-            return replace(bare, since=day, before=day + timedelta(days=1), year=None, month=None)
-    except ValueError:
-        return replace(bare, since=_first(year, month or 1), before=_first(year, (month or 1) + 1))
-    first, length = _stretch(month, quarter, half)
-    whole = replace(bare, since=_first(year, first), before=_first(year, first + length))
-    return replace(whole, year=None) if half else whole
+def read_period(tokens: Sequence[Token], at: int) -> tuple[Period, int] | None:
+    """Read the longest period that begins at a token, and say where it ends."""
+    for read in (_numeric, _quarter, _named):
+        if found := read(tokens, at):
+            return found
+    if _YEAR.fullmatch(tokens[at].word):
+        return Period(int(tokens[at].word), int(tokens[at].word)), at + 1
+    return None
 
 
-def _stretch(month: int | None, quarter: int | None, half: int | None) -> tuple[int, int]:
-    if month:
-        return month, 1
-    if quarter:
-        return quarter * 3 - 2, 3
-    if half:
-        return half * 6 - 5, 6
-    return 1, 12
+def _numeric(tokens: Sequence[Token], at: int) -> tuple[Period, int] | None:
+    if match := _ISO.fullmatch(tokens[at].word):
+        parts: tuple[str | None, ...] = match.groups()
+    elif match := re.fullmatch(r"(\d\d?)\.(\d\d?)\.(\d{4})", tokens[at].word):
+        parts = match.group(3, 2, 1)
+    else:
+        return None
+    year, month, day = (int(part) if part else None for part in parts)
+    if year is None or not 1 <= (month or 0) <= 12 or not (day is None or _is_day(year, month or 0, day)):
+        return None
+    return Period(year, year, month, month, day, day), at + 1
 
 
-def _first(year: int, month: int) -> date:
-    return date(year + (month - 1) // 12, (month - 1) % 12 + 1, 1)
+def _is_day(year: int | None, month: int, day: int) -> bool:
+    return 1 <= day <= calendar.monthrange(year or 2000, month)[1]
 
 
-def _with_shared_year(periods: list[Period]) -> list[Period]:
-    """Give `July and August 2025` one year."""
-    shared: list[Period] = []
-    year: int | None = None
-    for period in reversed(periods):
-        if period.year:
-            year = period.year
-        if period.since is None and year is not None and (period.month or period.quarter):
-            first, length = _stretch(period.month, period.quarter, None)
-            period = replace(  # noqa: PLW2901  # the loop's own value, completed
-                period, since=_first(year, first), before=_first(year, first + length), year=year
-            )
-        shared.append(period)
-    return shared[::-1]
+def _quarter(tokens: Sequence[Token], at: int) -> tuple[Period, int] | None:
+    number = _ORDINALS.get(tokens[at].word)
+    end = at + 1
+    if match := re.fullmatch(r"q([1-4])", tokens[at].word):
+        number = int(match[1])
+    elif end < len(tokens) and tokens[end].word in {"quarter", "quartal", "quartals"}:
+        end += 1
+    else:
+        return None
+    if number is None:
+        return None
+    year, end = _year_after(tokens, end)
+    return Period(year, year, 3 * number - 2, 3 * number), end
 
 
-_Relation = Literal["since", "after", "before", "until"]
-_RELATION_WORDS: Final[dict[_Relation, str]] = {
-    "since": "since|starting|starting in|as of|from",
-    "after": "after",
-    "before": "before|prior to|earlier than",
-    "until": "until|till|up to|through|by the end of",
-}
-_RELATIONS: Final[dict[_Relation, re.Pattern[str]]] = {
-    relation: re.compile(rf"\b(?:{words})\s+(?:the\s+|end\s+of\s+|start\s+of\s+)?$", re.IGNORECASE)
-    for relation, words in _RELATION_WORDS.items()
-}
-_RANGE_LEAD: Final = re.compile(r"\b(?:between|from)\s+$", re.IGNORECASE)
-_RANGE_MIDDLE: Final = re.compile(r"^\s*(?:and|to|until|till|through|–|-|—)\s*$", re.IGNORECASE)
+def _year_after(tokens: Sequence[Token], at: int) -> tuple[int | None, int]:
+    """Read a year, also after `of`."""
+    place = at + 1 if at < len(tokens) and tokens[at].word in _INSIDE else at
+    if place < len(tokens) and _YEAR.fullmatch(tokens[place].word):
+        return int(tokens[place].word), place + 1
+    return None, at
 
 
-def _with_relations(periods: list[Period], text: str) -> Iterator[Period]:
-    position = 0
-    while position < len(periods):
-        period = periods[position]
-        following = periods[position + 1] if position + 1 < len(periods) else None
-        lead = text[: period.start]
-        if following and _is_range(period, following, text):
-            yield replace(
-                period,
-                text=text[period.start : following.end],
-                end=following.end,
-                before=following.before,
-                year=None,
-                quarter=None,
-                month=None,
-            )
-            position += 2
-            continue
-        position += 1
-        yield _with_relation(period, lead, text) if period.since else period
+def _named(tokens: Sequence[Token], at: int) -> tuple[Period, int] | None:
+    """Read `March`, `7 March 2025`, `March 7`; other words that are also months are told by how they are written."""
+    day, end = _day_at(tokens, at)
+    if day and end < len(tokens) and tokens[end].word in _INSIDE:
+        end += 1
+    month = month_number(tokens[end].text) if end < len(tokens) else None
+    if month is None or not _is_meant(tokens, end):
+        return None
+    end += 1
+    if day is None:
+        day, end = _day_at(tokens, end)
+    year, end = _year_after(tokens, end)
+    if day and not _is_day(year, month, day):
+        return None
+    return Period(year, year, month, month, day, day), end
 
 
-def _is_range(first: Period, second: Period, text: str) -> bool:
-    middle = _RANGE_MIDDLE.search(text[first.end : second.start])
-    if not middle or first.since is None or second.before is None:
-        return False
-    word = middle.group().strip().lower()
-    return word != "and" or bool(_RANGE_LEAD.search(text[: first.start]))
+def _day_at(tokens: Sequence[Token], at: int) -> tuple[int | None, int]:
+    match = _DAY.fullmatch(tokens[at].word) if at < len(tokens) else None
+    return (int(match[1]), at + 1) if match else (None, at)
 
 
-def _with_relation(period: Period, lead: str, text: str) -> Period:
-    for relation, pattern in _RELATIONS.items():
-        if match := pattern.search(lead):
-            return _related(period, match, relation, text)
-    return period
+def _is_meant(tokens: Sequence[Token], at: int) -> bool:
+    """Whether `may` or `march` is the month: with a capital letter, a number beside it or `in` before it."""
+    if tokens[at].text[0].isupper():
+        return True
+    before = tokens[at - 1].word if at else ""
+    after = tokens[at + 1].word if at + 1 < len(tokens) else ""
+    return before in {"in", "of", "from", "to", "between", "and", "through"} or after.isdigit() or before[:1].isdigit()
 
 
-def _related(period: Period, match: re.Match[str], relation: _Relation, text: str) -> Period:
-    start = match.start()
-    said = replace(period, text=text[start : period.end], start=start, year=None, quarter=None, month=None)
-    if relation == "since":
-        return replace(said, before=None)
-    if relation == "after":
-        return replace(said, since=period.before, before=None)
-    if relation == "before":
-        return replace(said, since=None, before=period.since)
-    return replace(said, since=None)
+@cache
+def month_number(text: str) -> int | None:
+    """Find which month a word names in any of the languages that are told apart."""
+    if not text.isalpha() or len(text) < 3:
+        return None
+    parsed = _parsed(text)
+    return parsed.month if parsed else None
+
+
+class _Month(NamedTuple):
+    year: int | None
+    month: int
+
+
+@cache
+def _parsed(text: str) -> _Month | None:
+    """Read a value of a column as a month."""
+    from dateparser.date import DateDataParser
+
+    if not re.fullmatch(r"[^\W\d_]{3,}\.?(?:[ ./-]+\d{4})?|\d{4}-\d\d", one_line(text)):
+        return None
+    settings = {"PARSERS": ["absolute-time"], "REQUIRE_PARTS": ["month"]}
+    parser = DateDataParser(languages=["en", "de", "fr", "es", "it", "nl", "pt", "sv"], settings=settings)
+    found = parser.get_date_data(text)
+    if found.date_obj is None or found.period != "month":
+        return None
+    year = _YEAR.search(text)
+    return _Month(int(year[0]) if year else None, found.date_obj.month)
+
+
+@dataclass(frozen=True)
+class Calendar:
+    """The one column, or year and month column, by which a table's rows stand in time."""
+
+    days: Column | None = None
+    months: Column | None = None
+    years: Column | None = None
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns that make it up."""
+        return tuple(column for column in (self.days, self.months, self.years) if column is not None)
+
+    @property
+    def has_years(self) -> bool:
+        """Whether two rows can be told to be of different years."""
+        return self.days is not None or self.years is not None or any(month.year for month in self._by_value().values())
+
+    def _by_value(self) -> dict[str, _Month]:
+        return _months(self.months) if self.months else {}
+
+    def year_sql(self) -> str:
+        """Write the year of a row in SQL; NULL where rows have none."""
+        if self.days:
+            return f'year("{self.days.name}")'
+        if self.years:
+            return f'"{self.years.name}"'
+        dated = [f"WHEN {quoted(value)} THEN {month.year}" for value, month in self._by_value().items() if month.year]
+        return f'CASE CAST("{self.months.name}" AS VARCHAR) {" ".join(dated)} END' if self.months and dated else "NULL"
+
+    def unit_sql(self, unit: str) -> str:
+        """Write the month or year of a row's day in SQL."""
+        return f"strftime(\"{self.days.name}\", '{'%Y-%m' if unit == 'month' else '%Y'}')" if self.days else "NULL"
+
+    def condition(self, period: Period, name: Sequence[str]) -> str | None:
+        """Write a period in SQL; None if the table cannot hold it. `name` are the words of the table's own name."""
+        if self.days:
+            return _day_condition(self.days.name, period)
+        if period.first_day is not None:
+            return None
+        if not self.has_years and period.first_year is not None:
+            if period.first_year != period.last_year or str(period.first_year) not in name:
+                return None
+            period = replace(period, first_year=None, last_year=None)
+        parts: list[str | None] = []
+        if self.years and period.first_year is not None:
+            if period.first_month and period.first_year != period.last_year:
+                return None
+            parts.append(f'"{self.years.name}" BETWEEN {period.first_year} AND {period.last_year}')
+        if period.first_month is not None or not self.years:
+            parts.append(self._month_condition(period))
+        return " AND ".join(part for part in parts if part) if all(part is not None for part in parts) else None
+
+    def _month_condition(self, period: Period) -> str | None:
+        """List the values within a period, if none is missing."""
+        if self.months is None:
+            return None
+        first, last = period.first_month or 1, period.last_month or 12
+        ends = period.ends if not self.years else None
+        within = {
+            value: month
+            for value, month in self._by_value().items()
+            if (ends[0][:2] <= (month.year or 0, month.month) <= ends[1][:2] if ends else first <= month.month <= last)
+        }
+        wanted = 12 * (ends[1][0] - ends[0][0]) + ends[1][1] - ends[0][1] + 1 if ends else last - first + 1
+        found = len({month if ends else month.month for month in within.values()})
+        if not within or (period.first_month and found < wanted):
+            return None
+        return f'CAST("{self.months.name}" AS VARCHAR) IN ({", ".join(map(quoted, within))})'
+
+
+def _day_condition(column: str, period: Period) -> str | None:
+    if period.ends:
+        first, last = (f"DATE '{year:04}-{month:02}-{day:02}'" for year, month, day in period.ends)
+        return f'CAST("{column}" AS DATE) BETWEEN {first} AND {last}'
+    if period.first_day is not None:
+        return None
+    return f'month("{column}") BETWEEN {period.first_month} AND {period.last_month}'
+
+
+def calendar_of(table: Table, asked: frozenset[str], language: str) -> Calendar | None:
+    """Find the calendar that a question means: `joined` only if it says so, and none if two would do."""
+    fitting = [column for column in table.columns if _own_words(column, language) <= asked]
+    days = [column for column in fitting if column.type.startswith(("DATE", "TIMESTAMP"))]
+    months = [column for column in fitting if column not in days and _months(column)]
+    years = [column for column in fitting if is_year(column)]
+    if max(len(days), len(months), len(years)) > 1 or not (days or months or years):
+        return None
+    if days and (months or years):
+        return None
+    return Calendar(*(found[0] if found else None for found in (days, months, years)))
+
+
+def _own_words(column: Column, language: str) -> frozenset[str]:
+    return frozenset(stems(column.title or column.name, language)) - {
+        one for word in _TIME_WORDS for one in stems(word, language)
+    }
+
+
+def is_year(column: Column) -> bool:
+    """Whether a column holds the years of its rows."""
+    return bool(_YEAR_COLUMNS.intersection(stems(column.title or column.name, "en"))) and column.type == "BIGINT"
+
+
+def is_time(column: Column) -> bool:
+    """Whether a column says when, in whatever way."""
+    return column.type.startswith(("DATE", "TIMESTAMP", "TIME")) or is_year(column) or bool(_months(column))
+
+
+@cache
+def _months(column: Column) -> dict[str, _Month]:
+    """Read all values of a column as months; empty if one of them is none, or if not all of them are known."""
+    if not column.distinct or column.distinct > len(column.examples):
+        return {}
+    if column.type == "BIGINT":
+        is_month = _MONTH_COLUMNS.intersection(stems(column.title or column.name, "en"))
+        numbers = [int(value) for value in column.examples] if is_month else [0]
+        return {str(value): _Month(None, value) for value in numbers} if set(numbers) <= set(range(1, 13)) else {}
+    read = {value: _parsed(value) for value in column.examples} if column.type == "VARCHAR" else {}
+    known = {value: month for value, month in read.items() if month}
+    return known if len(known) == len(read) and len({bool(month.year) for month in known.values()}) == 1 else {}
+
+
+def quoted(text: str) -> str:
+    """Write a text as an SQL literal."""
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,95 @@
+"""Decisions and the report: without a language model nothing is rewritten, weighed or judged, and that is said."""
+
+import re
+from typing import Final
+
+from activities.contracts import (
+    CompressDraft,
+    CompressTask,
+    CritiqueDraft,
+    InputOutcome,
+    JudgeDraft,
+    JudgeTask,
+    RefineDraft,
+    ReportDraft,
+    ReviewDraft,
+    SynthesisTask,
+)
+from activities.documents.words import language_of
+from activities.models.extractive.planner import read_instruction
+from activities.models.extractive.wording import sentence
+from chargehand.contracts import Failure
+
+_NEEDS_MODEL: Final = "This takes a language model, and none was used."
+_PIECE: Final = re.compile(r".*?(?:(?<=[.!?…。])(?<!\b\w\.)(?<!\d\.)\s+|\n\s*|\Z)", re.DOTALL)
+_MARKED: Final = re.compile(r"\s*(?:[-*+>|#]|\d+[.)])")
+
+
+def refine() -> RefineDraft:
+    """Leave an instruction as it is."""
+    return RefineDraft(worthwhile=False, instruction="", reason=_NEEDS_MODEL)
+
+
+def review() -> ReviewDraft:
+    """Take what there is for enough: the rules would look again in the same places."""
+    return ReviewDraft(enough=True, missing=[], contradictions=[], subtasks=[])
+
+
+def critique() -> CritiqueDraft:
+    """Let a report pass: it quotes and computes."""
+    return CritiqueDraft(acceptable=True, problems=[])
+
+
+def judge(task: JudgeTask) -> JudgeDraft:
+    """Choose the answer whose own agent is surest of it, and say that nothing was compared."""
+    answers = [given for given in task.candidates if _has_answer(given)]
+    if not answers:
+        return JudgeDraft(chosen="", reason="No candidate has an answer.", confidence=0)
+    best = max(answers, key=lambda given: given.outcome.confidence)
+    reason = f"{best.id} has the highest confidence of its own agent. A comparison takes a language model; none was used."
+    return JudgeDraft(chosen=best.id, reason=reason, confidence=min(30, best.outcome.confidence))
+
+
+def compress(task: CompressTask) -> CompressDraft:
+    """Keep whole sentences and lines from the beginning, as many as fit."""
+    kept: list[str] = []
+    left = task.most_words - 1
+    for piece in _PIECE.findall(task.content.strip()):
+        left -= len(piece.split())
+        if left < 0:
+            text = "".join(kept).rstrip()
+            return CompressDraft(content=f"{text} […]" if text else "")
+        kept.append(piece)
+    return CompressDraft(content="".join(kept))
+
+
+def synthesise(task: SynthesisTask) -> ReportDraft:
+    """Set out what each question came to, with its sources."""
+    language = language_of(task.goal)
+    numbers = {ref: number for number, ref in enumerate(task.sources, start=1)}
+    answered = [given for given in task.outcomes if _has_answer(given)]
+    gaps = list(dict.fromkeys(gap for given in task.outcomes for gap in given.outcome.gaps))
+    parts = [f"{sentence('stopped', language)} {task.stopped_because}"] if task.stopped_because else []
+    parts += [f"### {_title(given)}\n\n{_cited(given.outcome.content, numbers)}" for given in answered]
+    lost = [f"- {_title(given)}: {sentence('nothing', language)}" for given in task.outcomes if given not in answered]
+    parts += [f"### {sentence('open', language)}\n\n" + "\n".join(lost)] if lost else []
+    parts.append(f"*{sentence('no model', language)}*")
+    confidences = [given.outcome.confidence for given in answered]
+    is_whole = len(answered) == len(task.outcomes)
+    confidence = min(confidences) if confidences and is_whole else min([30, *confidences]) if confidences else 0
+    return ReportDraft(answer="\n\n".join(parts), gaps=gaps, contradictions=[], confidence=confidence)
+
+
+def _has_answer(given: InputOutcome) -> bool:
+    return not isinstance(given.outcome, Failure) and bool(given.outcome.content)
+
+
+def _title(given: InputOutcome) -> str:
+    question = read_instruction(given.instruction)[1].rstrip(" .?")
+    return f"{question[:1].upper()}{question[1:200]}?"
+
+
+def _cited(text: str, numbers: dict[str, int]) -> str:
+    for ref in sorted(numbers, key=len, reverse=True):
+        text = text.replace(f"[{ref}]", f"[S{numbers[ref]}]")
+    return text

@@ -1,0 +1,81 @@
+"""Evidence: passages quoted word for word, best first. They are never called an answer."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from pydantic import JsonValue
+
+from activities.contracts import PASSAGE_GAP, AgentAnswer, FindingDraft, ToolCall, ToolResult, WorkTask
+from activities.documents.words import content_words, language_of, stem, words
+from activities.models.extractive.wording import one_line, sentence
+from chargehand.contracts import Source
+
+_CONFIDENCE: Final = 30
+_PASSAGES: Final = 3
+_COVERED: Final = 0.5
+"""Share of a question's words, the telling ones counting more, that a passage must hold to be evidence."""
+_LONGEST: Final = 900
+_LONGEST_CLAIM: Final = 300
+_LONGEST_QUERY: Final = 400
+_EMPHASIS: Final = re.compile(r"[*_]{2,3}")
+SEARCHES: Final = ("search_documents", "search")
+
+
+def find_evidence(task: WorkTask, question: str, tools: frozenset[str]) -> tuple[ToolCall, ...] | AgentAnswer:
+    """Search once, then quote what was found."""
+    results = [result for past in task.rounds for result in past.results if result.tool in SEARCHES]
+    tool = next((tool for tool in SEARCHES if tool in tools), None)
+    if results or task.must_answer or tool is None:
+        return _quote(question, results)
+    query = " ".join(content_words(question))[:_LONGEST_QUERY]
+    arguments: dict[str, JsonValue] = {"query": query} if tool == "search" else {"query": query, "document": ""}
+    return (ToolCall(id="search-1", tool=tool, arguments=arguments),)
+
+
+def nothing(language: str, key: str = "nothing") -> AgentAnswer:
+    """Answer that there is no answer, and why."""
+    said = sentence(key, language)
+    return AgentAnswer(status="no_answer", content=said, findings=[], confidence=0, gaps=[], message=said)
+
+
+def _quote(question: str, results: list[ToolResult]) -> AgentAnswer:
+    language = language_of(question)
+    sources = [(source, result) for result in results if result.ok for source in result.sources]
+    found = [source for source, result in sources if _coverage(result.output, source.ref) >= _COVERED][:_PASSAGES]
+    quotes = [(source, quote) for source in found if (quote := _passage(source, question, language))]
+    if not quotes:
+        return nothing(language)
+    gap = sentence("evidence", language)
+    blocks = ["> " + _EMPHASIS.sub("", quote).replace("\n", "\n> ") + f"\n>\n> — [{source.ref}]" for source, quote in quotes]
+    return AgentAnswer(
+        status="partial",
+        content="\n\n".join([gap, *blocks]),
+        findings=[
+            FindingDraft(
+                claim=f"“{_EMPHASIS.sub('', one_line(quote))[:_LONGEST_CLAIM]}”",
+                source_refs=[source.ref],
+                quote=quote,
+                confidence=_CONFIDENCE,
+            )
+            for source, quote in quotes
+        ],
+        confidence=_CONFIDENCE,
+        gaps=[gap],
+        message=gap,
+    )
+
+
+def _coverage(output: Mapping[str, JsonValue], ref: str) -> float:
+    """Read how much of the question a passage covers; a web search does not say and is believed."""
+    coverage = output.get("coverage")
+    share = coverage.get(ref, 0.0) if isinstance(coverage, dict) else 1.0
+    return share if isinstance(share, int | float) else 0.0
+
+
+def _passage(source: Source, question: str, language: str) -> str:
+    """Choose the passage of a place that has most of the question's words."""
+    wanted = {stem(word, language) for word in content_words(question)}
+    passages = [passage.strip() for passage in source.quote.split(PASSAGE_GAP)]
+    best = max(passages, key=lambda passage: len(wanted & {stem(word, language) for word in words(passage)}))
+    return best[:_LONGEST]
