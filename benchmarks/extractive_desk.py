@@ -1,6 +1,6 @@
 """A session's turns and tool calls made in this process, with the classes that its activities use."""
 
-import time
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,10 +11,13 @@ from pydantic import BaseModel
 
 from activities.contracts import (
     AgentAnswer,
+    InputOutcome,
     PlanDraft,
     PlanTask,
+    ReportDraft,
     Round,
     SubtaskDraft,
+    SynthesisTask,
     Task,
     ToolCall,
     ToolResult,
@@ -29,33 +32,44 @@ from activities.documents.tools import ReadDocument, SearchDocuments
 from activities.models.extractive import MODEL_NAME, ExtractiveModel
 from activities.models.protocol import ModelCall, ModelReply
 from activities.tools import Tool, ToolContext
+from workflows.grounding import ground, sources_read
 
 _CREW: Final = Path(__file__).resolve().parent.parent / "crews" / "research.toml"
-_MOST_SUBTASKS: Final = 8
-_MOST_ROUNDS: Final = 6
+_BOLD: Final = re.compile(r"\*\*(.+?)\*\*")
 
 
 @dataclass(frozen=True)
 class Answered:
     """What came of one question."""
 
-    documents: tuple[str, ...]
-    """Documents in the order in which tools showed them."""
-    quotations: tuple[str, ...]
-    """What was quoted or computed, best first."""
-    is_refused: bool
-    seconds: float
+    plan: PlanDraft
+    answers: tuple[AgentAnswer, ...]
+    report: ReportDraft
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """What was stated as an answer."""
+        return tuple(answer.content for answer in self.answers if answer.status == "success")
+
+    @property
+    def passages(self) -> tuple[str, ...]:
+        """What was quoted as evidence, best first."""
+        return tuple(found.quote for answer in self.answers if answer.status == "partial" for found in answer.findings)
+
+    @property
+    def bold(self) -> tuple[str, ...]:
+        """What the report has in bold."""
+        return tuple(_BOLD.findall(self.report.answer))
 
 
 class Desk:
     """Documents, the tools that look into them, and the model that uses these."""
 
-    def __init__(self, catalog: Catalog, crew: Crew, tools: Mapping[str, Tool], documents: tuple[str, ...]) -> None:
-        self._catalog = catalog
-        self._crew = crew
+    def __init__(self, catalog: Catalog, tools: Mapping[str, Tool], documents: tuple[str, ...]) -> None:
+        self.catalog = catalog
+        self._crew = Crew.model_validate(tomllib.loads(_CREW.read_text(encoding="utf-8")))
         self._tools = tools
         self._documents = documents
-        self._model = ExtractiveModel()
 
     @classmethod
     async def open(cls, documents: Path, state: Path) -> "Desk":
@@ -64,47 +78,52 @@ class Desk:
         given = (documents.as_uri(),)
         opened = await library.open(given)
         tools: tuple[Tool, ...] = (SearchDocuments(library), ReadDocument(library), QueryData(library))
-        there = {tool.spec.name: tool for tool in tools}
-        # Tools of the crew that reach out of the documents are not there, so the crew's own check is left out.
-        crew = Crew.model_validate(tomllib.loads(_CREW.read_text(encoding="utf-8")))
-        return cls(opened.catalog, crew, there, given)
+        return cls(opened.catalog, {tool.spec.name: tool for tool in tools}, given)
 
     async def ask(self, goal: str) -> Answered:
-        """Plan, and carry out each subtask of the plan."""
-        before = time.perf_counter()
-        task = PlanTask(goal=goal, max_subtasks=_MOST_SUBTASKS, may_nest=False)
+        """Plan, carry out each subtask, with its fallback agent where it came to nothing, and write the report."""
+        task = PlanTask(goal=goal, max_subtasks=8, may_nest=False)
         plan = PlanDraft.model_validate_json((await self._turn(task, PlanDraft, "supervisor")).text)
-        carried_out = [await self._carry_out(goal, subtask) for subtask in plan.subtasks]
-        shown = [name for _, rounds in carried_out for name in self._shown(rounds)]
-        answers = [answer for answer, _ in carried_out]
-        return Answered(
-            documents=tuple(dict.fromkeys(shown)),
-            quotations=tuple(f"{found.claim} {found.quote}" for answer in answers for found in answer.findings),
-            is_refused=all(answer.status == "no_answer" for answer in answers),
-            seconds=time.perf_counter() - before,
-        )
+        done: dict[str, InputOutcome] = {}
+        answers: list[AgentAnswer] = []
+        for subtask in plan.subtasks:
+            inputs = tuple(done[needed] for needed in subtask.depends_on)
+            answer, rounds = await self._carry_out(subtask, subtask.agent, inputs)
+            agent = self._crew.agent(subtask.agent)
+            if answer.status == "no_answer" and agent and agent.fallback:
+                answer, rounds = await self._carry_out(subtask, agent.fallback, inputs)
+            outcome = ground(answer, sources_read(rounds, inputs), ())
+            answers.append(answer)
+            done[subtask.id] = InputOutcome(
+                id=subtask.id, agent=subtask.agent, instruction=subtask.instruction, outcome=outcome
+            )
+        refs = tuple(dict.fromkeys(source.ref for given in done.values() for source in given.outcome.sources))
+        synthesis = SynthesisTask(goal=goal, outcomes=tuple(done.values()), sources=refs)
+        report = ReportDraft.model_validate_json((await self._turn(synthesis, ReportDraft, "supervisor")).text)
+        return Answered(plan, tuple(answers), report)
 
-    async def _carry_out(self, goal: str, subtask: SubtaskDraft) -> tuple[AgentAnswer, list[Round]]:
+    async def _carry_out(
+        self, subtask: SubtaskDraft, agent: str, inputs: tuple[InputOutcome, ...]
+    ) -> tuple[AgentAnswer, list[Round]]:
         rounds: list[Round] = []
         while True:
-            must_answer = len(rounds) == _MOST_ROUNDS
-            task = WorkTask(goal=goal, instruction=subtask.instruction, rounds=tuple(rounds), must_answer=must_answer)
-            reply = await self._turn(task, AgentAnswer, subtask.agent)
+            task = WorkTask(goal="", instruction=subtask.instruction, inputs=inputs, rounds=tuple(rounds))
+            reply = await self._turn(task, AgentAnswer, agent)
             if reply.stop == "answer":
                 return AgentAnswer.model_validate_json(reply.text), rounds
-            results = [await self._use(call, subtask.agent) for call in reply.tool_calls]
+            results = [await self._use(call, agent) for call in reply.tool_calls]
             rounds.append(Round(calls=reply.tool_calls, results=tuple(results)))
 
     async def _turn(self, task: Task, answer_type: type[BaseModel], name: str) -> ModelReply:
         agent = self._crew.agent(name)
         offered = [tool for tool in (agent.tools if agent else ()) if tool in self._tools]
-        return await self._model.complete(
+        return await ExtractiveModel().complete(
             ModelCall(
                 model=MODEL_NAME,
                 task=task,
                 agent=name,
                 crew_agents=tuple((agent.name, agent.does, agent.tools) for agent in self._crew.agents),
-                catalog=self._catalog,
+                catalog=self.catalog,
                 system="",
                 messages=(),
                 tools=tuple(self._tools[tool].spec for tool in offered),
@@ -119,12 +138,3 @@ class Desk:
         context = ToolContext(session="benchmark", agent=agent, idempotency_key=call.id, documents=self._documents)
         answer = await self._tools[call.tool].use(call.arguments, context)
         return ToolResult(call_id=call.id, tool=call.tool, ok=answer.ok, output=answer.output, sources=answer.sources)
-
-    def _shown(self, rounds: list[Round]) -> list[str]:
-        shown: list[str] = []
-        for past in rounds:
-            for call, result in zip(past.calls, past.results, strict=True):
-                sql = str(call.arguments.get("sql", ""))
-                shown += [table.document for table in self._catalog.tables if f'"{table.name}"' in sql]
-                shown += [source.ref.split("#", 1)[0] for source in result.sources if not sql]
-        return shown

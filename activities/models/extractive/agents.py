@@ -3,14 +3,13 @@
 import re
 from typing import Final
 
-from activities.contracts import AgentAnswer, FindingDraft, InputOutcome, ToolCall, WorkTask
+from activities.contracts import AgentAnswer, InputOutcome, ToolCall, WorkTask
 from activities.documents.catalog import Catalog
 from activities.documents.words import language_of
 from activities.models.extractive.evidence import SEARCHES, find_evidence, nothing
 from activities.models.extractive.figures import sql_of, state
 from activities.models.extractive.grammar import read_figure
 from activities.models.extractive.planner import QUOTE, point, points_back, read_instruction
-from activities.models.extractive.wording import sentence
 
 _BOLD: Final = re.compile(r"\*\*([^*\n]{1,120})\*\*")
 
@@ -19,8 +18,6 @@ def work(task: WorkTask, catalog: Catalog, tools: frozenset[str]) -> tuple[ToolC
     """Take one turn at a subtask: tool calls, or the answer."""
     kind, question = read_instruction(task.instruction)
     usable = tools | {call.tool for past in task.rounds for call in past.calls}
-    if task.inputs and not usable:
-        return _compile(task.inputs, language_of(question))
     if task.inputs and points_back(question):
         name = _name(task.inputs)
         if name is None:
@@ -32,7 +29,7 @@ def work(task: WorkTask, catalog: Catalog, tools: frozenset[str]) -> tuple[ToolC
             return reply
     if usable.intersection(SEARCHES):
         return find_evidence(task, question, tools)
-    return nothing(language_of(question), "undecided" if "query_data" in usable else "nothing")
+    return nothing(language_of(question), "undecided" if "query_data" in usable else "no text")
 
 
 def _compute(task: WorkTask, question: str, catalog: Catalog) -> tuple[ToolCall, ...] | AgentAnswer | None:
@@ -54,18 +51,3 @@ def _name(inputs: tuple[InputOutcome, ...]) -> str | None:
         if match:
             return match[1]
     return None
-
-
-def _compile(inputs: tuple[InputOutcome, ...], language: str) -> AgentAnswer:
-    """Set out what other agents found, for one that has no tools of its own."""
-    findings = [
-        FindingDraft(claim=found.claim, source_refs=list(found.sources), quote="", confidence=min(found.confidence, 30))
-        for given in inputs
-        for found in given.outcome.findings
-    ]
-    if not findings:
-        return nothing(language)
-    gap = sentence("evidence", language)
-    lines = [f"- {found.claim} {' '.join(f'[{ref}]' for ref in found.source_refs)}".rstrip() for found in findings]
-    content = "\n".join([gap, "", *lines])
-    return AgentAnswer(status="partial", content=content, findings=findings, confidence=30, gaps=[gap], message=gap)

@@ -46,7 +46,9 @@ def judge(task: JudgeTask) -> JudgeDraft:
     if not answers:
         return JudgeDraft(chosen="", reason="No candidate has an answer.", confidence=0)
     best = max(answers, key=lambda given: given.outcome.confidence)
-    reason = f"{best.id} has the highest confidence of its own agent. A comparison takes a language model; none was used."
+    reason = (
+        f"{best.id} has the highest confidence of its own agent. A comparison takes a language model; none was used."
+    )
     return JudgeDraft(chosen=best.id, reason=reason, confidence=min(30, best.outcome.confidence))
 
 

@@ -15,6 +15,8 @@ _CONFIDENCE: Final = 30
 _PASSAGES: Final = 3
 _COVERED: Final = 0.5
 """Share of a question's words, the telling ones counting more, that a passage must hold to be evidence."""
+_TABLE: Final = re.compile(r"\.(?:csv|tsv|xlsx|xls|ods)#")
+_BEHIND: Final = 3
 _LONGEST: Final = 900
 _LONGEST_CLAIM: Final = 300
 _LONGEST_QUERY: Final = 400
@@ -41,13 +43,21 @@ def nothing(language: str, key: str = "nothing") -> AgentAnswer:
 
 def _quote(question: str, results: list[ToolResult]) -> AgentAnswer:
     language = language_of(question)
-    sources = [(source, result) for result in results if result.ok for source in result.sources]
-    found = [source for source, result in sources if _coverage(result.output, source.ref) >= _COVERED][:_PASSAGES]
-    quotes = [(source, quote) for source in found if (quote := _passage(source, question, language))]
+    found = [
+        source
+        for result in results
+        for source in (result.sources if result.ok else ())
+        if _coverage(result.output, source.ref) >= _COVERED
+    ]
+    # Rows of tables repeat a question's words without saying anything: text comes first.
+    ranked = sorted(enumerate(found), key=lambda one: one[0] + _BEHIND * bool(_TABLE.search(one[1].ref)))
+    quotes = [(source, quote) for _, source in ranked if (quote := _passage(source, question, language))][:_PASSAGES]
     if not quotes:
         return nothing(language)
     gap = sentence("evidence", language)
-    blocks = ["> " + _EMPHASIS.sub("", quote).replace("\n", "\n> ") + f"\n>\n> — [{source.ref}]" for source, quote in quotes]
+    blocks = [
+        "> " + _EMPHASIS.sub("", quote).replace("\n", "\n> ") + f"\n>\n> — [{source.ref}]" for source, quote in quotes
+    ]
     return AgentAnswer(
         status="partial",
         content="\n\n".join([gap, *blocks]),
@@ -74,8 +84,9 @@ def _coverage(output: Mapping[str, JsonValue], ref: str) -> float:
 
 
 def _passage(source: Source, question: str, language: str) -> str:
-    """Choose the passage of a place that has most of the question's words."""
+    """Choose the passage of a place, or the row of a table, that has most of the question's words."""
     wanted = {stem(word, language) for word in content_words(question)}
-    passages = [passage.strip() for passage in source.quote.split(PASSAGE_GAP)]
+    between = "\n" if _TABLE.search(source.ref) else PASSAGE_GAP
+    passages = [passage.strip() for passage in source.quote.split(between)]
     best = max(passages, key=lambda passage: len(wanted & {stem(word, language) for word in words(passage)}))
     return best[:_LONGEST]

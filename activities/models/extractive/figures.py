@@ -7,9 +7,10 @@ from pydantic import JsonValue
 
 from activities.contracts import AgentAnswer, FindingDraft, ToolResult
 from activities.documents.catalog import Column
-from activities.models.extractive.grammar import Condition, Figure
-from activities.models.extractive.lexicon import TOTALS, unit_group
+from activities.models.extractive.grammar import Figure
+from activities.models.extractive.lexicon import TOTALS, unit_forms
 from activities.models.extractive.periods import quoted
+from activities.models.extractive.vocabulary import title_of
 from activities.models.extractive.wording import number, sentence, stems
 
 _CONFIDENCE: Final = 90
@@ -21,9 +22,12 @@ _VALUES: Final = {"mean": "avg({})", "max": "max({})", "min": "min({})", "count"
 def sql_of(figure: Figure) -> str:
     """Write the query: the value, and beside it what tells whether it can be trusted."""
     measure = f'"{figure.measure.name}"' if figure.measure else "*"
-    is_sum = not figure.is_single and figure.operation in {"sum", "value", "per", "top", "bottom"}
+    is_sum = not figure.is_single and figure.operation in {"sum", "value", "per", "top"}
     value = "sum({})" if is_sum else _VALUES.get(figure.operation, "any_value({})")
-    where = [_condition(condition) for condition in figure.conditions]
+    where = [
+        f'lower(CAST("{column.name}" AS VARCHAR)) IN ({", ".join(quoted(value.lower()) for value in values)})'
+        for column, values in figure.conditions
+    ]
     where += [figure.period_sql] if figure.period_sql else []
     group = f'"{figure.group.name}"' if isinstance(figure.group, Column) else figure.group_sql
     texts = [f'"{column.name}"' for column in figure.table.columns if column.type == "VARCHAR"]
@@ -36,12 +40,6 @@ def sql_of(figure: Figure) -> str:
         f" ORDER BY {'name' if figure.operation == 'per' else 'value'}"
         f"{' DESC NULLS LAST' if figure.operation == 'top' else ''}"
     )
-
-
-def _condition(condition: Condition) -> str:
-    column = f'"{condition.column.name}"'
-    left = f"lower({column})" if condition.is_open else f"CAST({column} AS VARCHAR)"
-    return f"{left} IN ({', '.join(map(quoted, condition.values))})"
 
 
 class _Row(NamedTuple):
@@ -65,7 +63,7 @@ def state(figure: Figure, result: ToolResult) -> AgentAnswer | None:
     value = _amount(figure, best.value)
     if figure.operation == "per":
         content = "\n".join([claim, "", *_lines(figure, rows)])
-    elif figure.operation in {"top", "bottom"}:
+    elif figure.operation == "top":
         content = "\n".join([f"**{best.name}**, **{value}**: {claim}", "", *_lines(figure, rows[:_LISTED])])
     else:
         content = f"**{value}**: {claim}"
@@ -75,9 +73,7 @@ def state(figure: Figure, result: ToolResult) -> AgentAnswer | None:
         quote="",
         confidence=_CONFIDENCE,
     )
-    return AgentAnswer(
-        status="success", content=content, findings=[found], confidence=_CONFIDENCE, gaps=[], message=""
-    )
+    return AgentAnswer(status="success", content=content, findings=[found], confidence=_CONFIDENCE, gaps=[], message="")
 
 
 def _rows(figure: Figure, output: Mapping[str, JsonValue]) -> list[_Row]:
@@ -87,45 +83,48 @@ def _rows(figure: Figure, output: Mapping[str, JsonValue]) -> list[_Row]:
     if not rows or len(rows) != output.get("row_count") or len(rows) > _MOST_GROUPS:
         return []
     years = {year for row in rows for year in (row.first_year, row.last_year) if year is not None}
-    is_vague = figure.period is not None and figure.period.first_year is None and len(years) > 1
-    is_tied = figure.operation in {"top", "bottom"} and len(rows) > 1 and rows[0].value == rows[1].value
+    is_vague = figure.period is not None and figure.period.first.year is None and len(years) > 1
+    is_tied = figure.operation == "top" and len(rows) > 1 and rows[0].value == rows[1].value
     is_mixed = any(row.totals or not row.rows for row in rows)
     is_several = figure.is_single and any(row.rows > 1 for row in rows)
-    is_empty = any(row.value is None or row.name is None for row in rows if figure.group or row is rows[0])
-    if figure.group is None:
-        is_empty = rows[0].value is None
+    is_empty = any(row.value is None or (figure.group and row.name is None) for row in rows)
     return [] if is_vague or is_tied or is_mixed or is_several or is_empty else rows
 
 
 def _amount(figure: Figure, value: JsonValue) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
-    units = stems(figure.measure.title or figure.measure.name, figure.language) if figure.measure else ()
-    currency = next((word.upper() for word in units if len(word) == 3 and len(unit_group(word)) > 1), "")
+    units = stems(title_of(figure.measure), figure.language) if figure.measure else ()
+    currency = next((word.upper() for word in units if len(word) == 3 and len(unit_forms(word)) > 1), "")
     is_year = figure.operation == "value" and isinstance(value, int) and 1900 <= value <= 2100 and not currency
     return f"{value if is_year else number(value, figure.language)} {currency}".rstrip()
 
 
 def _what(figure: Figure, rows: Sequence[_Row]) -> str:
-    title = (figure.measure.title or figure.measure.name) if figure.measure else ""
+    title = title_of(figure.measure) if figure.measure else ""
     is_sum = figure.operation not in {"mean", "max", "min", "count"} and any(row.rows > 1 for row in rows)
     inner = "sum" if is_sum else "value"
     measured = sentence(inner, figure.language).format(title)
-    if figure.operation in {"per", "top", "bottom"}:
-        group = figure.group.title or figure.group.name if isinstance(figure.group, Column) else figure.group
+    if figure.operation in {"per", "top"}:
+        group = title_of(figure.group) if isinstance(figure.group, Column) else figure.group
         return sentence(figure.operation, figure.language).format(measured, group)
-    return measured if figure.operation in {"sum", "value"} else sentence(figure.operation, figure.language).format(title)
+    return (
+        measured if figure.operation in {"sum", "value"} else sentence(figure.operation, figure.language).format(title)
+    )
 
 
 def _basis(figure: Figure, rows: Sequence[_Row]) -> str:
     """State the conditions in full, the number of rows and where they stand."""
     language = figure.language
-    conditions = [f"{each.column.title or each.column.name} = {' / '.join(each.values)}" for each in figure.conditions]
+    conditions = [f"{title_of(column)} = {values[0]}" for column, values in figure.conditions]
     conditions += [figure.period_text] if figure.period_text else []
     count = sum(row.rows for row in rows)
     place = " · ".join(filter(None, (figure.table.document, figure.table.sheet)))
     missing = count - sum(row.filled for row in rows)
-    parts = ["; ".join(conditions) or sentence("all rows", language), f"{number(count, language)} {sentence('rows', language)}, {place}"]
+    parts = [
+        "; ".join(conditions) or sentence("all rows", language),
+        f"{number(count, language)} {sentence('rows', language)}, {place}",
+    ]
     parts += [sentence("empty", language).format(missing)] if missing else []
     return "; ".join(parts)
 

@@ -1,141 +1,92 @@
 """The closed vocabulary of figures: words that ask for one, and words that change nothing."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from functools import cache
 from typing import Final
 
 from activities.models.extractive.wording import Token
 
+LANGUAGES: Final = ("en", "de")
+"""Languages in which figures can be asked for."""
+
 
 class Mark(Enum):
-    """What a word of the grammar asks for."""
+    """What words ask for: their forms, without accents, in each of the languages."""
 
-    COUNT = "how many"
-    AMOUNT = "how much"
-    WHAT = "what"
-    WHICH = "which"
-    WHEN = "when"
-    SUM = "total"
-    MEAN = "average"
-    MAX = "highest"
-    MIN = "lowest"
-    MOST = "most"
-    LEAST = "least"
-    PER = "per"
-    FROM = "from"
-    BETWEEN = "between"
-    TO = "to"
-    AND = "and"
+    COUNT = ("how many|number of", "wie viele|wieviele|anzahl")
+    AMOUNT = ("how much", "wie viel|wieviel")
+    WHAT = ("what|how high|how large", "was|wie hoch|wie gross")
+    WHICH = ("which|what", "welche[rsnm]?")
+    WHEN = ("when", "wann")
+    SUM = ("total|in total|in all|altogether|overall|sum of|sum", "insgesamt|gesamte?[nr]?|summe")
+    MEAN = ("average|on average|mean", "durchschnittlich(e[nrs]?)?|im durchschnitt|mittlere[nr]?")
+    MAX = ("highest|largest|biggest|greatest|maximum", "(hochste|grosste|maximale)[nrs]?")
+    MIN = ("lowest|smallest|minimum", "(niedrigste|kleinste|geringste|minimale)[nrs]?")
+    MOST = ("most", "meisten?|am meisten")
+    PER = ("per|by|for each|for every", "je|pro")
+    FROM = ("from", "von|vom")
+    BETWEEN = ("between", "zwischen")
+    TO = ("to|through", "bis|bis zum")
+    AND = ("and", "und")
 
 
-OPENERS: Final = frozenset({Mark.COUNT, Mark.AMOUNT, Mark.WHAT, Mark.WHICH, Mark.WHEN})
-AGGREGATES: Final = frozenset({Mark.SUM, Mark.MEAN, Mark.MAX, Mark.MIN, Mark.MOST, Mark.LEAST})
+OPENERS: Final = (Mark.COUNT, Mark.AMOUNT, Mark.WHAT, Mark.WHICH, Mark.WHEN)
+AGGREGATES: Final = (Mark.SUM, Mark.MEAN, Mark.MAX, Mark.MIN, Mark.MOST)
+CONNECTORS: Final = (Mark.FROM, Mark.BETWEEN, Mark.TO, Mark.AND)
 
-_MARKS: Final[Mapping[str, Mapping[Mark, tuple[str, ...]]]] = {
-    "en": {
-        Mark.COUNT: ("how many", "number of"),
-        Mark.AMOUNT: ("how much",),
-        Mark.WHAT: ("what", "how high", "how large"),
-        Mark.WHICH: ("which", "what"),
-        Mark.WHEN: ("when",),
-        Mark.SUM: ("total", "in total", "in all", "altogether", "overall", "sum of", "sum"),
-        Mark.MEAN: ("average", "on average", "mean"),
-        Mark.MAX: ("highest", "largest", "biggest", "greatest", "maximum"),
-        Mark.MIN: ("lowest", "smallest", "minimum"),
-        Mark.MOST: ("most",),
-        Mark.LEAST: ("least", "fewest"),
-        Mark.PER: ("per", "by", "for each", "for every"),
-        Mark.FROM: ("from",),
-        Mark.BETWEEN: ("between",),
-        Mark.TO: ("to", "through"),
-        Mark.AND: ("and",),
-    },
-    "de": {
-        Mark.COUNT: ("wie viele", "wieviele", "anzahl"),
-        Mark.AMOUNT: ("wie viel", "wieviel"),
-        Mark.WHAT: ("was", "wie hoch", "wie gross"),
-        Mark.WHICH: ("welche[rsnm]?",),
-        Mark.WHEN: ("wann",),
-        Mark.SUM: ("insgesamt", "gesamt", "gesamte[nr]?", "summe"),
-        Mark.MEAN: ("durchschnittlich(?:e[nrs]?)?", "(?:im )?durchschnitt", "mittlere[nr]?"),
-        Mark.MAX: ("hochste[nrs]?", "grosste[nrs]?", "maximale[nrs]?"),
-        Mark.MIN: ("niedrigste[nrs]?", "kleinste[nrs]?", "geringste[nrs]?", "minimale[nrs]?"),
-        Mark.MOST: ("meisten?", "am meisten"),
-        Mark.LEAST: ("wenigsten?", "am wenigsten"),
-        Mark.PER: ("je", "pro"),
-        Mark.FROM: ("von", "vom"),
-        Mark.BETWEEN: ("zwischen",),
-        Mark.TO: ("bis", "bis zum"),
-        Mark.AND: ("und",),
-    },
-}
-_LONGEST: Final = 2
-_EMPTY: Final[Mapping[str, frozenset[str]]] = {
-    "en": frozenset(
-        """
-        a an the of in on at for is was were are be been do does did has have had there with during please give me tell
-        show calculate compute we our us i my
-        """.split()  # noqa: SIM905 - a list of words reads best as text
-    ),
-    "de": frozenset(
-        """
-        der die das dem den des ein eine einen einem einer eines im in am auf bei fur mit ist sind war waren wurde wurden
-        hat hatte hatten haben gab es gibt betrug betragt betrugen bitte berechne nenne zeige mir wir unser unsere
-        unseren unserer wahrend
-        """.split()  # noqa: SIM905 - a list of words reads best as text
-    ),
-}
+_EMPTY: Final = (
+    "a an the of in on at for is was were are be been do does did has have had there with during please give me tell show"
+    " calculate compute we our us i my",
+    "der die das dem den des ein eine einen einem einer eines im in am auf bei fur mit ist sind war waren wurde wurden hat"
+    " hatte hatten haben gab es gibt betrug betragt betrugen bitte berechne nenne zeige mir wir unser unsere unseren"
+    " unserer wahrend",
+)
 """Words without which a question means the same. What excludes, compares or limits is never among them."""
-_UNITS: Final = tuple(
-    frozenset(group.split())
-    for group in ("eur euro euros €", "usd dollar dollars $", "gbp pound pounds £", "chf franken", "% percent prozent")
-) + tuple(frozenset({unit}) for unit in "kg g t km m cm mm l h min s kwh mwh".split())  # noqa: SIM905
+_UNITS: Final = (
+    "eur euro euros €|usd dollar dollars $|gbp pound pounds £|chf franken|% percent prozent|kg|g|t|km|m|cm|mm|l|h|s"
+)
 _NOT_ADDED: Final = re.compile(
-    r"(?:price|rate|rating|score|percent|share|ratio|average|mean|temperature|age|year|number|no|id|code|capacity|stock"
+    r"(price|rate|rating|score|percent|share|ratio|average|mean|temperature|age|year|number|no|id|code|capacity|stock"
     r"|inventory|balance|employee|staff|member|subscriber|population|inhabitant|resident|headcount|level|height|width"
     r"|depth|speed|index|fee|fare|rent|tariff|limit|max|maximum|min|minimum|seat|berth|size|cumulative|running|built"
-    r"|preis|gebuhr|tarif|miete|kurs|quote|anteil|prozent|temperatur|alter|jahr|baujahr|nummer|nr|platz|platze|kapazitat"
+    r"|reading|target|budget|plan|planned|forecast"
+    r"|\w*(preis|gebuhr|tarif|miete|kurs|quote|anteil|prozent|temperatur|alter|jahr|nummer|nr|platz|platze|kapazitat"
     r"|bestand|saldo|mitarbeiter|beschaftigte|mitglied|mitglieder|einwohner|abonnent|abonnenten|stand|hohe|breite|tiefe"
-    r"|geschwindigkeit|note|bewertung|grosse|grenze|kumuliert|durchschnitt|mittelwert|%)s?"
+    r"|geschwindigkeit|note|bewertung|grosse|grenze|kumuliert|durchschnitt|mittelwert|ziel|plan)|%)s?"
 )
-"""Words of measures whose values over several rows make no sum: prices, states, shares and names in figures."""
+"""Words of measures whose values over several rows make no sum: prices, states, shares, plans and names in figures."""
 TOTALS: Final = ("total", "totals", "sum", "subtotal", "grand total", "all", "overall", "summe", "gesamt", "insgesamt")
 """What the row of a table is called that adds up the others."""
 
 
-def is_known(language: str) -> bool:
-    """Whether figures can be asked for in a language."""
-    return language in _MARKS
-
-
-def marks_at(tokens: Sequence[Token], at: int, language: str) -> tuple[tuple[Mark, int], ...]:
+def marks_at(tokens: Sequence[Token], at: int, language: str) -> list[tuple[Mark, int]]:
     """List what the words at a token may ask for, and where they end; the longest only."""
-    for length in range(_LONGEST, 0, -1):
-        phrase = " ".join(token.word for token in tokens[at : at + length])
-        found = [mark for mark, pattern in _patterns(language).items() if pattern.fullmatch(phrase)]
-        if found and at + length <= len(tokens):
-            return tuple((mark, at + length) for mark in found)
-    return ()
+    for end in (at + 2, at + 1):
+        phrase = " ".join(token.word for token in tokens[at:end])
+        if end <= len(tokens) and (found := [mark for mark in Mark if _pattern(mark, language).fullmatch(phrase)]):
+            return [(mark, end) for mark in found]
+    return []
 
 
 @cache
-def _patterns(language: str) -> dict[Mark, re.Pattern[str]]:
-    return {mark: re.compile("|".join(f"(?:{form})" for form in forms)) for mark, forms in _MARKS[language].items()}
+def _pattern(mark: Mark, language: str) -> re.Pattern[str]:
+    return re.compile(mark.value[LANGUAGES.index(language)])
 
 
-def is_empty(word: str, language: str) -> bool:
-    """Whether a question means the same without a word."""
-    return word in _EMPTY[language]
+@cache
+def empty_words(language: str) -> frozenset[str]:
+    """List the words without which a question means the same."""
+    return frozenset(_EMPTY[LANGUAGES.index(language)].split())
 
 
-def unit_group(word: str) -> frozenset[str]:
+@cache
+def unit_forms(word: str) -> frozenset[str]:
     """List the ways to write a unit; nothing for what is none."""
-    return next((group for group in _UNITS if word in group), frozenset())
+    return next((frozenset(group.split()) for group in _UNITS.split("|") if word in group.split()), frozenset())
 
 
 def is_added(words: Sequence[str]) -> bool:
     """Whether the values of a measure of this name add up."""
     return not any(_NOT_ADDED.fullmatch(word) for word in words)
-

@@ -1,300 +1,232 @@
-"""Periods of time: how a question names them, and how a table's own calendar holds them."""
+"""Periods of time: how a question names them, and how the one column that is a table's calendar holds them."""
 
 import calendar
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cache
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from activities.documents.catalog import Column, Table
-from activities.models.extractive.wording import Token, one_line, stems
+from activities.documents.words import LANGUAGES
+from activities.models.extractive.wording import Token, stems
+
+if TYPE_CHECKING:
+    from dateparser.date import DateDataParser
 
 _YEAR: Final = re.compile(r"(?:19|20)\d\d")
 _DAY: Final = re.compile(r"([12]?\d|3[01]|0[1-9])(?:st|nd|rd|th)?")
 _ISO: Final = re.compile(r"(\d{4})-(\d\d)(?:-(\d\d))?")
-_ORDINALS: Final = {
-    **dict.fromkeys(("first", "ersten", "erste", "erstes", "1", "1st"), 1),
-    **dict.fromkeys(("second", "zweiten", "zweite", "zweites", "2", "2nd"), 2),
-    **dict.fromkeys(("third", "dritten", "dritte", "drittes", "3", "3rd"), 3),
-    **dict.fromkeys(("fourth", "vierten", "vierte", "viertes", "4", "4th"), 4),
-}
-_INSIDE: Final = frozenset({"of"})
-_LONGEST: Final = 4
+_DOTTED: Final = re.compile(r"(\d\d?)\.(\d\d?)\.(\d{4})")
+_MONTH_VALUE: Final = re.compile(r"[^\W\d_]{3,}\.?(?: (?:19|20)\d\d)?|(?:19|20)\d\d-\d\d")
+_ORDINALS: Final = (
+    "1 1st first erste[nsrm]?",
+    "2 2nd second zweite[nsrm]?",
+    "3 3rd third dritte[nsrm]?",
+    "4 4th fourth vierte[nsrm]?",
+)
+_BEFORE_MONTH: Final = frozenset({"in", "of", "from", "to", "between", "and", "through", "im", "von", "bis", "und"})
 _TIME_WORDS: Final = ("date", "day", "month", "year", "period", "datum", "tag", "monat", "jahr", "zeitraum")
-_YEAR_COLUMNS: Final = frozenset({"year", "jahr"})
-_MONTH_COLUMNS: Final = frozenset({"month", "monat"})
 
 
-@dataclass(frozen=True)
-class Period:
-    """First and last month or day of a period; without a year, of every year."""
+class Moment(NamedTuple):
+    """A year, month or day; None for what is not said."""
 
-    first_year: int | None
-    last_year: int | None
-    first_month: int | None = None
-    last_month: int | None = None
-    first_day: int | None = None
-    last_day: int | None = None
+    year: int | None
+    month: int | None = None
+    day: int | None = None
+
+
+class Period(NamedTuple):
+    """From one moment to the end of another, both of them as exact; without a year, in every year."""
+
+    first: Moment
+    last: Moment
+
+    def through(self, end: "Period") -> "Period | None":
+        """Reach on to the end of another period; None if that is not clear."""
+        first = self.first._replace(year=self.first.year or end.last.year)
+        last = end.last
+        alike = [(left is None) == (right is None) for left, right in zip(first, last, strict=True)]
+        if not all(alike) or [part or 0 for part in first] >= [part or 0 for part in last]:
+            return None
+        return Period(first, last)
 
     @property
-    def ends(self) -> tuple[tuple[int, int, int], tuple[int, int, int]] | None:
-        """The first and the last day; None without a year."""
-        if self.first_year is None or self.last_year is None:
+    def days(self) -> tuple[str, str] | None:
+        """The first and last day; None without a year."""
+        (year, month, day), (last_year, last_month, last_day) = self
+        if year is None or last_year is None:
             return None
-        last_month = self.last_month or 12
-        last_day = self.last_day or calendar.monthrange(self.last_year, last_month)[1]
-        return (self.first_year, self.first_month or 1, self.first_day or 1), (self.last_year, last_month, last_day)
-
-    def through(self, last: "Period") -> "Period | None":
-        """Reach on to the end of another period; None if that is not clear."""
-        if self.first_month is None and last.first_month is not None:
-            return None
-        first_year = self.first_year or last.first_year
-        if (last.last_year is None) != (first_year is None) or (self.first_month and not last.last_month):
-            return None
-        if (self.first_day is None) != (last.last_day is None):
-            return None
-        joined = Period(
-            first_year, last.last_year, self.first_month, last.last_month, self.first_day, last.last_day
-        )
-        ends = joined.ends
-        in_order = ends[0] < ends[1] if ends else (joined.first_month or 0) < (joined.last_month or 0)
-        return joined if in_order and not (ends is None and joined.first_day) else None
+        last_day = last_day or calendar.monthrange(last_year, last_month or 12)[1]
+        return f"{year}-{month or 1:02}-{day or 1:02}", f"{last_year}-{last_month or 12:02}-{last_day:02}"
 
 
 def read_period(tokens: Sequence[Token], at: int) -> tuple[Period, int] | None:
     """Read the longest period that begins at a token, and say where it ends."""
-    for read in (_numeric, _quarter, _named):
-        if found := read(tokens, at):
-            return found
-    if _YEAR.fullmatch(tokens[at].word):
-        return Period(int(tokens[at].word), int(tokens[at].word)), at + 1
-    return None
-
-
-def _numeric(tokens: Sequence[Token], at: int) -> tuple[Period, int] | None:
     if match := _ISO.fullmatch(tokens[at].word):
-        parts: tuple[str | None, ...] = match.groups()
-    elif match := re.fullmatch(r"(\d\d?)\.(\d\d?)\.(\d{4})", tokens[at].word):
-        parts = match.group(3, 2, 1)
-    else:
-        return None
+        return _moment(at + 1, *match.groups())
+    if match := _DOTTED.fullmatch(tokens[at].word):
+        return _moment(at + 1, *match.group(3, 2, 1))
+    if found := _quarter(tokens, at) or _named(tokens, at):
+        return found
+    year, end = _year(tokens, at)
+    return (Period(Moment(year), Moment(year)), end) if year else None
+
+
+def _moment(end: int, *parts: str | int | None) -> tuple[Period, int] | None:
     year, month, day = (int(part) if part else None for part in parts)
-    if year is None or not 1 <= (month or 0) <= 12 or not (day is None or _is_day(year, month or 0, day)):
+    if not month or not 1 <= month <= 12 or not 1 <= (day or 1) <= calendar.monthrange(year or 2000, month)[1]:
         return None
-    return Period(year, year, month, month, day, day), at + 1
+    moment = Moment(year, month, day)
+    return Period(moment, moment), end
 
 
-def _is_day(year: int | None, month: int, day: int) -> bool:
-    return 1 <= day <= calendar.monthrange(year or 2000, month)[1]
+def _year(tokens: Sequence[Token], at: int) -> tuple[int | None, int]:
+    """Read a year, also after `of`."""
+    place = at + 1 if at < len(tokens) and tokens[at].word == "of" else at
+    is_year = place < len(tokens) and _YEAR.fullmatch(tokens[place].word)
+    return (int(tokens[place].word), place + 1) if is_year else (None, at)
 
 
 def _quarter(tokens: Sequence[Token], at: int) -> tuple[Period, int] | None:
-    number = _ORDINALS.get(tokens[at].word)
-    end = at + 1
-    if match := re.fullmatch(r"q([1-4])", tokens[at].word):
+    """Read `Q2`, `second quarter`, `2. Quartal`."""
+    word, end = tokens[at].word, at + 1
+    if match := re.fullmatch(r"q([1-4])", word):
         number = int(match[1])
     elif end < len(tokens) and tokens[end].word in {"quarter", "quartal", "quartals"}:
+        number = next((i for i, forms in enumerate(_ORDINALS, 1) if re.fullmatch(forms.replace(" ", "|"), word)), 0)
         end += 1
     else:
         return None
-    if number is None:
-        return None
-    year, end = _year_after(tokens, end)
-    return Period(year, year, 3 * number - 2, 3 * number), end
-
-
-def _year_after(tokens: Sequence[Token], at: int) -> tuple[int | None, int]:
-    """Read a year, also after `of`."""
-    place = at + 1 if at < len(tokens) and tokens[at].word in _INSIDE else at
-    if place < len(tokens) and _YEAR.fullmatch(tokens[place].word):
-        return int(tokens[place].word), place + 1
-    return None, at
+    year, end = _year(tokens, end)
+    return (Period(Moment(year, 3 * number - 2), Moment(year, 3 * number)), end) if number else None
 
 
 def _named(tokens: Sequence[Token], at: int) -> tuple[Period, int] | None:
-    """Read `March`, `7 March 2025`, `March 7`; other words that are also months are told by how they are written."""
-    day, end = _day_at(tokens, at)
-    if day and end < len(tokens) and tokens[end].word in _INSIDE:
+    """Read `March`, `7 March 2025`, `March 7`."""
+    day, end = _day(tokens, at)
+    if day and end < len(tokens) and tokens[end].word == "of":
         end += 1
-    month = month_number(tokens[end].text) if end < len(tokens) else None
+    month = parse_month(tokens[end].text) if end < len(tokens) and tokens[end].text.isalpha() else None
     if month is None or not _is_meant(tokens, end):
         return None
-    end += 1
     if day is None:
-        day, end = _day_at(tokens, end)
-    year, end = _year_after(tokens, end)
-    if day and not _is_day(year, month, day):
-        return None
-    return Period(year, year, month, month, day, day), end
+        day, end = _day(tokens, end + 1)
+    else:
+        end += 1
+    year, end = _year(tokens, end)
+    return _moment(end, year, month.month, day)
 
 
-def _day_at(tokens: Sequence[Token], at: int) -> tuple[int | None, int]:
+def _day(tokens: Sequence[Token], at: int) -> tuple[int | None, int]:
     match = _DAY.fullmatch(tokens[at].word) if at < len(tokens) else None
     return (int(match[1]), at + 1) if match else (None, at)
 
 
 def _is_meant(tokens: Sequence[Token], at: int) -> bool:
     """Whether `may` or `march` is the month: with a capital letter, a number beside it or `in` before it."""
-    if tokens[at].text[0].isupper():
-        return True
     before = tokens[at - 1].word if at else ""
     after = tokens[at + 1].word if at + 1 < len(tokens) else ""
-    return before in {"in", "of", "from", "to", "between", "and", "through"} or after.isdigit() or before[:1].isdigit()
+    return tokens[at].text[0].isupper() or before in _BEFORE_MONTH or after.isdigit() or before[:1].isdigit()
 
 
 @cache
-def month_number(text: str) -> int | None:
-    """Find which month a word names in any of the languages that are told apart."""
-    if not text.isalpha() or len(text) < 3:
+def parse_month(text: str) -> Moment | None:
+    """Read a month in any of the languages that are told apart: `March`, `Mär 2025`, `2025-03`."""
+    if not _MONTH_VALUE.fullmatch(text):
         return None
-    parsed = _parsed(text)
-    return parsed.month if parsed else None
-
-
-class _Month(NamedTuple):
-    year: int | None
-    month: int
+    found = _parser().get_date_data(text)
+    year = _YEAR.search(text)
+    is_month = found.date_obj is not None and found.period == "month"
+    return Moment(int(year[0]) if year else None, found.date_obj.month) if is_month else None
 
 
 @cache
-def _parsed(text: str) -> _Month | None:
-    """Read a value of a column as a month."""
+def _parser() -> "DateDataParser":
     from dateparser.date import DateDataParser
 
-    if not re.fullmatch(r"[^\W\d_]{3,}\.?(?:[ ./-]+\d{4})?|\d{4}-\d\d", one_line(text)):
-        return None
     settings = {"PARSERS": ["absolute-time"], "REQUIRE_PARTS": ["month"]}
-    parser = DateDataParser(languages=["en", "de", "fr", "es", "it", "nl", "pt", "sv"], settings=settings)
-    found = parser.get_date_data(text)
-    if found.date_obj is None or found.period != "month":
-        return None
-    year = _YEAR.search(text)
-    return _Month(int(year[0]) if year else None, found.date_obj.month)
+    return DateDataParser(languages=list(LANGUAGES), settings=settings)
 
 
-@dataclass(frozen=True)
-class Calendar:
-    """The one column, or year and month column, by which a table's rows stand in time."""
+class Calendar(NamedTuple):
+    """The column by which a table's rows stand in time."""
 
-    days: Column | None = None
-    months: Column | None = None
-    years: Column | None = None
+    column: Column
+    unit: Literal["day", "month", "year"]
 
     @property
-    def columns(self) -> tuple[Column, ...]:
-        """The columns that make it up."""
-        return tuple(column for column in (self.days, self.months, self.years) if column is not None)
-
-    @property
-    def has_years(self) -> bool:
-        """Whether two rows can be told to be of different years."""
-        return self.days is not None or self.years is not None or any(month.year for month in self._by_value().values())
-
-    def _by_value(self) -> dict[str, _Month]:
-        return _months(self.months) if self.months else {}
-
     def year_sql(self) -> str:
-        """Write the year of a row in SQL; NULL where rows have none."""
-        if self.days:
-            return f'year("{self.days.name}")'
-        if self.years:
-            return f'"{self.years.name}"'
-        dated = [f"WHEN {quoted(value)} THEN {month.year}" for value, month in self._by_value().items() if month.year]
-        return f'CASE CAST("{self.months.name}" AS VARCHAR) {" ".join(dated)} END' if self.months and dated else "NULL"
+        """The year of a row in SQL; NULL where rows have none."""
+        if self.unit != "month":
+            return self.unit_sql("year")
+        cases = [f"WHEN {quoted(text)} THEN {month.year}" for text, month in _months(self.column).items() if month.year]
+        return f'CASE CAST("{self.column.name}" AS VARCHAR) {" ".join(cases)} END' if cases else "NULL"
 
     def unit_sql(self, unit: str) -> str:
-        """Write the month or year of a row's day in SQL."""
-        return f"strftime(\"{self.days.name}\", '{'%Y-%m' if unit == 'month' else '%Y'}')" if self.days else "NULL"
+        """Write the month or year of a row in SQL."""
+        if self.unit == "day":
+            return f"strftime(\"{self.column.name}\", '{'%Y-%m' if unit == 'month' else '%Y'}')"
+        return f'"{self.column.name}"'
 
-    def condition(self, period: Period, name: Sequence[str]) -> str | None:
+    def condition(self, period: Period, name: frozenset[str]) -> str | None:
         """Write a period in SQL; None if the table cannot hold it. `name` are the words of the table's own name."""
-        if self.days:
-            return _day_condition(self.days.name, period)
-        if period.first_day is not None:
-            return None
-        if not self.has_years and period.first_year is not None:
-            if period.first_year != period.last_year or str(period.first_year) not in name:
-                return None
-            period = replace(period, first_year=None, last_year=None)
-        parts: list[str | None] = []
-        if self.years and period.first_year is not None:
-            if period.first_month and period.first_year != period.last_year:
-                return None
-            parts.append(f'"{self.years.name}" BETWEEN {period.first_year} AND {period.last_year}')
-        if period.first_month is not None or not self.years:
-            parts.append(self._month_condition(period))
-        return " AND ".join(part for part in parts if part) if all(part is not None for part in parts) else None
+        (year, month, day), (last_year, last_month, _) = period
+        column = f'"{self.column.name}"'
+        if self.unit == "year":
+            return f"{column} BETWEEN {year} AND {last_year}" if year and not month else None
+        if self.unit == "month":
+            return self._month_condition(period, name) if day is None else None
+        if days := period.days:
+            return f"CAST({column} AS DATE) BETWEEN DATE '{days[0]}' AND DATE '{days[1]}'"
+        return f"month({column}) BETWEEN {month} AND {last_month}" if day is None else None
 
-    def _month_condition(self, period: Period) -> str | None:
-        """List the values within a period, if none is missing."""
-        if self.months is None:
+    def _month_condition(self, period: Period, name: frozenset[str]) -> str | None:
+        """List the values within a period, if none is missing. Months without years are of the year in the name."""
+        first, last = period
+        months = _months(self.column)
+        has_years = any(month.year for month in months.values())
+        if not has_years and first.year and (first.year != last.year or str(first.year) not in name):
             return None
-        first, last = period.first_month or 1, period.last_month or 12
-        ends = period.ends if not self.years else None
-        within = {
-            value: month
-            for value, month in self._by_value().items()
-            if (ends[0][:2] <= (month.year or 0, month.month) <= ends[1][:2] if ends else first <= month.month <= last)
-        }
-        wanted = 12 * (ends[1][0] - ends[0][0]) + ends[1][1] - ends[0][1] + 1 if ends else last - first + 1
-        found = len({month if ends else month.month for month in within.values()})
-        if not within or (period.first_month and found < wanted):
+        counts_years = has_years and first.year is not None
+
+        def place(moment: Moment, month: int) -> int:
+            return (12 * (moment.year or 0) if counts_years else 0) + (moment.month or month)
+
+        wanted = range(place(first, 1), place(last, 12) + 1)
+        within = {text: place(month, 1) for text, month in months.items() if place(month, 1) in wanted}
+        if not within or (first.month and len(set(within.values())) < len(wanted)):
             return None
-        return f'CAST("{self.months.name}" AS VARCHAR) IN ({", ".join(map(quoted, within))})'
-
-
-def _day_condition(column: str, period: Period) -> str | None:
-    if period.ends:
-        first, last = (f"DATE '{year:04}-{month:02}-{day:02}'" for year, month, day in period.ends)
-        return f'CAST("{column}" AS DATE) BETWEEN {first} AND {last}'
-    if period.first_day is not None:
-        return None
-    return f'month("{column}") BETWEEN {period.first_month} AND {period.last_month}'
+        return f'CAST("{self.column.name}" AS VARCHAR) IN ({", ".join(map(quoted, within))})'
 
 
 def calendar_of(table: Table, asked: frozenset[str], language: str) -> Calendar | None:
     """Find the calendar that a question means: `joined` only if it says so, and none if two would do."""
-    fitting = [column for column in table.columns if _own_words(column, language) <= asked]
-    days = [column for column in fitting if column.type.startswith(("DATE", "TIMESTAMP"))]
-    months = [column for column in fitting if column not in days and _months(column)]
-    years = [column for column in fitting if is_year(column)]
-    if max(len(days), len(months), len(years)) > 1 or not (days or months or years):
-        return None
-    if days and (months or years):
-        return None
-    return Calendar(*(found[0] if found else None for found in (days, months, years)))
+    generic = {stem for word in _TIME_WORDS for stem in stems(word, language)}
+    fitting = [
+        Calendar(column, unit)
+        for column in table.columns
+        if (unit := time_unit(column)) and set(stems(column.title or column.name, language)) - generic <= asked
+    ]
+    return fitting[0] if len(fitting) == 1 else None
 
 
-def _own_words(column: Column, language: str) -> frozenset[str]:
-    return frozenset(stems(column.title or column.name, language)) - {
-        one for word in _TIME_WORDS for one in stems(word, language)
-    }
-
-
-def is_year(column: Column) -> bool:
-    """Whether a column holds the years of its rows."""
-    return bool(_YEAR_COLUMNS.intersection(stems(column.title or column.name, "en"))) and column.type == "BIGINT"
-
-
-def is_time(column: Column) -> bool:
-    """Whether a column says when, in whatever way."""
-    return column.type.startswith(("DATE", "TIMESTAMP", "TIME")) or is_year(column) or bool(_months(column))
+def time_unit(column: Column) -> Literal["day", "month", "year"] | None:
+    """Name what a column's values are, if they say when."""
+    if column.type.startswith(("DATE", "TIMESTAMP")):
+        return "day"
+    is_year = column.type == "BIGINT" and {"year", "jahr"}.intersection(stems(column.title or column.name, "en"))
+    return "year" if is_year else "month" if _months(column) else None
 
 
 @cache
-def _months(column: Column) -> dict[str, _Month]:
+def _months(column: Column) -> dict[str, Moment]:
     """Read all values of a column as months; empty if one of them is none, or if not all of them are known."""
-    if not column.distinct or column.distinct > len(column.examples):
+    if not 0 < column.distinct <= len(column.examples) or column.type != "VARCHAR":
         return {}
-    if column.type == "BIGINT":
-        is_month = _MONTH_COLUMNS.intersection(stems(column.title or column.name, "en"))
-        numbers = [int(value) for value in column.examples] if is_month else [0]
-        return {str(value): _Month(None, value) for value in numbers} if set(numbers) <= set(range(1, 13)) else {}
-    read = {value: _parsed(value) for value in column.examples} if column.type == "VARCHAR" else {}
-    known = {value: month for value, month in read.items() if month}
-    return known if len(known) == len(read) and len({bool(month.year) for month in known.values()}) == 1 else {}
+    read = {value: month for value in column.examples if (month := parse_month(value))}
+    is_alike = len({month.year is None for month in read.values()}) == 1
+    return read if len(read) == len(column.examples) and is_alike else {}
 
 
 def quoted(text: str) -> str:

@@ -93,7 +93,7 @@ def _alone(question: str, catalog: Catalog) -> _Step:
 
 def _step(question: str, before: Sequence[Figure | None], catalog: Catalog) -> tuple[_Step, Figure | None]:
     """Read one of several questions: it keeps the period of those before it, and may not drop their conditions."""
-    named = [at for at, figure in enumerate(before) if figure and figure.operation in {"top", "bottom"}]
+    named = [at for at, figure in enumerate(before) if figure and figure.operation == "top"]
     after = named[-1] if named and points_back(question) else None
     asked = question
     if after is not None and (example := _example(before[after])):

@@ -1,40 +1,35 @@
 """What a question may name of a table: its columns, its values and itself."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Final
+from functools import cache, cached_property
+from typing import Final, NamedTuple
 
 from activities.documents.catalog import Column, Table
-from activities.models.extractive import lexicon
-from activities.models.extractive.lexicon import Mark
-from activities.models.extractive.periods import Calendar, Period, calendar_of, is_time, is_year, read_period
-from activities.models.extractive.wording import Token, stems
+from activities.models.extractive.lexicon import Mark, empty_words, is_added, marks_at, unit_forms
+from activities.models.extractive.periods import Calendar, Period, calendar_of, read_period, time_unit
+from activities.models.extractive.wording import Token, read_tokens, stems
 
 _NUMBERS: Final = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UBIGINT", "FLOAT", "DOUBLE", "DECIMAL")
-_NAMES_ROWS: Final = frozenset({"id", "no", "nr", "number", "nummer", "code", "key", "ref", "reference"})
-_LONGEST_OPEN: Final = 6
+_IDENTIFIERS: Final = frozenset({"id", "no", "nr", "number", "nummer", "code", "key", "ref"})
+_LONGEST_VALUE: Final = 6
 
 
-@dataclass(frozen=True)
-class Part:
-    """One token or several that a question is read as; a mere word if nothing else is set."""
+class Part(NamedTuple):
+    """One token or several that a question is read as; a word to be accounted for if nothing else is set."""
 
     tokens: tuple[Token, ...]
     mark: Mark | None = None
     period: Period | None = None
     column: Column | None = None
-    """The column whose values are named."""
+    """The column a value of which is named."""
     values: tuple[str, ...] = ()
-    """Values of it, any of which a row must have."""
-    is_open: bool = False
-    """Whether the values are only spellings of one that may be there, since not all values are known."""
+    """Spellings of the value, of which a row must have one."""
 
     @property
-    def is_word(self) -> bool:
-        """Whether it still has to be accounted for."""
-        return self.mark is None and self.period is None and self.column is None
+    def word(self) -> str:
+        """The stem to be accounted for; empty if it is."""
+        return "" if self.mark or self.period or self.column else self.tokens[0].stem
 
 
 @dataclass(frozen=True)
@@ -43,123 +38,130 @@ class Vocabulary:
 
     table: Table
     language: str
-    asked: frozenset[str]
-    """Stems of the whole question."""
+    tokens: tuple[Token, ...]
+    """The question."""
 
-    @property
-    def name(self) -> frozenset[str]:
+    @cached_property
+    def names(self) -> tuple[tuple[str, ...], ...]:
         """Stems of the names of document and sheet."""
-        return frozenset(stems(self._file, self.language)) | frozenset(stems(self.table.sheet, self.language))
+        file = self.table.document.rsplit("/", 1)[-1].rsplit(".", 1)[0]
+        return stems(file, self.language), stems(self.table.sheet, self.language)
 
-    @property
-    def _file(self) -> str:
-        return self.table.document.rsplit("/", 1)[-1].rsplit(".", 1)[0]
-
-    @property
+    @cached_property
     def calendar(self) -> Calendar | None:
         """The calendar that the question means."""
-        return calendar_of(self.table, self.asked, self.language)
-
-    @property
-    def has_time(self) -> bool:
-        """Whether rows happened at some time, so that more of them add up."""
-        return any(is_time(column) for column in self.table.columns)
+        return calendar_of(self.table, frozenset(token.stem for token in self.tokens), self.language)
 
     def words(self, column: Column) -> tuple[str, ...]:
         """List the stems that name a column: all but its unit, unless it has nothing else."""
-        named = stems(column.title or column.name, self.language)
-        empty = [word for word in named if lexicon.unit_group(word) or lexicon.is_empty(word, self.language)]
-        return tuple(word for word in named if word not in empty) or named
+        tokens = read_tokens(title_of(column).replace("_", " "), self.language)
+        skipped = empty_words(self.language)
+        return tuple(t.stem for t in tokens if t.word not in skipped and not unit_forms(t.word)) or tuple(
+            t.stem for t in tokens
+        )
 
     def is_number(self, column: Column) -> bool:
         """Whether a column holds amounts."""
-        return column.type.startswith(_NUMBERS) and not is_year(column)
+        return column.type.startswith(_NUMBERS) and not time_unit(column)
+
+    def adds_up(self, column: Column) -> bool:
+        """Whether the values of a column make a sum."""
+        named = read_tokens(title_of(column).replace("_", " "), self.language)
+        return self.is_number(column) and is_added([token.word for token in named])
 
     def is_unique(self, column: Column) -> bool:
         """Whether a column names each row: a text, a time or a number of that kind that never repeats."""
-        kinds = not self.is_number(column) or bool(_NAMES_ROWS.intersection(self.words(column)))
-        return kinds and self.table.rows > 0 and column.distinct == self.table.rows
+        is_name = not self.is_number(column) or bool(_IDENTIFIERS.intersection(self.words(column)))
+        return is_name and column.distinct == self.table.rows > 0
 
-    @property
-    def has_unique(self) -> bool:
-        """Whether each row is a thing of its own."""
-        return any(self.is_unique(column) for column in self.table.columns)
-
-    def counts_rows(self, named: frozenset[str]) -> bool:
+    def counts_rows(self, said: frozenset[str]) -> bool:
         """Whether words name the things that are the table's rows, each of which has a number of its own."""
-        for name in (self._file, self.table.sheet):
-            own = frozenset(word for word in stems(name, self.language) if not word.isdigit())
-            if own and own <= named and any(self._identifies(column, own) for column in self.table.columns):
-                return True
-        return False
+        things = [frozenset(word for word in name if not word.isdigit()) for name in self.names]
+        return any(
+            self.is_unique(column) and (_IDENTIFIERS | thing).intersection(self.words(column))
+            for thing in things
+            for column in self.table.columns
+            if thing and thing <= said
+        )
 
-    def _identifies(self, column: Column, thing: frozenset[str]) -> bool:
-        return self.is_unique(column) and bool((_NAMES_ROWS | thing).intersection(self.words(column)))
-
-    def segment(self, tokens: Sequence[Token], opened: tuple[int, int] | None, at: int = 0) -> Iterator[tuple[Part, ...]]:
-        """Yield every way to cut a question into parts; `opened` is where a value that is not known may stand."""
-        if at == len(tokens):
+    def cuts(self, at: int = 0) -> Iterator[tuple[Part, ...]]:
+        """Yield every way to cut the question into parts."""
+        if at == len(self.tokens):
             yield ()
-            return
-        for part, end in self._parts_at(tokens, opened, at):
-            for rest in self.segment(tokens, opened, end):
+        elif self._unknown and at == self._unknown[0]:
+            yield from self._followed(self._unknown_values(), self._unknown[1])
+        else:
+            for part, end in self._parts_at(at):
+                yield from self._followed([part], end)
+
+    def _followed(self, parts: Sequence[Part], end: int) -> Iterator[tuple[Part, ...]]:
+        for rest in self.cuts(end):
+            for part in parts:
                 yield (part, *rest)
 
-    def _parts_at(
-        self, tokens: Sequence[Token], opened: tuple[int, int] | None, at: int
-    ) -> Iterator[tuple[Part, int]]:
-        if opened and at == opened[0]:
-            span = tuple(tokens[at : opened[1]])
-            for column in self._open_columns():
-                yield Part(span, column=column, values=_spellings(tokens, opened, self.language), is_open=True), opened[1]
-            return
-        yield from self._values_at(tokens, at)
-        if period := read_period(tokens, at):
-            yield Part(tuple(tokens[at : period[1]]), period=period[0]), period[1]
+    def _parts_at(self, at: int) -> Iterator[tuple[Part, int]]:
+        yield from self._values_at(at)
+        if period := read_period(self.tokens, at):
+            yield Part(self.tokens[at : period[1]], period=period[0]), period[1]
             if self.calendar:
                 return
-        for mark, end in lexicon.marks_at(tokens, at, self.language):
-            yield Part(tuple(tokens[at:end]), mark=mark), end
-        yield Part((tokens[at],)), at + 1
+        for mark, end in marks_at(self.tokens, at, self.language):
+            yield Part(self.tokens[at:end], mark=mark), end
+        yield Part((self.tokens[at],)), at + 1
 
-    def _values_at(self, tokens: Sequence[Token], at: int) -> Iterator[tuple[Part, int]]:
+    def _values_at(self, at: int) -> Iterator[tuple[Part, int]]:
         found = [
             (end, column, value)
             for column in self.table.columns
             if column.type == "VARCHAR"
             for value in column.examples
-            if (end := _end(tokens, at, _value_stems(value, self.language)))
+            if (end := self._end(at, _value_stems(value, self.language)))
         ]
         longest = max((end for end, _, _ in found), default=0)
-        for column in dict.fromkeys(column for end, column, _ in found if end == longest):
-            values = tuple(value for end, own, value in found if end == longest and own == column)
-            yield Part(tuple(tokens[at:longest]), column=column, values=values), longest
-        for column in self.table.columns:
-            end = _end(tokens, at, self.words(column))
-            while end and end < len(tokens) and lexicon.is_empty(tokens[end].word, self.language):
-                end += 1
-            if end and end < len(tokens) and tokens[end].word.isdigit() and not is_time(column):
-                value = (tokens[end].word,)
-                yield Part(tuple(tokens[at : end + 1]), column=column, values=value), end + 1
+        for end, column, value in found:
+            if end == longest:
+                yield Part(self.tokens[at:end], column=column, values=(value,)), end
 
-    def _open_columns(self) -> Iterator[Column]:
-        for column in self.table.columns:
-            if column.type == "VARCHAR" and column.distinct > len(column.examples):
-                yield column
+    def _end(self, at: int, wanted: Sequence[str]) -> int:
+        """Find where words that begin at a token end; 0 if they do not stand there. Dashes inside are passed over."""
+        for number, word in enumerate(wanted):
+            while number and at < len(self.tokens) and self.tokens[at].text in "-–/&":
+                at += 1
+            if at >= len(self.tokens) or self.tokens[at].stem != word:
+                return 0
+            at += 1
+        return at if wanted else 0
 
-    def unknown(self, tokens: Sequence[Token]) -> tuple[int, int] | None:
-        """Find the one stretch of tokens that is nothing the table is known to hold."""
-        known = self.name.union(*(stems(column.title or column.name, self.language) for column in self.table.columns))
+    @cached_property
+    def _unknown(self) -> tuple[int, int] | None:
+        """The one stretch of tokens that is nothing the table is known to hold, and may be a value."""
+        known = {stem for column in self.table.columns for stem in self.words(column)}.union(*self.names)
         covered: set[int] = set()
-        for at, token in enumerate(tokens):
-            ends = [end for part, end in self._parts_at(tokens, None, at) if not part.is_word]
-            covered.update(range(at, max(ends, default=at)))
-            if token.stem in known or lexicon.is_empty(token.word, self.language) or lexicon.unit_group(token.word):
-                covered.add(at)
-        left = [at for at in range(len(tokens)) if at not in covered]
-        if not left or left[-1] - left[0] >= _LONGEST_OPEN or not any(self._open_columns()):
-            return None
-        return left[0], left[-1] + 1
+        for at, token in enumerate(self.tokens):
+            ends = [end for part, end in self._parts_at(at) if not part.word]
+            is_plain = token.stem in known or token.word in empty_words(self.language) or unit_forms(token.word)
+            covered.update(range(at, max(ends, default=at + 1 if is_plain else at)))
+        left = [at for at in range(len(self.tokens)) if at not in covered]
+        is_short = bool(left) and left[-1] - left[0] < _LONGEST_VALUE
+        return (left[0], left[-1] + 1) if is_short and self._unknown_values(left[0], left[-1] + 1) else None
+
+    def _unknown_values(self, start: int = -1, end: int = -1) -> list[Part]:
+        """Take unknown words, with the article before them or without, for a value of a column not known in full."""
+        if start < 0 and self._unknown:
+            start, end = self._unknown
+        texts = [
+            " ".join(token.text.lower() for token in self.tokens[first:end]) for first in (start, max(0, start - 1))
+        ]
+        return [
+            Part(self.tokens[start:end], column=column, values=tuple(texts))
+            for column in self.table.columns
+            if column.type == "VARCHAR" and column.distinct > len(column.examples)
+        ]
+
+
+def title_of(column: Column) -> str:
+    """Name a column as its document does."""
+    return column.title or column.name
 
 
 @cache
@@ -167,25 +169,3 @@ def _value_stems(value: str, language: str) -> tuple[str, ...]:
     """List the stems of a value; none for a bare number, which says nothing without its column."""
     found = stems(value, language)
     return () if all(word.isdigit() for word in found) else found
-
-
-def _end(tokens: Sequence[Token], at: int, wanted: Sequence[str]) -> int:
-    """Find where words that begin at a token end; 0 if they do not stand there. Dashes between them are passed over."""
-    if not wanted:
-        return 0
-    for number, word in enumerate(wanted):
-        while number and at < len(tokens) and tokens[at].text in "-–/&":
-            at += 1
-        if at >= len(tokens) or tokens[at].stem != word:
-            return 0
-        at += 1
-    return at
-
-
-def _spellings(tokens: Sequence[Token], span: tuple[int, int], language: str) -> tuple[str, ...]:
-    """Write an unknown value in lower case, also with the articles beside it."""
-    first = span[0]
-    while first and lexicon.is_empty(tokens[first - 1].word, language) and span[0] - first < 2:
-        first -= 1
-    texts = (" ".join(token.text for token in tokens[start : span[1]]) for start in range(first, span[0] + 1))
-    return tuple(re.sub(r"\s+", " ", text.lower()) for text in texts)

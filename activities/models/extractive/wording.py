@@ -15,52 +15,34 @@ _SILENT: Final = frozenset("?!.,:;\"“”„'’‘`()*")
 _GENITIVE: Final = re.compile(r"(?<=\w)(?:['’]s|(?<=s)['’])(?!\w)")
 _CAMEL: Final = re.compile(r"(?<=[a-zß-ÿ])(?=[A-ZÀ-Þ])")
 
-_SENTENCES: Final[Mapping[str, Mapping[str, str]]] = {
-    "en": {
-        "no model": "No language model was used: quoted passages and computed figures only.",
-        "evidence": "These passages are evidence, not an answer: an answer in words, a summary, a reason or a judgement "
-        "needs a language model.",
-        "nothing": "The documents do not say enough about this.",
-        "undecided": "The tables do not give this figure beyond doubt.",
-        "no name": "This depends on an earlier question, which came to no single name.",
-        "stopped": "The work stopped early:",
-        "open": "Not answered",
-        "rows": "rows",
-        "all rows": "all rows",
-        "sum": "sum of {}",
-        "mean": "mean of {}",
-        "max": "largest {}",
-        "min": "smallest {}",
-        "value": "{}",
-        "count": "number of rows",
-        "per": "{} for each {}",
-        "top": "{1} with the largest {0}",
-        "bottom": "{1} with the smallest {0}",
-        "empty": "{} of them without a value",
-    },
-    "de": {
-        "no model": "Ohne Sprachmodell: nur zitierte Stellen und berechnete Zahlen.",
-        "evidence": "Diese Stellen sind Belege, keine Antwort: Eine Antwort in Worten, eine Zusammenfassung, eine "
-        "Begründung oder ein Urteil braucht ein Sprachmodell.",
-        "nothing": "Die Dokumente sagen dazu nicht genug.",
-        "undecided": "Die Tabellen geben diese Zahl nicht zweifelsfrei her.",
-        "no name": "Das hängt von einer früheren Frage ab, auf die es keinen einzelnen Namen gab.",
-        "stopped": "Die Arbeit endete vorzeitig:",
-        "open": "Nicht beantwortet",
-        "rows": "Zeilen",
-        "all rows": "alle Zeilen",
-        "sum": "Summe von {}",
-        "mean": "Mittelwert von {}",
-        "max": "größter Wert von {}",
-        "min": "kleinster Wert von {}",
-        "value": "{}",
-        "count": "Anzahl der Zeilen",
-        "per": "{} je {}",
-        "top": "{1} mit dem größten Wert: {0}",
-        "bottom": "{1} mit dem kleinsten Wert: {0}",
-        "empty": "{} davon ohne Wert",
-    },
+_SENTENCES: Final[Mapping[str, tuple[str, str]]] = {
+    "no model": (
+        "No language model was used: quoted passages and computed figures only.",
+        "Ohne Sprachmodell: nur zitierte Stellen und berechnete Zahlen.",
+    ),
+    "evidence": (
+        "These passages are evidence, not an answer: a summary, a reason or a judgement needs a language model.",
+        "Diese Stellen sind Belege, keine Antwort: Zusammenfassung, Begründung oder Urteil brauchen ein Sprachmodell.",
+    ),
+    "nothing": ("The documents do not say enough about this.", "Die Dokumente sagen dazu nicht genug."),
+    "no text": ("A text of its own needs a language model.", "Ein eigener Text braucht ein Sprachmodell."),
+    "undecided": ("The tables do not give this figure.", "Die Tabellen geben diese Zahl nicht her."),
+    "no name": ("The question before came to no single name.", "Die Frage davor ergab keinen einzelnen Namen."),
+    "stopped": ("The work stopped early:", "Die Arbeit endete vorzeitig:"),
+    "open": ("Not answered", "Nicht beantwortet"),
+    "rows": ("rows", "Zeilen"),
+    "all rows": ("all rows", "alle Zeilen"),
+    "sum": ("sum of {}", "Summe von {}"),
+    "mean": ("mean of {}", "Mittelwert von {}"),
+    "max": ("largest {}", "größter Wert von {}"),
+    "min": ("smallest {}", "kleinster Wert von {}"),
+    "value": ("{}", "{}"),
+    "count": ("number of rows", "Anzahl der Zeilen"),
+    "per": ("{} for each {}", "{} je {}"),
+    "top": ("{1} with the largest {0}", "{1} mit dem größten Wert, {0}"),
+    "empty": ("{} of them without a value", "{} davon ohne Wert"),
 }
+"""Each in English and in German."""
 
 
 class Token(NamedTuple):
@@ -90,12 +72,14 @@ def stems(text: str, language: str) -> tuple[str, ...]:
 
 def sentence(key: str, language: str) -> str:
     """Find a fixed sentence in the user's language, else in English."""
-    return _SENTENCES.get(language, _SENTENCES["en"])[key]
+    return _SENTENCES[key][language == "de"]
 
 
 def number(value: float, language: str) -> str:
     """Write a number with marks for thousands, two places at most unless it is very small."""
-    text = f"{value:,}" if isinstance(value, int) else f"{value:,.{2 if abs(value) >= 1 else 4}f}".rstrip("0").rstrip(".")
+    text = (
+        f"{value:,}" if isinstance(value, int) else f"{value:,.{2 if abs(value) >= 1 else 4}f}".rstrip("0").rstrip(".")
+    )
     return text.translate(str.maketrans(",.", ".,")) if language == "de" else text
 
 
