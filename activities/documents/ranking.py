@@ -88,7 +88,10 @@ def search(index: IndexReader, question: str, limit: int, document: str | None) 
 
 def _expression(word: str, language: str) -> str:
     """Match the word in any form; the index itself has English stems only, others are matched by their beginning."""
-    if language != "en" and len(start := stem(word, language)) >= _SHORTEST_PREFIX:
+    start = stem(word, language)
+    if language == "de" and len(start) > _SHORTEST_PREFIX + 1:
+        start = start.removesuffix("t")  # the stemmer leaves `unterschreibt` as it is
+    if language != "en" and len(start) >= _SHORTEST_PREFIX:
         return f'("{word}" OR "{start}"*)'
     quoted = [f'"{spelled}"' for spelled in variants(word)]
     return quoted[0] if len(quoted) == 1 else f"({' OR '.join(quoted)})"
@@ -110,6 +113,9 @@ def _rate(row: Row, best_rank: float, matches: _Matches, *, wants_code: bool) ->
         score *= 0.6
     if row.kind == "code" and not wants_code:
         score *= 0.7
+    if row.kind == "table":
+        # Rows repeat the words of a question without saying anything about them.
+        score *= 0.8
     if _ASIDE.search(row.document):
         score *= 0.75
     return Hit(row, score, round(coverage, 3))

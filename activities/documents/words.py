@@ -19,7 +19,11 @@ LANGUAGES: Final = {
 
 _WORD: Final = re.compile(r"[^\W_]+")
 _CJK: Final = re.compile(r"([\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff])")
-_MEASURE: Final = re.compile(r"\bhow (?:long|often|far|big|large|high|old|fast|soon|late|early)\b", re.I)
+_MEASURE: Final = re.compile(
+    r"\bhow (?:long|often|far|big|large|high|old|fast|soon|late|early)\b"
+    r"|\bwie (?:lange|oft|weit|groß|hoch|alt|schnell|früh|spät)\b|\bd[aü]rf(?:en)?\b",
+    re.I,
+)
 _FUNCTION_WORDS: Final = frozenset(
     """
     a about above after again against all also am an and any are aren as at be because been before being below between

@@ -22,7 +22,6 @@ from chargehand.contracts import Failure
 
 _NEEDS_MODEL: Final = "This takes a language model, and none was used."
 _PIECE: Final = re.compile(r".*?(?:(?<=[.!?…。])(?<!\b\w\.)(?<!\d\.)\s+|\n\s*|\Z)", re.DOTALL)
-_MARKED: Final = re.compile(r"\s*(?:[-*+>|#]|\d+[.)])")
 
 
 def refine() -> RefineDraft:
@@ -46,9 +45,7 @@ def judge(task: JudgeTask) -> JudgeDraft:
     if not answers:
         return JudgeDraft(chosen="", reason="No candidate has an answer.", confidence=0)
     best = max(answers, key=lambda given: given.outcome.confidence)
-    reason = (
-        f"{best.id} has the highest confidence of its own agent. A comparison takes a language model; none was used."
-    )
+    reason = f"{best.id} has the highest confidence. To compare answers takes a language model, and none was used."
     return JudgeDraft(chosen=best.id, reason=reason, confidence=min(30, best.outcome.confidence))
 
 

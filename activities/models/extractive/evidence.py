@@ -13,7 +13,7 @@ from chargehand.contracts import Source
 
 _CONFIDENCE: Final = 30
 _PASSAGES: Final = 3
-_COVERED: Final = 0.5
+_COVERED: Final = 0.3
 """Share of a question's words, the telling ones counting more, that a passage must hold to be evidence."""
 _TABLE: Final = re.compile(r"\.(?:csv|tsv|xlsx|xls|ods)#")
 _BEHIND: Final = 3
@@ -30,7 +30,7 @@ def find_evidence(task: WorkTask, question: str, tools: frozenset[str]) -> tuple
     tool = next((tool for tool in SEARCHES if tool in tools), None)
     if results or task.must_answer or tool is None:
         return _quote(question, results)
-    query = " ".join(content_words(question))[:_LONGEST_QUERY]
+    query = question[:_LONGEST_QUERY]
     arguments: dict[str, JsonValue] = {"query": query} if tool == "search" else {"query": query, "document": ""}
     return (ToolCall(id="search-1", tool=tool, arguments=arguments),)
 

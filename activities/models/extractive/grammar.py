@@ -33,7 +33,6 @@ _OPERATIONS: Final[dict[Mark | None, Operation]] = {
     Mark.MAX: "max",
     Mark.MIN: "min",
 }
-_TIME_UNITS: Final = {"month": "month", "monat": "month", "year": "year", "jahr": "year"}
 
 
 class Figure(NamedTuple):
@@ -42,16 +41,15 @@ class Figure(NamedTuple):
     table: Table
     operation: Operation
     measure: Column | None
-    group: Column | str | None
-    """A column, or `month` or `year` of the calendar."""
+    group: Column | None
     conditions: tuple[tuple[Column, tuple[str, ...]], ...]
     """Columns, and the spellings of the value that a row must have there."""
     period: Period | None
     period_text: str
     """As the question has it."""
     period_sql: str
-    group_sql: str
     year_sql: str
+    """The year of a row, where the period may be in several; empty if not."""
     is_single: bool
     """Whether the figure holds only for one row, or one row a group, since more of them make no sum."""
     language: str
@@ -111,7 +109,7 @@ class _Reading:
         self._columns = vocabulary.table.columns
         self._parts = parts
         self._used: set[int] = set()
-        self._group: Column | str | None = None
+        self._group: Column | None = None
         self._opener = _only([part.mark for part in parts if part.mark in OPENERS])
         self._aggregate = _only([part.mark for part in parts if part.mark in AGGREGATES])
         self._period = _only([part for part in parts if part.period])
@@ -144,12 +142,7 @@ class _Reading:
                 self._used.update(places)
                 self._group = column
                 return True
-        calendar = self._vocabulary.calendar
-        unit = _TIME_UNITS.get(self._parts[at + 1].tokens[0].word) if at + 1 < len(self._parts) else None
-        if unit and calendar and calendar.unit == "day":
-            self._used.add(at + 1)
-            self._group = unit
-        return self._group is not None
+        return False
 
     def _take_labels(self) -> bool:
         """Take the names of columns beside their values: `Island route`; False for two conditions on one column."""
@@ -171,18 +164,18 @@ class _Reading:
         period_sql = "" if not period else calendar.condition(period, names) if calendar else None
         if operation is None or period_sql is None or (operation == "value" and not (conditions or period)):
             return
-        looks_up = self._opener is Mark.WHICH and operation == "value" and isinstance(self._group, Column)
+        looks_up = self._opener is Mark.WHICH and operation == "value"
+        is_yearless = period and not period.first.year and calendar and calendar.unit == "day"
         yield Figure(
             table=self._vocabulary.table,
             operation=operation,
-            measure=self._group if looks_up and isinstance(self._group, Column) else measure,
+            measure=self._group if looks_up else measure,
             group=None if looks_up else self._group,
             conditions=conditions,
             period=period,
             period_text=" ".join(token.text for token in self._period.tokens) if self._period else "",
             period_sql=period_sql,
-            group_sql=calendar.unit_sql(self._group) if calendar and isinstance(self._group, str) else "",
-            year_sql=calendar.year_sql if calendar else "NULL",
+            year_sql=f'year("{calendar.column.name}")' if is_yearless else "",
             is_single=operation in {"value", "per", "top"} and self._is_single(measure),
             language=self._vocabulary.language,
         )
@@ -227,7 +220,7 @@ class _Reading:
     def _choice(self, measure: Column | None) -> Operation | None:
         """Read `which vessel has …`: the row with a value, or the group with the most of a measure."""
         if measure is None:
-            return "value" if self._aggregate is None and isinstance(self._group, Column) else None
+            return "value" if self._aggregate is None else None
         is_most = self._aggregate in {Mark.MOST, Mark.MAX} and self._vocabulary.is_number(measure)
         return "top" if is_most else None
 

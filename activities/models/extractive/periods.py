@@ -155,20 +155,6 @@ class Calendar(NamedTuple):
     column: Column
     unit: Literal["day", "month", "year"]
 
-    @property
-    def year_sql(self) -> str:
-        """The year of a row in SQL; NULL where rows have none."""
-        if self.unit != "month":
-            return self.unit_sql("year")
-        cases = [f"WHEN {quoted(text)} THEN {month.year}" for text, month in _months(self.column).items() if month.year]
-        return f'CASE CAST("{self.column.name}" AS VARCHAR) {" ".join(cases)} END' if cases else "NULL"
-
-    def unit_sql(self, unit: str) -> str:
-        """Write the month or year of a row in SQL."""
-        if self.unit == "day":
-            return f"strftime(\"{self.column.name}\", '{'%Y-%m' if unit == 'month' else '%Y'}')"
-        return f'"{self.column.name}"'
-
     def condition(self, period: Period, name: frozenset[str]) -> str | None:
         """Write a period in SQL; None if the table cannot hold it. `name` are the words of the table's own name."""
         (year, month, day), (last_year, last_month, _) = period
@@ -182,22 +168,23 @@ class Calendar(NamedTuple):
         return f"month({column}) BETWEEN {month} AND {last_month}" if day is None else None
 
     def _month_condition(self, period: Period, name: frozenset[str]) -> str | None:
-        """List the values within a period, if none is missing. Months without years are of the year in the name."""
+        """List the months within a period, if none is missing; without years, all are of the year in the table's name."""
         first, last = period
         months = _months(self.column)
-        has_years = any(month.year for month in months.values())
-        if not has_years and first.year and (first.year != last.year or str(first.year) not in name):
+        years = {month.year for month in months.values()}
+        is_named = first.year == last.year and str(first.year) in name
+        if (years == {None} and first.year and not is_named) or (not first.year and len(years) > 1):
             return None
-        counts_years = has_years and first.year is not None
+        base = 0 if years == {None} or not first.year else 12
 
         def place(moment: Moment, month: int) -> int:
-            return (12 * (moment.year or 0) if counts_years else 0) + (moment.month or month)
+            return base * (moment.year or 0) + (moment.month or month)
 
         wanted = range(place(first, 1), place(last, 12) + 1)
         within = {text: place(month, 1) for text, month in months.items() if place(month, 1) in wanted}
         if not within or (first.month and len(set(within.values())) < len(wanted)):
             return None
-        return f'CAST("{self.column.name}" AS VARCHAR) IN ({", ".join(map(quoted, within))})'
+        return f'"{self.column.name}" IN ({", ".join(map(quoted, within))})'
 
 
 def calendar_of(table: Table, asked: frozenset[str], language: str) -> Calendar | None:

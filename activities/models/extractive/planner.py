@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from activities.contracts import PlanDraft, PlanTask, SubtaskDraft
-from activities.documents.catalog import Catalog, Column
+from activities.documents.catalog import Catalog
 from activities.documents.words import words
 from activities.models.extractive.evidence import SEARCHES
 from activities.models.extractive.grammar import Figure, read_figure
@@ -59,7 +59,7 @@ def read_instruction(text: str) -> tuple[str, str]:
 
 def point(question: str, name: str) -> str:
     """Put a name where a question says `its`."""
-    return _POINTER.sub(lambda _: f"{name}'s", question, count=1)
+    return _POINTER.sub(lambda _: f"{name}'s", question, count=1) if name else question
 
 
 def points_back(question: str) -> bool:
@@ -76,8 +76,8 @@ def _agent(agents: Agents, tools: Sequence[str]) -> str:
 def _steps(goal: str, catalog: Catalog) -> list[_Step]:
     """Cut a request into questions. A piece that asks nothing may limit the others, so then it is left whole."""
     pieces = [one_line(piece).strip(" ,") for piece in _BREAK.split(goal) if words(piece)]
-    if not pieces or not all(_ASKS.match(piece) for piece in pieces):
-        return [_Step(QUOTE, one_line(goal))] if len(pieces) != 1 else [_alone(pieces[0], catalog)]
+    if not pieces or (len(pieces) > 1 and not all(map(_ASKS.match, pieces))):
+        return [_Step(QUOTE, one_line(goal))]
     steps: list[_Step] = []
     figures: list[Figure | None] = []
     for piece in pieces:
@@ -87,27 +87,28 @@ def _steps(goal: str, catalog: Catalog) -> list[_Step]:
     return steps
 
 
-def _alone(question: str, catalog: Catalog) -> _Step:
-    return _Step(COMPUTE if read_figure(question, catalog) else QUOTE, question)
-
-
 def _step(question: str, before: Sequence[Figure | None], catalog: Catalog) -> tuple[_Step, Figure | None]:
-    """Read one of several questions: it keeps the period of those before it, and may not drop their conditions."""
+    """Read one of several questions, in the period of those before it."""
     named = [at for at, figure in enumerate(before) if figure and figure.operation == "top"]
     after = named[-1] if named and points_back(question) else None
-    asked = question
-    if after is not None and (example := _example(before[after])):
-        asked = point(question, example)
-    figure = read_figure(asked, catalog)
+    example = "" if after is None else _example(before[after])
+    figure = read_figure(point(question, example), catalog)
     periods = [known.period_text for known in before if known and known.period_text]
     if figure and periods and not figure.period:
-        question, asked = f"{question.rstrip(' ?')} in {periods[-1]}", f"{asked.rstrip(' ?')} in {periods[-1]}"
-        figure = read_figure(asked, catalog)
-    if figure and not figure.conditions and any(known.conditions for known in before if known):
+        question = f"{question.rstrip(' ?')} in {periods[-1]}"
+        figure = read_figure(point(question, example), catalog)
+    if figure and not all(_keeps(figure, known) for known in before):
         figure = None
     return _Step(COMPUTE if figure else QUOTE, question, after), figure
 
 
+def _keeps(figure: Figure, earlier: Figure | None) -> bool:
+    """Whether a figure drops no condition that an earlier question may have meant for it too."""
+    if earlier is None or figure.table != earlier.table:
+        return earlier is not None and bool(figure.conditions or not earlier.conditions)
+    return {column for column, _ in earlier.conditions} <= {column for column, _ in figure.conditions}
+
+
 def _example(figure: Figure | None) -> str:
     group = figure.group if figure else None
-    return group.examples[0] if isinstance(group, Column) and group.examples else ""
+    return group.examples[0] if group and group.examples else ""

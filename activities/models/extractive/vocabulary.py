@@ -88,15 +88,10 @@ class Vocabulary:
         """Yield every way to cut the question into parts."""
         if at == len(self.tokens):
             yield ()
-        elif self._unknown and at == self._unknown[0]:
-            yield from self._followed(self._unknown_values(), self._unknown[1])
-        else:
-            for part, end in self._parts_at(at):
-                yield from self._followed([part], end)
-
-    def _followed(self, parts: Sequence[Part], end: int) -> Iterator[tuple[Part, ...]]:
-        for rest in self.cuts(end):
-            for part in parts:
+            return
+        unknown = [(part, at + len(part.tokens)) for part in self._unknown if part.tokens[0] is self.tokens[at]]
+        for part, end in unknown or self._parts_at(at):
+            for rest in self.cuts(end):
                 yield (part, *rest)
 
     def _parts_at(self, at: int) -> Iterator[tuple[Part, int]]:
@@ -133,27 +128,29 @@ class Vocabulary:
         return at if wanted else 0
 
     @cached_property
-    def _unknown(self) -> tuple[int, int] | None:
-        """The one stretch of tokens that is nothing the table is known to hold, and may be a value."""
+    def _unknown(self) -> list[Part]:
+        """The one stretch of tokens that is nothing the table is known to hold, as a value of a column not known in full.
+
+        The word before it may belong to the value: `the` in a title.
+        """
         known = {stem for column in self.table.columns for stem in self.words(column)}.union(*self.names)
+        known.update(
+            token.stem for token in self.tokens if token.word in empty_words(self.language) or unit_forms(token.word)
+        )
         covered: set[int] = set()
         for at, token in enumerate(self.tokens):
             ends = [end for part, end in self._parts_at(at) if not part.word]
-            is_plain = token.stem in known or token.word in empty_words(self.language) or unit_forms(token.word)
-            covered.update(range(at, max(ends, default=at + 1 if is_plain else at)))
+            covered.update(range(at, max(ends, default=at + (token.stem in known))))
         left = [at for at in range(len(self.tokens)) if at not in covered]
-        is_short = bool(left) and left[-1] - left[0] < _LONGEST_VALUE
-        return (left[0], left[-1] + 1) if is_short and self._unknown_values(left[0], left[-1] + 1) else None
-
-    def _unknown_values(self, start: int = -1, end: int = -1) -> list[Part]:
-        """Take unknown words, with the article before them or without, for a value of a column not known in full."""
-        if start < 0 and self._unknown:
-            start, end = self._unknown
-        texts = [
-            " ".join(token.text.lower() for token in self.tokens[first:end]) for first in (start, max(0, start - 1))
-        ]
+        if not left or left[-1] - left[0] >= _LONGEST_VALUE:
+            return []
+        span = range(left[0], left[-1] + 1)
+        texts = tuple(
+            " ".join(token.text.lower() for token in self.tokens[first : span.stop])
+            for first in (span.start, max(0, span.start - 1))
+        )
         return [
-            Part(self.tokens[start:end], column=column, values=tuple(texts))
+            Part(self.tokens[span.start : span.stop], column=column, values=texts)
             for column in self.table.columns
             if column.type == "VARCHAR" and column.distinct > len(column.examples)
         ]
