@@ -3,18 +3,10 @@
 import re
 from typing import Final
 
-from activities.contracts import (
-    CompressDraft,
-    CompressTask,
-    CritiqueDraft,
-    InputOutcome,
-    JudgeDraft,
-    JudgeTask,
-    RefineDraft,
-    ReportDraft,
-    ReviewDraft,
-    SynthesisTask,
-)
+from pydantic import BaseModel
+
+from activities import contracts
+from activities.contracts import CompressDraft, CompressTask, InputOutcome, JudgeDraft, JudgeTask, ReportDraft
 from activities.documents.words import language_of
 from activities.models.extractive.planner import read_instruction
 from activities.models.extractive.wording import sentence
@@ -24,27 +16,28 @@ _NEEDS_MODEL: Final = "This takes a language model, and none was used."
 _PIECE: Final = re.compile(r".*?(?:(?<=[.!?…。])(?<!\b\w\.)(?<!\d\.)\s+|\n\s*|\Z)", re.DOTALL)
 
 
-def refine() -> RefineDraft:
-    """Leave an instruction as it is."""
-    return RefineDraft(worthwhile=False, instruction="", reason=_NEEDS_MODEL)
-
-
-def review() -> ReviewDraft:
-    """Take what there is for enough: the rules would look again in the same places."""
-    return ReviewDraft(enough=True, missing=[], contradictions=[], subtasks=[])
-
-
-def critique() -> CritiqueDraft:
-    """Let a report pass: it quotes and computes."""
-    return CritiqueDraft(acceptable=True, problems=[])
+def decide(task: contracts.Task) -> BaseModel:
+    """Answer a task that is neither a plan nor a subtask: leave things as they are, and say why."""
+    match task:
+        case contracts.SynthesisTask():
+            return synthesise(task)
+        case JudgeTask():
+            return judge(task)
+        case CompressTask():
+            return compress(task)
+        case contracts.CritiqueTask():
+            return contracts.CritiqueDraft(acceptable=True, problems=[])
+        case contracts.ReviewTask():
+            return contracts.ReviewDraft(enough=True, missing=[], contradictions=[], subtasks=[])
+        case _:
+            return contracts.RefineDraft(worthwhile=False, instruction="", reason=_NEEDS_MODEL)
 
 
 def judge(task: JudgeTask) -> JudgeDraft:
     """Choose the answer whose own agent is surest of it, and say that nothing was compared."""
-    answers = [given for given in task.candidates if _has_answer(given)]
-    if not answers:
+    best = max(filter(_has_answer, task.candidates), key=lambda given: given.outcome.confidence, default=None)
+    if best is None:
         return JudgeDraft(chosen="", reason="No candidate has an answer.", confidence=0)
-    best = max(answers, key=lambda given: given.outcome.confidence)
     reason = f"{best.id} has the highest confidence. To compare answers takes a language model, and none was used."
     return JudgeDraft(chosen=best.id, reason=reason, confidence=min(30, best.outcome.confidence))
 
@@ -62,21 +55,23 @@ def compress(task: CompressTask) -> CompressDraft:
     return CompressDraft(content="".join(kept))
 
 
-def synthesise(task: SynthesisTask) -> ReportDraft:
+def synthesise(task: contracts.SynthesisTask) -> ReportDraft:
     """Set out what each question came to, with its sources."""
     language = language_of(task.goal)
     numbers = {ref: number for number, ref in enumerate(task.sources, start=1)}
     answered = [given for given in task.outcomes if _has_answer(given)]
-    gaps = list(dict.fromkeys(gap for given in task.outcomes for gap in given.outcome.gaps))
+    lost = [f"- {_title(given)}: {sentence('nothing', language)}" for given in task.outcomes if given not in answered]
     parts = [f"{sentence('stopped', language)} {task.stopped_because}"] if task.stopped_because else []
     parts += [f"### {_title(given)}\n\n{_cited(given.outcome.content, numbers)}" for given in answered]
-    lost = [f"- {_title(given)}: {sentence('nothing', language)}" for given in task.outcomes if given not in answered]
-    parts += [f"### {sentence('open', language)}\n\n" + "\n".join(lost)] if lost else []
-    parts.append(f"*{sentence('no model', language)}*")
-    confidences = [given.outcome.confidence for given in answered]
-    is_whole = len(answered) == len(task.outcomes)
-    confidence = min(confidences) if confidences and is_whole else min([30, *confidences]) if confidences else 0
-    return ReportDraft(answer="\n\n".join(parts), gaps=gaps, contradictions=[], confidence=confidence)
+    parts += ["\n".join([f"### {sentence('open', language)}\n", *lost])] if lost else []
+    gaps = list(dict.fromkeys(gap for given in task.outcomes for gap in given.outcome.gaps))
+    confidence = min((given.outcome.confidence for given in answered), default=0)
+    return ReportDraft(
+        answer="\n\n".join([*parts, f"*{sentence('no model', language)}*"]),
+        gaps=gaps,
+        contradictions=[],
+        confidence=min(confidence, 30) if lost else confidence,
+    )
 
 
 def _has_answer(given: InputOutcome) -> bool:

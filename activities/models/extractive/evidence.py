@@ -43,44 +43,31 @@ def nothing(language: str, key: str = "nothing") -> AgentAnswer:
 
 def _quote(question: str, results: list[ToolResult]) -> AgentAnswer:
     language = language_of(question)
-    found = [
-        source
-        for result in results
-        for source in (result.sources if result.ok else ())
-        if _coverage(result.output, source.ref) >= _COVERED
-    ]
+    found = [source for result in results for source in result.sources if _covers(result.output, source.ref)]
     # Rows of tables repeat a question's words without saying anything: text comes first.
     ranked = sorted(enumerate(found), key=lambda one: one[0] + _BEHIND * bool(_TABLE.search(one[1].ref)))
-    quotes = [(source, quote) for _, source in ranked if (quote := _passage(source, question, language))][:_PASSAGES]
+    quotes = [(source.ref, _passage(source, question, language)) for _, source in ranked if source.quote.strip()]
     if not quotes:
         return nothing(language)
     gap = sentence("evidence", language)
-    blocks = [
-        "> " + _EMPHASIS.sub("", quote).replace("\n", "\n> ") + f"\n>\n> — [{source.ref}]" for source, quote in quotes
-    ]
+    parts = [gap]
+    findings: list[FindingDraft] = []
+    for ref, quote in quotes[:_PASSAGES]:
+        plain = _EMPHASIS.sub("", quote)
+        parts.append("> " + plain.replace("\n", "\n> ") + f"\n>\n> — [{ref}]")
+        claim = f"“{one_line(plain)[:_LONGEST_CLAIM]}”"
+        findings.append(FindingDraft(claim=claim, source_refs=[ref], quote=quote, confidence=_CONFIDENCE))
+    content = "\n\n".join(parts)
     return AgentAnswer(
-        status="partial",
-        content="\n\n".join([gap, *blocks]),
-        findings=[
-            FindingDraft(
-                claim=f"“{_EMPHASIS.sub('', one_line(quote))[:_LONGEST_CLAIM]}”",
-                source_refs=[source.ref],
-                quote=quote,
-                confidence=_CONFIDENCE,
-            )
-            for source, quote in quotes
-        ],
-        confidence=_CONFIDENCE,
-        gaps=[gap],
-        message=gap,
+        status="partial", content=content, findings=findings, confidence=_CONFIDENCE, gaps=[gap], message=gap
     )
 
 
-def _coverage(output: Mapping[str, JsonValue], ref: str) -> float:
-    """Read how much of the question a passage covers; a web search does not say and is believed."""
+def _covers(output: Mapping[str, JsonValue], ref: str) -> bool:
+    """Whether a passage holds enough of the question; a web search does not say and is believed."""
     coverage = output.get("coverage")
-    share = coverage.get(ref, 0.0) if isinstance(coverage, dict) else 1.0
-    return share if isinstance(share, int | float) else 0.0
+    share = coverage.get(ref) if isinstance(coverage, dict) else 1.0
+    return isinstance(share, int | float) and share >= _COVERED
 
 
 def _passage(source: Source, question: str, language: str) -> str:

@@ -2,44 +2,29 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Final, Literal, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from activities.documents.catalog import Catalog, Column, Table
 from activities.documents.words import language_of
-from activities.models.extractive.lexicon import (
-    AGGREGATES,
-    CONNECTORS,
-    LANGUAGES,
-    OPENERS,
-    Mark,
-    empty_words,
-    unit_forms,
-)
+from activities.models.extractive import lexicon
+from activities.models.extractive.lexicon import Mark
 from activities.models.extractive.periods import Period, time_unit
 from activities.models.extractive.vocabulary import Part, Vocabulary, title_of
 from activities.models.extractive.wording import read_tokens, stems
-
-Operation = Literal["sum", "mean", "max", "min", "value", "count", "per", "top"]
 
 _T = TypeVar("_T")
 _MOST_TOKENS: Final = 40
 _MOST_CUTS: Final = 2_000
 _CAUSES: Final = frozenset({"lost", "due"})
 """Words whose `to` names a cause; any other `to` may be a direction that no column has."""
-_OPERATIONS: Final[dict[Mark | None, Operation]] = {
-    None: "value",
-    Mark.SUM: "sum",
-    Mark.MEAN: "mean",
-    Mark.MAX: "max",
-    Mark.MIN: "min",
-}
 
 
 class Figure(NamedTuple):
     """A figure that a question asks for."""
 
     table: Table
-    operation: Operation
+    operation: str
+    """`sum`, `mean`, `max`, `min`, `value`, `count`, `per` or `top`."""
     measure: Column | None
     group: Column | None
     conditions: tuple[tuple[Column, tuple[str, ...]], ...]
@@ -59,7 +44,7 @@ def read_figure(question: str, catalog: Catalog) -> Figure | None:
     """Read a question as a figure over one table; None unless there is exactly one way to."""
     language = language_of(question)
     tokens = read_tokens(question, language)
-    if language not in LANGUAGES or not 2 <= len(tokens) <= _MOST_TOKENS:
+    if language not in lexicon.LANGUAGES or not 2 <= len(tokens) <= _MOST_TOKENS:
         return None
     found: set[Figure] = set()
     for table in catalog.tables:
@@ -110,16 +95,20 @@ class _Reading:
         self._parts = parts
         self._used: set[int] = set()
         self._group: Column | None = None
-        self._opener = _only([part.mark for part in parts if part.mark in OPENERS])
-        self._aggregate = _only([part.mark for part in parts if part.mark in AGGREGATES])
+        self._opener = _only([part.mark for part in parts if part.mark in lexicon.OPENERS])
+        aggregates = [part.mark for part in parts if part.mark in lexicon.AGGREGATES]
+        self._is_total = Mark.SUM in aggregates
+        is_best = self._opener is Mark.WHICH and self._is_total
+        self._aggregate = _only([mark for mark in aggregates if not (is_best and mark is Mark.SUM)])
         self._period = _only([part for part in parts if part.period])
 
     def figures(self) -> Iterator[Figure]:
         """Yield the figures that account for every word."""
         marks = [part.mark for part in self._parts if part.mark]
         named = sum(map(bool, (self._opener, self._aggregate)))
+        named += self._is_total and self._aggregate is not Mark.SUM
         groupers = [at for at, part in enumerate(self._parts) if part.mark in {Mark.WHICH, Mark.PER}]
-        is_plain = not any(mark in CONNECTORS for mark in marks) and len(marks) == named + (Mark.PER in marks)
+        is_plain = not any(mark in lexicon.CONNECTORS for mark in marks) and len(marks) == named + (Mark.PER in marks)
         is_one_period = sum(part.period is not None for part in self._parts) == (self._period is not None)
         if not (named and is_plain and is_one_period and len(groupers) < 2):
             return
@@ -136,22 +125,20 @@ class _Reading:
 
     def _take_group(self, at: int) -> bool:
         """Take the column after `which` or `per`, the longest that fits."""
-        named = {column: self._vocabulary.words(column) for column in self._columns}
-        for column in sorted(named, key=lambda column: -len(named[column])):
-            if places := self._places(at + 1, named[column]):
+        for column in sorted(self._columns, key=lambda column: -len(self._vocabulary.words(column))):
+            if self._group is None and (places := self._places(at + 1, self._vocabulary.words(column))):
                 self._used.update(places)
                 self._group = column
-                return True
-        return False
+        return self._group is not None
 
     def _take_labels(self) -> bool:
         """Take the names of columns beside their values: `Island route`; False for two conditions on one column."""
-        conditioned = [part.column for part in self._parts if part.column]
+        conditioned = [part.column.name for part in self._parts if part.column]
         for at, part in enumerate(self._parts):
             if part.column is not None:
                 wanted = self._vocabulary.words(part.column)
                 self._used.update(self._places(at - len(wanted), wanted) or self._places(at + 1, wanted) or ())
-        return len(set(conditioned)) == len(conditioned) and self._group not in conditioned
+        return len(set(conditioned)) == len(conditioned) and (not self._group or self._group.name not in conditioned)
 
     def _with_measure(self, measure: Column | None) -> Iterator[Figure]:
         """Yield the figure of a measure, if the question names it and nothing else."""
@@ -164,30 +151,26 @@ class _Reading:
         period_sql = "" if not period else calendar.condition(period, names) if calendar else None
         if operation is None or period_sql is None or (operation == "value" and not (conditions or period)):
             return
-        looks_up = self._opener is Mark.WHICH and operation == "value"
+        is_highest = self._aggregate is Mark.MAX and not self._is_total
+        is_sum = measure and not is_highest and self._vocabulary.adds_up(measure, unasked=not self._is_total)
         is_yearless = period and not period.first.year and calendar and calendar.unit == "day"
         yield Figure(
             table=self._vocabulary.table,
             operation=operation,
-            measure=self._group if looks_up else measure,
-            group=None if looks_up else self._group,
+            measure=measure or (self._group if operation == "value" else None),
+            group=self._group if operation in {"per", "top"} else None,
             conditions=conditions,
             period=period,
             period_text=" ".join(token.text for token in self._period.tokens) if self._period else "",
             period_sql=period_sql,
-            year_sql=f'year("{calendar.column.name}")' if is_yearless else "",
-            is_single=operation in {"value", "per", "top"} and self._is_single(measure),
+            year_sql=f'year("{calendar.column.name}")' if is_yearless and calendar else "",
+            is_single=operation in {"value", "per", "top"} and not is_sum,
             language=self._vocabulary.language,
         )
 
-    def _is_single(self, measure: Column | None) -> bool:
-        if measure is None or not self._vocabulary.adds_up(measure) or self._aggregate in {Mark.MAX, Mark.MIN}:
-            return True
-        return self._aggregate is not Mark.SUM and not any(map(time_unit, self._columns))
-
     def _left(self, measure: Column | None) -> frozenset[str] | None:
         """List the stems that only the table's own name accounts for; None if a word is not accounted for."""
-        skipped = empty_words(self._vocabulary.language)
+        skipped = lexicon.empty_words(self._vocabulary.language)
         pool = [part.tokens[0] for at, part in enumerate(self._parts) if part.word and at not in self._used]
         said = {token.stem for token in pool if token.word not in skipped}
         taken: set[str] = set()
@@ -196,13 +179,13 @@ class _Reading:
             units = stems(title_of(measure), self._vocabulary.language)
             if not taken <= said:
                 return None
-            taken.update(token.stem for token in pool if unit_forms(token.word).intersection(units))
+            taken.update(token.stem for token in pool if lexicon.unit_forms(token.word).intersection(units))
         if self._vocabulary.calendar and self._period:
             taken.update(self._vocabulary.words(self._vocabulary.calendar.column))
         left = frozenset(said - taken)
         return left if left.issubset(word for name in self._vocabulary.names for word in name) else None
 
-    def _operation(self, measure: Column | None, left: frozenset[str]) -> Operation | None:
+    def _operation(self, measure: Column | None, left: frozenset[str]) -> str | None:
         """Find what is to be done with the measure; None for what makes no sense."""
         if self._opener is Mark.WHICH:
             return self._choice(measure)
@@ -215,16 +198,18 @@ class _Reading:
         if self._group is not None:
             return "per" if self._aggregate in {None, Mark.SUM} else None
         is_unique = any(map(self._vocabulary.is_unique, self._columns))
-        return _OPERATIONS[self._aggregate] if is_unique or self._aggregate in {None, Mark.SUM} else None
+        if self._aggregate in {None, Mark.SUM} or is_unique:
+            return self._aggregate.name.lower() if self._aggregate else "value"
+        return None
 
-    def _choice(self, measure: Column | None) -> Operation | None:
+    def _choice(self, measure: Column | None) -> str | None:
         """Read `which vessel has …`: the row with a value, or the group with the most of a measure."""
         if measure is None:
             return "value" if self._aggregate is None else None
         is_most = self._aggregate in {Mark.MOST, Mark.MAX} and self._vocabulary.is_number(measure)
         return "top" if is_most else None
 
-    def _of_rows(self, measure: Column | None, left: frozenset[str]) -> Operation | None:
+    def _of_rows(self, measure: Column | None, left: frozenset[str]) -> str | None:
         """Count rows, or look up what is no number."""
         if self._group is not None or self._aggregate not in {None, Mark.SUM}:
             return None

@@ -36,13 +36,17 @@ OPENERS: Final = (Mark.COUNT, Mark.AMOUNT, Mark.WHAT, Mark.WHICH, Mark.WHEN)
 AGGREGATES: Final = (Mark.SUM, Mark.MEAN, Mark.MAX, Mark.MIN, Mark.MOST)
 CONNECTORS: Final = (Mark.FROM, Mark.BETWEEN, Mark.TO, Mark.AND)
 
-_EMPTY: Final = (
-    "a an the of in on at for is was were are be been do does did has have had there with during please give me tell show"
-    " calculate compute we our us i my",
-    "der die das dem den des ein eine einen einem einer eines im in am auf bei fur mit ist sind war waren wurde wurden hat"
-    " hatte hatten haben gab es gibt betrug betragt betrugen bitte berechne nenne zeige mir wir unser unsere unseren"
-    " unserer wahrend",
-)
+_EMPTY: Final = {
+    "en": """
+        a an the of in on at for is was were are be been do does did has have had there with during please give me tell
+        show calculate compute we our us i my
+    """,
+    "de": """
+        der die das dem den des ein eine einen einem einer eines im in am auf bei fur mit ist sind war waren wurde wurden
+        hat hatte hatten haben gab es gibt betrug betragt betrugen bitte berechne nenne zeige mir wir unser unsere
+        unseren unserer wahrend
+    """,
+}
 """Words without which a question means the same. What excludes, compares or limits is never among them."""
 _UNITS: Final = (
     "eur euro euros €|usd dollar dollars $|gbp pound pounds £|chf franken|% percent prozent|kg|g|t|km|m|cm|mm|l|h|s"
@@ -51,12 +55,17 @@ _NOT_ADDED: Final = re.compile(
     r"(price|rate|rating|score|percent|share|ratio|average|mean|temperature|age|year|number|no|id|code|capacity|stock"
     r"|inventory|balance|employee|staff|member|subscriber|population|inhabitant|resident|headcount|level|height|width"
     r"|depth|speed|index|fee|fare|rent|tariff|limit|max|maximum|min|minimum|seat|berth|size|cumulative|running|built"
-    r"|reading|target|budget|plan|planned|forecast"
+    r"|reading|target|budget|plan|planned|forecast|room|bed|animal|tree|vehicle|pupil|student|household|customer|user"
+    r"|account|capacities|balances"
     r"|\w*(preis|gebuhr|tarif|miete|kurs|quote|anteil|prozent|temperatur|alter|jahr|nummer|nr|platz|platze|kapazitat"
     r"|bestand|saldo|mitarbeiter|beschaftigte|mitglied|mitglieder|einwohner|abonnent|abonnenten|stand|hohe|breite|tiefe"
-    r"|geschwindigkeit|note|bewertung|grosse|grenze|kumuliert|durchschnitt|mittelwert|ziel|plan)|%)s?"
+    r"|geschwindigkeit|note|bewertung|grosse|grenze|kumuliert|durchschnitt|mittelwert|ziel|plan|zimmer"
+    r"|betten|tiere|baume|fahrzeuge|schuler|haushalte|kunden|nutzer|konten)|%)s?"
 )
 """Words of measures whose values over several rows make no sum: prices, states, shares, plans and names in figures."""
+_FLOW: Final = re.compile(
+    r"\w{3,}ed|lost|sold|paid|spent|made|sent|bought|minutes|hours|nights|(ver|ge)\w+t|minuten|stunden|nachte"
+)
 TOTALS: Final = ("total", "totals", "sum", "subtotal", "grand total", "all", "overall", "summe", "gesamt", "insgesamt")
 """What the row of a table is called that adds up the others."""
 
@@ -78,13 +87,18 @@ def _pattern(mark: Mark, language: str) -> re.Pattern[str]:
 @cache
 def empty_words(language: str) -> frozenset[str]:
     """List the words without which a question means the same."""
-    return frozenset(_EMPTY[LANGUAGES.index(language)].split())
+    return frozenset(_EMPTY[language].split())
 
 
 @cache
 def unit_forms(word: str) -> frozenset[str]:
     """List the ways to write a unit; nothing for what is none."""
-    return next((frozenset(group.split()) for group in _UNITS.split("|") if word in group.split()), frozenset())
+    return frozenset(form for group in _UNITS.split("|") if word in group.split() for form in group.split())
+
+
+def is_flow(words: Sequence[str]) -> bool:
+    """Whether amounts of this name can only have come about bit by bit: money, or what was lost, sold or booked."""
+    return any(_FLOW.fullmatch(word) or len(unit_forms(word)) > 1 for word in words)
 
 
 def is_added(words: Sequence[str]) -> bool:

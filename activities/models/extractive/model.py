@@ -5,19 +5,9 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from activities.contracts import (
-    CompressTask,
-    CritiqueTask,
-    JudgeTask,
-    PlanTask,
-    RefineTask,
-    ReviewerAnswer,
-    ReviewTask,
-    SynthesisTask,
-    WorkTask,
-)
+from activities import contracts
 from activities.models.extractive.agents import work
-from activities.models.extractive.decisions import compress, critique, judge, refine, review, synthesise
+from activities.models.extractive.decisions import decide
 from activities.models.extractive.planner import plan
 from activities.models.protocol import ModelCall, ModelReply
 from chargehand.contracts import Usage
@@ -38,25 +28,14 @@ def reply(call: ModelCall) -> ModelReply:
     """Answer one call."""
     usage = Usage(turns=1)
     match call.task:
-        case PlanTask():
+        case contracts.PlanTask():
             answer: BaseModel = plan(call.task, call.catalog, call.crew_agents)
-        case WorkTask():
+        case contracts.WorkTask():
             made = work(call.task, call.catalog, frozenset(tool.name for tool in call.tools))
             if isinstance(made, tuple):
                 return ModelReply(stop="tools", tool_calls=made, model=MODEL_NAME, provider=MODEL_NAME, usage=usage)
-            answer = made
-            if call.answer_type is ReviewerAnswer:
-                answer = ReviewerAnswer.model_validate(made.model_dump() | {"issues": []})
-        case SynthesisTask():
-            answer = synthesise(call.task)
-        case RefineTask():
-            answer = refine()
-        case ReviewTask():
-            answer = review()
-        case JudgeTask():
-            answer = judge(call.task)
-        case CritiqueTask():
-            answer = critique()
-        case CompressTask():
-            answer = compress(call.task)
+            reviews = call.answer_type is contracts.ReviewerAnswer
+            answer = contracts.ReviewerAnswer.model_validate(made.model_dump() | {"issues": []}) if reviews else made
+        case _:
+            answer = decide(call.task)
     return ModelReply(stop="answer", text=answer.model_dump_json(), model=MODEL_NAME, provider=MODEL_NAME, usage=usage)

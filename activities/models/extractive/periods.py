@@ -4,25 +4,27 @@ import calendar
 import re
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from activities.documents.catalog import Column, Table
 from activities.documents.words import LANGUAGES
 from activities.models.extractive.wording import Token, stems
-
-if TYPE_CHECKING:
-    from dateparser.date import DateDataParser
 
 _YEAR: Final = re.compile(r"(?:19|20)\d\d")
 _DAY: Final = re.compile(r"([12]?\d|3[01]|0[1-9])(?:st|nd|rd|th)?")
 _ISO: Final = re.compile(r"(\d{4})-(\d\d)(?:-(\d\d))?")
 _DOTTED: Final = re.compile(r"(\d\d?)\.(\d\d?)\.(\d{4})")
 _MONTH_VALUE: Final = re.compile(r"[^\W\d_]{3,}\.?(?: (?:19|20)\d\d)?|(?:19|20)\d\d-\d\d")
-_ORDINALS: Final = (
-    "1 1st first erste[nsrm]?",
-    "2 2nd second zweite[nsrm]?",
-    "3 3rd third dritte[nsrm]?",
-    "4 4th fourth vierte[nsrm]?",
+_ORDINALS: Final = tuple(
+    map(
+        re.compile,
+        (
+            "1(st)?|first|erste[ns]?",
+            "2(nd)?|second|zweite[ns]?",
+            "3(rd)?|third|dritte[ns]?",
+            "4(th)?|fourth|vierte[ns]?",
+        ),
+    )
 )
 _BEFORE_MONTH: Final = frozenset({"in", "of", "from", "to", "between", "and", "through", "im", "von", "bis", "und"})
 _TIME_WORDS: Final = ("date", "day", "month", "year", "period", "datum", "tag", "monat", "jahr", "zeitraum")
@@ -94,7 +96,7 @@ def _quarter(tokens: Sequence[Token], at: int) -> tuple[Period, int] | None:
     if match := re.fullmatch(r"q([1-4])", word):
         number = int(match[1])
     elif end < len(tokens) and tokens[end].word in {"quarter", "quartal", "quartals"}:
-        number = next((i for i, forms in enumerate(_ORDINALS, 1) if re.fullmatch(forms.replace(" ", "|"), word)), 0)
+        number = next((number for number, form in enumerate(_ORDINALS, 1) if form.fullmatch(word)), 0)
         end += 1
     else:
         return None
@@ -110,10 +112,7 @@ def _named(tokens: Sequence[Token], at: int) -> tuple[Period, int] | None:
     month = parse_month(tokens[end].text) if end < len(tokens) and tokens[end].text.isalpha() else None
     if month is None or not _is_meant(tokens, end):
         return None
-    if day is None:
-        day, end = _day(tokens, end + 1)
-    else:
-        end += 1
+    day, end = (day, end + 1) if day else _day(tokens, end + 1)
     year, end = _year(tokens, end)
     return _moment(end, year, month.month, day)
 
@@ -135,18 +134,11 @@ def parse_month(text: str) -> Moment | None:
     """Read a month in any of the languages that are told apart: `March`, `Mär 2025`, `2025-03`."""
     if not _MONTH_VALUE.fullmatch(text):
         return None
-    found = _parser().get_date_data(text)
+    from dateparser import parse
+
+    found = parse(text, languages=list(LANGUAGES), settings={"PARSERS": ["absolute-time"], "REQUIRE_PARTS": ["month"]})
     year = _YEAR.search(text)
-    is_month = found.date_obj is not None and found.period == "month"
-    return Moment(int(year[0]) if year else None, found.date_obj.month) if is_month else None
-
-
-@cache
-def _parser() -> "DateDataParser":
-    from dateparser.date import DateDataParser
-
-    settings = {"PARSERS": ["absolute-time"], "REQUIRE_PARTS": ["month"]}
-    return DateDataParser(languages=list(LANGUAGES), settings=settings)
+    return Moment(int(year[0]) if year else None, found.month) if found else None
 
 
 class Calendar(NamedTuple):
@@ -168,9 +160,9 @@ class Calendar(NamedTuple):
         return f"month({column}) BETWEEN {month} AND {last_month}" if day is None else None
 
     def _month_condition(self, period: Period, name: frozenset[str]) -> str | None:
-        """List the months within a period, if none is missing; without years, all are of the year in the table's name."""
+        """List the months of a period, if none is missing; those without a year are of the year in the table's name."""
         first, last = period
-        months = _months(self.column)
+        months = _months(self.column.examples)
         years = {month.year for month in months.values()}
         is_named = first.year == last.year and str(first.year) in name
         if (years == {None} and first.year and not is_named) or (not first.year and len(years) > 1):
@@ -182,7 +174,7 @@ class Calendar(NamedTuple):
 
         wanted = range(place(first, 1), place(last, 12) + 1)
         within = {text: place(month, 1) for text, month in months.items() if place(month, 1) in wanted}
-        if not within or (first.month and len(set(within.values())) < len(wanted)):
+        if len(set(within.values())) < len(wanted):
             return None
         return f'"{self.column.name}" IN ({", ".join(map(quoted, within))})'
 
@@ -203,17 +195,16 @@ def time_unit(column: Column) -> Literal["day", "month", "year"] | None:
     if column.type.startswith(("DATE", "TIMESTAMP")):
         return "day"
     is_year = column.type == "BIGINT" and {"year", "jahr"}.intersection(stems(column.title or column.name, "en"))
-    return "year" if is_year else "month" if _months(column) else None
+    is_known = column.type == "VARCHAR" and column.distinct <= len(column.examples)
+    return "year" if is_year else "month" if is_known and _months(column.examples) else None
 
 
 @cache
-def _months(column: Column) -> dict[str, Moment]:
-    """Read all values of a column as months; empty if one of them is none, or if not all of them are known."""
-    if not 0 < column.distinct <= len(column.examples) or column.type != "VARCHAR":
-        return {}
-    read = {value: month for value in column.examples if (month := parse_month(value))}
+def _months(values: tuple[str, ...]) -> dict[str, Moment]:
+    """Read values as months; empty if one of them is none, or if only some have a year."""
+    read = {value: month for value in values if (month := parse_month(value))}
     is_alike = len({month.year is None for month in read.values()}) == 1
-    return read if len(read) == len(column.examples) and is_alike else {}
+    return read if len(read) == len(values) and is_alike else {}
 
 
 def quoted(text: str) -> str:

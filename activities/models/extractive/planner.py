@@ -106,7 +106,7 @@ def _keeps(figure: Figure, earlier: Figure | None) -> bool:
     """Whether a figure drops no condition that an earlier question may have meant for it too."""
     if earlier is None or figure.table != earlier.table:
         return earlier is not None and bool(figure.conditions or not earlier.conditions)
-    return {column for column, _ in earlier.conditions} <= {column for column, _ in figure.conditions}
+    return {column.name for column, _ in earlier.conditions} <= {column.name for column, _ in figure.conditions}
 
 
 def _example(figure: Figure | None) -> str:

@@ -6,7 +6,8 @@ from functools import cache, cached_property
 from typing import Final, NamedTuple
 
 from activities.documents.catalog import Column, Table
-from activities.models.extractive.lexicon import Mark, empty_words, is_added, marks_at, unit_forms
+from activities.models.extractive import lexicon
+from activities.models.extractive.lexicon import Mark, empty_words, unit_forms
 from activities.models.extractive.periods import Calendar, Period, calendar_of, read_period, time_unit
 from activities.models.extractive.wording import Token, read_tokens, stems
 
@@ -64,10 +65,11 @@ class Vocabulary:
         """Whether a column holds amounts."""
         return column.type.startswith(_NUMBERS) and not time_unit(column)
 
-    def adds_up(self, column: Column) -> bool:
-        """Whether the values of a column make a sum."""
-        named = read_tokens(title_of(column).replace("_", " "), self.language)
-        return self.is_number(column) and is_added([token.word for token in named])
+    def adds_up(self, column: Column, *, unasked: bool = False) -> bool:
+        """Whether the values of a column make a sum; `unasked`, also of different times, when none is asked for."""
+        named = [token.word for token in read_tokens(title_of(column).replace("_", " "), self.language)]
+        is_flow = not unasked or (lexicon.is_flow(named) and any(map(time_unit, self.table.columns)))
+        return self.is_number(column) and lexicon.is_added(named) and is_flow
 
     def is_unique(self, column: Column) -> bool:
         """Whether a column names each row: a text, a time or a number of that kind that never repeats."""
@@ -100,7 +102,7 @@ class Vocabulary:
             yield Part(self.tokens[at : period[1]], period=period[0]), period[1]
             if self.calendar:
                 return
-        for mark, end in marks_at(self.tokens, at, self.language):
+        for mark, end in lexicon.marks_at(self.tokens, at, self.language):
             yield Part(self.tokens[at:end], mark=mark), end
         yield Part((self.tokens[at],)), at + 1
 
