@@ -8,8 +8,7 @@ from itertools import combinations
 from typing import Final, NamedTuple
 
 from activities.documents.index import IndexReader, Row
-from activities.documents.spellings import variants
-from activities.documents.words import content_words, language_of, stem, words
+from activities.documents.words import content_words, language_of, stem, variants, words
 
 _CANDIDATES: Final = 80
 _MOST_WORDS: Final = 32

@@ -2,27 +2,25 @@
 
 import re
 import unicodedata
-from functools import cache
-from typing import Final, Protocol
+from functools import cache, lru_cache
+from typing import Final
 
-LANGUAGES: Final = {
-    "en": "english",
-    "de": "german",
-    "fr": "french",
-    "es": "spanish",
-    "it": "italian",
-    "nl": "dutch",
-    "pt": "portuguese",
-    "sv": "swedish",
-}
+_STEMMERS: Final = "en=english de=german fr=french es=spanish it=italian nl=dutch pt=portuguese sv=swedish"
+LANGUAGES: Final = dict(pair.split("=") for pair in _STEMMERS.split())
 """Languages that are told apart, with the name of their stemmer."""
-
+_SPELLINGS: Final = (
+    ("our", "or"),
+    ("is", "iz"),
+    ("ys", "yz"),
+    ("re", "er"),
+    ("ce", "se"),
+    ("logue", "log"),
+    ("mme", "m"),
+)
 _WORD: Final = re.compile(r"[^\W_]+")
 _CJK: Final = re.compile(r"([\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff])")
 _MEASURE: Final = re.compile(
-    r"\bhow (?:long|often|far|big|large|high|old|fast|soon|late|early)\b"
-    r"|\bwie (?:lange|oft|weit|groß|hoch|alt|schnell|früh|spät)\b|\bd[aü]rf(?:en)?\b",
-    re.I,
+    r"(?i)\b(?:how (?:long|often|far|big|large|high|old|fast|soon|late|early)|wie (?:lange|oft|weit|hoch|alt)|darf)\b"
 )
 _FUNCTION_WORDS: Final = frozenset(
     """
@@ -72,22 +70,18 @@ def function_words(language: str) -> frozenset[str]:
     return frozenset(folded for word in get_stop_words(language) for folded in words(word))
 
 
+@lru_cache(maxsize=20_000)
 def stem(word: str, language: str) -> str:
     """Cut the ending off a word in lower case."""
-    return _stemmer(language).stemWord(word)
-
-
-class Stemmer(Protocol):
-    """What is used of snowballstemmer, which has no types."""
-
-    def stemWord(self, word: str) -> str: ...  # noqa: N802 - the library's own name
-
-
-@cache
-def _stemmer(language: str) -> Stemmer:
     import snowballstemmer
 
-    return snowballstemmer.stemmer(LANGUAGES[language])
+    return snowballstemmer.stemmer(LANGUAGES[language]).stemWord(word)  # pyright: ignore[reportUnknownMemberType] - it has no types
+
+
+def variants(word: str) -> tuple[str, ...]:
+    """List a word and its British or American spelling; one that does not exist finds nothing."""
+    pairs = (*_SPELLINGS, *((new, old) for old, new in _SPELLINGS)) if len(word) > 4 else ()
+    return tuple(dict.fromkeys((word, *(new.join(word.rsplit(old, 1)) for old, new in pairs if old in word[2:]))))
 
 
 def content_words(question: str) -> list[str]:

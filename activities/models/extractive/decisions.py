@@ -58,16 +58,18 @@ def compress(task: CompressTask) -> CompressDraft:
 def synthesise(task: contracts.SynthesisTask) -> ReportDraft:
     """Set out what each question came to, with its sources."""
     language = language_of(task.goal)
-    numbers = {ref: number for number, ref in enumerate(task.sources, start=1)}
     answered = [given for given in task.outcomes if _has_answer(given)]
     lost = [f"- {_title(given)}: {sentence('nothing', language)}" for given in task.outcomes if given not in answered]
     parts = [f"{sentence('stopped', language)} {task.stopped_because}"] if task.stopped_because else []
-    parts += [f"### {_title(given)}\n\n{_cited(given.outcome.content, numbers)}" for given in answered]
+    parts += [f"### {_title(given)}\n\n{given.outcome.content}" for given in answered]
     parts += ["\n".join([f"### {sentence('open', language)}\n", *lost])] if lost else []
     gaps = list(dict.fromkeys(gap for given in task.outcomes for gap in given.outcome.gaps))
     confidence = min((given.outcome.confidence for given in answered), default=0)
+    answer = "\n\n".join([*parts, f"*{sentence('no model', language)}*"])
+    for number, ref in enumerate(task.sources, start=1):
+        answer = answer.replace(f"[{ref}]", f"[S{number}]")
     return ReportDraft(
-        answer="\n\n".join([*parts, f"*{sentence('no model', language)}*"]),
+        answer=answer,
         gaps=gaps,
         contradictions=[],
         confidence=min(confidence, 30) if lost else confidence,
@@ -81,9 +83,3 @@ def _has_answer(given: InputOutcome) -> bool:
 def _title(given: InputOutcome) -> str:
     question = read_instruction(given.instruction)[1].rstrip(" .?")
     return f"{question[:1].upper()}{question[1:200]}?"
-
-
-def _cited(text: str, numbers: dict[str, int]) -> str:
-    for ref in sorted(numbers, key=len, reverse=True):
-        text = text.replace(f"[{ref}]", f"[S{numbers[ref]}]")
-    return text

@@ -16,7 +16,6 @@ _PASSAGES: Final = 3
 _COVERED: Final = 0.3
 """Share of a question's words, the telling ones counting more, that a passage must hold to be evidence."""
 _TABLE: Final = re.compile(r"\.(?:csv|tsv|xlsx|xls|ods)#")
-_BEHIND: Final = 3
 _LONGEST: Final = 900
 _LONGEST_CLAIM: Final = 300
 _LONGEST_QUERY: Final = 400
@@ -45,7 +44,7 @@ def _quote(question: str, results: list[ToolResult]) -> AgentAnswer:
     language = language_of(question)
     found = [source for result in results for source in result.sources if _covers(result.output, source.ref)]
     # Rows of tables repeat a question's words without saying anything: text comes first.
-    ranked = sorted(enumerate(found), key=lambda one: one[0] + _BEHIND * bool(_TABLE.search(one[1].ref)))
+    ranked = sorted(enumerate(found), key=lambda one: one[0] + (_PASSAGES if _TABLE.search(one[1].ref) else 0))
     quotes = [(source.ref, _passage(source, question, language)) for _, source in ranked if source.quote.strip()]
     if not quotes:
         return nothing(language)

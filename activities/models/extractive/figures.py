@@ -1,5 +1,7 @@
 """A figure's SQL, and the sentence that states it with everything that it rests on."""
 
+# ruff: noqa: S608 - names are the catalog's, made of letters, digits and `_`; values are quoted
+
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -32,10 +34,11 @@ def sql_of(figure: Figure) -> str:
     doubts += [f"count(DISTINCT {figure.year_sql}) > 1"] if figure.year_sql else []
     texts = ", ".join(f'lower("{column.name}")' for column in figure.table.columns if column.type == "VARCHAR")
     doubts += [f"bool_or(list_has_any([{texts}], {list(TOTALS)}))"] if texts else []
+    order = "value DESC NULLS FIRST" if figure.operation == "top" else "name"
     return (
         f"SELECT {group} AS name, {value} AS value, count(*) AS rows, count({measure}) AS filled,"
         f' {" OR ".join(doubts)} AS doubt FROM "{figure.table.name}"{" WHERE " if where else ""}{" AND ".join(where)}'
-        f"{' GROUP BY name' if figure.group else ''} ORDER BY {'value DESC NULLS FIRST' if figure.operation == 'top' else 'name'}"
+        f"{' GROUP BY name' if figure.group else ''} ORDER BY {order}"
     )
 
 

@@ -95,22 +95,20 @@ class _Reading:
         self._parts = parts
         self._used: set[int] = set()
         self._group: Column | None = None
-        self._opener = _only([part.mark for part in parts if part.mark in lexicon.OPENERS])
-        aggregates = [part.mark for part in parts if part.mark in lexicon.AGGREGATES]
-        self._is_total = Mark.SUM in aggregates
-        is_best = self._opener is Mark.WHICH and self._is_total
-        self._aggregate = _only([mark for mark in aggregates if not (is_best and mark is Mark.SUM)])
+        marks = [part.mark for part in parts if part.mark]
+        self._opener = _only([mark for mark in marks if mark in lexicon.OPENERS])
+        self._is_total = Mark.SUM in marks
+        others = {Mark.SUM} if self._opener is Mark.WHICH else set[Mark]()
+        self._aggregate = _only([mark for mark in marks if mark in lexicon.AGGREGATES and mark not in others])
         self._period = _only([part for part in parts if part.period])
 
     def figures(self) -> Iterator[Figure]:
         """Yield the figures that account for every word."""
         marks = [part.mark for part in self._parts if part.mark]
-        named = sum(map(bool, (self._opener, self._aggregate)))
-        named += self._is_total and self._aggregate is not Mark.SUM
         groupers = [at for at, part in enumerate(self._parts) if part.mark in {Mark.WHICH, Mark.PER}]
-        is_plain = not any(mark in lexicon.CONNECTORS for mark in marks) and len(marks) == named + (Mark.PER in marks)
+        read = [self._opener, self._aggregate, self._is_total and self._aggregate is not Mark.SUM, Mark.PER in marks]
         is_one_period = sum(part.period is not None for part in self._parts) == (self._period is not None)
-        if not (named and is_plain and is_one_period and len(groupers) < 2):
+        if not any(read[:2]) or len(marks) != sum(map(bool, read)) or not is_one_period or len(groupers) > 1:
             return
         if all(map(self._take_group, groupers)) and self._take_labels():
             for measure in (None, *self._columns):
@@ -187,35 +185,25 @@ class _Reading:
 
     def _operation(self, measure: Column | None, left: frozenset[str]) -> str | None:
         """Find what is to be done with the measure; None for what makes no sense."""
-        if self._opener is Mark.WHICH:
-            return self._choice(measure)
+        opener, aggregate = self._opener, self._aggregate
         if measure is None or not self._vocabulary.is_number(measure):
             return self._of_rows(measure, left)
-        if self._opener is Mark.WHEN or self._aggregate is Mark.MOST:
-            return None
-        if self._aggregate is Mark.SUM and not self._vocabulary.adds_up(measure):
-            return None
         if self._group is not None:
-            return "per" if self._aggregate in {None, Mark.SUM} else None
+            wanted, operation = ({Mark.MOST, Mark.MAX}, "top") if opener is Mark.WHICH else ({None, Mark.SUM}, "per")
+            return operation if aggregate in wanted else None
         is_unique = any(map(self._vocabulary.is_unique, self._columns))
-        if self._aggregate in {None, Mark.SUM} or is_unique:
-            return self._aggregate.name.lower() if self._aggregate else "value"
-        return None
-
-    def _choice(self, measure: Column | None) -> str | None:
-        """Read `which vessel has …`: the row with a value, or the group with the most of a measure."""
-        if measure is None:
-            return "value" if self._aggregate is None else None
-        is_most = self._aggregate in {Mark.MOST, Mark.MAX} and self._vocabulary.is_number(measure)
-        return "top" if is_most else None
+        is_sum = aggregate is Mark.SUM and self._vocabulary.adds_up(measure)
+        is_wise = aggregate is None or is_sum or (is_unique and aggregate in {Mark.MEAN, Mark.MAX, Mark.MIN})
+        if opener is Mark.WHEN or not is_wise:
+            return None
+        return aggregate.name.lower() if aggregate else "value"
 
     def _of_rows(self, measure: Column | None, left: frozenset[str]) -> str | None:
-        """Count rows, or look up what is no number."""
-        if self._group is not None or self._aggregate not in {None, Mark.SUM}:
-            return None
-        if self._opener is Mark.COUNT:
+        """Read `which vessel has …` as the row with a value, count rows, or look up what is no number."""
+        if self._opener is Mark.WHICH or self._group is not None:
+            return "value" if self._opener is Mark.WHICH and measure is None and self._aggregate is None else None
+        if self._opener is Mark.COUNT and self._aggregate in {None, Mark.SUM}:
             is_row = self._vocabulary.counts_rows(left) if measure is None else self._vocabulary.is_unique(measure)
             return "count" if is_row else None
-        if measure is None or self._aggregate or self._opener not in {Mark.WHAT, Mark.WHEN}:
-            return None
-        return "value" if self._opener is Mark.WHAT or time_unit(measure) == "day" else None
+        is_asked = self._opener is Mark.WHAT or (self._opener is Mark.WHEN and measure and time_unit(measure) == "day")
+        return "value" if measure is not None and is_asked and self._aggregate is None else None

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from enum import Enum
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 from activities.models.extractive.wording import Token
@@ -34,7 +34,6 @@ class Mark(Enum):
 
 OPENERS: Final = (Mark.COUNT, Mark.AMOUNT, Mark.WHAT, Mark.WHICH, Mark.WHEN)
 AGGREGATES: Final = (Mark.SUM, Mark.MEAN, Mark.MAX, Mark.MIN, Mark.MOST)
-CONNECTORS: Final = (Mark.FROM, Mark.BETWEEN, Mark.TO, Mark.AND)
 
 _EMPTY: Final = {
     "en": """
@@ -56,11 +55,11 @@ _NOT_ADDED: Final = re.compile(
     r"|inventory|balance|employee|staff|member|subscriber|population|inhabitant|resident|headcount|level|height|width"
     r"|depth|speed|index|fee|fare|rent|tariff|limit|max|maximum|min|minimum|seat|berth|size|cumulative|running|built"
     r"|reading|target|budget|plan|planned|forecast|room|bed|animal|tree|vehicle|pupil|student|household|customer|user"
-    r"|account|capacities|balances"
-    r"|\w*(preis|gebuhr|tarif|miete|kurs|quote|anteil|prozent|temperatur|alter|jahr|nummer|nr|platz|platze|kapazitat"
-    r"|bestand|saldo|mitarbeiter|beschaftigte|mitglied|mitglieder|einwohner|abonnent|abonnenten|stand|hohe|breite|tiefe"
-    r"|geschwindigkeit|note|bewertung|grosse|grenze|kumuliert|durchschnitt|mittelwert|ziel|plan|zimmer"
-    r"|betten|tiere|baume|fahrzeuge|schuler|haushalte|kunden|nutzer|konten)|%)s?"
+    r"|account|capacities|unit|per|each|daily|weekly|monthly|yearly|annual|hourly|salary|wage|je|pro|%|\w*(preis|gebuhr"
+    r"|tarif|miete|kurs|quote|anteil|prozent|temperatur|alter|jahr|nummer|nr|platz|platze|kapazitat|bestand|saldo"
+    r"|mitarbeiter|beschaftigte|mitglied|mitglieder|einwohner|abonnent|abonnenten|stand|hohe|breite|tiefe"
+    r"|note|bewertung|geschwindigkeit|grosse|grenze|kumuliert|durchschnitt|mittelwert|ziel|plan|zimmer|betten|tiere|baume|fahrzeuge"
+    r"|schuler|haushalte|kunden|nutzer|konten))s?"
 )
 """Words of measures whose values over several rows make no sum: prices, states, shares, plans and names in figures."""
 _FLOW: Final = re.compile(
@@ -74,14 +73,10 @@ def marks_at(tokens: Sequence[Token], at: int, language: str) -> list[tuple[Mark
     """List what the words at a token may ask for, and where they end; the longest only."""
     for end in (at + 2, at + 1):
         phrase = " ".join(token.word for token in tokens[at:end])
-        if end <= len(tokens) and (found := [mark for mark in Mark if _pattern(mark, language).fullmatch(phrase)]):
+        found = [mark for mark in Mark if re.fullmatch(mark.value[LANGUAGES.index(language)], phrase)]
+        if found and end <= len(tokens):
             return [(mark, end) for mark in found]
     return []
-
-
-@cache
-def _pattern(mark: Mark, language: str) -> re.Pattern[str]:
-    return re.compile(mark.value[LANGUAGES.index(language)])
 
 
 @cache
@@ -90,7 +85,7 @@ def empty_words(language: str) -> frozenset[str]:
     return frozenset(_EMPTY[language].split())
 
 
-@cache
+@lru_cache(maxsize=10_000)
 def unit_forms(word: str) -> frozenset[str]:
     """List the ways to write a unit; nothing for what is none."""
     return frozenset(form for group in _UNITS.split("|") if word in group.split() for form in group.split())

@@ -3,7 +3,7 @@
 import calendar
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from activities.documents.catalog import Column, Table
@@ -12,20 +12,11 @@ from activities.models.extractive.wording import Token, stems
 
 _YEAR: Final = re.compile(r"(?:19|20)\d\d")
 _DAY: Final = re.compile(r"([12]?\d|3[01]|0[1-9])(?:st|nd|rd|th)?")
-_ISO: Final = re.compile(r"(\d{4})-(\d\d)(?:-(\d\d))?")
-_DOTTED: Final = re.compile(r"(\d\d?)\.(\d\d?)\.(\d{4})")
-_MONTH_VALUE: Final = re.compile(r"[^\W\d_]{3,}\.?(?: (?:19|20)\d\d)?|(?:19|20)\d\d-\d\d")
-_ORDINALS: Final = tuple(
-    map(
-        re.compile,
-        (
-            "1(st)?|first|erste[ns]?",
-            "2(nd)?|second|zweite[ns]?",
-            "3(rd)?|third|dritte[ns]?",
-            "4(th)?|fourth|vierte[ns]?",
-        ),
-    )
+_NUMERIC: Final = re.compile(
+    r"(?P<year>\d{4})-(?P<month>\d\d)(?:-(?P<day>\d\d))?|(?P<day2>\d\d?)\.(?P<month2>\d\d?)\.(?P<year2>\d{4})"
 )
+_MONTH_VALUE: Final = re.compile(r"[^\W\d_]{3,}\.?(?: (?:19|20)\d\d)?|(?:19|20)\d\d-\d\d")
+_ORDINALS: Final = ("1(st)?|first|erste.?", "2(nd)?|second|zweite.?", "3(rd)?|third|dritte.?", "4(th)?|fourth|vierte.?")
 _BEFORE_MONTH: Final = frozenset({"in", "of", "from", "to", "between", "and", "through", "im", "von", "bis", "und"})
 _TIME_WORDS: Final = ("date", "day", "month", "year", "period", "datum", "tag", "monat", "jahr", "zeitraum")
 
@@ -46,12 +37,10 @@ class Period(NamedTuple):
 
     def through(self, end: "Period") -> "Period | None":
         """Reach on to the end of another period; None if that is not clear."""
-        first = self.first._replace(year=self.first.year or end.last.year)
-        last = end.last
+        first, last = self.first._replace(year=self.first.year or end.last.year), end.last
         alike = [(left is None) == (right is None) for left, right in zip(first, last, strict=True)]
-        if not all(alike) or [part or 0 for part in first] >= [part or 0 for part in last]:
-            return None
-        return Period(first, last)
+        in_order = [part or 0 for part in first] < [part or 0 for part in last]
+        return Period(first, last) if all(alike) and in_order else None
 
     @property
     def days(self) -> tuple[str, str] | None:
@@ -65,10 +54,8 @@ class Period(NamedTuple):
 
 def read_period(tokens: Sequence[Token], at: int) -> tuple[Period, int] | None:
     """Read the longest period that begins at a token, and say where it ends."""
-    if match := _ISO.fullmatch(tokens[at].word):
-        return _moment(at + 1, *match.groups())
-    if match := _DOTTED.fullmatch(tokens[at].word):
-        return _moment(at + 1, *match.group(3, 2, 1))
+    if match := _NUMERIC.fullmatch(tokens[at].word):
+        return _moment(at + 1, *(match[name] or match[f"{name}2"] for name in ("year", "month", "day")))
     if found := _quarter(tokens, at) or _named(tokens, at):
         return found
     year, end = _year(tokens, at)
@@ -96,7 +83,7 @@ def _quarter(tokens: Sequence[Token], at: int) -> tuple[Period, int] | None:
     if match := re.fullmatch(r"q([1-4])", word):
         number = int(match[1])
     elif end < len(tokens) and tokens[end].word in {"quarter", "quartal", "quartals"}:
-        number = next((number for number, form in enumerate(_ORDINALS, 1) if form.fullmatch(word)), 0)
+        number = next((number for number, form in enumerate(_ORDINALS, 1) if re.fullmatch(form, word)), 0)
         end += 1
     else:
         return None
@@ -124,12 +111,12 @@ def _day(tokens: Sequence[Token], at: int) -> tuple[int | None, int]:
 
 def _is_meant(tokens: Sequence[Token], at: int) -> bool:
     """Whether `may` or `march` is the month: with a capital letter, a number beside it or `in` before it."""
-    before = tokens[at - 1].word if at else ""
-    after = tokens[at + 1].word if at + 1 < len(tokens) else ""
-    return tokens[at].text[0].isupper() or before in _BEFORE_MONTH or after.isdigit() or before[:1].isdigit()
+    beside = [token.word for token in (*tokens[max(0, at - 1) : at], *tokens[at + 1 : at + 2])]
+    is_dated = any(word[0].isdigit() for word in beside)
+    return tokens[at].text[0].isupper() or is_dated or (at > 0 and beside[0] in _BEFORE_MONTH)
 
 
-@cache
+@lru_cache(maxsize=10_000)
 def parse_month(text: str) -> Moment | None:
     """Read a month in any of the languages that are told apart: `March`, `Mär 2025`, `2025-03`."""
     if not _MONTH_VALUE.fullmatch(text):
@@ -199,7 +186,7 @@ def time_unit(column: Column) -> Literal["day", "month", "year"] | None:
     return "year" if is_year else "month" if is_known and _months(column.examples) else None
 
 
-@cache
+@lru_cache(maxsize=10_000)
 def _months(values: tuple[str, ...]) -> dict[str, Moment]:
     """Read values as months; empty if one of them is none, or if only some have a year."""
     read = {value: month for value in values if (month := parse_month(value))}

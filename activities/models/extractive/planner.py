@@ -34,19 +34,15 @@ class _Step(NamedTuple):
 
 def plan(task: PlanTask, catalog: Catalog, agents: Agents) -> PlanDraft:
     """Write a plan; after a rejection, and for more questions than fit, one that quotes for the whole request."""
-    steps = list(dict.fromkeys(_steps(task.goal, catalog)))
-    if task.rejected or len(steps) > max(1, task.max_subtasks):
+    steps = _steps(task.goal, catalog)
+    if task.rejected or len(set(steps)) < len(steps) or len(steps) > max(1, task.max_subtasks):
         steps = [_Step(QUOTE, one_line(task.goal))]
-    drafts = [
-        SubtaskDraft(
-            id=f"T{number}",
-            agent=_agent(agents, ("query_data", *SEARCHES) if step.kind == COMPUTE else SEARCHES),
-            instruction=f"{step.kind}: {step.question[:_LONGEST]}",
-            depends_on=[] if step.after is None else [f"T{step.after + 1}"],
-            required=[] if step.after is None else [f"T{step.after + 1}"],
-        )
-        for number, step in enumerate(steps, start=1)
-    ]
+    drafts: list[SubtaskDraft] = []
+    for number, (kind, question, after) in enumerate(steps, start=1):
+        agent = _agent(agents, ("query_data", *SEARCHES) if kind == COMPUTE else SEARCHES)
+        needed = [] if after is None else [f"T{after + 1}"]
+        text = f"{kind}: {question[:_LONGEST]}"
+        drafts.append(SubtaskDraft(id=f"T{number}", agent=agent, instruction=text, depends_on=needed, required=needed))
     return PlanDraft(subtasks=drafts, strategy="merge", final_instruction="")
 
 
@@ -62,11 +58,6 @@ def point(question: str, name: str) -> str:
     return _POINTER.sub(lambda _: f"{name}'s", question, count=1) if name else question
 
 
-def points_back(question: str) -> bool:
-    """Whether a question says `its` of something that it does not name."""
-    return _POINTER.search(question) is not None
-
-
 def _agent(agents: Agents, tools: Sequence[str]) -> str:
     """Choose the first agent with the first of some tools that any agent has."""
     named = (name for tool in tools for name, _, own in agents if tool in own)
@@ -78,20 +69,18 @@ def _steps(goal: str, catalog: Catalog) -> list[_Step]:
     pieces = [one_line(piece).strip(" ,") for piece in _BREAK.split(goal) if words(piece)]
     if not pieces or (len(pieces) > 1 and not all(map(_ASKS.match, pieces))):
         return [_Step(QUOTE, one_line(goal))]
-    steps: list[_Step] = []
-    figures: list[Figure | None] = []
+    read: list[tuple[_Step, Figure | None]] = []
     for piece in pieces:
-        step, figure = _step(piece, figures, catalog)
-        steps.append(step)
-        figures.append(figure)
-    return steps
+        read.append(_step(piece, [figure for _, figure in read], catalog))
+    return [step for step, _ in read]
 
 
 def _step(question: str, before: Sequence[Figure | None], catalog: Catalog) -> tuple[_Step, Figure | None]:
     """Read one of several questions, in the period of those before it."""
     named = [at for at, figure in enumerate(before) if figure and figure.operation == "top"]
-    after = named[-1] if named and points_back(question) else None
-    example = "" if after is None else _example(before[after])
+    after = named[-1] if named and question != point(question, "-") else None
+    leader = None if after is None else before[after]
+    example = leader.group.examples[0] if leader and leader.group and leader.group.examples else ""
     figure = read_figure(point(question, example), catalog)
     periods = [known.period_text for known in before if known and known.period_text]
     if figure and periods and not figure.period:
@@ -107,8 +96,3 @@ def _keeps(figure: Figure, earlier: Figure | None) -> bool:
     if earlier is None or figure.table != earlier.table:
         return earlier is not None and bool(figure.conditions or not earlier.conditions)
     return {column.name for column, _ in earlier.conditions} <= {column.name for column, _ in figure.conditions}
-
-
-def _example(figure: Figure | None) -> str:
-    group = figure.group if figure else None
-    return group.examples[0] if group and group.examples else ""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 from activities.documents.catalog import Column, Table
@@ -40,7 +40,6 @@ class Vocabulary:
     table: Table
     language: str
     tokens: tuple[Token, ...]
-    """The question."""
 
     @cached_property
     def names(self) -> tuple[tuple[str, ...], ...]:
@@ -56,10 +55,10 @@ class Vocabulary:
     def words(self, column: Column) -> tuple[str, ...]:
         """List the stems that name a column: all but its unit, unless it has nothing else."""
         tokens = read_tokens(title_of(column).replace("_", " "), self.language)
-        skipped = empty_words(self.language)
-        return tuple(t.stem for t in tokens if t.word not in skipped and not unit_forms(t.word)) or tuple(
-            t.stem for t in tokens
-        )
+        telling = [
+            token for token in tokens if token.word not in empty_words(self.language) and not unit_forms(token.word)
+        ]
+        return tuple(token.stem for token in telling or tokens)
 
     def is_number(self, column: Column) -> bool:
         """Whether a column holds amounts."""
@@ -68,8 +67,9 @@ class Vocabulary:
     def adds_up(self, column: Column, *, unasked: bool = False) -> bool:
         """Whether the values of a column make a sum; `unasked`, also of different times, when none is asked for."""
         named = [token.word for token in read_tokens(title_of(column).replace("_", " "), self.language)]
-        is_flow = not unasked or (lexicon.is_flow(named) and any(map(time_unit, self.table.columns)))
-        return self.is_number(column) and lexicon.is_added(named) and is_flow
+        is_event = calendar_of(self.table, frozenset(), self.language) is not None
+        is_sure = not unasked or (is_event and lexicon.is_flow(named))
+        return is_sure and self.is_number(column) and lexicon.is_added(named)
 
     def is_unique(self, column: Column) -> bool:
         """Whether a column names each row: a text, a time or a number of that kind that never repeats."""
@@ -131,30 +131,24 @@ class Vocabulary:
 
     @cached_property
     def _unknown(self) -> list[Part]:
-        """The one stretch of tokens that is nothing the table is known to hold, as a value of a column not known in full.
+        """The one stretch of tokens that may be a value of a column not known in full, since it is nothing else.
 
         The word before it may belong to the value: `the` in a title.
         """
         known = {stem for column in self.table.columns for stem in self.words(column)}.union(*self.names)
-        known.update(
-            token.stem for token in self.tokens if token.word in empty_words(self.language) or unit_forms(token.word)
-        )
-        covered: set[int] = set()
+        plain = empty_words(self.language)
+        left = set(range(len(self.tokens)))
         for at, token in enumerate(self.tokens):
             ends = [end for part, end in self._parts_at(at) if not part.word]
-            covered.update(range(at, max(ends, default=at + (token.stem in known))))
-        left = [at for at in range(len(self.tokens)) if at not in covered]
-        if not left or left[-1] - left[0] >= _LONGEST_VALUE:
-            return []
-        span = range(left[0], left[-1] + 1)
-        texts = tuple(
-            " ".join(token.text.lower() for token in self.tokens[first : span.stop])
-            for first in (span.start, max(0, span.start - 1))
-        )
+            is_plain = token.stem in known or token.word in plain or bool(unit_forms(token.word))
+            left.difference_update(range(at, max(ends, default=at + is_plain)))
+        start, end = min(left, default=0), max(left, default=_LONGEST_VALUE) + 1
+        texts = (" ".join(token.text for token in self.tokens[first:end]) for first in (start, max(0, start - 1)))
+        values = tuple(text.lower() for text in texts)
         return [
-            Part(self.tokens[span.start : span.stop], column=column, values=texts)
+            Part(self.tokens[start:end], column=column, values=values)
             for column in self.table.columns
-            if column.type == "VARCHAR" and column.distinct > len(column.examples)
+            if column.type == "VARCHAR" and column.distinct > len(column.examples) and end - start <= _LONGEST_VALUE
         ]
 
 
@@ -163,7 +157,7 @@ def title_of(column: Column) -> str:
     return column.title or column.name
 
 
-@cache
+@lru_cache(maxsize=10_000)
 def _value_stems(value: str, language: str) -> tuple[str, ...]:
     """List the stems of a value; none for a bare number, which says nothing without its column."""
     found = stems(value, language)

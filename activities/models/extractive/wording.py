@@ -7,8 +7,7 @@ from typing import Final, NamedTuple
 from activities.documents.words import stem, words
 
 _TOKEN: Final = re.compile(
-    r"\d{4}-\d{2}(?:-\d{2})?(?![\w-])|\d{1,2}\.\d{1,2}\.\d{4}|\d+(?:[.,]\d+)*(?:st|nd|rd|th)?(?!\w)|[^\W_]+|[^\s\w]",
-    re.UNICODE,
+    r"\d{4}-\d{2}(?:-\d{2})?(?![\w-])|\d{1,2}\.\d{1,2}\.\d{4}|\d+(?:[.,]\d+)*(?:st|nd|rd|th)?(?!\w)|[^\W_]+|[^\s\w]"
 )
 _SILENT: Final = frozenset("?!.,:;\"“”„'’‘`()*")
 """Marks that change nothing about what is asked. Any other mark is a token like a word."""
@@ -26,7 +25,6 @@ _SENTENCES: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "nothing": ("The documents do not say enough about this.", "Die Dokumente sagen dazu nicht genug."),
     "no text": ("A text of its own needs a language model.", "Ein eigener Text braucht ein Sprachmodell."),
-    "undecided": ("The tables do not give this figure.", "Die Tabellen geben diese Zahl nicht her."),
     "no name": ("The question before came to no single name.", "Die Frage davor ergab keinen einzelnen Namen."),
     "stopped": ("The work stopped early:", "Die Arbeit endete vorzeitig:"),
     "open": ("Not answered", "Nicht beantwortet"),
@@ -77,9 +75,7 @@ def sentence(key: str, language: str) -> str:
 
 def number(value: float, language: str) -> str:
     """Write a number with marks for thousands, two places at most unless it is very small."""
-    text = (
-        f"{value:,}" if isinstance(value, int) else f"{value:,.{2 if abs(value) >= 1 else 4}f}".rstrip("0").rstrip(".")
-    )
+    text = f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if abs(value) < 1 else f"{value:,.2f}"
     return text.translate(str.maketrans(",.", ".,")) if language == "de" else text
 
 
