@@ -12,7 +12,6 @@ from activities.models.extractive.planner import read_instruction
 from activities.models.extractive.wording import sentence
 from chargehand.contracts import Failure
 
-_NEEDS_MODEL: Final = "This takes a language model, and none was used."
 _PIECE: Final = re.compile(r".*?(?:(?<=[.!?…。])(?<!\b\w\.)(?<!\d\.)\s+|\n\s*|\Z)", re.DOTALL)
 
 
@@ -30,7 +29,7 @@ def decide(task: contracts.Task) -> BaseModel:
         case contracts.ReviewTask():
             return contracts.ReviewDraft(enough=True, missing=[], contradictions=[], subtasks=[])
         case _:
-            return contracts.RefineDraft(worthwhile=False, instruction="", reason=_NEEDS_MODEL)
+            return contracts.RefineDraft(worthwhile=False, instruction="", reason="This takes a language model.")
 
 
 def judge(task: JudgeTask) -> JudgeDraft:

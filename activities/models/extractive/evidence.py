@@ -17,7 +17,6 @@ _COVERED: Final = 0.3
 """Share of a question's words, the telling ones counting more, that a passage must hold to be evidence."""
 _TABLE: Final = re.compile(r"\.(?:csv|tsv|xlsx|xls|ods)#")
 _LONGEST: Final = 900
-_LONGEST_CLAIM: Final = 300
 _LONGEST_QUERY: Final = 400
 _EMPHASIS: Final = re.compile(r"[*_]{2,3}")
 SEARCHES: Final = ("search_documents", "search")
@@ -54,11 +53,11 @@ def _quote(question: str, results: list[ToolResult]) -> AgentAnswer:
     for ref, quote in quotes[:_PASSAGES]:
         plain = _EMPHASIS.sub("", quote)
         parts.append("> " + plain.replace("\n", "\n> ") + f"\n>\n> — [{ref}]")
-        claim = f"“{one_line(plain)[:_LONGEST_CLAIM]}”"
+        claim = f"“{one_line(plain)}”"
         findings.append(FindingDraft(claim=claim, source_refs=[ref], quote=quote, confidence=_CONFIDENCE))
-    content = "\n\n".join(parts)
+    said = "\n\n".join(parts)
     return AgentAnswer(
-        status="partial", content=content, findings=findings, confidence=_CONFIDENCE, gaps=[gap], message=gap
+        status="partial", content=said, findings=findings, confidence=_CONFIDENCE, gaps=[gap], message=gap
     )
 
 

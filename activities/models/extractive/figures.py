@@ -94,11 +94,11 @@ def _what(figure: Figure, rows: Sequence[_Row]) -> str:
 def _basis(figure: Figure, rows: Sequence[_Row]) -> str:
     """State the conditions in full, the number of rows and where they stand."""
     conditions = [f"{title_of(column)} = {values[0]}" for column, values in figure.conditions]
-    conditions += [figure.period_text] if figure.period_text else []
+    conditions += [" – ".join(figure.period.days or (figure.period_text,))] if figure.period else []
     count = sum(row.rows for row in rows)
     missing = count - sum(row.filled for row in rows)
     place = " · ".join(filter(None, (figure.table.document, figure.table.sheet)))
     parts = ["; ".join(conditions) or sentence("all rows", figure.language)]
-    parts.append(f"{number(count, figure.language)} {sentence('rows', figure.language)}, {place}")
+    parts.append(f"{sentence('rows', figure.language)}: {number(count, figure.language)}, {place}")
     parts += [sentence("empty", figure.language).format(missing)] if missing else []
     return "; ".join(parts)

@@ -31,7 +31,6 @@ class Figure(NamedTuple):
     """Columns, and the spellings of the value that a row must have there."""
     period: Period | None
     period_text: str
-    """As the question has it."""
     period_sql: str
     year_sql: str
     """The year of a row, where the period may be in several; empty if not."""

@@ -9,7 +9,6 @@ from typing import Final
 from activities.models.extractive.wording import Token
 
 LANGUAGES: Final = ("en", "de")
-"""Languages in which figures can be asked for."""
 
 
 class Mark(Enum):
@@ -41,21 +40,19 @@ _EMPTY: Final = {
         show calculate compute we our us i my
     """,
     "de": """
-        der die das dem den des ein eine einen einem einer eines im in am auf bei fur mit ist sind war waren wurde wurden
-        hat hatte hatten haben gab es gibt betrug betragt betrugen bitte berechne nenne zeige mir wir unser unsere
+        der die das dem den des ein eine einen einem einer eines im in am auf bei fur mit ist sind war waren wurde
+        wurden hat hatte hatten haben gab es gibt betrug betragt betrugen bitte berechne nenne zeige mir wir unser unsere
         unseren unserer wahrend
     """,
 }
 """Words without which a question means the same. What excludes, compares or limits is never among them."""
-_UNITS: Final = (
-    "eur euro euros €|usd dollar dollars $|gbp pound pounds £|chf franken|% percent prozent|kg|g|t|km|m|cm|mm|l|h|s"
-)
+_UNITS: Final = "eur euro euros €|usd dollar dollars $|gbp pound pounds £|chf franken|% percent|kg|g|t|km|m|l|h|kwh"
 _NOT_ADDED: Final = re.compile(
-    r"(price|rate|rating|score|percent|share|ratio|average|mean|temperature|age|year|number|no|id|code|capacity|stock"
+    r"(price|rate|score|percent|share|ratio|average|mean|temperature|age|year|number|no|id|code|capacity|stock"
     r"|inventory|balance|employee|staff|member|subscriber|population|inhabitant|resident|headcount|level|height|width"
     r"|depth|speed|index|fee|fare|rent|tariff|limit|max|maximum|min|minimum|seat|berth|size|cumulative|running|built"
-    r"|reading|target|budget|plan|planned|forecast|room|bed|animal|tree|vehicle|pupil|student|household|customer|user"
-    r"|account|capacities|unit|per|each|daily|weekly|monthly|yearly|annual|hourly|salary|wage|je|pro|%|\w*(preis|gebuhr"
+    r"|reading|rating|target|budget|plan|planned|forecast|room|bed|animal|tree|vehicle|pupil|student|household|customer|user"
+    r"|account|capacities|unit|per|each|daily|weekly|monthly|yearly|annual|hourly|salary|je|pro|%|\w*(preis|gebuhr"
     r"|tarif|miete|kurs|quote|anteil|prozent|temperatur|alter|jahr|nummer|nr|platz|platze|kapazitat|bestand|saldo"
     r"|mitarbeiter|beschaftigte|mitglied|mitglieder|einwohner|abonnent|abonnenten|stand|hohe|breite|tiefe"
     r"|note|bewertung|geschwindigkeit|grosse|grenze|kumuliert|durchschnitt|mittelwert|ziel|plan|zimmer|betten|tiere|baume|fahrzeuge"
@@ -63,7 +60,8 @@ _NOT_ADDED: Final = re.compile(
 )
 """Words of measures whose values over several rows make no sum: prices, states, shares, plans and names in figures."""
 _FLOW: Final = re.compile(
-    r"\w{3,}ed|lost|sold|paid|spent|made|sent|bought|minutes|hours|nights|(ver|ge)\w+t|minuten|stunden|nachte"
+    r"\w{3,}ed|used|lost|sold|paid|spent|made|sent|bought|minutes|hours|nights|visit(or)?s|guests|loans|sales|passengers"
+    r"|income|revenue|costs?|(ver|ge)\w+t|minuten|stunden|nachte|besuch\w*|gaste|ausleihen|fahrgaste|umsatz\w*|kosten"
 )
 TOTALS: Final = ("total", "totals", "sum", "subtotal", "grand total", "all", "overall", "summe", "gesamt", "insgesamt")
 """What the row of a table is called that adds up the others."""

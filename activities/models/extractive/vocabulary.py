@@ -65,10 +65,11 @@ class Vocabulary:
         return column.type.startswith(_NUMBERS) and not time_unit(column)
 
     def adds_up(self, column: Column, *, unasked: bool = False) -> bool:
-        """Whether the values of a column make a sum; `unasked`, also of different times, when none is asked for."""
+        """Whether the values of a column make a sum, over time as well; `unasked` if the question asks for none."""
         named = [token.word for token in read_tokens(title_of(column).replace("_", " "), self.language)]
         is_event = calendar_of(self.table, frozenset(), self.language) is not None
-        is_sure = not unasked or (is_event and lexicon.is_flow(named))
+        is_series = any(time_unit(other) in {"month", "year"} for other in self.table.columns)
+        is_sure = (is_event or not unasked) if lexicon.is_flow(named) else not (unasked or is_series)
         return is_sure and self.is_number(column) and lexicon.is_added(named)
 
     def is_unique(self, column: Column) -> bool:
@@ -92,9 +93,13 @@ class Vocabulary:
             yield ()
             return
         unknown = [(part, at + len(part.tokens)) for part in self._unknown if part.tokens[0] is self.tokens[at]]
-        for part, end in unknown or self._parts_at(at):
+        for part, end in unknown or self._parts[at]:
             for rest in self.cuts(end):
                 yield (part, *rest)
+
+    @cached_property
+    def _parts(self) -> list[list[tuple[Part, int]]]:
+        return [list(self._parts_at(at)) for at in range(len(self.tokens))]
 
     def _parts_at(self, at: int) -> Iterator[tuple[Part, int]]:
         yield from self._values_at(at)
@@ -131,15 +136,12 @@ class Vocabulary:
 
     @cached_property
     def _unknown(self) -> list[Part]:
-        """The one stretch of tokens that may be a value of a column not known in full, since it is nothing else.
-
-        The word before it may belong to the value: `the` in a title.
-        """
+        """The one stretch of tokens that may be a value not known; the word before, such as `the`, may belong to it."""
         known = {stem for column in self.table.columns for stem in self.words(column)}.union(*self.names)
         plain = empty_words(self.language)
         left = set(range(len(self.tokens)))
         for at, token in enumerate(self.tokens):
-            ends = [end for part, end in self._parts_at(at) if not part.word]
+            ends = [end for part, end in self._parts[at] if not part.word]
             is_plain = token.stem in known or token.word in plain or bool(unit_forms(token.word))
             left.difference_update(range(at, max(ends, default=at + is_plain)))
         start, end = min(left, default=0), max(left, default=_LONGEST_VALUE) + 1

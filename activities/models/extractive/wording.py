@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from activities.documents.words import stem, words
@@ -52,6 +53,7 @@ class Token(NamedTuple):
     stem: str
 
 
+@lru_cache(maxsize=10_000)
 def read_tokens(text: str, language: str) -> tuple[Token, ...]:
     """Cut a text into tokens; only marks that mean nothing are left out."""
     found = _TOKEN.findall(_CAMEL.sub(" ", _GENITIVE.sub("", text)))

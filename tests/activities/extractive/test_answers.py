@@ -107,7 +107,7 @@ def outcome(name: str, confidence: int) -> InputOutcome:
 
 
 def test_decisions_are_not_taken() -> None:
-    """Nothing is rewritten, reviewed or criticised; of answers the surest is taken, and it is said that none compared."""
+    """Nothing is rewritten, reviewed or criticised; of answers the surest is taken, and this is said."""
     lost = Failure(reason="no_answer", message="nothing")
     refined = decide(RefineTask(goal="", agent="reader", instruction="x", problem="y", outcome=lost, attempts=1))
     judged = decide(JudgeTask(question="x", candidates=(outcome("a", 20), outcome("b", 90))))

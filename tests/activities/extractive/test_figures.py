@@ -1,5 +1,6 @@
 """Figures: every word of the question counts, in one way, or there is none."""
 
+import calendar
 import re
 from collections.abc import Mapping
 from itertools import combinations
@@ -17,7 +18,7 @@ from activities.models.extractive.wording import read_tokens
 from benchmarks.extractive_desk import Desk
 from benchmarks.extractive_questions import Question, read_questions
 
-MONTHS = "January February March April May June July August September October November December".split()
+MONTHS = calendar.month_name[1:]
 LIMITS = (
     *(
         "not",
@@ -52,7 +53,7 @@ def catalog(*tables: str) -> Catalog:
 @given(word=st.sampled_from(LIMITS) | st.from_regex(r"[bcdfgklmnp]{4,9}", fullmatch=True), at=st.integers(0, 9))
 def test_a_word_that_is_not_understood_leaves_no_figure(word: str, at: int) -> None:
     """Wherever an unknown or limiting word stands in a question that has a figure, it has none any more."""
-    words = "What was the total income from January to March 2024".split()
+    words = ["What", "was", "the", "total", "income", "from", "January", "to", "March", "2024"]
 
     assert read_figure(" ".join(words), catalog("books")) is not None
     assert read_figure(" ".join([*words[:at], word, *words[at:]]), catalog("books")) is None
