@@ -7,7 +7,6 @@ from typing import Final
 
 _STEMMERS: Final = "en=english de=german fr=french es=spanish it=italian nl=dutch pt=portuguese sv=swedish"
 LANGUAGES: Final[dict[str, str]] = {pair[:2]: pair[3:] for pair in _STEMMERS.split()}
-"""Languages that are told apart, with the name of their stemmer."""
 _SPELLINGS: Final = (
     ("our", "or"),
     ("is", "iz"),
@@ -57,8 +56,7 @@ def words(text: str) -> list[str]:
 def language_of(text: str) -> str:
     """Name the language whose function words a text uses most; English or German if it is close."""
     found = words(text)
-    ahead = {"en": 1, "de": 1}
-    return max(LANGUAGES, key=lambda one: ahead.get(one, 0) + sum(word in function_words(one) for word in found))
+    return max(LANGUAGES, key=lambda one: (one in {"en", "de"}) + sum(word in function_words(one) for word in found))
 
 
 @cache

@@ -40,9 +40,9 @@ _EMPTY: Final = {
         show calculate compute we our us i my
     """,
     "de": """
-        der die das dem den des ein eine einen einem einer eines im in am auf bei fur mit ist sind war waren wurde
-        wurden hat hatte hatten haben gab es gibt betrug betragt betrugen bitte berechne nenne zeige mir wir unser unsere
-        unseren unserer wahrend
+        der die das dem den des ein eine einen einem einer eines im in am auf bei fur mit ist sind war waren
+        wurde wurden hat hatte hatten haben gab es gibt betrug betragt betrugen bitte berechne nenne zeige mir wir unser
+        unsere unseren unserer wahrend
     """,
 }
 """Words without which a question means the same. What excludes, compares or limits is never among them."""
