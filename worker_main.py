@@ -1,8 +1,8 @@
 """The worker: settings become adapters, adapters become activities, and the worker polls until it is told to stop.
 
-The only place that reads the environment. `--explain` prints what the settings choose, and why, as JSON;
-`--replay FILE` replays recorded histories on the workflows that are here, and `--verify FILE` looks quotations up in
-their documents: both print a line of JSON for each.
+Only this module reads the environment. Its verbs serve `chargehand` commands, and print JSON: `--explain` prints the
+chosen adapters and the reasons, `--replay FILE` replays recorded histories, `--verify FILE` looks up quotations in
+their documents.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -26,84 +26,111 @@ from temporalio.envconfig import ClientConfig
 from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 from temporalio.worker import Worker, WorkerDeploymentConfig
 
-from activities.adapters import (
-    artefact_store,
-    code_runner,
+from activities.backends import Choice, SettingsError, secret
+from activities.code.registry import CODE
+from activities.crews import CrewError, load_crews
+from activities.documents.cleanup import sweep
+from activities.documents.registry import (
+    CACHES,
+    artifact_store,
     conversation_store,
     document_downloads,
     document_library,
-    encryption,
-    model_adapter,
-    model_cards,
-    tools_by_name,
 )
-from activities.choices import Choice, absent_tools, choose
-from activities.conversations import Conversations
-from activities.crews import CrewError, load_crews
-from activities.documents.sweeping import sweep
-from activities.journal import BEAT_SECONDS
-from activities.models.registry import Models
-from activities.resets import TwinActivities
-from activities.secrecy import SDK_LOGGING, leave_no_core, log_discreetly
-from activities.sessions import SessionActivities
-from activities.settings import NoJson, Settings, SettingsError, describe_unknown, describe_unusable
-from activities.tool_calls import ToolActivities
+from activities.heartbeats import BEAT_SECONDS
+from activities.log_redaction import SDK_LOGGING, leave_no_core, log_discreetly
+from activities.model_turn.activity import TurnActivities
+from activities.model_turn.conversations import Conversations
+from activities.model_turn.resets import RunningDuplicateActivities
+from activities.models.registry import MODELS
+from activities.search.registry import SEARCH
+from activities.session_facts import SessionActivities
+from activities.settings import NoJson, Settings, describe_unknown, describe_unusable
+from activities.tool_use import ToolActivities
+from activities.toolbox import absent_tools, build_tools, choose_pages
 from activities.tools import tool_capabilities
-from activities.turns import TurnActivities
 from activities.watchdog import watch_event_loop
 from chargehand.converter import data_converter
-from chargehand.protection.errors import ProtectionSettingsError
-from chargehand.protection.settings import Protection, storage_from
-from workflows.registered import WORKFLOWS, RefuseBadInput, workflow_runner
-from workflows.replaying import HistoriesError
-from workflows.replaying import replay as replayed
+from chargehand.payloads.encryption import Encryption
+from chargehand.payloads.errors import ProtectionSettingsError
+from chargehand.payloads.settings import encryption_from, storage_from
+from workflows.registry import WORKFLOWS, RefuseBadInput, workflow_runner
+from workflows.replay import HistoriesError
+from workflows.replay import replay as replay_histories
 
 _HERE: Final = Path(__file__).resolve().parent
 _GRACE: Final = timedelta(seconds=30)
-"""How long calls that are under way may take to finish when a worker is told to stop."""
+"""How long in-flight calls may take to finish when a worker is told to stop."""
 _BEAT: Final = timedelta(seconds=BEAT_SECONDS)
 _ANY_BUILD: Final = "chargehand"
 """Named, since the default is a digest of every loaded module, which takes a second."""
 _logger = logging.getLogger("chargehand.worker")
 
 
+def choose(settings: Settings) -> dict[str, Choice]:
+    """Choose the adapter of each backend, by the name of the backend."""
+    search = SEARCH.choose(settings)
+    choices = (
+        MODELS.choose(settings),
+        search,
+        CODE.choose(settings),
+        choose_pages(search),
+        Choice("documents", "embedded parsers", "always"),
+        Choice("data", "duckdb", "always"),
+        Choice("encryption", "AES-256-GCM", f"CHARGEHAND_ENCRYPTION_KEY_ID is {settings.encryption_key_id}")
+        if settings.encryption_key_id
+        else Choice("encryption", "none", "no CHARGEHAND_ENCRYPTION_KEY_ID: Temporal stores payloads as they are"),
+        Choice("large payloads", settings.storage, "set by CHARGEHAND_STORAGE")
+        if settings.storage and settings.storage != "off"
+        else Choice("large payloads", "none", "no CHARGEHAND_STORAGE: payloads above 2 MB are refused"),
+    )
+    return {choice.backend: choice for choice in choices}
+
+
 async def compose(settings: Settings, closing: AsyncExitStack) -> Sequence[Callable[..., object]]:
     """Build the adapters that the settings choose, and the activities on top of them."""
-    chosen = {choice.neighbour: choice.adapter for choice in choose(settings)}
-    sealing = encryption(settings)
-    store = artefact_store(settings, sealing)
+    chosen = choose(settings)
+    keys = encryption(settings)
+    store = artifact_store(settings, keys)
     library = document_library(settings, store)
-    conversations = Conversations(conversation_store(settings, store, sealing))
-    kept = [settings.state_dir / name for name in ("indexes", "fetched-artefacts", "downloads", "conversations")]
-    sweeping = asyncio.create_task(asyncio.to_thread(sweep, kept, timedelta(days=settings.index_days)))
+    conversations = Conversations(conversation_store(settings, store, keys))
+    caches = [settings.state_dir / name for name in CACHES]
+    sweeping = asyncio.create_task(asyncio.to_thread(sweep, caches, timedelta(days=settings.index_days)))
     closing.callback(sweeping.cancel)
-    runner = await code_runner(settings, chosen["code"], closing)
-    tools = tools_by_name(settings, chosen, library, store, runner=runner, closing=closing)
-    crews = load_crews(
-        [_HERE / "crews", *([settings.crews] if settings.crews else [])],
-        tool_capabilities(tools),
-        absent=absent_tools(chosen),
+    tools = build_tools(
+        search=SEARCH.builder(settings, chosen["search"].adapter)(settings, library, closing),
+        code=await CODE.builder(settings, chosen["code"].adapter)(settings, closing),
+        library=library,
+        artifacts=store,
+        page_hosts=settings.page_hosts,
+        closing=closing,
     )
-    models = Models(
-        adapter=model_adapter(settings, chosen["model"], closing), cards=model_cards(settings, chosen["model"])
-    )
+    folders = [_HERE / "crews", *([settings.crews] if settings.crews else [])]
+    crews = load_crews(folders, tool_capabilities(tools), absent=absent_tools(chosen["pages"]))
+    models = MODELS.builder(settings, chosen["model"].adapter)(settings, closing)
     return [
         SessionActivities(crews, models, tools, settings.ceilings, turns_queue=turns_queue(settings)).open_session,
         TurnActivities(crews, models, tools, library, conversations).take_turn,
         ToolActivities(crews, tools, library).use_tool,
-        TwinActivities().await_twin,
+        RunningDuplicateActivities().await_duplicate,
     ]
 
 
+def encryption(settings: Settings) -> Encryption | None:
+    """Build the encryption of payloads, documents and conversations; None if it is off."""
+    keys = secret(settings.encryption_keys) or None
+    return encryption_from(keys, settings.encryption_key_id, accept_plain=settings.encryption_accept_plain)
+
+
 def turns_queue(settings: Settings) -> str | None:
-    """Name the task queue of model turns: one of their own if their rate is limited, since a queue has one limit."""
+    """Return the task queue of rate-limited model turns: their own, since a rate limit applies to a whole queue."""
     return f"{settings.task_queue}-models" if settings.requests_per_second else None
 
 
 def build_turns_worker(
     client: Client, settings: Settings, activities: Sequence[Callable[..., object]]
 ) -> Worker | None:
-    """Build the worker of model turns, if their rate is limited; the server holds the limit, whoever asks it for work.
+    """Build the worker of rate-limited model turns, or None without a limit; the server enforces the limit.
 
     Turns of sessions that were opened without the limit stay with the other worker.
     """
@@ -141,7 +168,7 @@ def build_worker(
         max_concurrent_activities=settings.max_activities,
         max_concurrent_activity_task_polls=20,
         graceful_shutdown_timeout=_GRACE,
-        # A killed worker's workflows go on elsewhere after this long, instead of after ten seconds.
+        # A killed worker's workflows move to another worker after this long, instead of after ten seconds.
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
         max_heartbeat_throttle_interval=_BEAT,
         default_heartbeat_throttle_interval=_BEAT,
@@ -149,7 +176,7 @@ def build_worker(
 
 
 def _deployment(settings: Settings) -> WorkerDeploymentConfig | None:
-    """Keep sessions, with everything below them, on the build that they began on, if builds have names here."""
+    """Pin sessions, and everything below them, to the build that they began on, if this worker names its build."""
     if not settings.deployment or not settings.build_id:
         return None
     return WorkerDeploymentConfig(
@@ -160,7 +187,7 @@ def _deployment(settings: Settings) -> WorkerDeploymentConfig | None:
 
 
 async def run(settings: Settings) -> None:
-    """Poll until SIGTERM or SIGINT; calls that are under way get half a minute to finish."""
+    """Poll until SIGTERM or SIGINT, then let in-flight calls finish within the grace period."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -181,11 +208,6 @@ async def run(settings: Settings) -> None:
             await stop.wait()
 
 
-def protection(settings: Settings, namespace: str) -> Protection:
-    """Build what protects payloads, as far as the settings ask for it."""
-    return Protection(encryption(settings), storage_from(settings.storage, namespace, settings.storage_threshold))
-
-
 def _runtime(settings: Settings) -> Runtime:
     address = settings.metrics_address
     metrics = PrometheusConfig(bind_address=address, durations_as_seconds=True) if address else None
@@ -198,12 +220,12 @@ def _runtime(settings: Settings) -> Runtime:
 
 
 def _converter(settings: Settings, namespace: str) -> DataConverter:
-    protected = protection(settings, namespace)
-    return data_converter(protected.encryption, protected.storage)
+    storage = storage_from(settings.storage, namespace, settings.storage_threshold)
+    return data_converter(encryption(settings), storage)
 
 
 async def _connected(settings: Settings, stop: asyncio.Event, runtime: Runtime) -> Client | None:
-    """Connect, however long the server takes to come up; None if the worker is told to stop meanwhile."""
+    """Connect, however long the server takes to come up; None if the worker is told to stop first."""
     options = ClientConfig.load_client_connect_config()
     converter = _converter(settings, options.get("namespace") or "default")
     delay = 0.05
@@ -218,73 +240,80 @@ async def _connected(settings: Settings, stop: asyncio.Event, runtime: Runtime) 
     return None
 
 
-async def explain(settings: Settings) -> str:
-    """Say what the settings choose, and why, as JSON."""
-    active = [vars(await _tried(settings, choice)) for choice in choose(settings)]
-    unknown = describe_unknown(os.environ)
-    return json.dumps({"active": active, "unknown": unknown, "task_queue": settings.task_queue})
+async def explain(settings: Settings) -> int:
+    """Print the chosen adapters, and why, as JSON."""
+    active = [vars(await _tested(settings, choice)) for choice in choose(settings).values()]
+    report = {"active": active, "unknown": describe_unknown(os.environ), "task_queue": settings.task_queue}
+    sys.stdout.write(json.dumps(report) + "\n")
+    return 0
 
 
-async def _tried(settings: Settings, choice: Choice) -> Choice:
-    """Try out the sandbox that a worker would refuse to start with."""
+async def _tested(settings: Settings, choice: Choice) -> Choice:
+    """Run the self-test of a sandbox that a worker would refuse to start with."""
     if choice.adapter != "bubblewrap":
         return choice
     try:
         async with AsyncExitStack() as closing:
-            await code_runner(settings, choice.adapter, closing)
+            await CODE.builder(settings, choice.adapter)(settings, closing)
     except SettingsError as error:
         return replace(choice, problem=str(error))
     return replace(choice, why=f"{choice.why}; its self-test passes on this host")
 
 
 async def replay(settings: Settings, file: Path) -> int:
-    """Replay the histories of a file, whose payloads are protected as the settings say; 1 if one differs."""
+    """Replay the histories of a file, and print one result per line; 1 if one of them diverges."""
     namespace = ClientConfig.load_client_connect_config().get("namespace") or "default"
-    differs = 0
-    async for each in replayed(file, _converter(settings, namespace)):
-        sys.stdout.write(each.to_json() + "\n")
-        differs = 1 if each.problem else differs
-    return differs
+    diverged = 0
+    async for result in replay_histories(file, _converter(settings, namespace)):
+        sys.stdout.write(result.to_json() + "\n")
+        diverged = 1 if result.problem else diverged
+    return diverged
 
 
 async def verify(settings: Settings, file: Path) -> int:
-    """Look the quotations of a file up in its documents; 1 if one does not stand there."""
+    """Look up the quotations of a file in its documents, and print one result per line; 1 if one is not there."""
     from activities.documents.verify import Quotations, verify_sources
 
-    asked = Quotations.model_validate_json(await asyncio.to_thread(file.read_bytes))
-    store = artefact_store(settings, encryption(settings))
+    request = Quotations.model_validate_json(await asyncio.to_thread(file.read_bytes))
+    store = artifact_store(settings, encryption(settings))
     downloads = document_downloads(settings, store)
-    checks = await verify_sources(asked.documents, asked.sources, store, settings.document_roots, downloads)
-    sys.stdout.writelines(each.model_dump_json() + "\n" for each in checks)
-    return 0 if all(each.stands for each in checks) else 1
+    checks = await verify_sources(request.documents, request.sources, store, settings.document_roots, downloads)
+    sys.stdout.writelines(check.model_dump_json() + "\n" for check in checks)
+    return 0 if all(check.stands for check in checks) else 1
+
+
+_FILE_VERBS: Final[Mapping[str, Callable[[Settings, Path], Coroutine[object, object, int]]]] = {
+    "--replay": replay,
+    "--verify": verify,
+}
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the worker, or explain what it would use, or replay histories, or look quotations up."""
+    """Run the worker, or the verb that is the first argument."""
     try:
-        settings = Settings()
-        if "--explain" in arguments:
-            sys.stdout.write(asyncio.run(explain(settings)) + "\n")
-            return 0
-        for option, check in (("--replay", replay), ("--verify", verify)):
-            if option in arguments:
-                logging.basicConfig(level=logging.ERROR)
-                Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=None)))  # it would log among the results
-                return asyncio.run(check(settings, Path(arguments[arguments.index(option) + 1])))
-        log_discreetly(settings.log_level)
-        leave_no_core()
-        for each in describe_unknown(os.environ):
-            _logger.warning(each)
-        asyncio.run(run(settings))
+        return _run_verb(Settings(), *arguments)
     except (ValidationError, NoJson) as error:
         sys.stderr.write(f"The worker's settings cannot be used: {describe_unusable(error)}\n")
-        return 2
     except HistoriesError as error:
         sys.stderr.write(f"Nothing can be replayed: {error}\n")
-        return 2
     except (SettingsError, CrewError, ProtectionSettingsError) as error:
         sys.stderr.write(f"The worker cannot start: {error}\n")
-        return 2
+    return 2
+
+
+def _run_verb(settings: Settings, verb: str = "", file: str = "") -> int:
+    if verb == "--explain":
+        return asyncio.run(explain(settings))
+    if verb in _FILE_VERBS:
+        logging.basicConfig(level=logging.ERROR)
+        # The runtime would otherwise write its log among the results.
+        Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=None)))
+        return asyncio.run(_FILE_VERBS[verb](settings, Path(file)))
+    log_discreetly(settings.log_level)
+    leave_no_core()
+    for warning in describe_unknown(os.environ):
+        _logger.warning(warning)
+    asyncio.run(run(settings))
     return 0
 
 

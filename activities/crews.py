@@ -26,7 +26,7 @@ class Agent(TypedByPeople):
     """A specialist: one prompt, its own tools, a model tier."""
 
     name: Name
-    does: Annotated[str, StringConstraints(strip_whitespace=True, min_length=10, max_length=500)]
+    description: Annotated[str, StringConstraints(strip_whitespace=True, min_length=10, max_length=500)]
     """What it is good for, for whoever plans."""
     prompt: Prose
     """How it works and what a good answer is."""
@@ -46,7 +46,7 @@ class Crew(TypedByPeople):
     """A supervisor's guidance and its agents."""
 
     name: Name
-    does: Annotated[str, StringConstraints(strip_whitespace=True, min_length=10, max_length=500)]
+    description: Annotated[str, StringConstraints(strip_whitespace=True, min_length=10, max_length=500)]
     guidance: Prose
     """How to plan with these agents."""
     tier: Tier = Tier.MEDIUM

@@ -1,4 +1,4 @@
-"""What an operator can set. Reading it from the environment is left to `worker_main.py`."""
+"""Everything that an operator can set. Only `worker_main.py` reads it from the environment."""
 
 import re
 from collections.abc import Mapping
@@ -9,57 +9,34 @@ from pathlib import Path
 from typing import Final, Literal, Self
 
 from pydantic import Field, SecretStr, ValidationError, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
 from pydantic_settings import SettingsError as NoJson
 
-from chargehand.contracts import Limits, Tier
+from activities.backends import ENVIRONMENT_PREFIX
+from activities.code.registry import CodeSettings
+from activities.documents.registry import DocumentSettings
+from activities.models.registry import ModelSettings
+from activities.search.registry import SearchSettings
+from chargehand.contracts import Limits
 from chargehand.converter import describe_problems
 from chargehand.wire import TASK_QUEUE
 
-_APPLICATION: Final = Path(__file__).resolve().parent.parent
-_PREFIX: Final = "CHARGEHAND_"
-_READ_BY_CLIENTS: Final = frozenset({"APPLICATION", "CODEC_TOKEN"})
+_READ_BY_CLIENTS: Final = frozenset({"CODEC_TOKEN", "WORKER"})
 _MOST_IN_HISTORIES: Final = {"max_turns": 100, "max_rounds": 20}
-"""What keeps the largest histories within a quarter of Temporal's 50 MiB: docs/how-to/changing-a-workflow.md, Sizes."""
-
-Provider = Literal["anthropic", "openai", "openai_compatible", "extractive"]
-Sandbox = Literal["e2b", "bubblewrap", "monty"]
-SearchEngine = Literal["tavily", "searxng", "ddgs", "local"]
+"""Keeps the largest histories within a quarter of Temporal's 50 MiB: docs/how-to/changing-a-workflow.md, Sizes."""
 
 
-class SettingsError(Exception):
-    """The settings cannot work together; the message names the setting and the remedy."""
+class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
+    """Everything that an operator can set, from the environment: `CHARGEHAND_…` and the vendors' own names for keys.
 
+    The settings of a backend stand in its own `registry.py`.
+    """
 
-class Settings(BaseSettings):
-    """Everything that an operator can set, from the environment: `CHARGEHAND_…` and the vendors' own names for keys."""
+    model_config = SettingsConfigDict(env_prefix=ENVIRONMENT_PREFIX, populate_by_name=True, extra="ignore")
 
-    model_config = SettingsConfigDict(env_prefix=_PREFIX, populate_by_name=True, extra="ignore")
-
-    state_dir: Path = _APPLICATION / ".chargehand"
-    """Where documents, indexes and artefacts are kept on this host."""
-    artefacts: Path | str | None = None
-    """Where uploaded documents are, if not below the state directory: a folder that clients and workers share,
-    `s3://BUCKET/PREFIX` or `gs://BUCKET/PREFIX`."""
-    index_days: int = Field(default=30, ge=1, le=3_650)
-    """How long the index of documents that nobody asks for is kept, and what was fetched from a bucket for it."""
     task_queue: str = TASK_QUEUE
     crews: Path | None = None
-    """A folder of crew files; they add to, and replace by name, the crews that come with Chargehand."""
-    document_roots: tuple[Path, ...] = ()
-    """Folders of this host that requests may name as `file:` documents, as a JSON list."""
-    page_hosts: frozenset[str] = frozenset()
-    """Internal hosts, `name:port` or `name` for ports 80 and 443, that agents may read pages from, as a JSON list."""
-    search: SearchEngine | None = None
-    """Which search engine to use; by default as the keys and addresses in the environment say, and never `ddgs`."""
-    searxng_url: str | None = None
-    """The address of a SearXNG instance that answers in JSON; it may be an internal one."""
-    provider: Provider | None = None
-    """Which models to use; by default as the keys in the environment say."""
-    models: dict[Tier, str] = {}
-    """Model names by tier, as a JSON object; tiers that are not named keep the provider's default."""
-    prices: dict[str, tuple[Decimal, Decimal]] = {}
-    """Dollars per million input and output tokens by model name, as a JSON object; 0 for local models."""
+    """A folder of crew files; they add to the crews that come with Chargehand, and replace those of the same name."""
     ceilings: Limits = Limits(
         max_turns=100,
         budget_usd=Decimal(50),
@@ -71,45 +48,23 @@ class Settings(BaseSettings):
     """The most that a request may ask for, as a JSON object."""
     max_activities: int = Field(default=100, ge=1, le=1_000)
     """Model turns and tool calls at the same time in this worker."""
-    requests_per_second: float | None = Field(default=None, gt=0, le=10_000)
-    """Model turns that all workers together begin in a second, below the provider's rate limit; None for no limit."""
-    silence_seconds: float | None = Field(default=None, ge=1, le=3_600)
-    """After this long without a word a model call is given up; by default a minute, for local models once it began."""
-    answer_tokens: int | None = Field(default=None, ge=64)
-    """The most output tokens of a call to `openai_compatible`, for models that may never come to an end."""
     encryption_keys: SecretStr | None = None
-    """What payloads and artefacts are encrypted with: a JSON object of 32 bytes in base64 by key id, or its file."""
+    """The keys that encrypt payloads and artifacts: a JSON object of 32 bytes in base64 by key id, or a file of it."""
     encryption_key_id: str | None = None
-    """The key of them that new payloads are encrypted with; encryption is on if this and the keys are set."""
+    """The key that encrypts new payloads; encryption is on if this and the keys are set."""
     encryption_accept_plain: bool = False
-    """Whether payloads that are not encrypted are read too, while sessions from before encryption still run."""
+    """Whether unencrypted payloads are read too, while sessions that began without encryption still run."""
     storage: str | None = None
-    """Where large payloads go instead of into the history: as for `artefacts`, or off."""
+    """Where large payloads are stored instead of in the history: a location as for `artifacts`, or `off`."""
     storage_threshold: int | None = Field(default=None, ge=0)
-    """How many bytes make a payload large."""
+    """The size in bytes above which a payload is large."""
     deployment: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_-]{1,100}$")
-    """The Worker Deployment that this worker is part of; together with `build_id` it turns Worker Versioning on."""
+    """The Worker Deployment of this worker; with `build_id` it turns Worker Versioning on."""
     build_id: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_.+-]{1,200}$")
-    """Names this build of the workers; sessions stay with workers of the build that they began on."""
+    """The build of this worker; sessions stay on the build that they began on."""
     metrics_address: str | None = Field(default=None, pattern=r"^\S+:\d{1,5}$")
-    """IP:PORT, such as 127.0.0.1:9464, below which Prometheus reads this worker's `/metrics`; none by default."""
+    """IP:PORT, such as 127.0.0.1:9464, where Prometheus reads this worker's `/metrics`; none by default."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
-    openai_background: bool = False
-    """Whether OpenAI keeps replies for a while, so that one whose worker was lost is fetched and not paid again."""
-    anthropic_api_key: SecretStr | None = Field(default=None, validation_alias="ANTHROPIC_API_KEY")
-    anthropic_base_url: str | None = Field(default=None, validation_alias="ANTHROPIC_BASE_URL")
-    openai_api_key: SecretStr | None = Field(default=None, validation_alias="OPENAI_API_KEY")
-    openai_base_url: str | None = Field(default=None, validation_alias="OPENAI_BASE_URL")
-    tavily_api_key: SecretStr | None = Field(default=None, validation_alias="TAVILY_API_KEY")
-    tavily_base_url: str | None = Field(default=None, validation_alias="TAVILY_BASE_URL")
-    code: Sandbox | None = None
-    """Where agents' programs run; by default at E2B if there is a key for it, else in Monty."""
-    code_internet: bool = False
-    """Whether programs at E2B may reach the internet; elsewhere they never may."""
-    code_packages: Path | None = None
-    """A folder of packages (made by `pip install --target`) that programs in bubblewrap may import."""
-    e2b_api_key: SecretStr | None = Field(default=None, validation_alias="E2B_API_KEY")
-    e2b_domain: str | None = Field(default=None, validation_alias="E2B_DOMAIN")
 
     @model_validator(mode="after")
     def _builds_have_both_names(self) -> Self:
@@ -124,26 +79,27 @@ class Settings(BaseSettings):
             for name, most in _MOST_IN_HISTORIES.items():
                 if getattr(self.ceilings, name) > most:
                     raise ValueError(
-                        f"CHARGEHAND_CEILINGS: {name} above {most} lets a session outgrow what Temporal keeps of a "
-                        f"workflow; lower it, or set CHARGEHAND_STORAGE, so that large payloads are kept elsewhere"
+                        f"CHARGEHAND_CEILINGS: {name} above {most} lets a session outgrow Temporal's limit on the "
+                        "size of a history; lower it, or set CHARGEHAND_STORAGE, which stores large payloads elsewhere"
                     )
         return self
 
 
 def describe_unknown(environment: Mapping[str, str]) -> list[str]:
-    """Name what looks like a setting and is none: mistyped, it would be ignored without a word."""
+    """Name the unknown `CHARGEHAND_*` variables, which are otherwise silently ignored."""
     known = [field.upper() for field, info in Settings.model_fields.items() if not info.validation_alias]
     unknown: list[str] = []
     for name in sorted(environment):
-        word = name.removeprefix(_PREFIX)
+        word = name.removeprefix(ENVIRONMENT_PREFIX)
         if word != name and word not in known and word not in _READ_BY_CLIENTS:
             meant = get_close_matches(word, known, n=1)
-            unknown.append(f"{name} is not a setting{f'; did you mean {_PREFIX}{meant[0]}?' if meant else ''}")
+            hint = f"; did you mean {ENVIRONMENT_PREFIX}{meant[0]}?" if meant else ""
+            unknown.append(f"{name} is not a setting{hint}")
     return unknown
 
 
 def describe_unusable(error: ValidationError | NoJson) -> str:
-    """Say what is wrong with the environment, each setting by the name that it has there."""
+    """Describe invalid settings, each by the name of its environment variable."""
     if isinstance(error, NoJson):
         field = re.search(r'field "(\w+)"', str(error))
         problems = [f"{field[1] if field else 'a setting'}: is not JSON; deploy/README.md shows an example"]
@@ -155,4 +111,4 @@ def describe_unusable(error: ValidationError | NoJson) -> str:
 
 def _in_the_environment(field: str) -> str:
     known = Settings.model_fields.get(field)
-    return f"{_PREFIX}{field.upper()}" if known and not known.validation_alias else field
+    return f"{ENVIRONMENT_PREFIX}{field.upper()}" if known and not known.validation_alias else field

@@ -1,4 +1,4 @@
-"""The boundary to a tool: what an agent may use, whatever stands behind it."""
+"""The interface of a tool that an agent may use."""
 
 from collections.abc import Mapping
 from typing import Final, Protocol
@@ -6,7 +6,7 @@ from typing import Final, Protocol
 from pydantic import JsonValue
 
 from activities.models.protocol import ToolSpec
-from chargehand.contracts import Artefact, Capability, Contract, Source
+from chargehand.contracts import Artifact, Capability, Contract, Source
 
 OUTPUT_CAP_CHARACTERS = 8_000
 """The most text that one tool call hands to a model, output and quotes together."""
@@ -17,7 +17,7 @@ READS_THE_WEB: Final[frozenset[Capability]] = frozenset({"reads_untrusted", "rea
 
 
 class ToolContext(Contract):
-    """For whom a tool is used."""
+    """The session and the agent that a tool runs for."""
 
     session: str
     agent: str
@@ -28,12 +28,12 @@ class ToolContext(Contract):
 
 
 class ToolAnswer(Contract):
-    """What a tool found; see `ToolResult`."""
+    """The answer of a tool; see `ToolResult`."""
 
     ok: bool = True
     output: dict[str, JsonValue] = {}
     sources: tuple[Source, ...] = ()
-    artefacts: tuple[Artefact, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
 
 
 class Tool(Protocol):
@@ -44,17 +44,17 @@ class Tool(Protocol):
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What it lets an agent do, as it is set up here."""
+        """What it lets an agent do, as configured in this installation."""
         ...
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer: ...
 
 
 def tool_capabilities(tools: Mapping[str, Tool]) -> dict[str, frozenset[Capability]]:
-    """Name what each tool lets an agent do."""
+    """Map each tool to what it lets an agent do."""
     return {name: tool.capabilities for name, tool in tools.items()}
 
 
 def failed(error: str) -> ToolAnswer:
-    """Answer that a call went wrong: what happened and what to do instead."""
+    """Build the answer of a failed call; `error` says what happened and what to do instead."""
     return ToolAnswer(ok=False, output={"error": error})

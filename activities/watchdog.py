@@ -1,6 +1,6 @@
-"""Watches the worker's event loop: how late it is, and a word in the log when something has blocked it.
+"""Measures the lag of the worker's event loop, and logs a warning when something has blocked it.
 
-A loop that stands still sends no heartbeats, so the server takes the worker for lost and others repeat its work.
+A blocked loop sends no heartbeats, so the server considers the worker lost and others repeat its work.
 """
 
 import asyncio
@@ -26,8 +26,8 @@ async def watch_event_loop(
     warn_every: timedelta = _WARN_EVERY,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Measure for ever by how much the loop wakes late, and warn now and then when that is too much."""
-    lags = meter.create_histogram_timedelta(LAG_METRIC, "By how much the worker's event loop is late.", "duration")
+    """Measure the loop's lag until cancelled; warn when it is too long, but not too often."""
+    lags = meter.create_histogram_timedelta(LAG_METRIC, "Lag of the worker's event loop.", "duration")
     watch = _Watch(warn_above.total_seconds(), warn_every.total_seconds())
     while True:
         due = clock() + _LOOK.total_seconds()

@@ -11,8 +11,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
-from activities.documents.artefacts import ArtefactStore
-from activities.documents.build import INDEX_FILE
+from activities.documents.artifacts import ArtifactStore
+from activities.documents.index_build import INDEX_FILE
 from activities.documents.library import DocumentLibrary, OpenLibrary
 from benchmarks.tables import Row
 from tests.activities.documents.hostile_documents import figures, flate_pdf, lying_zip, nested_zip, slow_pages_pdf
@@ -85,7 +85,7 @@ def _timed(act: Callable[[], object]) -> float:
 async def _index(folder: Path) -> tuple[Row, Row]:
     documents = folder / "documents"
     _write_documents(documents)
-    library = DocumentLibrary(ArtefactStore(folder / "artefacts"), folder / "indexes", (documents,))
+    library = DocumentLibrary(ArtifactStore(folder / "artifacts"), folder / "indexes", (documents,))
     began = time.perf_counter()
     opened = await library.open((f"file:{documents}/",))
     built = time.perf_counter() - began
@@ -134,7 +134,7 @@ async def _file_cost(folder: Path, name: str, content: bytes) -> Row:
     documents = folder / f"hostile-{len(content)}"
     documents.mkdir()
     (documents / name).write_bytes(content)
-    library = DocumentLibrary(ArtefactStore(folder / "artefacts"), folder / "hostile", (documents,))
+    library = DocumentLibrary(ArtifactStore(folder / "artifacts"), folder / "hostile", (documents,))
     began = time.perf_counter()
     building = asyncio.ensure_future(library.open((f"file:{documents}/",)))
     child, grown = await _watched(building)

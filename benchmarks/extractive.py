@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.extractive_desk import Answered, Desk
+from benchmarks.extractive_harness import Answered, Harness
 from benchmarks.extractive_questions import Kind, Question, read_questions
 from benchmarks.tables import Row
 
@@ -24,12 +24,12 @@ async def ask_all(questions: Sequence[Question]) -> list[tuple[Question, Answere
     """Ask the questions over their own documents; with the seconds that each took."""
     given: list[tuple[Question, Answered, float]] = []
     with tempfile.TemporaryDirectory() as state:
-        desks: dict[Path, Desk] = {}
+        harnesses: dict[Path, Harness] = {}
         for question in questions:
-            if question.folder not in desks:
-                desks[question.folder] = await Desk.open(question.folder, Path(state))
+            if question.folder not in harnesses:
+                harnesses[question.folder] = await Harness.open(question.folder, Path(state))
             before = time.perf_counter()
-            answered = await desks[question.folder].ask(question.text)
+            answered = await harnesses[question.folder].ask(question.text)
             given.append((question, answered, time.perf_counter() - before))
     return given
 

@@ -1,4 +1,4 @@
-"""What limits cost: a larger lease in messages and milliseconds, limits that bind beside ones that never do, and the
+"""What limits cost: a larger grant in messages and milliseconds, limits that bind beside ones that never do, and the
 processor time of the books themselves."""
 
 import statistics
@@ -16,7 +16,8 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
-from activities.contracts import ModelCard, PriceStep, Round, ToolCall, ToolResult, WorkTask
+from activities.contracts import ModelCard, PriceStep, Round, ToolCall, ToolResult
+from activities.turn_kinds.work import WorkTask
 from benchmarks import processes, scripted
 from benchmarks.jobs import until_polled
 from benchmarks.scripted import Shape
@@ -24,11 +25,11 @@ from benchmarks.tables import Row
 from benchmarks.worker import CEILINGS
 from chargehand.client import Chargehand
 from chargehand.contracts import Limits, SessionRequest, Source
-from workflows.bounds import WORK_OUTPUT_TOKENS, input_bound, worst_case
-from workflows.purse import Amount, Purse
+from workflows.budget.estimates import WORK_OUTPUT_TOKENS, input_bound, worst_case
+from workflows.budget.ledger import Amount, Ledger
 
 _LONG: Final = Shape(subtasks=1, rounds=9)
-"""One agent of ten turns: its first lease pays for the first of them, it asks for each of the others."""
+"""One agent of ten turns: its first grant pays for the first of them, it asks for each of the others."""
 _MAIN: Final = Shape()
 _PAIRS: Final = 15
 _LONG_JOBS: Final = 8
@@ -47,7 +48,7 @@ class Gap:
     """What stands in a subtask's history between the end of a round and its next turn."""
 
     asked: int
-    """Requests for a larger lease."""
+    """Requests for a larger grant."""
     answer_ms: float
     """From the request to its answer, by the server's clock; 0 without a request."""
     wait_ms: float
@@ -85,7 +86,7 @@ async def limits() -> tuple[Sequence[Row], Sequence[str]]:
     ]
     extra = float(rows[1]["wait, ms"] or 0) - float(rows[0]["wait, ms"] or 0)
     return rows, [
-        f"a larger lease: 1 round trip (a signal up, a signal down), {extra:.1f} ms more before the turn",
+        f"a larger grant: 1 round trip (a signal up, a signal down), {extra:.1f} ms more before the turn",
         f"limits that just suffice: max_turns {_MAIN.turns}, {asked:.0f} requests for more a session (median)",
         f"the books of a turn: {cpu * 1e6:.0f} µs of processor (three bounds of a prompt of 2 rounds, reserve, settle)",
     ]
@@ -163,7 +164,7 @@ def _gap_row(what: str, gaps: Sequence[Gap]) -> Row:
     if not gaps:
         raise RuntimeError(f"no turn {what} a request for more was seen")
     return {
-        "": f"before a turn {what} a larger lease",
+        "": f"before a turn {what} a larger grant",
         "turns seen": len(gaps),
         "wait, ms": statistics.median(gap.wait_ms for gap in gaps),
         "of it asking, ms": statistics.median(gap.answer_ms for gap in gaps),
@@ -184,14 +185,14 @@ def _books_seconds() -> float:
     )
     price = PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(5))
     model = ModelCard(provider="scripted", name=scripted.MODEL_NAME, prices=(price,))
-    purse = Purse(Amount(_TURNS_TIMED, Decimal(10_000)))
+    ledger = Ledger(Amount(_TURNS_TIMED, Decimal(10_000)))
     cost = Amount(1, Decimal("0.0015"))
     before = time.process_time()
     for _ in range(_TURNS_TIMED):
         # This turn and the next one, to see whether both can be paid; then the one that is taken.
         bounds = [worst_case(model, input_bound(task, _PROMPT_BYTES), WORK_OUTPUT_TOKENS) for _ in range(3)]
-        reservation = purse.reserve(bounds[-1])
+        reservation = ledger.reserve(bounds[-1])
         if reservation is None:
-            raise RuntimeError("the purse that is timed ran empty")
-        purse.settle(reservation, cost)
+            raise RuntimeError("the ledger that is timed ran empty")
+        ledger.settle(reservation, cost)
     return (time.process_time() - before) / _TURNS_TIMED

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from chargehand.embedded import find_temporal
-from chargehand.embedded.server import ServerProcess, end_process, spawn, start_server
+from chargehand_cli.embedded import find_temporal
+from chargehand_cli.embedded.server import ServerProcess, end_process, spawn, start_server
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 _CPUCLOCK_SCHED: Final = 2
@@ -53,7 +53,7 @@ def server(folder: Path) -> Generator[ServerProcess]:
 
 @contextmanager
 def worker(kind: str, address: str, task_queue: str, folder: Path, provider: str = "") -> Generator["Worker"]:
-    """Run a worker with scripted neighbours."""
+    """Run a worker with scripted backends."""
     options = ["--address", address, "--task-queue", task_queue, "--folder", str(folder), "--provider", provider]
     log = folder / f"{kind}.log"
     with process([sys.executable, "-m", "benchmarks.worker", kind, *options], log) as started:

@@ -9,26 +9,22 @@ from typing import Final
 
 from pydantic import BaseModel, JsonValue
 
-from activities.contracts import (
-    AgentAnswer,
-    FindingDraft,
-    PlanDraft,
-    PlanTask,
-    ReportDraft,
-    SubtaskDraft,
-    SynthesisTask,
-    ToolCall,
-    WorkTask,
-)
+from activities.contracts import SubtaskDraft, ToolCall
 from activities.models.protocol import ModelCall, ModelReply, ToolSpec
 from activities.tools import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext
+from activities.turn_kinds.plan import PlanAnswer, PlanTask
+from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
+from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 from chargehand.contracts import Source, Usage
+from tests import scripted_model
+from tests.scripted_model import Held
 
 TURN: Final = timedelta(milliseconds=200)
 TOOL: Final = timedelta(milliseconds=100)
 TOOL_NAMES: Final = ("search", "read_page", "search_documents", "read_document", "query_data", "draw_chart", "run_code")
 MODEL_NAME: Final = "scripted-1"
 
+_USAGE: Final = Usage(turns=1, input_tokens=1_000, output_tokens=100)
 _AGENTS: Final = {"researcher": "search", "reader": "search_documents", "analyst": "query_data"}
 """Agents of the crew that have tools, and the one that each of them uses."""
 _SENTENCE: Final = "The evening ferry ran late on 14 of 61 days, chiefly because of fog and one failed ramp motor. "
@@ -75,7 +71,7 @@ def instruction(number: int) -> str:
     return f"Look into part {number} of the ferry line: give the facts, the figures, and where exactly they stand."
 
 
-def plan(shape: Shape) -> PlanDraft:
+def plan(shape: Shape) -> PlanAnswer:
     """Plan subtasks that do not depend on each other."""
     agents = list(_AGENTS)
     subtasks = [
@@ -88,54 +84,51 @@ def plan(shape: Shape) -> PlanDraft:
         )
         for number in range(1, shape.subtasks + 1)
     ]
-    return PlanDraft(subtasks=subtasks, strategy="merge", final_instruction="One page, the most important first.")
+    return PlanAnswer(subtasks=subtasks, strategy="merge", final_instruction="One page, the most important first.")
 
 
-def answer(ref: str) -> AgentAnswer:
+def answer(ref: str) -> WorkAnswer:
     """Answer a subtask from what was read."""
     findings = [FindingDraft(claim=_SENTENCE, source_refs=[ref], quote=_SENTENCE.strip(), confidence=80)] * 2
-    return AgentAnswer(
+    return WorkAnswer(
         status="success", content=f"{CONTENT}[{ref}]", findings=findings, confidence=80, gaps=[], message=""
     )
 
 
-def report(shape: Shape) -> ReportDraft:
+def report(shape: Shape) -> SynthesisAnswer:
     """Write the report."""
     cited = " ".join(f"[S{number}]" for number in range(1, shape.subtasks + 1))
-    return ReportDraft(answer=f"{REPORT}{cited}", gaps=[], contradictions=[], confidence=85)
+    return SynthesisAnswer(answer=f"{REPORT}{cited}", gaps=[], contradictions=[], confidence=85)
 
 
-class ScriptedModel:
-    """Says the job's lines in the worker's own process."""
+def respond(call: ModelCall) -> Held:
+    """Say the job's lines in the worker's own process."""
+    return Held(_turn(call), seconds=TURN.total_seconds())
 
-    async def complete(self, call: ModelCall) -> ModelReply:
-        await asyncio.sleep(TURN.total_seconds())
-        match call.task:
-            case PlanTask(goal=goal):
-                return _reply(plan(Shape.told_in(goal)))
-            case SynthesisTask(goal=goal):
-                return _reply(report(Shape.told_in(goal)))
-            case WorkTask(goal=goal, rounds=rounds):
-                shape = Shape.told_in(goal)
-                if call.tools and len(rounds) < shape.rounds:
-                    return _tool_use(call.agent, len(rounds) + 1, shape.read_bytes)
-                return _reply(answer(rounds[0].results[0].sources[0].ref))
-            case other:
-                raise ValueError(f"the job that is measured has no {other.kind} task")
+
+def _turn(call: ModelCall) -> ModelReply:
+    match call.task:
+        case PlanTask(goal=goal):
+            return _reply(plan(Shape.told_in(goal)))
+        case SynthesisTask(goal=goal):
+            return _reply(report(Shape.told_in(goal)))
+        case WorkTask(goal=goal, rounds=rounds):
+            shape = Shape.told_in(goal)
+            if call.tools and len(rounds) < shape.rounds:
+                return _tool_use(call.agent, len(rounds) + 1, shape.read_bytes)
+            return _reply(answer(rounds[0].results[0].sources[0].ref))
+        case other:
+            raise ValueError(f"the job that is measured has no {other.kind} task")
 
 
 def _reply(said: BaseModel) -> ModelReply:
-    return ModelReply(stop="answer", text=said.model_dump_json(), model=MODEL_NAME, provider="scripted", usage=_usage())
+    return scripted_model.reply(said).model_copy(update={"usage": _USAGE})
 
 
 def _tool_use(agent: str, number: int, read_bytes: int) -> ModelReply:
     query = f"{read_bytes} bytes on late departures {number}"
     call = ToolCall(id=f"call-{number}", tool=_AGENTS[agent], arguments={"query": query})
-    return ModelReply(stop="tools", tool_calls=(call,), model=MODEL_NAME, provider="scripted", usage=_usage())
-
-
-def _usage() -> Usage:
-    return Usage(turns=1, input_tokens=1_000, output_tokens=100)
+    return scripted_model.use().model_copy(update={"tool_calls": (call,), "usage": _USAGE})
 
 
 class ScriptedTool:

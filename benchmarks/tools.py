@@ -14,14 +14,14 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from activities.code.bubblewrap import BubblewrapRunner, SandboxUnusableError
-from activities.code.bubblewrap_check import require_tight
+from activities.code.bubblewrap.runner import BubblewrapRunner, SandboxUnusableError
+from activities.code.bubblewrap.self_test import require_tight
 from activities.code.monty import MontyRunner
 from activities.code.protocol import CodeRunner
 from activities.code.tool import RunCode
 from activities.data.chart import DrawChart
 from activities.data.query import QueryData
-from activities.documents.artefacts import ArtefactStore
+from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 from activities.tools import Tool, ToolContext
 from benchmarks.tables import Row
@@ -73,7 +73,7 @@ async def tools() -> tuple[Sequence[Row], Sequence[str]]:
         bench = _Bench(folder)
         rows = [await bench.code(MontyRunner(), _BARE_MONTY.format(code=_CODE))]
         notes = [
-            "Bare: the library alone in a Python process that already runs, without limits, kill switch or artefacts.",
+            "Bare: the library alone in a Python process that already runs, without limits, kill switch or artifacts.",
             f"Tables of {_ROWS:,} rows. Peak memory is that of the largest process that did the work.",
         ]
         runner = BubblewrapRunner()
@@ -97,7 +97,7 @@ class _Bench:
         self._folder = folder
         lines = (f"{number},region {number % 8},{number * 1.5}" for number in range(_ROWS))
         (folder / "sales.csv").write_text("id,region,revenue\n" + "\n".join(lines) + "\n")
-        self._store = ArtefactStore(folder / "artefacts")
+        self._store = ArtifactStore(folder / "artifacts")
         self._library = DocumentLibrary(self._store, folder / "index", (folder,))
         documents = (f"file:{folder}/sales.csv",)
         self._context = ToolContext(session="bench", agent="analyst", idempotency_key="k", documents=documents)

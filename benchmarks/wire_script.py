@@ -13,11 +13,11 @@ def respond(request: ScriptedRequest) -> ScriptedReply:
 
 def _said(request: ScriptedRequest) -> ScriptedReply:
     match request.answer:
-        case "PlanDraft":
-            return saying(plan(Shape.told_in(request.text)).model_dump_json())
-        case "ReportDraft":
-            return saying(report(Shape.told_in(request.text)).model_dump_json())
-        case "AgentAnswer":
+        case "PlanAnswer":
+            return saying(plan(Shape.told_in(request.text)))
+        case "SynthesisAnswer":
+            return saying(report(Shape.told_in(request.text)))
+        case "WorkAnswer":
             return _work(request)
         case _:  # the bare workflow asks for plain text
             return saying(CONTENT)
@@ -27,4 +27,4 @@ def _work(request: ScriptedRequest) -> ScriptedReply:
     if request.tools and request.rounds < Shape.told_in(request.text).rounds:
         return calling(ToolUse(request.tools[0], {"query": f"late departures {request.rounds + 1}"}))
     read = re.search(r"\[(log-[^\]]+)\]", request.text)
-    return saying(answer(read[1] if read else "").model_dump_json())
+    return saying(answer(read[1] if read else ""))

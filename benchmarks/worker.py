@@ -1,4 +1,4 @@
-"""The worker process of a benchmark: production settings, scripted neighbours."""
+"""The worker process of a benchmark: production settings, scripted backends."""
 
 import argparse
 import asyncio
@@ -15,24 +15,25 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from activities.contracts import ModelCard, PriceStep
-from activities.conversations import Conversations
 from activities.crews import load_crews
-from activities.documents.artefacts import ArtefactStore
+from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
+from activities.model_turn.activity import TurnActivities
+from activities.model_turn.conversations import Conversations
+from activities.model_turn.resets import RunningDuplicateActivities
 from activities.models.protocol import Model
 from activities.models.registry import Models
-from activities.resets import TwinActivities
-from activities.sessions import SessionActivities
+from activities.session_facts import SessionActivities
 from activities.settings import Settings
-from activities.tool_calls import ToolActivities
+from activities.tool_use import ToolActivities
 from activities.tools import Tool, tool_capabilities
-from activities.turns import TurnActivities
 from benchmarks import scripted
 from benchmarks.bare import BareActivities, BareJob, BarePart
 from chargehand.contracts import Limits, Tier
 from chargehand.converter import data_converter
+from tests.scripted_model import ScriptedModel
 from worker_main import build_worker
-from workflows.registered import workflow_runner
+from workflows.registry import workflow_runner
 
 CEILINGS: Final = Limits(max_turns=1_000, budget_usd=Decimal(10_000), max_parallel=100, max_rounds=50)
 """What the widest and the longest job need."""
@@ -47,20 +48,20 @@ async def _own(address: str, settings: Settings, provider: str, closing: AsyncEx
     price = PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(5))
     card = ModelCard(provider="openai" if provider else "scripted", name=scripted.MODEL_NAME, prices=(price,))
     models = Models(adapter=_model(provider, closing), cards=dict.fromkeys(Tier, card))
-    conversations = Conversations(ArtefactStore(settings.state_dir / "conversations"))
-    library = DocumentLibrary(ArtefactStore(settings.state_dir / "artefacts"), settings.state_dir / "indexes")
+    conversations = Conversations(ArtifactStore(settings.state_dir / "conversations"))
+    library = DocumentLibrary(ArtifactStore(settings.state_dir / "artifacts"), settings.state_dir / "indexes")
     activities = [
         SessionActivities(crews, models, tools, CEILINGS).open_session,
         TurnActivities(crews, models, tools, library, conversations).take_turn,
         ToolActivities(crews, tools).use_tool,
-        TwinActivities().await_twin,
+        RunningDuplicateActivities().await_duplicate,
     ]
     return build_worker(client, settings, activities)
 
 
 def _model(provider: str, closing: AsyncExitStack) -> Model:
     if not provider:
-        return scripted.ScriptedModel()
+        return ScriptedModel(scripted.respond, keeps_calls=False)
     from activities.models.openai_responses import OpenAIResponsesModel  # noqa: PLC0415  # slow to load, seldom used
 
     adapter = OpenAIResponsesModel(api_key="scripted", base_url=f"{provider}/v1", prices=_PRICES)

@@ -12,7 +12,7 @@ from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from chargehand.converter import data_converter
-from chargehand.embedded.server import DYNAMIC_CONFIG
+from chargehand_cli.embedded.server import DYNAMIC_CONFIG
 
 KEYS = (
     "ANTHROPIC_API_KEY",

@@ -1,69 +1,172 @@
-"""A model and a tool that answer as a test says: fakes of the protocols `Model` and `Tool`."""
+"""Fakes of the protocols `Model` and `Tool`, and a builder for what the model replies.
+
+    slow = Held(answer("Late."))
+    script = Script().plan(subtask("T1"), subtask("T2")).work("T1", use("search"), answer("Found.")).work("T2", slow)
+
+A script is matched from its last line to its first: what comes later overrides what came before, and a plain `Script()`
+plans nothing, answers "Known." and reports "All of it.". Of several turns in one line, a call is given the one for its
+position: the round of a subtask, the number of rejected plans, or whether a report was criticised.
+"""
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from typing import Final, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel, JsonValue
 
-from activities.contracts import (
-    AgentAnswer,
-    CompressDraft,
-    ContradictionDraft,
-    CritiqueDraft,
-    FindingDraft,
-    JudgeDraft,
-    PlanDraft,
-    RefineDraft,
-    ReportDraft,
-    ReviewDraft,
-    SubtaskDraft,
-    ToolCall,
-)
+from activities.contracts import ContradictionDraft, SubtaskDraft, ToolCall
 from activities.models.protocol import ModelCall, ModelReply, ToolSpec
 from activities.tools import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext
+from activities.turn_kinds.compress import CompressAnswer
+from activities.turn_kinds.critique import CritiqueAnswer
+from activities.turn_kinds.judge import JudgeAnswer
+from activities.turn_kinds.plan import PlanAnswer, PlanTask
+from activities.turn_kinds.refine import RefineAnswer
+from activities.turn_kinds.review import ReviewAnswer
+from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
+from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 from chargehand.contracts import Capability, Source, Usage
 
-Respond = Callable[[ModelCall], "ModelReply | Held"]
+Turn: TypeAlias = "BaseModel | Held | Exception | Callable[[ModelCall], Turn]"
+"""What a model does when called: a `ModelReply`, or an answer to be wrapped in one; an error to raise; a function."""
 
-COST = Decimal("0.01")
-"""What every scripted reply costs unless it says otherwise, in dollars."""
+Respond: TypeAlias = Callable[[ModelCall], Turn]
+
+COST: Final = Decimal("0.01")
+"""Cost of every scripted reply unless it says otherwise, in dollars."""
+
+_TaskType = TypeVar("_TaskType", bound=BaseModel)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Held:
-    """A reply that is given when an event is set; the call waits until then."""
+    """A turn that is given once it is released, or after some seconds; by default never."""
 
-    reply: ModelReply
-    released: asyncio.Event
+    turn: Turn
+    released: asyncio.Event = field(default_factory=asyncio.Event)
+    reached: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when a call is waiting."""
+    seconds: float | None = None
+
+    async def wait(self) -> None:
+        self.reached.set()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.seconds):
+                await self.released.wait()
+
+
+@dataclass(frozen=True)
+class _Line:
+    matches: Callable[[ModelCall], bool]
+    turns: Sequence[Turn]
+
+
+@dataclass(frozen=True)
+class Script:
+    """What a model replies to each kind of task; every method returns a longer script."""
+
+    lines: tuple[_Line, ...] = ()
+
+    def on(self, kind: str, *turns: Turn, when: Callable[[ModelCall], bool] = lambda _: True) -> Self:
+        """Reply to tasks of one kind."""
+        line = _Line(lambda call: call.task.kind == kind and when(call), turns)
+        return replace(self, lines=(*self.lines, line))
+
+    def plan(self, *subtasks: SubtaskDraft, strategy: str = "merge", goal: str = "") -> Self:
+        """Plan these subtasks, if the goal contains these words."""
+        return self.plans(plan(*subtasks, strategy=strategy), goal=goal)
+
+    def plans(self, *turns: Turn, goal: str = "") -> Self:
+        """Reply to a request for a plan, then to each request to repair it."""
+        return self.on("plan", *turns, when=lambda call: goal in getattr(call.task, "goal", ""))
+
+    def work(self, words: str, *turns: Turn, agent: str = "", forced: "Turn | None" = None) -> Self:
+        """Work on subtasks with these words in their instruction, a turn each round; "" is for every subtask.
+
+        `forced` is for an agent that must answer now.
+        """
+        pattern = re.compile(rf"(?<!\w){re.escape(words)}(?!\w)" if words else "")
+
+        def matches(call: ModelCall) -> bool:
+            task = call.task
+            return isinstance(task, WorkTask) and bool(pattern.search(task.instruction)) and agent in {"", call.agent}
+
+        script = self.on("work", *turns, when=matches)
+        if forced is None:
+            return script
+        return script.on("work", forced, when=lambda call: matches(call) and getattr(call.task, "must_answer", False))
+
+    def synthesis(self, *turns: Turn) -> Self:
+        """Write the report, then the one that a critic has sent back."""
+        return self.on("synthesis", *turns)
+
+    def refine(self, *turns: Turn) -> Self:
+        """Refine an instruction."""
+        return self.on("refine", *turns)
+
+    def __call__(self, call: ModelCall) -> Turn:
+        for line in reversed(self.lines):
+            if line.matches(call):
+                return line.turns[min(_position(call), len(line.turns) - 1)]
+        return _DEFAULTS[call.task.kind]
+
+
+def _position(call: ModelCall) -> int:
+    match call.task:
+        case WorkTask(rounds=rounds):
+            return len(rounds)
+        case PlanTask(rejected=rejected):
+            return len(rejected)
+        case SynthesisTask(problems=problems):
+            return 1 if problems else 0
+        case _:
+            return 0
 
 
 @dataclass
 class ScriptedModel:
-    """Replies by a function, and remembers every call it was asked."""
+    """Replies by a script or any other function, and keeps its calls."""
 
     respond: Respond
     calls: list[ModelCall] = field(default_factory=list[ModelCall])
     replies: int = 0
+    keeps_calls: bool = True
+    """False in benchmarks, whose calls are too many to keep."""
 
     async def complete(self, call: ModelCall) -> ModelReply:
-        self.calls.append(call)
-        reply = self.respond(call)
-        if isinstance(reply, Held):
-            await reply.released.wait()
-            reply = reply.reply
+        if self.keeps_calls:
+            self.calls.append(call)
+        turn = self.respond(call)
+        while not isinstance(turn, ModelReply):
+            match turn:
+                case Held():
+                    await turn.wait()
+                    turn = turn.turn
+                case BaseModel():
+                    turn = reply(turn)
+                case Exception():
+                    raise turn
+                case _:
+                    turn = turn(call)
         self.replies += 1
-        return reply
+        return turn
 
     def of_kind(self, kind: str) -> list[ModelCall]:
         """Select the calls of one kind of task."""
         return [call for call in self.calls if call.task.kind == kind]
 
+    def tasks(self, kind: type[_TaskType]) -> list[_TaskType]:
+        """Select the tasks of one kind."""
+        return [call.task for call in self.calls if isinstance(call.task, kind)]
+
 
 @dataclass
 class ScriptedTool:
-    """Answers every call alike, and remembers the arguments."""
+    """Gives every call the same answer, and keeps the arguments."""
 
     name: str
     answer: ToolAnswer
@@ -82,14 +185,25 @@ class ScriptedTool:
         return self.answer
 
 
+def work_task(call: ModelCall) -> WorkTask:
+    """Return the task of a work turn."""
+    assert isinstance(call.task, WorkTask)
+    return call.task
+
+
 def usage(cost: Decimal = COST) -> Usage:
     return Usage(turns=1, input_tokens=100, output_tokens=50, cost_usd=cost)
 
 
-def reply(answer: BaseModel, cost: Decimal = COST) -> ModelReply:
-    """Reply with a final answer."""
+def reply(answer: BaseModel, cost: Decimal | None = COST) -> ModelReply:
+    """Reply with a final answer; without a cost, the provider does not report its usage."""
+    used = None if cost is None else usage(cost)
     return ModelReply(
-        stop="answer", text=answer.model_dump_json(), model="scripted-1", provider="scripted", usage=usage(cost)
+        stop="answer",
+        text=answer.model_dump_json(exclude={"kind"}),
+        model="scripted-1",
+        provider="scripted",
+        usage=used,
     )
 
 
@@ -100,6 +214,21 @@ def use(*tools: str, about: object = "", cost: Decimal = COST) -> ModelReply:
         for number, tool in enumerate(tools, start=1)
     )
     return ModelReply(stop="tools", tool_calls=calls, model="scripted-1", provider="scripted", usage=usage(cost))
+
+
+def keep_using(*tools: str, cost: Decimal = COST) -> Respond:
+    """Ask for tools in every round, each time for something new."""
+    return lambda call: use(*tools, about=len(work_task(call).rounds), cost=cost)
+
+
+def most_expensive(call: ModelCall) -> Decimal:
+    """Return the price of all the output tokens that a call allows, at the $5 per million of `tests.environment`."""
+    return Decimal(call.max_output_tokens) * 5 / 1_000_000
+
+
+def refuse(_: ModelCall) -> ModelReply:
+    """Decline to answer."""
+    return ModelReply(stop="refused", model="scripted-1", provider="scripted")
 
 
 def subtask(
@@ -118,15 +247,20 @@ def subtask(
     )
 
 
-def plan(*subtasks: SubtaskDraft, strategy: str = "merge") -> PlanDraft:
-    return PlanDraft(subtasks=list(subtasks), strategy=strategy, final_instruction="Briefly.")
+def topics(count: int) -> tuple[SubtaskDraft, ...]:
+    """Make subtasks T1, T2, … that do not depend on each other."""
+    return tuple(subtask(f"T{number}") for number in range(1, count + 1))
+
+
+def plan(*subtasks: SubtaskDraft, strategy: str = "merge") -> PlanAnswer:
+    return PlanAnswer(subtasks=list(subtasks), strategy=strategy, final_instruction="Briefly.")
 
 
 def answer(
     content: str, *, ref: str = "", quote: str = "", status: str = "success", gaps: Sequence[str] = ()
-) -> AgentAnswer:
+) -> WorkAnswer:
     findings = [FindingDraft(claim=content, source_refs=[ref], quote=quote, confidence=80)] if ref else []
-    return AgentAnswer.model_validate(
+    return WorkAnswer.model_validate(
         {
             "status": status,
             "content": content,
@@ -138,20 +272,20 @@ def answer(
     )
 
 
-def report(text: str) -> ReportDraft:
-    return ReportDraft(answer=text, gaps=[], contradictions=[], confidence=90)
+def report(text: str) -> SynthesisAnswer:
+    return SynthesisAnswer(answer=text, gaps=[], contradictions=[], confidence=90)
 
 
-def refined(instruction: str = "") -> RefineDraft:
-    """Give a better instruction; none, and it is not worth while."""
-    return RefineDraft(worthwhile=bool(instruction), instruction=instruction, reason="because of the error")
+def refined(instruction: str = "") -> RefineAnswer:
+    """Give a better instruction; without one, no other instruction could help."""
+    return RefineAnswer(worthwhile=bool(instruction), instruction=instruction, reason="because of the error")
 
 
 def reviewed(
     *subtasks: SubtaskDraft, missing: Sequence[str] = (), contradictions: Sequence[ContradictionDraft] = ()
-) -> ReviewDraft:
-    """Find that something is missing, and add subtasks; nothing of that, and it is enough."""
-    return ReviewDraft(
+) -> ReviewAnswer:
+    """Name what is missing and add subtasks; without either, the outcomes are enough."""
+    return ReviewAnswer(
         enough=not subtasks and not missing,
         missing=list(missing),
         contradictions=list(contradictions),
@@ -163,18 +297,29 @@ def disagreement(about: str, *positions: str, resolution: str = "") -> Contradic
     return ContradictionDraft(about=about, positions=list(positions), resolution=resolution)
 
 
-def judged(chosen: str, reason: str = "its source is quoted", confidence: int = 80) -> JudgeDraft:
-    """Decide for a candidate; for none if its id is empty."""
-    return JudgeDraft(chosen=chosen, reason=reason, confidence=confidence)
+def judged(chosen: str, reason: str = "its source is quoted", confidence: int = 80) -> JudgeAnswer:
+    """Choose a candidate; an empty id chooses none."""
+    return JudgeAnswer(chosen=chosen, reason=reason, confidence=confidence)
 
 
-def criticised(*problems: str) -> CritiqueDraft:
-    """Find problems; none, and the report is acceptable."""
-    return CritiqueDraft(acceptable=not problems, problems=list(problems))
+def criticised(*problems: str) -> CritiqueAnswer:
+    """Name problems; without any, the report is acceptable."""
+    return CritiqueAnswer(acceptable=not problems, problems=list(problems))
 
 
-def compressed(content: str) -> CompressDraft:
-    return CompressDraft(content=content)
+def compressed(content: str) -> CompressAnswer:
+    return CompressAnswer(content=content)
+
+
+_DEFAULTS: Final[Mapping[str, BaseModel]] = {
+    "work": answer("Known."),
+    "synthesis": report("All of it."),
+    "refine": refined(),
+    "review": reviewed(),
+    "judge": judged(""),
+    "critique": criticised(),
+    "compress": compressed("In short: so."),
+}
 
 
 def found(ref: str, quote: str) -> ToolAnswer:

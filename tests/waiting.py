@@ -5,6 +5,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from chargehand.client import Session
+from chargehand.contracts import SessionState
+
 _LOOK_SECONDS: Final = 0.02
 _PAUSE_SECONDS: Final = 0.05
 """Between two looks: a query of a workflow without a cache replays it whole."""
@@ -15,6 +18,15 @@ async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 15) -
     async with asyncio.timeout(seconds):
         while not await condition():  # noqa: ASYNC110  # what is awaited happens in another process
             await asyncio.sleep(_PAUSE_SECONDS)
+
+
+async def until_state(session: Session, state: SessionState) -> None:
+    """Wait until a session is in a state."""
+
+    async def is_in_state() -> bool:
+        return (await session.status()).state == state
+
+    await until(is_in_state)
 
 
 def hold_until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Literal
 
 from activities.contracts import AgentCard, InputOutcome, ModelCard
-from chargehand.contracts import Contract, Dollars, Outcome, Subtask, Usage, left_out
+from chargehand.contracts import Contract, Dollars, Outcome, Subtask, Usage
 
 
 class SubtaskRequest(Contract):
@@ -16,28 +16,26 @@ class SubtaskRequest(Contract):
     subtask: Subtask
     agent: AgentCard
     model: ModelCard
-    documents: tuple[str, ...] = left_out(())
-    inputs: tuple[InputOutcome, ...] = left_out(())
+    documents: tuple[str, ...] = ()
+    inputs: tuple[InputOutcome, ...] = ()
     """Outcomes of the subtasks it depends on."""
     turns: int
     usd: Dollars
     max_rounds: int
-    deadline: timedelta | None = left_out(None)
-    """The attempt's own time, without what it waits for a larger lease; None if only the session's deadline holds."""
-    urgency: Literal["now", "batch"] = left_out("now")
-    turns_queue: str | None = left_out(None)
-    waits_for_means: bool = left_out(False)
-    """Whether it would rather wait for a larger lease than answer early."""
-    has_private_inputs: bool = left_out(False)
-    """Whether what it is given rests on the user's own documents."""
-    goal_is_public: bool = left_out(False)
-    """Whether the goal may go out although private text says it too: it is the user's own words, not a model's."""
-    public: tuple[str, ...] = left_out(())
-    """The goal, if it is public, as older releases wrote it."""
+    deadline: timedelta | None = None
+    """The attempt's own time, without what it waits for a larger grant; None if only the session's deadline holds."""
+    urgency: Literal["now", "batch"] = "now"
+    turns_queue: str | None = None
+    waits_for_budget: bool = False
+    """Whether it rather waits for a larger grant than answers early."""
+    has_private_inputs: bool = False
+    """Whether its inputs rest on the user's own documents."""
+    goal_is_public: bool = False
+    """Whether the goal may be sent out although private text contains it too: the user wrote it, not a model."""
 
 
-class LeaseRequest(Contract):
-    """A child asks the supervisor above for more."""
+class GrantRequest(Contract):
+    """A child asks its parent for a larger grant."""
 
     child: str
     """The child's workflow id."""
@@ -46,11 +44,11 @@ class LeaseRequest(Contract):
     turns: int
     usd: Dollars
     patient: bool
-    """Whether the child would rather wait for it than go on without."""
+    """Whether the child rather waits than goes on without."""
 
 
-class LeaseGrant(Contract):
-    """The answer to a request: all that was asked, or nothing."""
+class Grant(Contract):
+    """The answer to a request: by how much the grant grows, at least what was asked or nothing."""
 
     number: int
     turns: int
@@ -61,9 +59,9 @@ class SubtaskResult(Contract):
     """How a subtask ended."""
 
     outcome: Outcome
-    wasted: Usage = left_out(Usage())
-    """Part of what it spent that came to nothing."""
-    rounds: int = left_out(0)
+    wasted: Usage = Usage()
+    """Part of its spend whose turns gave nothing."""
+    rounds: int = 0
     """Rounds of thinking and tool use."""
-    waited: timedelta = left_out(timedelta(0))
-    """Time spent waiting for a larger lease."""
+    waited: timedelta = timedelta(0)
+    """Time spent waiting for a larger grant."""

@@ -1,28 +1,35 @@
-"""How every activity is called: its time limits and retries, each decided in this one place."""
+"""Every timeout and retry policy of the workflows: how activities and children are called, and how long steps wait."""
 
 from datetime import timedelta
-from typing import Final
+from typing import Final, TypedDict
 
-from temporalio.common import RetryPolicy
+from temporalio import workflow
+from temporalio.common import RetryPolicy, WorkflowIDReusePolicy
+
+from activities.model_turn.retry_policy import PROVIDER_ATTEMPTS
+
+_LEAST_PATIENCE: Final = timedelta(seconds=1)
+"""What an activity gets even when its time is up."""
 
 HEARTBEAT_TIMEOUT: Final = timedelta(seconds=3.5)
-"""After this long without a sign of life a worker is taken for lost; heartbeats come every 0.8 s."""
+"""After this long without a heartbeat a worker is considered lost; activities send one every `BEAT_SECONDS`."""
 
-TWIN_TIMEOUT: Final = timedelta(days=7)
-"""The longest that a session may run; its own deadline ends the wait sooner."""
+_OPEN_SESSION_TIMEOUT: Final = timedelta(seconds=10)
+# It costs nothing and touches only the worker's own memory: it is retried until it succeeds or refuses the request.
+_OPEN_SESSION_RETRIES: Final = RetryPolicy(initial_interval=timedelta(milliseconds=100))
 
-OPEN_SESSION_TIMEOUT: Final = timedelta(seconds=10)
-# It costs nothing and touches only the worker's own memory: it is tried until it succeeds or refuses the request.
-OPEN_SESSION_RETRIES: Final = RetryPolicy(initial_interval=timedelta(milliseconds=100))
-
-TURN_TIMEOUT: Final = timedelta(minutes=5)
-TURN_PATIENCE: Final = timedelta(hours=1)
+_TURN_TIMEOUT: Final = timedelta(minutes=5)
+_TURN_PATIENCE: Final = timedelta(hours=1)
 """A turn's time with all its attempts; the session's deadline usually ends it sooner."""
-BATCH_PATIENCE: Final = timedelta(hours=24)
+_BATCH_PATIENCE: Final = timedelta(hours=24)
 """What a provider may take for a batch; the session's deadline usually ends it sooner."""
+MAX_PROVIDER_ATTEMPTS: Final = PROVIDER_ATTEMPTS
+"""How often a provider may answer a turn with an error before the turn is given up. The activity counts as well."""
+MAX_LOST_WORKERS: Final = 10
+"""How often a turn is called again after its worker was lost."""
 # No limit on attempts here: the activity counts the provider's errors itself, and lost workers are not among them.
 TURN_RETRIES: Final = RetryPolicy(
-    # After a lost worker. After an error of the provider, `activities.attempts` says how long to wait.
+    # After a lost worker. After an error of the provider, `activities.model_turn.retry_policy` says how long to wait.
     initial_interval=timedelta(milliseconds=100),
     backoff_coefficient=2.0,
     maximum_interval=timedelta(seconds=60),
@@ -30,9 +37,9 @@ TURN_RETRIES: Final = RetryPolicy(
     non_retryable_error_types=["PayloadsTooLarge"],
 )
 
-TOOL_TIMEOUT: Final = timedelta(minutes=2)
-TOOL_PATIENCE: Final = timedelta(minutes=10)
-TOOL_RETRIES: Final = RetryPolicy(
+_TOOL_TIMEOUT: Final = timedelta(minutes=2)
+_TOOL_PATIENCE: Final = timedelta(minutes=10)
+_TOOL_RETRIES: Final = RetryPolicy(
     initial_interval=timedelta(seconds=1),
     backoff_coefficient=2.0,
     maximum_interval=timedelta(seconds=30),
@@ -40,5 +47,95 @@ TOOL_RETRIES: Final = RetryPolicy(
     non_retryable_error_types=["PayloadsTooLarge"],
 )
 
-# A child is never run again as a whole: its own activities are what is retried.
-CHILD_RETRIES: Final = RetryPolicy(maximum_attempts=1)
+_RUNNING_DUPLICATE_TIMEOUT: Final = timedelta(days=7)
+"""The longest that a session may run; its own deadline ends the wait sooner."""
+
+REPORT_TIME: Final = timedelta(seconds=60)
+"""The most of a session's time that is kept for writing the report; a fifth of it if that is less."""
+LEAST_REPORT_TIME: Final = timedelta(seconds=1)
+"""What the writer gets even when the deadline has passed."""
+_NESTED_MARGIN: Final = timedelta(seconds=5)
+"""How much earlier than the parent's report a nested session has to end; a fifth of the time left if that is less."""
+STOP_TIMEOUT: Final = timedelta(seconds=5)
+"""How long a subtask that is asked to stop may take to return what it has."""
+HANDLER_TIMEOUT: Final = timedelta(seconds=1)
+"""How long a session that failed waits for its message handlers before it closes."""
+NEXT_TASK: Final = timedelta(milliseconds=1)
+"""A timer that ends in the next workflow task."""
+
+
+class ActivityLimits(TypedDict, total=False):
+    """The options of an activity that limit its time and its attempts."""
+
+    start_to_close_timeout: timedelta
+    schedule_to_close_timeout: timedelta
+    heartbeat_timeout: timedelta
+    retry_policy: RetryPolicy
+    cancellation_type: workflow.ActivityCancellationType
+
+
+class ChildLimits(TypedDict):
+    """The options of a child workflow that limit its attempts and its life."""
+
+    id_reuse_policy: WorkflowIDReusePolicy
+    parent_close_policy: workflow.ParentClosePolicy
+    retry_policy: RetryPolicy
+
+
+def open_session() -> ActivityLimits:
+    """Build the limits of the activity that opens a session."""
+    return ActivityLimits(start_to_close_timeout=_OPEN_SESSION_TIMEOUT, retry_policy=_OPEN_SESSION_RETRIES)
+
+
+def turn(*, is_batch: bool, left: timedelta | None) -> ActivityLimits:
+    """Build the limits of a model turn; `left` is the time until it has to end with all its attempts."""
+    patience = _within(left, _BATCH_PATIENCE if is_batch else _TURN_PATIENCE)
+    return ActivityLimits(
+        start_to_close_timeout=patience if is_batch else _TURN_TIMEOUT,
+        schedule_to_close_timeout=patience,
+        heartbeat_timeout=HEARTBEAT_TIMEOUT,
+        retry_policy=TURN_RETRIES,
+    )
+
+
+def tool(left: timedelta) -> ActivityLimits:
+    """Build the limits of a tool call; `left` is the time until it has to end with all its attempts."""
+    return ActivityLimits(
+        start_to_close_timeout=_TOOL_TIMEOUT,
+        schedule_to_close_timeout=_within(left, _TOOL_PATIENCE),
+        heartbeat_timeout=HEARTBEAT_TIMEOUT,
+        retry_policy=_TOOL_RETRIES,
+    )
+
+
+def running_duplicate() -> ActivityLimits:
+    """Build the limits of the activity that waits for a child of an earlier run."""
+    return ActivityLimits(
+        start_to_close_timeout=_RUNNING_DUPLICATE_TIMEOUT,
+        heartbeat_timeout=HEARTBEAT_TIMEOUT,
+        retry_policy=_OPEN_SESSION_RETRIES,
+        cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+    )
+
+
+def child() -> ChildLimits:
+    """Build the limits of a child workflow. It is never run again as a whole: its own activities are retried."""
+    return ChildLimits(
+        id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+        parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
+        retry_policy=RetryPolicy(maximum_attempts=1),
+    )
+
+
+def report_time(session_time: timedelta) -> timedelta:
+    """Choose how much of a session's time is kept for writing the report."""
+    return min(max(session_time, timedelta(0)) / 5, REPORT_TIME)
+
+
+def nested_margin(left: timedelta) -> timedelta:
+    """Choose how much earlier than its parent's report a nested session has to end."""
+    return min(_NESTED_MARGIN, left / 5)
+
+
+def _within(left: timedelta | None, most: timedelta) -> timedelta:
+    return most if left is None else min(most, max(left, _LEAST_PATIENCE))

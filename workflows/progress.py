@@ -1,34 +1,73 @@
-"""Where a session stands: one record a subtask, and the status that people see."""
+"""How far a session has come: its plan, outcomes and open questions, and the status that people see."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from chargehand.contracts import Outcome, Plan, Question, SessionState, Status, SubtaskRecord, Usage
-from workflows.purse import Purse
-from workflows.reporting import reason_of, state_of, usage_of
+from activities.contracts import InputOutcome
+from chargehand.contracts import (
+    Contradiction,
+    Outcome,
+    Plan,
+    Question,
+    SessionState,
+    Status,
+    Subtask,
+    SubtaskRecord,
+    Usage,
+)
+from workflows.budget.ledger import Ledger
+from workflows.clock import Clock
+from workflows.rules.report_content import input_for, reason_of, state_of, usage_of
 
 
 class Progress:
-    """The session's state as it is told to others; decisions are made elsewhere."""
+    """What a session has done so far. It exists before the session is open, so that its status can always be read."""
 
     def __init__(self, session: str) -> None:
         self.session = session
         self.goal = ""
         self.state: SessionState = "planning"
         self.plan: Plan | None = None
-        self.purse: Purse | None = None
-        self.started_at: datetime | None = None
-        self.deadline_at: datetime | None = None
+        self.ledger: Ledger | None = None
+        self.clock: Clock | None = None
+        self.outcomes: dict[str, Outcome] = {}
+        """How subtasks ended, by their id."""
         self.questions: dict[str, Question] = {}
-        """What waits for a person's answer, by subtask."""
+        """Questions that are open, by subtask."""
+        self.answers: dict[str, str] = {}
+        """What a person answered, by the subtask that asked."""
+        self.gaps: list[str] = []
+        """What the session itself knows to be missing."""
+        self.contradictions: list[Contradiction] = []
+        """Where outcomes are known to disagree."""
+        self.reviews = 0
+        """How often the outcomes were reviewed."""
         self._records: dict[str, SubtaskRecord] = {}
 
     @property
-    def records(self) -> Sequence[SubtaskRecord]:
+    def records(self) -> tuple[SubtaskRecord, ...]:
+        """One record for each subtask, in the order of the plan."""
         return tuple(self._records.values())
 
-    def planned(self, plan: Plan) -> None:
-        """Take over a plan; records of subtasks that are in it already are kept."""
+    @property
+    def subtasks(self) -> Sequence[Subtask]:
+        """The subtasks of the plan; none before there is one."""
+        return self.plan.subtasks if self.plan else ()
+
+    def set_goal(self, goal: str) -> None:
+        """Show the goal in the status from now on."""
+        self.goal = goal
+
+    def open(self, ledger: Ledger, clock: Clock) -> None:
+        """Show budget and times in the status from now on."""
+        self.ledger, self.clock = ledger, clock
+
+    def enter(self, state: SessionState) -> None:
+        """Change to another state."""
+        self.state = state
+
+    def adopt(self, plan: Plan) -> None:
+        """Follow a plan; records of subtasks that are in it already are kept."""
         self.plan = plan
         self._records = {
             subtask.id: self._records.get(subtask.id)
@@ -38,8 +77,12 @@ class Progress:
             for subtask in plan.subtasks
         }
 
-    def started(self, subtask_id: str, workflow_id: str, at: datetime) -> None:
-        """Note that a subtask runs."""
+    def planned(self, subtask: Subtask) -> Subtask:
+        """Find the plan's version of a subtask whose agent or instruction was changed since."""
+        return next((planned for planned in self.subtasks if planned.id == subtask.id), subtask)
+
+    def start(self, subtask_id: str, workflow_id: str, at: datetime) -> None:
+        """Record that an attempt at a subtask starts."""
         record = self._records[subtask_id]
         self._records[subtask_id] = record.model_copy(
             update={
@@ -50,8 +93,9 @@ class Progress:
             }
         )
 
-    def ended(self, subtask_id: str, outcome: Outcome, at: datetime) -> None:
-        """Note how a subtask ended."""
+    def end(self, subtask_id: str, outcome: Outcome, at: datetime) -> None:
+        """Record the outcome of a subtask."""
+        self.outcomes[subtask_id] = outcome
         record = self._records[subtask_id]
         self._records[subtask_id] = record.model_copy(
             update={
@@ -63,30 +107,61 @@ class Progress:
             }
         )
 
-    def wasted(self, subtask_id: str, usage: Usage) -> None:
-        """Note what a subtask spent on attempts that were not used."""
+    def record_waste(self, subtask_id: str, usage: Usage) -> None:
+        """Record what a subtask spent on attempts that were not used."""
         self._records[subtask_id] = self._records[subtask_id].model_copy(update={"wasted": usage})
 
+    def inputs(self, ids: Iterable[str] | None = None) -> tuple[InputOutcome, ...]:
+        """Collect the outcomes of some subtasks, or of all, as others read them."""
+        subtasks = {subtask.id: subtask for subtask in self.subtasks}
+        chosen = subtasks if ids is None else ids
+        return tuple(input_for(subtasks[id_], self.outcomes[id_]) for id_ in chosen if id_ in self.outcomes)
+
+    def ask(self, question: Question) -> None:
+        """Open a question to a person."""
+        self.questions[question.subtask] = question
+
+    def answer(self, subtask_id: str, text: str) -> None:
+        """Keep a person's answer for the subtask that asked."""
+        self.answers[subtask_id] = text
+
+    def close_question(self, subtask_id: str) -> str | None:
+        """Close a question; returns its answer, or None if nobody gave one."""
+        del self.questions[subtask_id]
+        return self.answers.pop(subtask_id, None)
+
+    def add_gaps(self, gaps: Iterable[str]) -> None:
+        """Note what is missing and cannot be added."""
+        self.gaps.extend(gaps)
+
+    def add_contradictions(self, found: Iterable[Contradiction]) -> None:
+        """Note where outcomes disagree."""
+        self.contradictions.extend(found)
+
+    def count_review(self) -> None:
+        """Note that the outcomes are reviewed."""
+        self.reviews += 1
+
     def status(self) -> Status:
-        """Say where the session stands."""
+        """Build the session status."""
         status = Status(
             session=self.session,
             goal=self.goal,
             state=self.state,
             plan=self.plan,
-            subtasks=tuple(self.records),
+            subtasks=self.records,
             questions=tuple(self.questions.values()),
-            started_at=self.started_at,
-            deadline_at=self.deadline_at,
         )
-        if self.purse is None:
+        if self.ledger is None or self.clock is None:
             return status
         return status.model_copy(
             update={
-                "turns": self.purse.spent.turns,
-                "max_turns": self.purse.granted.turns,
-                "spent_usd": self.purse.spent.usd,
-                "reserved_usd": self.purse.reserved.usd,
-                "budget_usd": self.purse.granted.usd,
+                "started_at": self.clock.started_at,
+                "deadline_at": self.clock.deadline_at,
+                "turns": self.ledger.spent.turns,
+                "max_turns": self.ledger.granted.turns,
+                "spent_usd": self.ledger.spent.usd,
+                "reserved_usd": self.ledger.reserved.usd,
+                "budget_usd": self.ledger.granted.usd,
             }
         )

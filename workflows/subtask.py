@@ -11,92 +11,94 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from activities.contracts import AgentCard, Round, ToolCall, ToolRequest, ToolResult, TurnResult, WorkTask
-    from activities.tool_calls import ToolActivities
-    from chargehand.contracts import Artefact, Failure, FailureReason, Outcome, SpendLine, Usage
+    from activities.contracts import AgentCard, Round, ToolCall, ToolRequest, ToolResult
+    from activities.model_turn.contracts import TurnResult
+    from activities.tool_use import ToolActivities
+    from activities.turn_kinds.work import AgentAnswer, WorkTask
+    from chargehand.contracts import Artifact, Failure, FailureReason, Outcome, SpendLine, Usage
     from chargehand.wire import ErrorType, SignalName, WorkflowType
     from workflows import options
-    from workflows.borrowing import Borrower
-    from workflows.bounds import WORK_OUTPUT_TOKENS
-    from workflows.circles import going_round, repeated
-    from workflows.contracts import LeaseGrant, SubtaskRequest, SubtaskResult
-    from workflows.grounding import ground, out_of_time, read_so_far, sources_read
-    from workflows.purse import Amount, Purse
-    from workflows.reporting import merged_spend
-    from workflows.spending import CannotPay, Spender, TurnLost
+    from workflows.budget.client import BudgetClient
+    from workflows.budget.estimates import WORK_OUTPUT_TOKENS
+    from workflows.budget.ledger import Amount, Ledger
+    from workflows.budget.model_calls import CannotPay, MeteredModelCalls, TurnLost
+    from workflows.contracts import Grant, SubtaskRequest, SubtaskResult
+    from workflows.rules.evidence import ground, out_of_time, read_so_far, sources_read
+    from workflows.rules.repetition import is_repetitive, refuse_repetition
+    from workflows.rules.report_content import merged_spend
 
 MOST_CALLS: Final = 8
 """Tool calls of one round; the model is told to ask for the others again."""
 _MOST_CORRECTIONS: Final = 1
 _TIME_TO_ANSWER: Final = 0.2
 """The last part of an attempt's time, in which it must answer instead of using tools."""
-_LEAST_PATIENCE: Final = timedelta(seconds=1)
 _NEXT_ROUND_BYTES: Final = 10_000
-"""By how much a conversation is taken to grow in a round, when it is asked whether another one can be paid."""
-
-
+"""By how much a conversation is expected to grow in a round, to decide whether another one can be paid."""
 _MOST_ADDRESSES: Final = 500
 _ADDRESS: Final = re.compile(r"https?://[^\s<>\"')\]]{1,2000}")
 _LONGEST_CONVERSATION: Final = 600_000
-"""Bytes of a conversation after which the agent must answer: with a last round it still fits into one payload."""
+"""Bytes of a conversation after which the agent must answer: with one more round it still fits into one payload."""
 
 
 @workflow.defn(name=WorkflowType.SUBTASK)
 class SubtaskWorkflow:
-    """Carries out one subtask and always ends in an outcome."""
+    """Runs one subtask and always returns an outcome."""
 
     def __init__(self) -> None:
-        self._borrower = Borrower()
+        self._budget_client = BudgetClient()
         self._rounds: list[Round] = []
         self._rounds_begun = 0
         self._kept = ""
-        """Digest of the conversation as a worker has kept it, up to a number of rounds."""
+        """Digest of the part of the conversation that a worker keeps."""
         self._kept_rounds = 0
+        """Rounds in that part."""
         self._tool_calls = 0
         self._began_at = workflow.now()
         self._deadline: timedelta | None = None
 
     @workflow.run
     async def run(self, request: SubtaskRequest) -> SubtaskResult:
-        """Think, use tools, answer; hand back what there is when asked to stop."""
+        """Think, use tools, answer; return what there is when cancelled."""
         _require_parent()
         self._deadline = request.deadline
-        spender = Spender(
-            Purse(Amount(request.turns, request.usd)),
+        model_calls = MeteredModelCalls(
+            Ledger(Amount(request.turns, request.usd)),
             session=request.session,
             crew=request.crew,
             documents=request.documents,
-            borrower=self._borrower,
+            budget_client=self._budget_client,
             urgency=request.urgency,
             queue=request.turns_queue,
         )
         try:
-            outcome = await self._work(request, spender)
+            outcome = await self._work(request, model_calls)
         except (asyncio.CancelledError, ActivityError) as error:
             if not is_cancelled_exception(error):
                 raise
-            outcome = self._what_there_is("cancelled", "It was asked to stop.")
+            outcome = self._unfinished("cancelled", "It was asked to stop.")
         return SubtaskResult(
-            outcome=outcome.model_copy(update={"spend": self._spend(request, spender), "artefacts": self._artefacts()}),
-            wasted=spender.wasted,
+            outcome=outcome.model_copy(
+                update={"spend": self._spend(request, model_calls), "artifacts": self._artifacts()}
+            ),
+            wasted=model_calls.wasted,
             rounds=self._rounds_begun,
-            waited=self._borrower.waited,
+            waited=self._budget_client.waited,
         )
 
-    @workflow.signal(name=SignalName.GRANT_LEASE, description="The supervisor's answer to a request for more.")
-    def grant_lease(self, grant: LeaseGrant) -> None:
-        """Take over the answer."""
-        self._borrower.take(grant)
+    @workflow.signal(name=SignalName.GRANT, description="The supervisor's answer to a grant request.")
+    def receive_grant(self, grant: Grant) -> None:
+        """Keep the answer."""
+        self._budget_client.receive(grant)
 
-    async def _work(self, request: SubtaskRequest, spender: Spender) -> Outcome:
+    async def _work(self, request: SubtaskRequest, model_calls: MeteredModelCalls) -> Outcome:
         corrections = 0
         for number in range(1, request.max_rounds + 1):
             if self._left <= timedelta(0):
                 break
             self._rounds_begun = number
-            task = await self._task(request, spender, last=number == request.max_rounds)
+            task = await self._task(request, model_calls, last=number == request.max_rounds)
             try:
-                result = await spender.take(
+                result = await model_calls.take(
                     task,
                     agent=request.agent.name,
                     tier=request.agent.tier,
@@ -107,23 +109,22 @@ class SubtaskWorkflow:
                     sent=self._new_in(task),
                 )
             except CannotPay as error:
-                return self._what_there_is(error.reason, "Its share of the limits was used up.")
+                return self._unfinished(error.reason, "Its grant was used up.")
             except TurnLost as error:
-                return self._what_there_is(error.reason, error.message)
+                return self._unfinished(error.reason, error.message)
             self._kept, self._kept_rounds = result.conversation, len(task.rounds)
-            if result.stop == "answer" and result.work is not None:
-                read = sources_read(self._rounds, request.inputs)
-                return ground(result.work, read, (), result.issues)
+            if answer := result.answer_as(AgentAnswer):
+                return ground(answer, sources_read(self._rounds, request.inputs), ())
             if result.stop == "tools" and not task.must_answer:
                 await self._use_tools(request, result, number)
                 continue
             if result.stop == "refused" or corrections == _MOST_CORRECTIONS:
-                return self._what_there_is(_reason(result), _complaint(result))
+                return self._unfinished(_reason(result), _complaint(result))
             corrections += 1
             self._rounds.append(Round(correction=_complaint(result)))
-        return self._what_there_is("out_of_rounds", "It did not come to an answer in its rounds.")
+        return self._unfinished("out_of_rounds", "It had no answer after its last round.")
 
-    async def _task(self, request: SubtaskRequest, spender: Spender, *, last: bool) -> WorkTask:
+    async def _task(self, request: SubtaskRequest, model_calls: MeteredModelCalls, *, last: bool) -> WorkTask:
         task = WorkTask(
             goal=request.goal,
             instruction=request.subtask.instruction,
@@ -131,21 +132,21 @@ class SubtaskWorkflow:
             rounds=tuple(self._rounds),
         )
         bytes_later = request.agent.prompt_bytes + _NEXT_ROUND_BYTES
-        now = spender.cost_of(request.model, task, request.agent.prompt_bytes, WORK_OUTPUT_TOKENS)
-        then = spender.cost_of(request.model, task, bytes_later, WORK_OUTPUT_TOKENS)
-        too_long = len(task.model_dump_json()) > _LONGEST_CONVERSATION
-        hurried = self._deadline is not None and self._left < self._deadline * _TIME_TO_ANSWER
+        this_turn = model_calls.cost_of(request.model, task, request.agent.prompt_bytes, WORK_OUTPUT_TOKENS)
+        next_turn = model_calls.cost_of(request.model, task, bytes_later, WORK_OUTPUT_TOKENS)
+        is_long = len(task.model_dump_json()) > _LONGEST_CONVERSATION
+        is_late = self._deadline is not None and self._left < self._deadline * _TIME_TO_ANSWER
         must_answer = (
             last
-            or too_long
-            or hurried
-            or going_round(self._rounds, MOST_CALLS)
-            or not await spender.can_pay(now + then, patient=request.waits_for_means)
+            or is_long
+            or is_late
+            or is_repetitive(self._rounds, MOST_CALLS)
+            or not await model_calls.can_pay(this_turn + next_turn, patient=request.waits_for_budget)
         )
         return task.model_copy(update={"must_answer": must_answer})
 
     def _new_in(self, task: WorkTask) -> WorkTask:
-        """Leave out what an earlier turn has kept of the conversation."""
+        """Leave out the part of the conversation that a worker keeps."""
         if not self._kept:
             return task
         new = task.rounds[self._kept_rounds :]
@@ -172,10 +173,10 @@ class SubtaskWorkflow:
 
     async def _use_tool(self, request: SubtaskRequest, call: ToolCall, step: str) -> ToolResult:
         if call.tool not in request.agent.tools:
-            return _refused(call, f"You have no such tool. Yours are: {', '.join(request.agent.tools) or 'none'}.")
-        again = repeated(call, self._rounds, MOST_CALLS)
-        if again is not None:
-            return again
+            return _refused(call, f"You have no such tool. Your tools: {', '.join(request.agent.tools) or 'none'}.")
+        repetition = refuse_repetition(call, self._rounds, MOST_CALLS)
+        if repetition is not None:
+            return repetition
         if call.malformed:
             return _refused(call, f"The arguments could not be read: {call.malformed}")
         self._tool_calls += 1
@@ -193,32 +194,29 @@ class SubtaskWorkflow:
                     documents=request.documents,
                 ),
                 activity_id=f"{step}.{call.tool}",
-                start_to_close_timeout=options.TOOL_TIMEOUT,
-                schedule_to_close_timeout=min(options.TOOL_PATIENCE, max(self._left, _LEAST_PATIENCE)),
-                heartbeat_timeout=options.HEARTBEAT_TIMEOUT,
-                retry_policy=options.TOOL_RETRIES,
                 summary=_summary(call),
+                **options.tool(self._left),
             )
         except ActivityError as error:
             if is_cancelled_exception(error):
                 raise
-            message = error.cause.message if isinstance(error.cause, ApplicationError) else "it did not end in time"
-            return _refused(call, f"The tool failed and will not be tried again: {message}")
+            message = error.cause.message if isinstance(error.cause, ApplicationError) else "it timed out"
+            return _refused(call, f"The tool failed and is not retried: {message}")
 
     @property
     def _until(self) -> datetime | None:
-        """When the attempt's own time is up; what it waited for its supervisor does not count."""
-        return None if self._deadline is None else self._began_at + self._deadline + self._borrower.waited
+        """When the attempt's own time is up; waiting for a larger grant does not count."""
+        return None if self._deadline is None else self._began_at + self._deadline + self._budget_client.waited
 
     @property
     def _left(self) -> timedelta:
         return timedelta.max if self._until is None else self._until - workflow.now()
 
-    def _artefacts(self) -> tuple[Artefact, ...]:
-        made = (artefact for past in self._rounds for result in past.results for artefact in result.artefacts)
-        return tuple({artefact.uri: artefact for artefact in made}.values())
+    def _artifacts(self) -> tuple[Artifact, ...]:
+        created = (artifact for past in self._rounds for result in past.results for artifact in result.artifacts)
+        return tuple({artifact.uri: artifact for artifact in created}.values())
 
-    def _what_there_is(self, reason: FailureReason, message: str) -> Outcome:
+    def _unfinished(self, reason: FailureReason, message: str) -> Outcome:
         read = sources_read(self._rounds, ())
         if self._left <= timedelta(0) and reason != "cancelled":
             return out_of_time(read)
@@ -226,17 +224,17 @@ class SubtaskWorkflow:
             return read_so_far(read, reason, ())
         return Failure(reason=reason, message=message)
 
-    def _spend(self, request: SubtaskRequest, spender: Spender) -> tuple[SpendLine, ...]:
+    def _spend(self, request: SubtaskRequest, model_calls: MeteredModelCalls) -> tuple[SpendLine, ...]:
         if not self._tool_calls:
-            return merged_spend(spender.spend)
+            return merged_spend(model_calls.spend)
         tools = SpendLine(agent=request.agent.name, model="", purpose="tools", usage=Usage(tool_calls=self._tool_calls))
-        return merged_spend([*spender.spend, tools])
+        return merged_spend([*model_calls.spend, tools])
 
 
 def _require_parent() -> None:
     if workflow.info().parent is None:
         raise ApplicationError(
-            f"A {WorkflowType.SUBTASK} runs only below a session, whose limits hold; "
+            f"A {WorkflowType.SUBTASK} runs only as the child of a session, whose limits hold; "
             f"start a {WorkflowType.SUPERVISOR} instead.",
             type=ErrorType.NOT_STANDALONE,
             non_retryable=True,
@@ -254,43 +252,43 @@ def _reason(result: TurnResult) -> FailureReason:
 def _complaint(result: TurnResult) -> str:
     match result.stop:
         case "truncated":
-            return "it was cut off because it was too long; answer in fewer words"
+            return "it was too long and was cut off; answer in fewer words"
         case "empty":
             return "it was empty"
         case "refused":
             return "The model declined to answer."
         case "malformed":
-            return f"it was not the JSON that was asked for: {result.problem}"
+            return f"it was not the required JSON: {result.problem}"
         case _:
-            return "no tool can be used any more; the answer itself was asked for"
+            return "no more tools can be used; only the answer is expected"
 
 
 def _private_texts(request: SubtaskRequest) -> tuple[str, ...]:
-    """Collect what no address may carry, for an agent that reaches out and was given private text."""
+    """Collect the text that no address may contain, for an agent that reaches out and has private inputs."""
     if not request.has_private_inputs or "reaches_out" not in request.agent.capabilities:
         return ()
-    outcomes = [given.outcome for given in request.inputs]
+    outcomes = [source.outcome for source in request.inputs]
     quotes = (source.quote for outcome in outcomes for source in outcome.sources)
     claims = (finding.claim for outcome in outcomes for finding in outcome.findings)
     return tuple(text for text in (*(outcome.content for outcome in outcomes), *claims, *quotes) if text)
 
 
 def _public_texts(request: SubtaskRequest, rounds: Sequence[Round]) -> tuple[str, ...]:
-    """Collect what may go out although private text says it too, for an agent that reaches out."""
+    """Collect what may be sent out although private text contains it too, for an agent that reaches out."""
     if "reaches_out" not in request.agent.capabilities:
         return ()
-    goal = (request.goal,) if request.goal_is_public else request.public
+    goal = (request.goal,) if request.goal_is_public else ()
     return (*goal, *_found_outside(request.agent, rounds))
 
 
 def _found_outside(agent: AgentCard, rounds: Sequence[Round]) -> tuple[str, ...]:
-    """List the addresses that an agent without access to anything private has come by, as they stand there."""
+    """List the addresses that an agent without access to anything private has found, unchanged."""
     if "reads_private" in agent.capabilities:
         return ()
     sources = [source for past in rounds for result in past.results for source in result.sources]
-    told = (found for source in sources for found in _ADDRESS.findall(source.quote))
+    linked = (found for source in sources for found in _ADDRESS.findall(source.quote))
     named = (source.url for source in sources if source.url)
-    return tuple(islice(dict.fromkeys((*named, *told)), _MOST_ADDRESSES))
+    return tuple(islice(dict.fromkeys((*named, *linked)), _MOST_ADDRESSES))
 
 
 def _refused(call: ToolCall, error: str) -> ToolResult:

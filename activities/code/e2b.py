@@ -31,7 +31,7 @@ class E2BLimits(Contract):
 
     @property
     def life(self) -> timedelta:
-        """After this the service ends the sandbox by itself, should nobody be left to do it."""
+        """After this the service ends the sandbox by itself, in case the worker is lost."""
         return self.execution + 4 * self.request
 
 
@@ -41,13 +41,13 @@ _MOST_LEFT_OVER: Final = 10
 
 
 class _TooMuchPrintedError(Exception):
-    """The code printed more than is kept."""
+    """The code printed more than its limit."""
 
 
 class E2BRunner:
-    """Runs each piece of code in a sandbox of its own that is ended afterwards, whatever happens.
+    """Runs each piece of code in a sandbox of its own that is always ended afterwards.
 
-    A sandbox carries the call's name, so that the next attempt ends what a crashed worker left behind. Raises
+    A sandbox is labelled with the call's name, so that the next attempt ends the sandbox of a crashed worker. Raises
     `ApplicationError` of type `RateLimited` or `ToolUnavailable`.
     """
 
@@ -169,7 +169,7 @@ class E2BRunner:
         try:
             await sandbox.kill()
         except FAULTS as fault:
-            # It ends by itself when its life is over.
+            # It ends by itself at the end of its life.
             _log.warning("e2b sandbox could not be ended", extra={"sandbox": sandbox.sandbox_id, "fault": repr(fault)})
 
     async def _end_when_made(self, making: "asyncio.Future[Sandbox]") -> None:
@@ -180,7 +180,7 @@ class E2BRunner:
         await self._end(sandbox)
 
     async def _end_left_over(self, name: str) -> None:
-        """End the sandboxes of earlier attempts whose worker was lost; their ids are found by the call's name."""
+        """End the sandboxes of earlier attempts whose worker was lost; they are found by the call's name."""
         from e2b import SandboxQuery
 
         from activities.code.e2b_sandbox import FAULTS, Sandbox
@@ -189,16 +189,16 @@ class E2BRunner:
         try:
             found = await Sandbox.list(query, limit=_MOST_LEFT_OVER, **self._options).next_items()
             for left in found:
-                # The service's filter is not relied on for what is destroyed.
+                # What is destroyed does not depend on the service's filter alone.
                 if left.metadata.get(_LABEL) == name:
                     await Sandbox.kill(left.sandbox_id, **self._options)
                     _log.warning("e2b sandbox of a lost attempt was ended", extra={"sandbox": left.sandbox_id})
         except FAULTS as fault:
-            _log.warning("e2b sandboxes of lost attempts could not be looked for", extra={"fault": repr(fault)})
+            _log.warning("e2b sandboxes of lost attempts could not be listed", extra={"fault": repr(fault)})
 
 
 class _Printed:
-    """What the code printed until now, up to a limit."""
+    """What the code has printed so far, up to a limit."""
 
     def __init__(self, room: int) -> None:
         self.stdout = ""

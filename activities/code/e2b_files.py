@@ -1,4 +1,4 @@
-"""Documents into an E2B sandbox, and figures and files out of it."""
+"""Copy documents into an E2B sandbox, and figures and files out of it."""
 
 import asyncio
 import base64
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from activities.code.protocol import ARTEFACTS, DOCUMENTS, GivenFile
-from activities.made_files import MOST_BYTES, MOST_BYTES_TOGETHER, MOST_FILES, MadeFile
+from activities.code.protocol import ARTIFACTS, DOCUMENTS, GivenFile
+from activities.tool_outputs import MOST_BYTES, MOST_BYTES_TOGETHER, MOST_FILES, MadeFile
 
 if TYPE_CHECKING:
     from e2b_code_interpreter import Execution
@@ -23,7 +23,7 @@ _LISTED: Final = TypeAdapter(list[tuple[str, int | None]])
 _LISTING: Final = f"""\
 def _listing():
     import itertools, json, os
-    with os.scandir({str(_HOME / ARTEFACTS)!r}) as entries:
+    with os.scandir({str(_HOME / ARTIFACTS)!r}) as entries:
         shown = (entry for entry in entries if not entry.name.startswith("."))
         return json.dumps([
             (entry.name, entry.stat().st_size if entry.is_file(follow_symlinks=False) else None)
@@ -43,8 +43,8 @@ async def lay_out(sandbox: "Sandbox", files: Sequence[GivenFile]) -> None:
         AsyncWriteEntry(path=str(_HOME / DOCUMENTS / file.name), data=content)
         for file, content in zip(files, contents, strict=True)
     ]
-    # A file makes its folder; there is no call for both at once. Its name keeps it from being brought back.
-    entries.append(AsyncWriteEntry(path=str(_HOME / ARTEFACTS / ".keep"), data=b""))
+    # Writing a file creates its folder. Its name keeps it out of the listing.
+    entries.append(AsyncWriteEntry(path=str(_HOME / ARTIFACTS / ".keep"), data=b""))
     await sandbox.files.write_files(entries)
 
 
@@ -65,10 +65,10 @@ def figures(execution: "Execution") -> tuple[MadeFile, ...]:
 
 
 async def bring_back(sandbox: "Sandbox", seconds: float) -> tuple[tuple[MadeFile, ...], tuple[str, ...]]:
-    """Files that the code saved, and `name: reason` for those that stay behind.
+    """Files that the code saved, and `name: reason` for those left out.
 
-    The sandbox lists them by a program of ours, since the answer of its own call has no bound: what it says is only
-    ever used to ask for files of the sandbox itself.
+    A program in the sandbox lists them, since the service's own listing is unbounded; its answer is only used to
+    request files of the same sandbox.
     """
     execution = await sandbox.run_code(_LISTING, timeout=seconds, request_timeout=seconds)
     files: list[MadeFile] = []
@@ -89,7 +89,7 @@ async def bring_back(sandbox: "Sandbox", seconds: float) -> tuple[tuple[MadeFile
 
 
 def _entries(listing: str) -> list[tuple[str, int | None]]:
-    """Names and sizes as the sandbox tells them; no size for what is no regular file."""
+    """Names and sizes as the sandbox states them; no size for anything but a regular file."""
     try:
         return _LISTED.validate_json(listing)[: 2 * MOST_FILES]
     except ValidationError:
@@ -97,12 +97,12 @@ def _entries(listing: str) -> list[tuple[str, int | None]]:
 
 
 async def _content(sandbox: "Sandbox", name: str, most: int) -> bytes | None:
-    """The bytes of a file, or None if there are more of them than was said, or none any more."""
+    """The bytes of a file; None if it is larger than stated, or gone."""
     from e2b import FileNotFoundException
 
     content = bytearray()
     try:
-        async with await sandbox.files.read(str(_HOME / ARTEFACTS / name), format="stream") as stream:
+        async with await sandbox.files.read(str(_HOME / ARTIFACTS / name), format="stream") as stream:
             async for chunk in stream:
                 content += chunk
                 if len(content) > most:

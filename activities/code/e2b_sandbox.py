@@ -1,4 +1,4 @@
-"""E2B's SDK as it is used here. Importing this takes more than a second: it is imported with the first run."""
+"""E2B's SDK with bounded answers and translated errors. Importing it takes over a second, so the first run does."""
 
 import json
 from collections.abc import AsyncIterator
@@ -21,16 +21,16 @@ FAULTS: Final = (
     OSError,
     json.JSONDecodeError,
 )
-"""All that the SDK raises for faults of the service; some of its exceptions have no base class in common."""
+"""Everything that the SDK raises for faults of the service; its exceptions have no common base class."""
 _LONGEST_WAIT: Final = timedelta(hours=1)
 
 
 class TooMuchSentError(Exception):
-    """The sandbox sent more than is taken."""
+    """The sandbox sent more than its limit."""
 
 
 class Sandbox(AsyncSandbox):
-    """A sandbox whose answers are bounded before the SDK puts them together in memory."""
+    """A sandbox whose answers are bounded before the SDK collects them in memory."""
 
     most_bytes = 32 * 1024 * 1024
 
@@ -62,12 +62,12 @@ class _Bounded(httpx.AsyncByteStream):
 
 
 def ran_too_long(fault: Exception) -> bool:
-    """Tell the end of the time for code from sandboxes that are gone: the SDK uses one class for both."""
+    """Whether the code ran too long, rather than the sandbox being gone: the SDK uses one class for both."""
     return isinstance(fault.__context__, httpx.ReadTimeout)
 
 
 def translated(fault: Exception) -> ApplicationError:
-    """Say what a fault of the service means, and whether trying again can help."""
+    """Translate a fault of the service, and decide whether a retry can help."""
     if isinstance(fault, RateLimitException):
         wait = _asked_wait(fault)
         message = "E2B limits the rate of sandboxes"
@@ -87,8 +87,8 @@ def translated(fault: Exception) -> ApplicationError:
 def _asked_wait(fault: Exception) -> timedelta | None:
     """Read `Retry-After`, in seconds as the service sends it.
 
-    The SDK's exceptions do not carry the response, so it is looked up where they were raised. Should the SDK change,
-    there is no wait, and the activity's own back-off holds.
+    The SDK's exceptions do not carry the response, so it is read from the frame that raised them. If the SDK changes,
+    the activity's own back-off applies.
     """
     trace = fault.__traceback__
     while trace is not None:

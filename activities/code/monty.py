@@ -36,7 +36,7 @@ class MontyLimits(Contract):
     memory_bytes: int = 64 * 1024 * 1024
     recursion_depth: int = 200
     suspensions: int = 100
-    """Calls that leave the interpreter, file accesses that are refused among them."""
+    """Calls that leave the interpreter, including refused file accesses."""
     output_bytes: int = 64 * 1024
     parallel: int = 4
     """Pieces of code that run at the same time; others wait."""
@@ -44,7 +44,7 @@ class MontyLimits(Contract):
 
 _DEFAULT_LIMITS: Final = MontyLimits()
 _GRACE_SECONDS: Final = 0.5
-"""What the interpreter gets to stop by itself before its process is killed."""
+"""Time for the interpreter to stop by itself before its process is killed."""
 _VALUE_CHARACTERS: Final = 8_000
 _TRACEBACK_CHARACTERS: Final = 2_000
 
@@ -59,7 +59,7 @@ class MontyRunner:
 
     def __init__(self, limits: MontyLimits = _DEFAULT_LIMITS) -> None:
         self._limits = limits
-        # Its own threads: a sandbox that uses up its time must not hold up what else waits for a thread.
+        # Threads of its own: a slow sandbox must not block other users of the default executor.
         self._threads = ThreadPoolExecutor(limits.parallel, thread_name_prefix="monty")
 
     async def run(
@@ -80,7 +80,7 @@ class MontyRunner:
             raise
 
     async def close(self) -> None:
-        """Let go of the threads; what still runs ends within its limits."""
+        """Release the threads; code that still runs ends within its limits."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
@@ -127,7 +127,7 @@ class _Work:
             return "" if value is None else _shown(session, value)
         finally:
             with self._lock:
-                # Its number may soon be another process's.
+                # The process id may soon be reused.
                 self._child = None
 
     def _keep(self, stream: Literal["stdout", "stderr"], text: str) -> None:
@@ -182,13 +182,13 @@ def _checkout(pool: "Monty", limits: MontyLimits) -> "MontySession":
             "max_suspensions": limits.suspensions,
             "max_total_sleep_secs": 0.0,
         },
-        # Sleeping is not execution time, so a sleep would pass the limits by.
+        # A sleep is not execution time, so it would bypass the limits.
         os_policy={"sleep": "zero"},
     )
 
 
 def _shown(session: "MontySession", value: object) -> str:
-    """Write a value as text inside the sandbox: its size and its `repr` are not to be trusted outside."""
+    """Convert a value to text inside the sandbox: its size and its `repr` are untrusted."""
     from pydantic_monty import MontyError
 
     try:

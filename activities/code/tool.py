@@ -1,18 +1,23 @@
-"""The tool `run_code`: a computation in a sandbox."""
+"""The tool `run_code`: a computation in a sandbox, with the documents that it names."""
 
+import asyncio
 import hashlib
-from collections.abc import Mapping
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Final
 
 from pydantic import JsonValue
 
-from activities.code.given_files import DocumentsNotGivenError, given_files
-from activities.code.protocol import ARTEFACTS, DOCUMENTS, CodeResult, CodeRunner
-from activities.documents.sources import DocumentSources
-from activities.made_files import FileStore, keep
+from activities.code.protocol import ARTIFACTS, DOCUMENTS, CodeResult, CodeRunner, GivenFile
+from activities.documents.artifacts import ArtifactError
+from activities.documents.locations import DocumentSources, Found
 from activities.models.protocol import ToolSpec
+from activities.tool_outputs import FileStore, keep
 from activities.tools import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext, failed
-from chargehand.contracts import Artefact, Capability, Source
+from chargehand.contracts import Artifact, Capability, Source
 
 _CODE_CHARACTERS: Final = 50_000
 _PRINTED_CHARACTERS: Final = 4_500
@@ -20,13 +25,19 @@ _STDERR_CHARACTERS: Final = 800
 _ERROR_CHARACTERS: Final = 1_500
 _LEFT_OUT_CHARACTERS: Final = 400
 _MOST_DOCUMENTS: Final = 20
+_MOST_DOCUMENT_BYTES: Final = 20 * 1024 * 1024
+_MOST_NAMES: Final = 30
+
+
+class DocumentsNotGivenError(Exception):
+    """The documents cannot be given to the code; the message says why, for the agent."""
 
 
 class RunCode:
     """Runs code in one sandbox, and names it."""
 
     def __init__(self, runner: CodeRunner, store: FileStore, sources: DocumentSources | None = None) -> None:
-        """Take the sandbox, where the files that it makes are kept, and where documents for it come from."""
+        """Take the sandbox, the store for its files, and the source of its documents."""
         self._runner = runner
         self._store = store
         self._sources = sources if runner.handles_files else None
@@ -37,7 +48,7 @@ class RunCode:
             description=(
                 "Run Python code to compute something, be it one line of arithmetic. It starts clean each time: write "
                 "the data it needs into it. Print what you want to see; the value of the last expression is given "
-                f"too. {self._told_of_files()} {runner.language}"
+                f"too. {self._file_rules()} {runner.language}"
             ),
             parameters={
                 "type": "object",
@@ -68,16 +79,16 @@ class RunCode:
                     result = await self._runner.run(code, context.idempotency_key, files)
             except DocumentsNotGivenError as error:
                 return failed(str(error))
-        artefacts, left_out = await keep(self._store, result.files)
-        return _answer(self._runner.name, code, result, artefacts, (*result.left_out, *left_out))
+        artifacts, left_out = await keep(self._store, result.files)
+        return _answer(self._runner.name, code, result, artifacts, (*result.left_out, *left_out))
 
-    def _told_of_files(self) -> str:
+    def _file_rules(self) -> str:
         if not self._runner.handles_files:
             return "It sees no documents and can save no files."
-        told = f"Pictures that it shows, and files that it saves in the folder `{ARTEFACTS}`, are kept for the user."
+        rules = f"Pictures that it shows, and files that it saves in the folder `{ARTIFACTS}`, are kept for the user."
         if self._sources is None:
-            return f"It sees no documents. {told}"
-        return f"Documents that you name are in the folder `{DOCUMENTS}`; it sees no others. {told}"
+            return f"It sees no documents. {rules}"
+        return f"Documents that you name are in the folder `{DOCUMENTS}`; it sees no others. {rules}"
 
 
 _DOCUMENTS_PARAMETER: Final[dict[str, JsonValue]] = {
@@ -98,27 +109,69 @@ def _names(documents: JsonValue) -> list[str] | None:
     return names if len(names) == len(documents) else None
 
 
+@asynccontextmanager
+async def given_files(
+    sources: DocumentSources, documents: tuple[str, ...], names: Sequence[str]
+) -> AsyncGenerator[tuple[GivenFile, ...]]:
+    """Copy the named documents to this host until the block ends. Raises `DocumentsNotGivenError`."""
+    if not names:
+        yield ()
+        return
+    listing = await sources.find(documents)
+    chosen = _chosen({file.name: file for file in listing.files}, names)
+    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="chargehand-code-"))
+    try:
+        yield await asyncio.to_thread(_fetched, sources, chosen, folder)
+    finally:
+        await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
+
+
+def _chosen(known: dict[str, Found], names: Sequence[str]) -> list[Found]:
+    if unknown := [name for name in names if name not in known]:
+        there = ", ".join(list(known)[:_MOST_NAMES]) or "none"
+        raise DocumentsNotGivenError(f"There is no document '{unknown[0]}'. There are: {there}.")
+    chosen = [known[name] for name in dict.fromkeys(names)]
+    for file in chosen:
+        if file.problem:
+            raise DocumentsNotGivenError(f"{file.name} cannot be given to the code. {file.problem}")
+    if sum(file.bytes for file in chosen) > _MOST_DOCUMENT_BYTES:
+        raise DocumentsNotGivenError(
+            f"Documents for one program may have {_MOST_DOCUMENT_BYTES // 2**20} MB together: give it fewer."
+        )
+    return chosen
+
+
+def _fetched(sources: DocumentSources, chosen: Sequence[Found], folder: Path) -> tuple[GivenFile, ...]:
+    given: list[GivenFile] = []
+    for number, file in enumerate(chosen):
+        try:
+            given.append(GivenFile(file.name, sources.fetch(file, folder / str(number))))
+        except (ArtifactError, OSError) as error:
+            raise DocumentsNotGivenError(f"{file.name} can no longer be read.") from error
+    return tuple(given)
+
+
 def _answer(
-    runner: str, code: str, result: CodeResult, artefacts: tuple[Artefact, ...], left_out: tuple[str, ...]
+    runner: str, code: str, result: CodeResult, artifacts: tuple[Artifact, ...], left_out: tuple[str, ...]
 ) -> ToolAnswer:
     output: dict[str, JsonValue] = {"sandbox": runner}
     if result.stderr:
         output["stderr"] = _cut(result.stderr, _STDERR_CHARACTERS)
-    if artefacts:
-        output["kept_for_the_user"] = [f"{made.name} ({made.media_type})" for made in artefacts]
+    if artifacts:
+        output["kept_for_the_user"] = [f"{made.name} ({made.media_type})" for made in artifacts]
     if left_out:
         output["not_kept"] = _cut("; ".join(left_out), _LEFT_OUT_CHARACTERS)
     printed = _cut("\n".join(part for part in (result.stdout.rstrip("\n"), result.value) if part), _PRINTED_CHARACTERS)
     if result.error:
-        # What a failing program printed is shown for mending it; it is no evidence.
+        # What a failing program printed helps to fix it, but is not evidence.
         output |= {"error": _end(result.error), "printed": printed}
-        return ToolAnswer(ok=False, output=output, artefacts=artefacts)
+        return ToolAnswer(ok=False, output=output, artifacts=artifacts)
     if not printed:
         note = "The program printed nothing and has no value."
-        return ToolAnswer(output={**output, "note": note}, artefacts=artefacts)
+        return ToolAnswer(output={**output, "note": note}, artifacts=artifacts)
     digest = hashlib.sha256(code.encode()).hexdigest()[:12]
     source = Source(ref=f"code:{digest}", title="Computed", quote=printed)
-    return ToolAnswer(output=output, sources=(source,), artefacts=artefacts)
+    return ToolAnswer(output=output, sources=(source,), artifacts=artifacts)
 
 
 def _cut(text: str, most: int) -> str:
@@ -126,5 +179,5 @@ def _cut(text: str, most: int) -> str:
 
 
 def _end(text: str) -> str:
-    """Keep the end: a traceback says last what went wrong."""
+    """Keep the end, where a traceback states the error."""
     return text[-_ERROR_CHARACTERS:]

@@ -1,4 +1,4 @@
-"""A tool that draws a session's tables."""
+"""The tool `draw_chart`: charts of the session's tables."""
 
 import asyncio
 import base64
@@ -12,8 +12,8 @@ from pydantic import JsonValue
 
 from activities.data.query import NO_STATEMENT, NO_TABLES, ask_tables, explained, is_statement, shown
 from activities.documents.library import DocumentLibrary
-from activities.made_files import FileStore, MadeFile, keep
 from activities.models.protocol import ToolSpec
+from activities.tool_outputs import FileStore, MadeFile, keep
 from activities.tools import READS_DOCUMENTS, ToolAnswer, ToolContext, failed
 
 _KINDS: Final = ("bar", "line", "scatter", "pie")
@@ -70,7 +70,7 @@ class DrawChart:
         sql = arguments.get("sql")
         if not is_statement(sql):
             return failed(NO_STATEMENT)
-        chart = _asked(arguments)
+        chart = _chart(arguments)
         if isinstance(chart, str):
             return failed(chart)
         library = await self._library.open(context.documents)
@@ -99,18 +99,18 @@ class DrawChart:
             content=base64.b64decode(answer["image"]),
             title=chart.title,
         )
-        artefacts, left_out = await keep(self._store, [file])
+        artifacts, left_out = await keep(self._store, [file])
         if left_out:
             return failed(f"The chart could not be kept: {left_out[0]}.")
         output, source = shown(sql, answer)
-        output["kept_for_the_user"] = [made.name for made in artefacts]
+        output["kept_for_the_user"] = [made.name for made in artifacts]
         if answer["has_unknown_letters"]:
             output["letters"] = "Some letters have no form in the chart's font and are shown as boxes."
-        return ToolAnswer(output=output, sources=(source,), artefacts=artefacts)
+        return ToolAnswer(output=output, sources=(source,), artifacts=artifacts)
 
 
-def _asked(arguments: Mapping[str, JsonValue]) -> _Chart | str:
-    """What is to be drawn, or what is wrong with the arguments."""
+def _chart(arguments: Mapping[str, JsonValue]) -> _Chart | str:
+    """The chart that the arguments describe, or what is wrong with them."""
     kind, x, y = arguments.get("kind"), arguments.get("x"), arguments.get("y")
     title, form = arguments.get("title", ""), arguments.get("form") or "png"
     if not isinstance(kind, str) or kind not in _KINDS:

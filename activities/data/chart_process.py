@@ -17,8 +17,8 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from activities import child_limits
 from activities.data.query_process import RefusedError, json_value, select
-from activities.documents import child_limits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

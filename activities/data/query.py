@@ -1,4 +1,4 @@
-"""A tool that asks a session's tables in SQL."""
+"""The tool `query_data`: SQL over the session's tables."""
 
 import hashlib
 import json
@@ -8,8 +8,8 @@ from typing import Any, Final, TypeGuard
 
 from pydantic import JsonValue
 
+from activities.child_process import ChildError, ChildProcess, ChildTimeoutError
 from activities.documents.catalog import Table
-from activities.documents.child_process import ChildError, ChildProcess, ChildTimeoutError
 from activities.documents.library import DocumentLibrary
 from activities.models.protocol import ToolSpec
 from activities.tools import OUTPUT_CAP_CHARACTERS, READS_DOCUMENTS, ToolAnswer, ToolContext, failed
@@ -21,8 +21,8 @@ _LONGEST_ERROR: Final = 600
 _LONGEST_SCHEMA: Final = 1_500
 NO_STATEMENT: Final = f"`sql` must be one SELECT statement of at most {_LONGEST_STATEMENT:,} characters."
 NO_TABLES: Final = "This session has no tables: none of its documents is a CSV file or a workbook."
-_TOO_MUCH_MEMORY: Final = "The query needs more memory than it may use: ask for less, or filter before joining."
-# Rows are handed out twice, as values and as a quotation, and both count.
+_TOO_MUCH_MEMORY: Final = "The query needs more memory than it may use: select less, or filter before joining."
+# Rows are returned twice, as values and as a quotation.
 _LONGEST_ROWS: Final = OUTPUT_CAP_CHARACTERS * 45 // 100
 
 
@@ -69,14 +69,14 @@ class QueryData:
 
 
 def is_statement(sql: JsonValue) -> TypeGuard[str]:
-    """Whether it may be a statement at all; `NO_STATEMENT` says what it has to be."""
+    """Whether it is a text of allowed length; `NO_STATEMENT` is the error otherwise."""
     return isinstance(sql, str) and bool(sql.strip()) and len(sql) <= _LONGEST_STATEMENT
 
 
 async def ask_tables(
     module: str, database: Path, sql: str, timeout_seconds: float, **more: JsonValue
 ) -> dict[str, Any]:
-    """Run one SELECT in a child process of its own: what its module answers, or `error`."""
+    """Run one SELECT in a child process of its own; returns the answer of its module, or `error`."""
     question: dict[str, Any] = {
         "database": str(database),
         "sql": sql,
@@ -88,13 +88,13 @@ async def ask_tables(
         async with ChildProcess(module) as child:
             return await child.ask(question, timeout_seconds)
     except ChildTimeoutError:
-        return {"error": f"The query took longer than {timeout_seconds:g} s: ask for less, or filter before joining."}
+        return {"error": f"The query took longer than {timeout_seconds:g} s: select less, or filter before joining."}
     except ChildError:
         return {"error": _TOO_MUCH_MEMORY}
 
 
 def shown(sql: str, answer: dict[str, Any]) -> tuple[dict[str, JsonValue], Source]:
-    """What a model is told of a query's rows, and the same as a source."""
+    """The rows of a query as tool output and as a source."""
     columns: list[str] = answer["columns"]
     rows, lines = _fitting(columns, answer["rows"])
     output: dict[str, JsonValue] = {"columns": list(columns), "rows": list(rows), "row_count": answer["row_count"]}
@@ -107,12 +107,12 @@ def shown(sql: str, answer: dict[str, Any]) -> tuple[dict[str, JsonValue], Sourc
 
 
 def explained(error: str, tables: tuple[Table, ...]) -> str:
-    """DuckDB's message for whoever wrote the statement, with the tables that there are."""
+    """DuckDB's message for the agent, with the tables of the session."""
     return f"{_shortened(error)}\nThe tables are: {_schemas(tables)}"
 
 
 def _fitting(columns: list[str], rows: list[list[JsonValue]]) -> tuple[list[list[JsonValue]], list[str]]:
-    """As many rows as may be handed out, and the same as a compact text table."""
+    """As many rows as the output may have, and the same as a compact text table."""
     lines = [" | ".join(columns)]
     values_length = text_length = len(lines[0])
     fitting: list[list[JsonValue]] = []

@@ -16,7 +16,7 @@ try:
 except ImportError:
     import duckdb
 
-from activities.documents import child_limits
+from activities import child_limits
 
 _MEMORY_BYTES: Final = 1 << 30
 _COUNTED_ROWS: Final = 1_000_000
@@ -44,7 +44,7 @@ def query(question: dict[str, Any]) -> dict[str, Any]:
 
 
 class RefusedError(Exception):
-    """The statement is not one that is run, or it failed; the message is for whoever wrote it."""
+    """The statement is not allowed, or it failed; the message is for the agent."""
 
 
 def select(database: str, sql: str, most_rows: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Artefacts in a bucket, for workers on several hosts, with a directory on each that keeps what was fetched."""
+"""Artifacts in a bucket, for workers on several hosts, with a cache directory on each host."""
 
 import hashlib
 import io
@@ -7,29 +7,30 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from activities.documents.artefacts import (
-    ArtefactError,
-    Artefacts,
-    ArtefactStore,
+from activities.documents.artifacts import (
+    ArtifactError,
+    Artifacts,
+    ArtifactStore,
     damaged,
     locked_if_protected,
     verified,
 )
-from activities.documents.sweeping import mark_used
-from chargehand.bucket import Bucket, BucketError, bucket_location, open_bucket
-from chargehand.protection.at_rest import is_kept, require_plain
-from chargehand.protection.encryption import Encryption
+from activities.documents.cleanup import mark_used
+from chargehand.bucket import Bucket, artifact_key, bucket_location, open_bucket
+from chargehand.errors import BucketError
+from chargehand.payloads.at_rest import is_kept, require_plain
+from chargehand.payloads.encryption import Encryption
 
 _T = TypeVar("_T")
 
 
 class BucketStore:
-    """A bucket read through a directory: under a digest nothing ever changes, so nothing is fetched twice."""
+    """A bucket with a cache directory. The content of a digest never changes, so it is fetched once."""
 
     def __init__(self, bucket: Bucket, cache: Path, encryption: Encryption | None = None) -> None:
         self._bucket = bucket
         self._directory = cache
-        self._cache = ArtefactStore(cache, encryption)
+        self._cache = ArtifactStore(cache, encryption)
         self._encryption = encryption
 
     def put(self, content: bytes) -> str:
@@ -37,7 +38,7 @@ class BucketStore:
         try:
             self._put(digest, content)
         except BucketError as error:
-            raise ArtefactError(str(error)) from error
+            raise ArtifactError(str(error)) from error
         return digest
 
     def put_file(self, path: Path) -> str:
@@ -51,8 +52,8 @@ class BucketStore:
             return self._from_cache(digest, lambda: self._cache.size(digest))
         size = self._size_there(digest)
         if size is None:
-            return self._cache.size(digest)  # says that it is missing
-        # What is sealed has to be opened to tell.
+            return self._cache.size(digest)  # raises that it is missing
+        # Encrypted content has to be decrypted to be measured.
         return self._from_cache(digest, lambda: self._cache.size(digest)) if self._encryption else size
 
     def open(self, digest: str, copy_to: Path) -> Path:
@@ -62,37 +63,37 @@ class BucketStore:
         return self._from_cache(digest, lambda: self._cache.read(digest))
 
     def _put(self, digest: str, content: bytes) -> None:
-        size = self._bucket.size(digest)
+        size = self._bucket.size(artifact_key(digest))
         if self._encryption is None and size == len(content):
             return
         there = b"" if size is None else self._stored(digest)
         if self._encryption is None:
             with locked_if_protected():
                 require_plain(digest, there)
-            self._bucket.put(digest, content)
+            self._bucket.put(artifact_key(digest), content)
         elif not is_kept(self._encryption, digest, there):
-            self._bucket.put(digest, self._encryption.seal(content))
+            self._bucket.put(artifact_key(digest), self._encryption.seal(content))
 
     def _size_there(self, digest: str) -> int | None:
         try:
-            return self._bucket.size(digest)
+            return self._bucket.size(artifact_key(digest))
         except BucketError as error:
-            raise ArtefactError(str(error)) from error
+            raise ArtifactError(str(error)) from error
 
     def _from_cache(self, digest: str, take: Callable[[], _T]) -> _T:
-        """Take it from the directory, fetched anew if what is there is of no use."""
+        """Read from the cache; fetch again if the cached copy is damaged."""
         path = self._directory / digest[:2] / digest
         if self._cache.has(digest):
             mark_used(path)
             try:
                 return take()
-            except ArtefactError:
+            except ArtifactError:
                 path.unlink(missing_ok=True)
         self._fetch(digest)
         return take()
 
     def _fetch(self, digest: str) -> None:
-        """Put it into the directory, if it is what its digest says."""
+        """Fetch into the cache, if the content matches its digest."""
         try:
             if self._encryption:
                 if stored := self._stored(digest):
@@ -100,14 +101,14 @@ class BucketStore:
             else:
                 self._fetch_file(digest)
         except BucketError as error:
-            raise ArtefactError(str(error)) from error
+            raise ArtifactError(str(error)) from error
 
     def _fetch_file(self, digest: str) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
         draft = self._directory / f".draft-{secrets.token_hex(8)}"
         try:
             with draft.open("xb") as file:
-                found = self._bucket.fetch(digest, file)
+                found = self._bucket.fetch(artifact_key(digest), file)
             if found and self._cache.put_file(draft) != digest:
                 with draft.open("rb") as file, locked_if_protected():
                     require_plain(digest, file.read(16))
@@ -116,14 +117,14 @@ class BucketStore:
             draft.unlink(missing_ok=True)
 
     def _stored(self, digest: str) -> bytes:
-        """What lies in the bucket as it is; nothing if nothing does."""
+        """The stored bytes as they are; empty if there are none."""
         stored = io.BytesIO()
-        self._bucket.fetch(digest, stored)
+        self._bucket.fetch(artifact_key(digest), stored)
         return stored.getvalue()
 
 
-def open_artefacts(location: Path | str, cache: Path, encryption: Encryption | None = None) -> Artefacts:
-    """Open a directory, or a bucket with a directory for what is fetched. Raises `BucketError`."""
+def open_artifacts(location: Path | str, cache: Path, encryption: Encryption | None = None) -> Artifacts:
+    """Open a directory, or a bucket with a cache directory. Raises `BucketError`."""
     if bucket := bucket_location(location):
         return BucketStore(open_bucket(bucket), cache, encryption)
-    return ArtefactStore(Path(location), encryption)
+    return ArtifactStore(Path(location), encryption)

@@ -1,4 +1,4 @@
-"""What a session's documents are, in short: enough to plan by, and to show to a model."""
+"""A short description of a session's documents, from which plans are made and which models read."""
 
 from chargehand.contracts import Contract
 
@@ -9,7 +9,7 @@ class Column(Contract):
     name: str
     """As written in SQL, unquoted."""
     title: str = ""
-    """As it stands in the document."""
+    """As written in the document."""
     type: str
     """DuckDB type: VARCHAR, BIGINT, DOUBLE, DATE, …"""
     examples: tuple[str, ...] = ()
@@ -18,7 +18,7 @@ class Column(Contract):
 
 
 class Table(Contract):
-    """A table that `query_data` can ask."""
+    """A table for `query_data`."""
 
     name: str
     """As written in SQL, unquoted; unique in the session: letters, digits and `_`."""

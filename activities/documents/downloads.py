@@ -1,26 +1,45 @@
-"""Documents from the web: brought here once a day, and kept like uploaded ones, under the digest of their content."""
+"""Documents from the web: downloaded once a day and stored like uploads, under the digest of their content."""
 
 import asyncio
 import hashlib
+import re
 import secrets
 import time
-from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from datetime import timedelta
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, BinaryIO, Final
+from urllib.parse import unquote
 
-from activities.documents.artefacts import ArtefactError, Artefacts
+from activities.documents.artifacts import ArtifactError, Artifacts
+from activities.pages.page import FetchError, FetchLimits
 from chargehand.contracts import Contract
 
 if TYPE_CHECKING:
-    from activities.documents.download import Downloader
+    from httpx2 import URL
 
+    from activities.pages.guarded_get import GuardedBackend, GuardedGet
+
+DOWNLOAD_LIMITS: Final = FetchLimits(wire_bytes=100 << 20, decoded_bytes=100 << 20, total=timedelta(seconds=60))
 _FRESH_SECONDS: Final = 24 * 3_600
 _FAILED_FOR_SECONDS: Final = 60
 _AT_ONCE: Final = 4
+_SUFFIXES: Final[Mapping[str, str]] = {
+    "application/pdf": ".pdf",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": ".xlsx",
+    "application/vnd.oasis.opendocument.spreadsheet": ".ods",
+    "application/xhtml+xml": ".html",
+    "text/csv": ".csv",
+    "text/html": ".html",
+    "text/markdown": ".md",
+    "text/tab-separated-values": ".tsv",
+}
 
 
 class Download(Contract):
-    """What was found at an address."""
+    """The content of a URL."""
 
     url: str
     name: str
@@ -31,43 +50,51 @@ class Download(Contract):
 
 
 class Downloads:
-    """Everything that was brought here, noted in a directory that workers may share."""
+    """All downloads of a worker, recorded in a directory that workers may share.
+
+    Documents are read over HTTPS, and over HTTP from the `allowed_hosts` that the operator opens to agents.
+    """
 
     def __init__(
         self,
-        artefacts: Artefacts,
+        artifacts: Artifacts,
         directory: Path,
-        make: "Callable[[], Downloader]",
+        allowed_hosts: frozenset[str] = frozenset(),
+        limits: FetchLimits = DOWNLOAD_LIMITS,
+        *,
         now: Callable[[], float] = time.time,
+        backend: "GuardedBackend | None" = None,
     ) -> None:
-        self._artefacts = artefacts
+        self._artifacts = artifacts
         self._directory = directory
-        self._make = make
+        self._allowed_hosts = allowed_hosts
+        self._limits = limits
         self._now = now
-        self._downloader: Downloader | None = None
+        self._backend = backend
+        self._http: GuardedGet | None = None
         self._under_way: dict[str, asyncio.Lock] = {}
         self._failed: dict[str, tuple[float, str]] = {}
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
-    async def bring(self, urls: Iterable[str]) -> dict[str, Download | str]:
-        """Bring what is not here yet; the answer for an address that cannot be read is its problem.
+    async def fetch_all(self, urls: Iterable[str]) -> dict[str, Download | str]:
+        """Download what is not stored yet; the value for a URL that cannot be read is its problem.
 
-        For a day, everyone who asks for an address gets the same content.
+        For a day, every session gets the same content for a URL.
         """
         wanted = list(dict.fromkeys(urls))
-        return dict(zip(wanted, await asyncio.gather(*map(self._bring, wanted)), strict=True))
+        return dict(zip(wanted, await asyncio.gather(*map(self._fetch, wanted)), strict=True))
 
-    async def _bring(self, url: str) -> Download | str:
-        note = self._directory / f"{hashlib.sha256(url.encode()).hexdigest()}.json"
+    async def _fetch(self, url: str) -> Download | str:
+        record = self._directory / f"{hashlib.sha256(url.encode()).hexdigest()}.json"
         lock = self._under_way.setdefault(url, asyncio.Lock())
         try:
             async with lock:
-                if (known := await asyncio.to_thread(self._known, note)) is not None:
+                if (known := await asyncio.to_thread(self._known, record)) is not None:
                     return known
                 failed_at, problem = self._failed.pop(url, (0.0, ""))
                 if not problem or self._now() - failed_at > _FAILED_FOR_SECONDS:
                     async with self._slots:
-                        answer = await self._take(url, note)
+                        answer = await self._download(url, record)
                     if not isinstance(answer, str):
                         return answer
                     failed_at, problem = self._now(), answer
@@ -77,36 +104,70 @@ class Downloads:
             if not lock.locked() and self._under_way.get(url) is lock:
                 del self._under_way[url]
 
-    async def _take(self, url: str, note: Path) -> Download | str:
-        from activities.documents.download import DownloadError
-
-        if self._downloader is None:
-            self._downloader = await asyncio.to_thread(self._make)
+    async def _download(self, url: str, record: Path) -> Download | str:
+        if self._http is None:
+            self._http = await asyncio.to_thread(self._make_http)
         draft = self._directory / f".draft-{secrets.token_hex(8)}"
         await asyncio.to_thread(self._directory.mkdir, parents=True, exist_ok=True)
         try:
-            arrived = await self._downloader.download(url, draft)
-            digest = await asyncio.to_thread(self._artefacts.put_file, draft)
-            download = Download(url=url, name=arrived.name, digest=digest, bytes=arrived.bytes, at=self._now())
-            await asyncio.to_thread(_write, note, draft, download)
-        except (DownloadError, ArtefactError) as error:
+            with draft.open("xb") as file:
+                name = await self._http.get(url, self._check, partial(self._write, file))
+            digest = await asyncio.to_thread(self._artifacts.put_file, draft)
+            download = Download(url=url, name=name, digest=digest, bytes=draft.stat().st_size, at=self._now())
+            await asyncio.to_thread(_replace, record, draft, download)
+        except (FetchError, ArtifactError) as error:
             return f"It was not read: {error}."
         except OSError as error:
-            return f"It was not read: the worker cannot keep it ({error.strerror})."
+            return f"It was not read: the worker cannot store it ({error.strerror})."
         else:
             return download
         finally:
             draft.unlink(missing_ok=True)
 
-    def _known(self, note: Path) -> Download | None:
+    def _make_http(self) -> "GuardedGet":
+        from activities.pages.guarded_get import GuardedBackend, GuardedGet
+
+        backend = self._backend or GuardedBackend(self._allowed_hosts)
+        agent = "Chargehand/0.4 (reads documents for a session)"
+        return GuardedGet(backend, self._limits, user_agent=agent, accept="*/*", accept_encoding="identity")
+
+    async def _write(self, file: BinaryIO, url: "URL", headers: Mapping[str, str], chunks: AsyncIterator[bytes]) -> str:
+        """Write the body to the file and return the name of the document."""
+        if headers.get("content-encoding", "identity").strip().lower() not in {"identity", ""}:
+            raise FetchError(f"{url} is compressed although an uncompressed answer was requested")
+        size = 0
+        async for chunk in chunks:
+            size += len(chunk)
+            if size > self._limits.wire_bytes:
+                raise FetchError(f"{url} is larger than {self._limits.wire_bytes >> 20} MB")
+            await asyncio.to_thread(file.write, chunk)
+        return _name(url, headers.get("content-type", ""))
+
+    def _check(self, url: "URL") -> None:
+        is_open = f"{url.host}:{url.port or 80}" in self._allowed_hosts
+        if not url.host or not (url.scheme == "https" or (url.scheme == "http" and is_open)):
+            raise FetchError(f"{url} is not an https:// address")
+
+    def _known(self, record: Path) -> Download | None:
         try:
-            download = Download.model_validate_json(note.read_bytes())
+            download = Download.model_validate_json(record.read_bytes())
         except (OSError, ValueError):
             return None
         is_fresh = self._now() - download.at < _FRESH_SECONDS
-        return download if is_fresh and self._artefacts.has(download.digest) else None
+        return download if is_fresh and self._artifacts.has(download.digest) else None
 
 
-def _write(note: Path, draft: Path, download: Download) -> None:
+def _replace(record: Path, draft: Path, download: Download) -> None:
     draft.write_text(download.model_dump_json(), encoding="utf-8")
-    draft.replace(note)
+    draft.replace(record)
+
+
+def _name(url: "URL", content_type: str) -> str:
+    """Name a document by the last part of its URL, with the suffix of its content type."""
+    last = unquote(PurePosixPath(url.path).name) or url.host
+    name = re.sub(r"[^\w.,()+ -]", "_", last)[:120].strip(". ") or "document"
+    suffix = _SUFFIXES.get(content_type.partition(";")[0].strip().lower(), "")
+    given = PurePosixPath(name).suffix.lower()
+    if not suffix or given == suffix or (suffix == ".html" and given in {".htm", ".xhtml"}):
+        return name
+    return f"{name}{suffix}"

@@ -7,8 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple, cast
 
-from activities.documents.parsed import Part, Unit
-from activities.documents.passages import Span
+from activities.documents.parsed import Part, Span, Unit
 from activities.documents.words import spaced
 
 _BATCH: Final = 500
@@ -86,7 +85,7 @@ class IndexWriter:
         self._connection.close()
 
     def abandon(self) -> None:
-        """Stop writing; what was written is of no use."""
+        """Stop writing; the file is incomplete."""
         self._connection.close()
 
 
@@ -158,6 +157,6 @@ class IndexReader:
 @contextmanager
 def open_index(path: Path) -> Generator[IndexReader]:
     """Open a finished index for one thread."""
-    # Nobody changes the file any more, so no locks and no journal are looked for.
+    # The file never changes again, so SQLite needs no locks and no journal.
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
         yield IndexReader(connection)

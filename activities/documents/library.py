@@ -12,20 +12,20 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from activities.documents.artefacts import Artefacts
-from activities.documents.build import CATALOG_FILE, INDEX_FILE, TABLES_DIRECTORY, TABLES_FILE, LibraryBuild
+from activities.documents.artifacts import Artifacts
 from activities.documents.catalog import Catalog
+from activities.documents.cleanup import mark_used
 from activities.documents.downloads import Downloads
 from activities.documents.index import open_index
+from activities.documents.index_build import CATALOG_FILE, INDEX_FILE, TABLES_DIRECTORY, TABLES_FILE, LibraryBuild
+from activities.documents.locations import DocumentSources, Listing
 from activities.documents.parsed import Part, Unit
 from activities.documents.passages import Place, reference
 from activities.documents.ranking import Hit, search
-from activities.documents.sources import DocumentSources, Listing
-from activities.documents.sweeping import mark_used
 from chargehand.contracts import Contract
 
 _FORMAT: Final = 3
-"""Raise this when an index made by older code should not be used any more."""
+"""Raise this when indexes made by older code must be rebuilt."""
 _OPEN_LIBRARIES: Final = 16
 _LONGEST_READING: Final = 7_400
 _STALE_AFTER_SECONDS: Final = 24 * 3_600
@@ -36,7 +36,7 @@ class UnknownDocumentError(Exception):
 
 
 class Passage(Contract):
-    """Words that stand in a document."""
+    """Words of a document."""
 
     ref: str
     """Where: `handbook.md#L10-L14`, `manual.pdf#page=3`, `prices.xlsx#Sheet1!2-40`, `letter.docx#paragraph=4`."""
@@ -53,11 +53,11 @@ class Passage(Contract):
 
 
 class Found(Contract):
-    """What a search came to, best first."""
+    """The result of a search, best first."""
 
     passages: tuple[Passage, ...] = ()
     missing: tuple[str, ...] = ()
-    """Words of the question that stand nowhere in the documents."""
+    """Words of the question that no document contains."""
 
 
 class Reading(Contract):
@@ -72,7 +72,7 @@ class Reading(Contract):
     total: int
     """Number of the document's last page, line, paragraph or row."""
     next: int | None
-    """Where to read on; None at the end."""
+    """Where to continue; None at the end."""
     text: str
 
 
@@ -96,13 +96,13 @@ class OpenLibrary:
         return list((await self.find(query, limit, document)).passages)
 
     async def find(self, query: str, limit: int = 6, document: str | None = None) -> Found:
-        """Find passages, and say which words of the question stand nowhere. Raises `UnknownDocumentError`."""
+        """Find passages, and the words of the question that no document contains. Raises `UnknownDocumentError`."""
         if document is not None:
             self._require(document)
         return await asyncio.to_thread(self._find, query, limit, document)
 
     async def read(self, document: str, first: int = 1, last: int | None = None) -> Reading:
-        """Read pages, lines, paragraphs or rows `first` to `last`, as many as fit; `next` says where to go on.
+        """Read pages, lines, paragraphs or rows `first` to `last`, as many as fit; `next` states where to continue.
 
         A sheet of a workbook is named `prices.xlsx#Sheet1`. Raises `UnknownDocumentError`.
         """
@@ -110,7 +110,7 @@ class OpenLibrary:
         return await asyncio.to_thread(self._read, name, place, max(1, first), last)
 
     async def text_at(self, named: Place) -> str:
-        """All words of a place, however many. Raises `UnknownDocumentError`."""
+        """The whole text of a place, however long. Raises `UnknownDocumentError`."""
         self._require(named.document)
         return await asyncio.to_thread(self._text_at, named)
 
@@ -184,25 +184,25 @@ class OpenLibrary:
 
 
 class DocumentLibrary:
-    """All sets of documents that this worker has indexed, kept below one directory that workers may share."""
+    """All sets of documents that this worker has indexed, below one directory that workers may share."""
 
     def __init__(
         self,
-        artefacts: Artefacts,
+        artifacts: Artifacts,
         index_root: Path,
         allowed_roots: tuple[Path, ...] = (),
         downloads: Downloads | None = None,
     ) -> None:
-        self.sources = DocumentSources(artefacts, allowed_roots, downloads)
+        self.sources = DocumentSources(artifacts, allowed_roots, downloads)
         """Where the documents themselves come from."""
         self._index_root = index_root
         self._opened: OrderedDict[str, OpenLibrary] = OrderedDict()
         self._builds: dict[str, _SharedBuild] = {}
 
     async def open(self, documents: tuple[str, ...]) -> OpenLibrary:
-        """Open the documents behind these URIs, indexing them if nobody has yet.
+        """Open the documents of these URIs, and index them if no worker has yet.
 
-        Documents that cannot be read are in the catalog with their problem; nothing is raised for them.
+        Documents that cannot be read are in the catalog with their problem.
         """
         listing = await self.sources.find(documents)
         key = await asyncio.to_thread(_key, listing)
@@ -233,7 +233,7 @@ class DocumentLibrary:
     async def _build(self, directory: Path, listing: Listing) -> Catalog:
         building = self._index_root / f".building-{directory.name[:8]}-{secrets.token_hex(8)}"
         await asyncio.to_thread(_remove_stale, self._index_root)
-        # Made and moved here, not in a thread: a thread outlives a cancellation and would move what is being removed.
+        # Not in a thread, which outlives a cancellation and would move the folder while it is removed.
         building.mkdir(parents=True)
         try:
             catalog = await LibraryBuild(building, self.sources, listing).run()
@@ -251,7 +251,7 @@ class DocumentLibrary:
 
 
 class _SharedBuild:
-    """A build that everyone waits for who asks for the same documents; it ends when the last of them gives up."""
+    """A build that all sessions with the same documents wait for; cancelled when the last of them is."""
 
     def __init__(self, task: "asyncio.Future[OpenLibrary]") -> None:
         self._task = task
@@ -286,14 +286,14 @@ def _key(listing: Listing) -> str:
 
 @cache
 def _duckdb_version() -> str:
-    """Part of the key, since a file of DuckDB can be read by later versions only."""
+    """Part of the key, since only later versions of DuckDB can read its files."""
     from importlib import metadata
 
     return metadata.version("duckdb")
 
 
 def _remove_stale(index_root: Path) -> None:
-    """Remove what workers left behind that were killed while they built."""
+    """Remove the unfinished builds of killed workers."""
     for stale in index_root.glob(".building-*"):
         with suppress(OSError):
             if time.time() - stale.stat().st_mtime > _STALE_AFTER_SECONDS:
@@ -306,7 +306,7 @@ def _read_catalog(directory: Path) -> Catalog | None:
     except FileNotFoundError:
         return None
     except ValueError:
-        # A disk that was full or a machine that lost power: build it again.
+        # The disk was full or the machine lost power: build it again.
         shutil.rmtree(directory, ignore_errors=True)
         return None
 
@@ -325,7 +325,7 @@ def _passage(hit: Hit) -> Passage:
 
 
 def _pieces(part: Part, unit: Unit) -> list[Part]:
-    """A part line by line if it can be told which line is which, else the part."""
+    """The lines of a part, if each has a number of its own, else the part."""
     lines = part.text.split("\n")
     if unit == "page" or len(lines) != part.last - part.first + 1:
         return [part]
@@ -333,7 +333,7 @@ def _pieces(part: Part, unit: Unit) -> list[Part]:
 
 
 def _fitting(pieces: list[Part]) -> tuple[str, list[Part]]:
-    """As many pieces as may be handed out at once; the beginning of the first if it alone is too long."""
+    """As many pieces as one reading may have; the beginning of the first if it alone is too long."""
     length = 0
     count = 0
     for piece in pieces:

@@ -1,9 +1,37 @@
-"""What a parser makes of one document. Imports almost nothing: parsers run in child processes, which start often."""
+"""What the parser of a document type returns, and the file in which it crosses from the child process to the worker.
 
-from typing import Literal, NamedTuple
+The file has JSON lines, so that a large document is never in memory as a whole: the first line describes the document,
+each further line is a part to read or a span to find. Imports almost nothing, since child processes start often.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, cast
 
 BlockKind = Literal["text", "code", "table"]
 Unit = Literal["page", "line", "paragraph", "row"]
+
+MOST_HEADINGS: Final = 40
+OPENING_CHARACTERS: Final = 200
+
+
+class UnreadableError(Exception):
+    """The document cannot be read; the message says why, for the user."""
+
+
+class NotADocumentError(Exception):
+    """The file is of a format that is not supported; the message says which."""
+
+
+class Source(NamedTuple):
+    """A file to parse."""
+
+    name: str
+    path: Path
+    tables: Path
+    """How the paths of the CSV files that the parser writes begin."""
 
 
 class Block(NamedTuple):
@@ -17,11 +45,11 @@ class Block(NamedTuple):
     """Titles above it, outermost first, joined by ` > `."""
     kind: BlockKind = "text"
     place: str = ""
-    """The sheet it stands on, in a workbook."""
+    """The sheet of a workbook on which it stands."""
 
 
 class Part(NamedTuple):
-    """A stretch of the document for reading on."""
+    """A stretch of the document to be read."""
 
     first: int
     last: int
@@ -29,8 +57,19 @@ class Part(NamedTuple):
     place: str = ""
 
 
+class Span(NamedTuple):
+    """A passage to be indexed."""
+
+    text: str
+    first: int
+    last: int
+    heading: str
+    kind: BlockKind
+    place: str
+
+
 class Sheet(NamedTuple):
-    """A table that was found in the document, written as UTF-8 CSV with one header line."""
+    """A table of the document, written as a UTF-8 CSV file with one header line."""
 
     name: str
     """Of the sheet; empty for a CSV file."""
@@ -39,39 +78,16 @@ class Sheet(NamedTuple):
     header: bool = True
 
 
+@dataclass
 class Parsed:
     """A document in reading order."""
 
-    def __init__(
-        self,
-        unit: Unit,
-        units: int,
-        blocks: list[Block] | None = None,
-        parts: list[Part] | None = None,
-        headings: list[str] | None = None,
-        *,
-        problem: str = "",
-        foreign: str = "",
-    ) -> None:
-        self.unit: Unit = unit
-        self.units = units
-        self.blocks = blocks or []
-        self.parts = parts or []
-        self.headings = headings or []
-        self.sheets: list[Sheet] = []
-        self.problem = problem
-        self.foreign = foreign
-        """Why it is no document at all."""
-
-
-def failed_parse(problem: str) -> Parsed:
-    """A document that could not be read, and why."""
-    return Parsed(unit="line", units=0, problem=problem)
-
-
-def no_document(reason: str) -> Parsed:
-    """A file that is of no format that is read here."""
-    return Parsed(unit="line", units=0, foreign=reason)
+    unit: Unit
+    units: int
+    blocks: list[Block] = field(default_factory=list[Block])
+    parts: list[Part] = field(default_factory=list[Part])
+    headings: list[str] = field(default_factory=list[str])
+    sheets: list[Sheet] = field(default_factory=list[Sheet])
 
 
 class HeadingPath:
@@ -92,3 +108,60 @@ class HeadingPath:
 
     def __str__(self) -> str:
         return " > ".join(title for _, title in self._stack)
+
+
+class Result(NamedTuple):
+    """The description of a parsed document, or why there is none."""
+
+    unit: Unit = "line"
+    units: int = 0
+    headings: tuple[str, ...] = ()
+    """In reading order, 40 at most."""
+    opening: str = ""
+    """Its first words, 200 characters at most."""
+    sheets: tuple[Sheet, ...] = ()
+    problem: str = ""
+    """Why it could not be read, for the user."""
+    unsupported: str = ""
+    """Why the file is not a document."""
+    path: Path | None = None
+    """The file with its parts and spans."""
+
+    def rows(self) -> Iterator[Part | Span]:
+        """Parts first, then spans."""
+        if self.path is None:
+            return
+        with self.path.open(encoding="utf-8") as file:
+            file.readline()
+            for line in file:
+                is_span, *values = json.loads(line)
+                yield Span(*values) if is_span else Part(*values)
+
+
+def describe(parsed: Parsed) -> Result:
+    """Summarize a parsed document."""
+    opening = next((block.text for block in parsed.blocks if block.kind == "text"), "")
+    return Result(
+        unit=parsed.unit,
+        units=parsed.units,
+        headings=tuple(dict.fromkeys(parsed.headings))[:MOST_HEADINGS],
+        opening=" ".join(opening[: 10 * OPENING_CHARACTERS].split())[:OPENING_CHARACTERS],
+        sheets=tuple(parsed.sheets),
+    )
+
+
+def write_result(path: Path, result: Result, parts: Iterable[Part] = (), spans: Iterable[Span] = ()) -> None:
+    """Write the file that `read_result` reads."""
+    with path.open("w", encoding="utf-8", errors="replace") as file:
+        file.write(json.dumps(result._asdict()) + "\n")
+        file.writelines(json.dumps((0, *part)) + "\n" for part in parts)
+        file.writelines(json.dumps((1, *span)) + "\n" for span in spans)
+
+
+def read_result(path: Path) -> Result:
+    """Read the description; `rows` reads the rest."""
+    with path.open(encoding="utf-8") as file:
+        stored = cast("dict[str, Any]", json.loads(file.readline()))
+    sheets = tuple(Sheet(*sheet) for sheet in stored["sheets"])
+    stored |= {"headings": tuple(stored["headings"]), "sheets": sheets, "path": path}
+    return Result(**stored)

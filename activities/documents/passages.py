@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from activities.documents.parsed import Block, BlockKind, Unit
+from activities.documents.parsed import Block, BlockKind, Span, Unit
 
 LONGEST_CHARACTERS: Final = 900
 _COMFORTABLE_CHARACTERS: Final = 600
@@ -22,26 +22,15 @@ _SENTENCE_END: Final = re.compile(
 _PLACE: Final = re.compile(r"(?:(L)|(page|paragraph)=|(.*)!)(\d{1,12})(?:-L?(\d{1,12}))?", re.DOTALL)
 _LETTERS: Final = re.compile(r"[\W_]+")
 _FIELD: Final = re.compile(r"\W*[^\W\d_][\w /-]{1,40}[*_]*:[*_]*\s+\w")
-"""`Owner: Marta Ilves`: short, and yet what somebody looks for."""
+"""`Owner: Marta Ilves`: short, yet worth finding."""
 _LINE_END: Final = re.compile(r"\n")
 _NO_SENTENCE_END: Final = re.compile(
     r"\b(?:[A-Z]|e\.g|i\.e|vs|cf|al|Mr|Mrs|Ms|Dr|Prof|St|No|no|Nr|Fig|fig|Sec|Eq|approx|etc|pp|Inc|Ltd)\.\s*$"
 )
 
 
-class Span(NamedTuple):
-    """A passage before it is indexed."""
-
-    text: str
-    first: int
-    last: int
-    heading: str
-    kind: BlockKind
-    place: str
-
-
 def cut(blocks: Iterable[Block], unit: Unit) -> Iterator[Span]:
-    """Join short neighbours under one heading and split what is too long at the ends of sentences."""
+    """Join short blocks under one heading and split long ones at the ends of sentences."""
     waiting: Span | None = None
     for block in blocks:
         for piece in _split(block, counts_lines=unit == "line"):
@@ -56,7 +45,7 @@ def cut(blocks: Iterable[Block], unit: Unit) -> Iterator[Span]:
 
 
 def reference(document: str, unit: Unit, first: int, last: int, place: str = "") -> str:
-    """Name a place so that a person can go there: `handbook.md#L10-L14`, `q3.pdf#page=2`, `prices.xlsx#Sheet1!2-40`."""
+    """Name a place for people: `handbook.md#L10-L14`, `q3.pdf#page=2`, `prices.xlsx#Sheet1!2-40`."""
     match unit:
         case "line":
             return f"{document}#L{first}" if first == last else f"{document}#L{first}-L{last}"
@@ -67,7 +56,7 @@ def reference(document: str, unit: Unit, first: int, last: int, place: str = "")
 
 
 class Place(NamedTuple):
-    """What a reference names."""
+    """The place that a reference names."""
 
     document: str
     unit: Unit

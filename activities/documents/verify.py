@@ -1,4 +1,4 @@
-"""Check that a quotation stands where it is said to stand, by opening the document anew."""
+"""Check quotations against their sources by reading the documents again."""
 
 import re
 import tempfile
@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Final
 
 from activities.contracts import PASSAGE_GAP
-from activities.documents.artefacts import Artefacts
+from activities.documents.artifacts import Artifacts
 from activities.documents.downloads import Downloads
 from activities.documents.library import DocumentLibrary, OpenLibrary, UnknownDocumentError
 from activities.documents.passages import parse_reference
 from chargehand.contracts import Contract, Source
 
 _CUT_GAP: Final = re.compile(r"\n\[?…?\]?\s*$")
-"""What is left of the mark between two passages when a quotation was cut there."""
+"""The rest of the mark between two passages, where a quotation was cut."""
 
 
 class Quotations(Contract):
-    """What `worker_main.py --verify` reads: quotations, and where to look them up."""
+    """The input of `worker_main.py --verify`."""
 
     documents: tuple[str, ...]
     """As the session's request named them."""
@@ -26,18 +26,18 @@ class Quotations(Contract):
 
 
 class QuoteCheck(Contract):
-    """Whether one quotation stands."""
+    """Whether one quotation is correct."""
 
     ref: str
     stands: bool
     problem: str = ""
-    """Why not, in words for the user; empty if it stands."""
+    """Why not, for the user; empty if it is correct."""
 
 
 async def quote_stands(document: OpenLibrary, place: str, quote: str) -> QuoteCheck:
-    """Check that the words of a quotation stand, in order, at a place such as `handbook.md#L10-L14`.
+    """Check that the words of a quotation appear, in order, at a place such as `handbook.md#L10-L14`.
 
-    White space does not count. Stretches that `[…]` or line ends part may have others in between.
+    White space is ignored. Between stretches that `[…]` or line ends separate, other words may stand.
     """
     documents = document.catalog.documents
     named = parse_reference(place, [entry.name for entry in documents])
@@ -65,16 +65,16 @@ async def quote_stands(document: OpenLibrary, place: str, quote: str) -> QuoteCh
 async def verify_sources(
     documents: tuple[str, ...],
     sources: Iterable[Source],
-    artefacts: Artefacts,
+    artifacts: Artifacts,
     allowed_roots: tuple[Path, ...] = (),
     downloads: Downloads | None = None,
 ) -> tuple[QuoteCheck, ...]:
-    """Read a session's documents anew, trusting no index, and check the quotation of each source that is one of them.
+    """Read a session's documents again, without any existing index, and check the quotation of each document source.
 
-    Sources from elsewhere, web pages and queries, are left out.
+    Other sources, such as web pages and queries, are left out.
     """
     with tempfile.TemporaryDirectory() as directory:
-        library = DocumentLibrary(artefacts, Path(directory), allowed_roots, downloads)
+        library = DocumentLibrary(artifacts, Path(directory), allowed_roots, downloads)
         opened = await library.open(documents)
         return tuple(
             [await quote_stands(opened, source.ref, source.quote) for source in sources if _is_of_a_document(source)]

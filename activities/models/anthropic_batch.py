@@ -10,23 +10,24 @@ from pydantic import JsonValue
 
 from activities.models.clients import make_timeout
 from activities.models.failures import UnreadableReply, reported_failure
-from activities.models.jobs import REQUEST_SECONDS
-from activities.models.reading import parse, within
+from activities.models.provider_jobs import REQUEST_SECONDS, job_id
+from activities.models.replies import parse, within
 
 if TYPE_CHECKING:
     import anthropic
     from anthropic.types.messages.batch_create_params import Request
 
 PRICE_SHARE: Final = Decimal("0.5")
-"""What of the usual price a batch costs."""
+"""The price of a batch, as a share of the usual price."""
 POLL_SECONDS: Final = 15.0
-_PASSING: Final = frozenset({"api_error", "overloaded_error", "rate_limit_error", "timeout_error"})
+RETRYABLE_CODES: Final = frozenset({"api_error", "overloaded_error", "rate_limit_error", "timeout_error"})
+"""Error types, of a batch or in the middle of a stream, after which trying again may help."""
 _NOT_OF_BATCHES: Final = frozenset({"stream", "service_tier"})
-"""What a request of its own may say, and one in a batch may not."""
+"""Parameters that requests in a batch may not have."""
 
 
-class BatchDesk:
-    """Hands one call in as a batch."""
+class BatchStore:
+    """One call as a batch."""
 
     def __init__(
         self,
@@ -36,7 +37,7 @@ class BatchDesk:
         provider: str,
         secrets: tuple[str, ...],
     ) -> None:
-        """Set one call up; `key` names it across attempts."""
+        """Prepare one call; `key` names it across attempts."""
         self._client = client
         self._params = {name: value for name, value in body.items() if name not in _NOT_OF_BATCHES}
         self._custom_id = hashlib.sha256(key.encode()).hexdigest()
@@ -44,18 +45,15 @@ class BatchDesk:
         self._secrets = secrets
 
     async def begin(self) -> str:
-        """Make a batch of one request."""
+        """Create a batch of one request."""
         request = cast("Request", {"custom_id": self._custom_id, "params": self._params})
         response = await self._client.messages.batches.with_raw_response.create(
             requests=[request], timeout=make_timeout(REQUEST_SECONDS)
         )
-        identity = within(parse(response.http_response.content), "id")
-        if not isinstance(identity, str) or not identity:
-            raise UnreadableReply("unexpected form of: id")
-        return identity
+        return job_id(response.http_response.content)
 
-    async def look(self, identity: str) -> JsonValue:
-        """Give the message, once the batch has ended."""
+    async def result(self, identity: str) -> JsonValue:
+        """Return the message once the batch has ended."""
         response = await self._client.messages.batches.with_raw_response.retrieve(
             identity, timeout=make_timeout(REQUEST_SECONDS)
         )
@@ -63,18 +61,18 @@ class BatchDesk:
             return None
         return self._message(await self._results(identity))
 
-    async def abandon(self, identity: str) -> None:
-        """Cancel the batch; what it has not begun is not charged."""
+    async def cancel(self, identity: str) -> None:
+        """Cancel the batch; requests that have not begun are not charged."""
         await self._client.messages.batches.cancel(identity, timeout=make_timeout(REQUEST_SECONDS))
 
     async def delete(self, identity: str) -> None:
-        """Delete the batch, which is kept for a month otherwise."""
+        """Delete the batch, which is otherwise kept for a month."""
         await self._client.messages.batches.delete(identity, timeout=make_timeout(REQUEST_SECONDS))
 
     async def _results(self, identity: str) -> bytes:
-        import httpx2  # the SDK brings it in
+        import httpx2  # a dependency of the SDK
 
-        # Not by the address that the batch gives, which could lead our key anywhere.
+        # Not from the address in the batch, which could send the API key to another host.
         response = await self._client.get(
             f"/v1/messages/batches/{quote(identity, safe='')}/results",
             cast_to=httpx2.Response,
@@ -94,8 +92,8 @@ class BatchDesk:
             if message is None:
                 raise UnreadableReply("unexpected form of: message")
             return message
-        # None of the other ends is charged.
+        # Any other result is free.
         code = str(within(result, "error", "error", "type") or kind)
-        told = str(within(result, "error", "error", "message") or f"the batch ended as {kind}")
-        passing = kind == "expired" or code in _PASSING
-        raise reported_failure(self._provider, code, told, passing=passing, secrets=self._secrets)
+        message_text = str(within(result, "error", "error", "message") or f"the batch ended as {kind}")
+        retryable = kind == "expired" or code in RETRYABLE_CODES
+        raise reported_failure(self._provider, code, message_text, retryable=retryable, secrets=self._secrets)

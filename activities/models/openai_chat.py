@@ -1,8 +1,8 @@
-"""Models of any OpenAI-compatible server, by Chat Completions: one's own llama.cpp, Ollama or vLLM, and many clouds.
+"""Models of any OpenAI-compatible server, by Chat Completions: your own llama.cpp, Ollama or vLLM, and many clouds.
 
-Such servers obey to different degrees. Answer shapes are asked for in words as well; when tools are offered only in
-words, because many servers then take no grammar, or never call a tool under one. Whoever then answers in another shape
-is asked again without tools.
+Such servers obey to different degrees. The prompt states the answer's schema as well. When tools are offered only the
+prompt does, because many servers then accept no schema, or never call a tool under one. A reply of another shape is
+corrected in a request without tools.
 """
 
 import json
@@ -12,30 +12,33 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from pydantic import BaseModel, JsonValue
 
-from activities.contracts import Task, ToolCall, WorkTask
-from activities.models.asking import arguments_text, headers, may_use_tools, offered_tools
-from activities.models.clients import LazyClient, make_openai, make_timeout
-from activities.models.failures import translating
-from activities.models.openai_streams import ChatFold
+from activities.contracts import ToolCall
+from activities.models.clients import ProviderModel, make_openai, make_timeout
+from activities.models.failures import UnreadableReply, reported_failure
 from activities.models.prices import Overrides, Tokens, usage_of
-from activities.models.protocol import Message, ModelCall, ModelReply
-from activities.models.reading import shaped, token_count, within
+from activities.models.protocol import ModelCall, ModelReply
+from activities.models.replies import arguments_text, shaped, token_count, tool_calls, within
 from activities.models.schemas import answer_schema, strict
-from activities.models.streaming import SLOW_TO_BEGIN, Patience, receive
-from activities.models.tool_arguments import tool_call
+from activities.models.streaming import SLOW_TO_BEGIN, Patience
+from activities.turn_kinds.protocol import Message
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.work import WorkTask
 
 if TYPE_CHECKING:
     import httpx2
+    import openai
     from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 
 PROVIDER: Final = "openai-compatible"
 
 Entry = dict[str, Any]
 _NOT_TAKEN_BACK: Final = frozenset({"annotations", "audio", "function_call", "refusal"})
-"""Fields of a reply that servers write and do not read."""
+"""Fields of a reply that servers write and do not accept."""
+_JOINED: Final = frozenset({"content", "refusal", "reasoning", "reasoning_content"})
+"""Fields of a message that arrive in pieces."""
 
 
-class OpenAIChatModel:
+class OpenAIChatModel(ProviderModel["openai.AsyncOpenAI"]):
     """An OpenAI-compatible server's models behind `Model`."""
 
     def __init__(
@@ -43,68 +46,32 @@ class OpenAIChatModel:
         *,
         base_url: str,
         api_key: str = "",
-        provider: str = PROVIDER,
         prices: Overrides | None = None,
-        enforce_schema: bool = True,
         patience: Patience = SLOW_TO_BEGIN,
         most_tokens: int | None = None,
         http_client: "httpx2.AsyncClient | None" = None,
     ) -> None:
-        """Set the server up.
-
-        Args:
-            base_url: with `/v1`, as the server's own documentation gives it.
-            api_key: empty for servers that want none.
-            provider: the name that reports and prices know it by.
-            prices: by model; one's own server costs 0. Without an entry the calls have no known cost.
-            enforce_schema: whether the server takes `response_format` with a JSON Schema.
-            patience: how long the server may be silent; one that does not stream is silent all the while.
-            most_tokens: of an answer, where a call would allow more.
-            http_client: instead of the SDK's own.
-        """
-        self._secrets = (api_key,)
-        self._provider = provider
-        self._prices = prices
-        self._enforce_schema = enforce_schema
-        self._patience = patience
-        self._most_tokens = most_tokens
         # The SDK insists on a key.
-        self._client = LazyClient(lambda: make_openai(api_key or "none", base_url, http_client))
+        key = api_key or "none"
+        super().__init__(PROVIDER, lambda: make_openai(key, base_url, http_client), api_key, prices, patience)
+        self._most_tokens = most_tokens
 
-    async def complete(self, call: ModelCall) -> ModelReply:
-        """Take one turn. Cancelling it closes the connection."""
-        with translating(self._provider, self._secrets):
-            client = await self._client.get()
-            body = request_body(call, enforce_schema=self._enforce_schema, most_tokens=self._most_tokens)
-            asking = client.chat.completions.with_streaming_response.create(
-                **body,
-                extra_headers=headers(call),
-                timeout=make_timeout(call.timeout_seconds),
-            )
-            answered = await receive(
-                asking,
-                ChatFold(self._provider, self._secrets),
-                patience=self._patience,
-                whole_seconds=call.timeout_seconds,
-            )
-            reply = shaped(answered, _Reply)
-        return self._normalised(call, reply)
+    async def _send(self, client: "openai.AsyncOpenAI", call: ModelCall) -> JsonValue:
+        request = client.chat.completions.with_streaming_response.create(
+            **request_body(call, self._most_tokens),
+            extra_headers=call.headers,
+            timeout=make_timeout(call.timeout_seconds),
+        )
+        return await self._receive(request, call, ChatFold(PROVIDER, self._secrets))
 
-    async def warm_up(self) -> None:
-        """Import the SDK now rather than at the first call."""
-        await self._client.get()
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._client.aclose()
-
-    def _normalised(self, call: ModelCall, reply: "_Reply") -> ModelReply:
+    def _read(self, call: ModelCall, body: JsonValue) -> ModelReply:
+        reply = shaped(body, _Reply)
         choice = reply.choices[0] if reply.choices else _Choice(message={})
         message = choice.message
         refusal = str(message.get("refusal") or "")
         text = _plain(str(message.get("content") or ""))
         stop = _stop(choice.finish_reason, refusal)
-        calls = _calls(message, offered_tools(call)) if stop is None else ()
+        calls = _calls(message, call.offered_tools) if stop is None else ()
         model = reply.model or call.model
         return ModelReply(
             stop=stop or ("tools" if calls else "answer" if text else "empty"),
@@ -112,15 +79,13 @@ class OpenAIChatModel:
             tool_calls=calls,
             provider_items=(_returnable(message, calls),) if calls else (),
             model=model,
-            provider=self._provider,
-            usage=usage_of(self._provider, call.model, model, _tokens(reply.usage), self._prices),
+            provider=PROVIDER,
+            usage=usage_of(PROVIDER, call.model, model, _tokens(reply.usage), self._prices),
         )
 
 
-def request_body(
-    call: ModelCall, *, enforce_schema: bool = True, most_tokens: int | None = None
-) -> "CompletionCreateParamsStreaming":
-    """Write the request; what stays the same from turn to turn comes first."""
+def request_body(call: ModelCall, most_tokens: int | None = None) -> "CompletionCreateParamsStreaming":
+    """Write the request; the parts that stay the same from turn to turn come first."""
     schema = answer_schema(call.answer_type, call.agent_names)
     system = f"{call.system}\n\nThe final answer is nothing but JSON of this schema:\n{json.dumps(schema)}"
     body: dict[str, Any] = {
@@ -131,10 +96,10 @@ def request_body(
         ],
         "max_tokens": min(call.max_output_tokens, most_tokens or call.max_output_tokens),
         "stream": True,
-        # Without this word a stream says nothing of what it used.
+        # Without this option a stream does not report its usage.
         "stream_options": {"include_usage": True},
     }
-    if may_use_tools(call) and not _is_corrected(call.task):
+    if call.may_use_tools and not _is_corrected(call.task):
         body["tools"] = [
             {
                 "type": "function",
@@ -146,7 +111,7 @@ def request_body(
             }
             for tool in call.tools
         ]
-    elif enforce_schema:
+    else:
         body["response_format"] = {
             "type": "json_schema",
             "json_schema": {"name": call.answer_type.__name__, "schema": schema, "strict": True},
@@ -181,18 +146,105 @@ def _entries(message: Message) -> list[Entry]:
             return [{"role": "user", "content": message.text}]
 
 
+def _is_corrected(task: Task) -> bool:
+    """Whether the last reply was unusable: the server enforces the schema only if no tool is offered."""
+    return isinstance(task, WorkTask) and bool(task.rounds) and bool(task.rounds[-1].correction)
+
+
+class ChatFold:
+    """Assembles a chat completion from its pieces."""
+
+    def __init__(self, provider: str, secrets: tuple[str, ...]) -> None:
+        self._provider = provider
+        self._secrets = secrets
+        self._model: JsonValue = None
+        self._usage: JsonValue = None
+        self._finish: JsonValue = None
+        self._began = False
+        self._message: dict[str, JsonValue] = {}
+        self._calls: list[dict[str, JsonValue]] = []
+
+    def take(self, event: Mapping[str, JsonValue]) -> bool:
+        """Add a piece; return whether it was the last."""
+        if event.get("error"):
+            self._fail(event["error"])
+        self._model = event.get("model") or self._model
+        self._usage = event.get("usage") or self._usage
+        choices = event.get("choices")
+        if not isinstance(choices, list):
+            raise UnreadableReply("unexpected form of: choices")
+        if choices:
+            self._began = True
+            delta: JsonValue = within(choices[0], "delta")
+            if isinstance(delta, dict):
+                self._grow(delta)
+            self._finish = within(choices[0], "finish_reason") or self._finish
+        return self.is_complete() and self._usage is not None
+
+    def is_complete(self) -> bool:
+        """Whether the model stopped; servers that count no tokens send nothing after that."""
+        return self._finish is not None
+
+    @property
+    def body(self) -> JsonValue:
+        """The completion."""
+        # A reply that is not streamed has no empty fields.
+        message = {name: value for name, value in self._message.items() if value != ""}
+        if self._calls:
+            message["tool_calls"] = [*self._calls]
+        return {
+            "model": self._model,
+            "choices": [{"message": message, "finish_reason": self._finish}],
+            "usage": self._usage,
+        }
+
+    def _grow(self, delta: Mapping[str, JsonValue]) -> None:
+        for name, value in delta.items():
+            if name == "tool_calls":
+                for piece in value if isinstance(value, list) else []:
+                    self._grow_call(piece)
+            elif name in _JOINED and isinstance(value, str):
+                self._message[name] = str(self._message.get(name) or "") + value
+            elif value is not None:
+                self._message[name] = value
+
+    def _grow_call(self, piece: JsonValue) -> None:
+        call = self._call_of(piece)
+        if identity := within(piece, "id"):
+            call["id"] = identity
+        function = call["function"]
+        assert isinstance(function, dict)
+        function["name"] = str(function["name"]) + str(within(piece, "function", "name") or "")
+        function["arguments"] = str(function["arguments"]) + str(within(piece, "function", "arguments") or "")
+
+    def _call_of(self, piece: JsonValue) -> dict[str, JsonValue]:
+        """Find the call that a piece belongs to; servers without call numbers begin each call with its name."""
+        number = within(piece, "index")
+        if not isinstance(number, int):
+            number = len(self._calls) - (0 if within(piece, "function", "name") else 1)
+        if 0 <= number < len(self._calls):
+            return self._calls[number]
+        self._calls.append({"id": "", "type": "function", "function": {"name": "", "arguments": ""}})
+        return self._calls[-1]
+
+    def _fail(self, error: JsonValue) -> None:
+        raise reported_failure(
+            self._provider,
+            str(within(error, "code") or within(error, "type") or ""),
+            str(within(error, "message") or "the stream broke off"),
+            retryable=True,
+            possibly_billed=self._began,
+            secrets=self._secrets,
+        )
+
+
 class _Choice(BaseModel):
     message: dict[str, JsonValue]
     finish_reason: str | None = None
 
 
-def _is_corrected(task: Task) -> bool:
-    """Whether the last reply could not be used: a reply is held to the schema only where no tool is offered."""
-    return isinstance(task, WorkTask) and bool(task.rounds) and bool(task.rounds[-1].correction)
-
-
 class _Reply(BaseModel):
-    """What is needed of a completion."""
+    """The fields of a completion that are used."""
 
     model: str | None = None
     choices: list[_Choice]
@@ -200,7 +252,7 @@ class _Reply(BaseModel):
 
 
 def _stop(finish_reason: str | None, refusal: str) -> Literal["refused", "truncated"] | None:
-    """Find the stops at which a reply is not to be used, whatever it contains."""
+    """Find the stop reasons after which a reply must not be used, whatever it contains."""
     if refusal or finish_reason == "content_filter":
         return "refused"
     return "truncated" if finish_reason == "length" else None
@@ -210,21 +262,12 @@ def _calls(message: Mapping[str, JsonValue], offered: frozenset[str]) -> tuple[T
     asked = message.get("tool_calls")
     if not isinstance(asked, list):
         return ()
-    identities = _identities(asked)
-    return tuple(
-        tool_call(
-            position,
-            identities[position],
-            str(within(one, "function", "name") or ""),
-            within(one, "function", "arguments"),
-            offered,
-        )
-        for position, one in enumerate(asked)
-    )
+    uses = zip(_identities(asked), (within(one, "function") for one in asked), strict=True)
+    return tool_calls(((identity, within(use, "name"), within(use, "arguments")) for identity, use in uses), offered)
 
 
 def _identities(asked: Sequence[JsonValue]) -> list[str]:
-    """Give every call an id of its own; some servers give none, or the same to all."""
+    """Return a unique id for each call; some servers send none, or the same for all."""
     given = [within(one, "id") for one in asked]
     if all(isinstance(one, str) and one for one in given) and len(set(given)) == len(given):
         return given
@@ -232,7 +275,7 @@ def _identities(asked: Sequence[JsonValue]) -> list[str]:
 
 
 def _returnable(message: Mapping[str, JsonValue], calls: Sequence[ToolCall]) -> JsonValue:
-    """Keep the message as it is, but for what the server would not take back."""
+    """Keep the message unchanged, except for what the server would refuse."""
     kept = {name: value for name, value in message.items() if value is not None and name not in _NOT_TAKEN_BACK}
     asked = cast("list[JsonValue]", message["tool_calls"])
     told: list[JsonValue] = [_returnable_call(one, call) for one, call in zip(asked, calls, strict=True)]
@@ -248,14 +291,14 @@ def _returnable_call(asked: JsonValue, call: ToolCall) -> JsonValue:
 
 
 def _plain(text: str) -> str:
-    """Take the answer out of what small models wrap around it: their thoughts before it, a code fence about it."""
+    """Strip what small models wrap around an answer: thoughts before it, and a code fence."""
     text = re.sub(r"\A\s*<think>.*?</think>", "", text, flags=re.DOTALL).strip()
     fenced = re.fullmatch(r"```(?:json)?\s*\n(.*)\n```", text, flags=re.DOTALL)
     return fenced[1].strip() if fenced else text
 
 
 def _tokens(usage: JsonValue) -> Tokens | None:
-    """Read the usage; here `prompt_tokens` holds everything."""
+    """Read the usage; here `prompt_tokens` includes everything."""
     whole = token_count(usage, "prompt_tokens")
     cached = token_count(usage, "prompt_tokens_details", "cached_tokens", absent=0)
     output = token_count(usage, "completion_tokens")

@@ -1,31 +1,32 @@
 """OpenAI's models, by the Responses API.
 
-Each request brings its whole conversation. Nothing is kept there but what is made in the background.
+Each request carries its whole conversation. Only background responses are stored at the provider.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from pydantic import BaseModel, JsonValue
+from temporalio.exceptions import ApplicationError
 
 from activities.contracts import ToolCall
-from activities.models.asking import arguments_text, cache_key, headers, may_use_tools, offered_tools
-from activities.models.clients import LazyClient, make_openai, make_timeout
-from activities.models.failures import reported_failure, translating
-from activities.models.jobs import carry_out
-from activities.models.openai_background import POLL_SECONDS, BackgroundDesk
-from activities.models.openai_streams import PASSING, ResponseFold
+from activities.models.clients import ProviderModel, make_openai, make_timeout
+from activities.models.failures import reported_failure
 from activities.models.prices import Overrides, Tokens, usage_of
-from activities.models.protocol import Message, ModelCall, ModelReply
-from activities.models.reading import shaped, token_count, within
+from activities.models.protocol import ModelCall, ModelReply
+from activities.models.provider_jobs import REQUEST_SECONDS, job_id, run_job
+from activities.models.replies import arguments_text, parse, shaped, token_count, tool_calls, within
 from activities.models.schemas import answer_schema, strict
-from activities.models.streaming import STEADY, Patience, receive
-from activities.models.tool_arguments import tool_call
+from activities.models.streaming import STEADY, Patience
+from activities.turn_kinds.protocol import Message
 
 if TYPE_CHECKING:
     import httpx2
     import openai
-    from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
+    from openai.types.responses.response_create_params import (
+        ResponseCreateParamsNonStreaming,
+        ResponseCreateParamsStreaming,
+    )
 
 PROVIDER: Final = "openai"
 BASE_URL: Final = "https://api.openai.com/v1"
@@ -34,10 +35,15 @@ Item = dict[str, Any]
 _ITEM_TYPES: Final = frozenset({"message", "function_call", "reasoning"})
 _POLICY: Final = frozenset({"bio_policy", "misalignment_policy_violation", "image_content_policy_violation"})
 """Error codes that are refusals."""
+RETRYABLE_CODES: Final = frozenset({"server_error", "rate_limit_exceeded", "vector_store_timeout"})
+"""Error codes of a failed response after which trying again may help."""
+_LAST_EVENTS: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
+_UNFINISHED: Final = frozenset({"queued", "in_progress"})
+POLL_SECONDS: Final = 1.0
 
 
-class OpenAIResponsesModel:
-    """OpenAI's models behind `Model`."""
+class OpenAIResponsesModel(ProviderModel["openai.AsyncOpenAI"]):
+    """OpenAI's models; in the `background` it stores a reply, so that the next attempt can fetch a lost worker's."""
 
     def __init__(
         self,
@@ -50,72 +56,28 @@ class OpenAIResponsesModel:
         background_poll_seconds: float = POLL_SECONDS,
         http_client: "httpx2.AsyncClient | None" = None,
     ) -> None:
-        """Set the account up.
-
-        Args:
-            api_key: the account's.
-            base_url: with `/v1`.
-            prices: by model, before those that are known.
-            patience: how long the provider may be silent.
-            background: have responses made and kept at the provider, so that one whose worker was lost is fetched by
-                the next instead of being paid again.
-            background_poll_seconds: between two looks at such a response.
-            http_client: instead of the SDK's own.
-        """
-        self._secrets = (api_key,)
-        self._prices = prices
-        self._patience = patience
+        super().__init__(PROVIDER, lambda: make_openai(api_key, base_url, http_client), api_key, prices, patience)
         self._background = background
         self._poll_seconds = background_poll_seconds
-        self._client = LazyClient(lambda: make_openai(api_key, base_url, http_client))
 
-    async def complete(self, call: ModelCall) -> ModelReply:
-        """Take one turn. Cancelling it closes the connection, or cancels what is made in the background."""
-        with translating(PROVIDER, self._secrets):
-            client = await self._client.get()
-            in_background = self._background and call.job is not None
-            body = await (self._in_background(client, call) if in_background else self._now(client, call))
-            reply = shaped(body, _Reply)
-        return self._normalised(call, reply)
-
-    async def _now(self, client: "openai.AsyncOpenAI", call: ModelCall) -> JsonValue:
-        asking = client.responses.with_streaming_response.create(
-            **request_body(call), extra_headers=headers(call), timeout=make_timeout(call.timeout_seconds)
+    async def _send(self, client: "openai.AsyncOpenAI", call: ModelCall) -> JsonValue:
+        if self._background and call.job:
+            store = BackgroundStore(client, request_body(call), call.headers)
+            return await run_job(call.job, store, poll_seconds=self._poll_seconds, whole_seconds=call.timeout_seconds)
+        request = client.responses.with_streaming_response.create(
+            **request_body(call), extra_headers=call.headers, timeout=make_timeout(call.timeout_seconds)
         )
-        fold = ResponseFold(PROVIDER, self._secrets)
-        return await receive(asking, fold, patience=self._patience, whole_seconds=call.timeout_seconds)
+        return await self._receive(request, call, ResponseFold(PROVIDER, self._secrets))
 
-    async def _in_background(self, client: "openai.AsyncOpenAI", call: ModelCall) -> JsonValue:
-        assert call.job is not None
-        desk = BackgroundDesk(client, request_body(call), headers(call))
-        return await carry_out(call.job, desk, poll_seconds=self._poll_seconds, whole_seconds=call.timeout_seconds)
-
-    async def warm_up(self) -> None:
-        """Import the SDK now rather than at the first call."""
-        await self._client.get()
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._client.aclose()
-
-    def _normalised(self, call: ModelCall, reply: "_Reply") -> ModelReply:
-        text, refusal = _said(reply.output)
+    def _read(self, call: ModelCall, body: JsonValue) -> ModelReply:
+        reply = shaped(body, _Reply)
+        text, refusal = _texts(reply.output)
         stop = _stop(reply, refusal)
-        code = str(within(reply.error, "code") or "")
         if reply.status != "completed" and stop is None:
-            told = str(within(reply.error, "message") or f"the response is {reply.status}")
-            passing = reply.status != "failed" or code in PASSING
-            # What was made before it was cancelled may be charged.
-            possibly_billed = reply.status == "cancelled"
-            raise reported_failure(
-                PROVIDER, code, told, passing=passing, possibly_billed=possibly_billed, secrets=self._secrets
-            )
-        offered = offered_tools(call)
-        asked = [item for item in reply.output if item.get("type") == "function_call"] if stop is None else []
-        calls = tuple(
-            tool_call(position, str(item.get("call_id", "")), str(item.get("name", "")), item.get("arguments"), offered)
-            for position, item in enumerate(asked)
-        )
+            raise self._failure(reply)
+        items = [item for item in reply.output if item.get("type") == "function_call"] if stop is None else []
+        uses = ((item.get("call_id"), item.get("name"), item.get("arguments")) for item in items)
+        calls = tool_calls(uses, call.offered_tools)
         return ModelReply(
             stop=stop or ("tools" if calls else "answer" if text.strip() else "empty"),
             text=refusal or text,
@@ -126,9 +88,21 @@ class OpenAIResponsesModel:
             usage=usage_of(PROVIDER, call.model, reply.model, _tokens(reply.usage), self._prices),
         )
 
+    def _failure(self, reply: "_Reply") -> ApplicationError:
+        code = str(within(reply.error, "code") or "")
+        return reported_failure(
+            PROVIDER,
+            code,
+            str(within(reply.error, "message") or f"the response is {reply.status}"),
+            retryable=reply.status != "failed" or code in RETRYABLE_CODES,
+            # Output from before the cancellation may be charged.
+            possibly_billed=reply.status == "cancelled",
+            secrets=self._secrets,
+        )
+
 
 def request_body(call: ModelCall) -> "ResponseCreateParamsStreaming":
-    """Write the request; what stays the same from turn to turn comes first."""
+    """Write the request; the parts that stay the same from turn to turn come first."""
     body: dict[str, Any] = {
         "model": call.model,
         "instructions": call.system,
@@ -144,8 +118,8 @@ def request_body(call: ModelCall) -> "ResponseCreateParamsStreaming":
         },
         "store": False,
         "include": ["reasoning.encrypted_content"],
-        "prompt_cache_key": cache_key(call),
-        # The other tiers have prices of their own, which no reserve was made for.
+        "prompt_cache_key": call.cache_key,
+        # The other tiers have other prices, which were not reserved.
         "service_tier": "default",
         "stream": True,
     }
@@ -160,7 +134,7 @@ def request_body(call: ModelCall) -> "ResponseCreateParamsStreaming":
             }
             for tool in call.tools
         ]
-        body["tool_choice"] = "auto" if may_use_tools(call) else "none"
+        body["tool_choice"] = "auto" if call.may_use_tools else "none"
         body["parallel_tool_calls"] = True
     return cast("ResponseCreateParamsStreaming", body)
 
@@ -194,12 +168,81 @@ def _items(message: Message) -> list[Item]:
 
 
 def _is_ours(items: Sequence[JsonValue]) -> bool:
-    """Tell whether this provider wrote the items; another's are told in our own words instead."""
+    """Whether this provider wrote the items; another provider's are rendered from our own fields instead."""
     return bool(items) and all(within(item, "type") in _ITEM_TYPES for item in items)
 
 
+class ResponseFold:
+    """Waits for the event that holds the whole response."""
+
+    def __init__(self, provider: str, secrets: tuple[str, ...]) -> None:
+        self._provider = provider
+        self._secrets = secrets
+        self._began = False
+        self.body: JsonValue = None
+
+    def take(self, event: Mapping[str, JsonValue]) -> bool:
+        """Add an event; return whether it was the last."""
+        kind = event.get("type")
+        if kind == "error":
+            told = event["error"] if isinstance(event.get("error"), dict) else dict(event)
+            code = str(within(told, "code") or "")
+            raise reported_failure(
+                self._provider,
+                code,
+                str(within(told, "message") or "the stream broke off"),
+                retryable=code in RETRYABLE_CODES or not code,
+                possibly_billed=self._began,
+                secrets=self._secrets,
+            )
+        self._began = self._began or kind == "response.output_item.added"
+        if kind not in _LAST_EVENTS:
+            return False
+        self.body = event.get("response")
+        return True
+
+    def is_complete(self) -> bool:
+        """Return False: only the last event completes a response."""
+        return False
+
+
+class BackgroundStore:
+    """One call as a background response, which another worker can fetch."""
+
+    def __init__(self, client: "openai.AsyncOpenAI", body: Mapping[str, Any], headers: Mapping[str, str]) -> None:
+        self._client = client
+        self._headers = headers
+        # Only stored responses can be fetched.
+        self._body = {**body, "stream": False, "background": True, "store": True}
+
+    async def begin(self) -> str:
+        """Create the response."""
+        response = await self._client.responses.with_raw_response.create(
+            **cast("ResponseCreateParamsNonStreaming", self._body),
+            extra_headers=self._headers,
+            timeout=make_timeout(REQUEST_SECONDS),
+        )
+        return job_id(response.http_response.content)
+
+    async def result(self, identity: str) -> JsonValue:
+        """Return the response once it has ended."""
+        response = await self._client.responses.with_raw_response.retrieve(
+            identity, include=["reasoning.encrypted_content"], timeout=make_timeout(REQUEST_SECONDS)
+        )
+        body = parse(response.http_response.content)
+        return None if within(body, "status") in _UNFINISHED else body
+
+    async def cancel(self, identity: str) -> None:
+        """Cancel the response."""
+        await self._client.responses.cancel(identity, timeout=make_timeout(REQUEST_SECONDS))
+
+    async def delete(self, identity: str) -> None:
+        """Delete the response, which is otherwise kept for a month."""
+        await self._client.responses.delete(identity, timeout=make_timeout(REQUEST_SECONDS))
+
+
 class _Reply(BaseModel):
-    """What is needed of a response."""
+    """The fields of a response that are used."""
 
     model: str
     status: str = "completed"
@@ -210,7 +253,7 @@ class _Reply(BaseModel):
 
 
 def _stop(reply: _Reply, refusal: str) -> Literal["refused", "truncated"] | None:
-    """Find the stops at which a reply is not to be used, whatever it contains."""
+    """Find the stop reasons after which a reply must not be used, whatever it contains."""
     if refusal or within(reply.error, "code") in _POLICY:
         return "refused"
     if reply.status == "incomplete":
@@ -218,8 +261,8 @@ def _stop(reply: _Reply, refusal: str) -> Literal["refused", "truncated"] | None
     return None
 
 
-def _said(output: Sequence[Mapping[str, JsonValue]]) -> tuple[str, str]:
-    """Join what the model said, and with what words it refused."""
+def _texts(output: Sequence[Mapping[str, JsonValue]]) -> tuple[str, str]:
+    """Join the texts, and the refusals, of a reply."""
     texts: list[str] = []
     refusals: list[str] = []
     for item in output:
@@ -235,19 +278,18 @@ def _said(output: Sequence[Mapping[str, JsonValue]]) -> tuple[str, str]:
 
 
 def _returnable(output: Sequence[dict[str, JsonValue]], calls: Sequence[ToolCall]) -> tuple[JsonValue, ...]:
-    """Keep the items as they are, but for what the provider would not take back."""
-    # Reasoning that is not sealed stands for something stored at the provider, where nothing is stored; and items that
-    # name themselves must come with their reasoning.
-    unsealed = any(item.get("type") == "reasoning" and not item.get("encrypted_content") for item in output)
+    """Keep the items unchanged, except for what the provider would refuse."""
+    # Unencrypted reasoning refers to a stored item, and nothing is stored; items with ids need their reasoning.
+    is_unsealed = any(item.get("type") == "reasoning" and not item.get("encrypted_content") for item in output)
     read = iter(calls)
     kept: list[JsonValue] = []
     for whole in output:
-        item = {name: value for name, value in whole.items() if not (unsealed and name == "id")}
+        item = {name: value for name, value in whole.items() if not (is_unsealed and name == "id")}
         match item.get("type"):
             case "function_call":
                 call = next(read)
                 kept.append({**item, "name": call.tool, "arguments": "{}"} if call.malformed else item)
-            case "reasoning" if unsealed:
+            case "reasoning" if is_unsealed:
                 pass
             case _:
                 kept.append(item)
@@ -255,7 +297,7 @@ def _returnable(output: Sequence[dict[str, JsonValue]], calls: Sequence[ToolCall
 
 
 def _tokens(usage: JsonValue) -> Tokens | None:
-    """Read the usage; here `input_tokens` holds everything."""
+    """Read the usage; here `input_tokens` includes everything."""
     whole = token_count(usage, "input_tokens")
     cached = token_count(usage, "input_tokens_details", "cached_tokens", absent=0)
     written = token_count(usage, "input_tokens_details", "cache_write_tokens", absent=0)

@@ -1,6 +1,6 @@
-"""What models cost, by the offline snapshot of genai-prices or by the operator's own settings. No network, ever.
+"""What models cost, by the offline snapshot of genai-prices or by the operator's settings; never by the network.
 
-Two questions, one table: the most that a call can cost, asked before it; what it did cost, asked after it.
+Before a call: the most that it can cost. After it: what it did cost.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ Overrides = Mapping[str, tuple[Decimal, Decimal]]
 
 _MILLION: Final = Decimal(1_000_000)
 _LONGEST_SESSION: Final = timedelta(days=8)
-"""A card is used for as long as its session runs: seven days, and some grace."""
+"""A card is used for as long as its session runs: at most seven days, and some grace."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,14 @@ class Tokens:
 
 
 def load() -> None:
-    """Read the price list now, which takes half a second, rather than at the first question."""
-    from genai_prices.data_snapshot import get_snapshot  # a worker without keys does not pay for it
+    """Load the price list now, which takes half a second, rather than with the first call."""
+    from genai_prices.data_snapshot import get_snapshot  # slow to import, and unused without a key
 
     get_snapshot()
 
 
 def price_card(provider: str, model: str, overrides: Overrides | None = None) -> ModelCard | None:
-    """Price a model at the dearest that its tokens can come to; None if nobody knows its price."""
+    """Price a model at the most that its tokens can cost; None if its price is unknown."""
     if overrides and model in overrides:
         dollars_in, dollars_out = overrides[model]
         steps = [PriceStep(input_usd_per_million=dollars_in, output_usd_per_million=dollars_out)]
@@ -56,24 +56,22 @@ def price_card(provider: str, model: str, overrides: Overrides | None = None) ->
 
 
 def cost(provider: str, model: str, tokens: Tokens, overrides: Overrides | None = None) -> Decimal | None:
-    """Price what a reply used, rounded up to whole nanodollars; None if nobody knows the model's price."""
+    """Price what a reply used, rounded up to whole nanodollars; None if the model's price is unknown."""
     if overrides and model in overrides:
         dollars_in, dollars_out = overrides[model]
         return round_up_dollars((tokens.input * dollars_in + tokens.output * dollars_out) / _MILLION)
     found = _find(provider, model)
     if found is None:
         return None
-    price = found.get_prices(datetime.now(UTC))
-    plain = tokens.input - tokens.cached - tokens.cache_written
-    read = price.cache_read_mtok if price.cache_read_mtok is not None else price.input_mtok
-    written = price.cache_write_mtok if price.cache_write_mtok is not None else price.input_mtok
-    usd = (
-        plain * _at(price.input_mtok, tokens.input)
-        + tokens.cached * _at(read, tokens.input)
-        + tokens.cache_written * _at(written, tokens.input)
-        + tokens.output * _at(price.output_mtok, tokens.input)
+    from genai_prices import Usage as PricedUsage
+
+    used = PricedUsage(
+        input_tokens=tokens.input,
+        cache_read_tokens=tokens.cached,
+        cache_write_tokens=tokens.cache_written,
+        output_tokens=tokens.output,
     )
-    return round_up_dollars(usd / _MILLION)
+    return round_up_dollars(found.get_prices(datetime.now(UTC)).calc_price(used)["total_price"])
 
 
 def usage_of(
@@ -85,15 +83,15 @@ def usage_of(
     *,
     share: Decimal = Decimal(1),
 ) -> Usage | None:
-    """Account for one call; None if it is not known what it used or what that costs.
+    """Account for one call; None if its tokens or their price are unknown.
 
     Args:
-        provider: whose models they are.
-        asked: the model that was asked; the operator's prices name this one.
-        answered: the model that says it answered, whose price counts if it is known.
-        tokens: what the reply says that it used.
+        provider: the provider of the models.
+        asked: the model that was requested; the operator's prices name this one.
+        answered: the model that answered, by the reply; its price counts if it is known.
+        tokens: the tokens that the reply reports.
         overrides: the operator's own prices.
-        share: what part of the price is asked, where a provider takes less for its own convenience.
+        share: the share of the usual price that is charged, below 1 for batches.
     """
     if tokens is None:
         return None
@@ -113,7 +111,7 @@ def usage_of(
 def _find(provider: str, model: str) -> "ModelInfo | None":
     from genai_prices.data_snapshot import get_snapshot  # as above
 
-    # By its exact name: the list's own search takes any `openai-like` server for OpenAI.
+    # By its exact name: the library's own search takes any `openai-like` server for OpenAI.
     known = next((one for one in get_snapshot().providers if one.id == provider), None)
     found = known.find_model(model) if known else None
     if found is None:
@@ -123,7 +121,7 @@ def _find(provider: str, model: str) -> "ModelInfo | None":
 
 
 def _prices_to_come(model: "ModelInfo") -> "list[ModelPrice]":
-    """List every set of prices that holds at some time of a session that starts now."""
+    """List every set of prices that applies at some time of a session that starts now."""
     if not isinstance(model.prices, list):
         return [model.prices]
     now = datetime.now(UTC)
@@ -135,13 +133,13 @@ def _steps(prices: "Iterable[ModelPrice]") -> list[PriceStep]:
     dear_inputs: list[Decimal | TieredPrices | None] = []
     outputs: list[Decimal | TieredPrices | None] = []
     for price in prices:
-        # Cache writes are dearer than plain input, and a provider may write of its own accord.
+        # Cache writes cost more than plain input, and a provider may cache by itself.
         dear_inputs += [price.input_mtok, price.cache_write_mtok, price.cache_read_mtok]
         outputs.append(price.output_mtok)
     steps: list[PriceStep] = []
     dearest_in = dearest_out = Decimal(0)
     for above in sorted({0, *_thresholds([*dear_inputs, *outputs])}):
-        # Never falling: a bound on the tokens must bound the price as well.
+        # Never falling, so that an upper bound of the tokens is an upper bound of the price.
         dearest_in = max(dearest_in, *(_at(price, above + 1) for price in dear_inputs))
         dearest_out = max(dearest_out, *(_at(price, above + 1) for price in outputs))
         steps.append(

@@ -1,13 +1,20 @@
-"""The boundary to a model: what a provider is asked and what it answers, whoever it is."""
+"""The boundary to a model: one request and one reply, the same for every provider."""
 
+import hashlib
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from activities.contracts import PlanTask, ReviewTask, Task, ToolCall
+from activities.contracts import ToolCall
 from activities.documents.catalog import Catalog
+from activities.turn_kinds.plan import PlanTask
+from activities.turn_kinds.protocol import Message, TurnAnswer
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.review import ReviewTask
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Contract, Usage
 
 
@@ -20,42 +27,20 @@ class ToolSpec(Contract):
     """JSON Schema of the arguments: an object whose properties are all required, with no additional ones."""
 
 
-class Message(Contract):
-    """One message of a rendered conversation."""
-
-    role: Literal["user", "assistant", "tools"]
-    text: str = ""
-    """For `user`, and for `assistant` when the reply could not be used."""
-    calls: tuple[ToolCall, ...] = ()
-    """For `assistant`: the tools it asked for."""
-    results: tuple["ToolText", ...] = ()
-    """For `tools`: what came back, one for each call of the message before."""
-    provider_items: tuple[JsonValue, ...] = ()
-    """For `assistant`: the provider's own form of the message, if the same provider wrote it."""
-
-
-class ToolText(Contract):
-    """A tool's result as text for a model."""
-
-    call_id: str
-    text: str
-    ok: bool = True
-
-
 @dataclass(frozen=True)
 class ProviderJob:
-    """Work that a provider does by itself and gives out by an id, as an attempt knows it."""
+    """A provider's asynchronous job for a call, as one attempt of the activity knows it."""
 
     id: str
-    """Of the job that an earlier attempt began; empty if none did."""
+    """The id of a job that an earlier attempt began; empty if none did."""
     remember: Callable[[str], Awaitable[None]]
-    """Keeps a new job's id; on return the next attempt is sure to find it."""
+    """Journals a new job's id; once it returns, the next attempt will find the id."""
     is_unwanted: Callable[[], Awaitable[bool]]
-    """Whether, now that the call is cancelled, no other attempt will ask after the job."""
+    """Whether a cancelled call has no later attempt that would use the job."""
     patience_seconds: float | None = None
-    """How long the caller waits before the job is to be called off; None for as long as it lives."""
+    """How long the caller waits before it cancels the job; None for as long as the activity lives."""
     afterwards: list[Callable[[], Awaitable[None]]] = field(default_factory=list[Callable[[], Awaitable[None]]])
-    """To be done once what came of the job is in safety."""
+    """Clean-up to run once the job's result is journalled."""
 
 
 class ModelCall(BaseModel):
@@ -68,29 +53,56 @@ class ModelCall(BaseModel):
     task: Task
     agent: str
     crew_agents: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
-    """(name, what it does, tools) of the agents that a plan may name."""
+    """(name, description, tools) of the agents that a plan may name."""
     catalog: Catalog
     system: str
     """The stable part of the prompt; the same for every turn of an agent, so that providers can cache it."""
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
-    """The agent's tools, always the same. A task that `must_answer` may use none of them now."""
-    answer_type: type[BaseModel]
+    """The agent's tools, the same in every turn; see `may_use_tools`."""
+    answer_type: type[TurnAnswer]
     """The model's final reply must be JSON of this shape."""
     max_output_tokens: int
     timeout_seconds: float
     idempotency_key: str
-    """Names the call across attempts; sent along where a provider takes one."""
+    """Names the call across attempts; sent to providers that accept one."""
     urgency: Literal["now", "batch"] = "now"
-    """`batch`: the provider may take hours, if it then charges less; without such an offer it answers now."""
+    """`batch` allows hours for a lower price; providers without batches answer now."""
     job: ProviderJob | None = None
-    """Where a provider's job for this call is kept, for those that work by jobs; None if the caller keeps none."""
+    """Journals the provider's job for this call; None if the caller does not allow jobs."""
 
     @property
     def agent_names(self) -> tuple[str, ...]:
-        """Names that a subtask in the answer may give its work to."""
+        """The agents that a subtask in the answer may name."""
         nested = ("supervisor",) if isinstance(self.task, PlanTask | ReviewTask) and self.task.may_nest else ()
         return (*(name for name, _, _ in self.crew_agents), *nested)
+
+    @property
+    def may_use_tools(self) -> bool:
+        """Whether the model may call tools in this turn.
+
+        Where a provider can forbid their use, forbidden tools are still listed: the beginning of the prompt then stays
+        the same, and its cache holds.
+        """
+        return bool(self.tools) and not (isinstance(self.task, WorkTask) and self.task.must_answer)
+
+    @property
+    def offered_tools(self) -> frozenset[str]:
+        """The tools that the model may call in this turn."""
+        return frozenset(tool.name for tool in self.tools) if self.may_use_tools else frozenset()
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The HTTP headers that name the call across attempts, for providers and gateways that honour them."""
+        key = self.idempotency_key
+        fits = key.isascii() and key.isprintable() and len(key) <= 200
+        return {"Idempotency-Key": key if fits else hashlib.sha256(key.encode()).hexdigest()}
+
+    @property
+    def cache_key(self) -> str:
+        """Names the stable beginning of the prompt, so that a provider routes equal ones to the same machine."""
+        stable = [self.model, self.system, [tool.model_dump(mode="json") for tool in self.tools]]
+        return hashlib.sha256(json.dumps(stable).encode()).hexdigest()[:32]
 
 
 class ModelReply(Contract):
@@ -98,17 +110,17 @@ class ModelReply(Contract):
 
     stop: Literal["answer", "tools", "truncated", "refused", "empty"]
     text: str = ""
-    """The final reply, JSON of the asked shape if the model obeyed."""
+    """The final reply: JSON of `answer_type` if the model obeyed."""
     tool_calls: tuple[ToolCall, ...] = ()
     provider_items: tuple[JsonValue, ...] = ()
     model: str
-    """The model that really answered, as the provider names it."""
+    """The model that answered, as the provider names it."""
     provider: str
     usage: Usage | None = None
-    """Tokens and cost; None if the provider did not say, and the call is then charged at its reserve."""
+    """Tokens and cost; None if the provider did not report them, and the call is then charged at its reserve."""
 
 
 class Model(Protocol):
-    """A provider's models behind one call; what can go wrong is raised as `activities.models.failures` has it."""
+    """A provider's models; failures are raised as `activities.models.failures` translates them."""
 
     async def complete(self, call: ModelCall) -> ModelReply: ...

@@ -1,20 +1,150 @@
-"""Which model does the work of which tier."""
+"""The model adapters: their settings, one row each, and which model serves which tier."""
 
+import asyncio
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
 
-from activities.contracts import ModelCard
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings
+
+from activities.backends import Backend, Row, SettingsError, secret
+from activities.contracts import ModelCard, PriceStep
+from activities.models.clients import ProviderModel
 from activities.models.protocol import Model
+from activities.models.streaming import SLOW_TO_BEGIN, STEADY, Patience
 from chargehand.contracts import Tier
+
+
+class ModelSettings(BaseSettings):
+    """The settings of models."""
+
+    provider: str | None = None
+    """Which models to use; by default the first provider whose key is set."""
+    models: dict[Tier, str] = {}
+    """Model names by tier, as a JSON object; tiers that are not named keep the provider's default."""
+    prices: dict[str, tuple[Decimal, Decimal]] = {}
+    """Dollars per million input and output tokens by model name, as a JSON object; 0 for local models."""
+    requests_per_second: float | None = Field(default=None, gt=0, le=10_000)
+    """Model turns that all workers together start per second, below the provider's rate limit; None for no limit."""
+    silence_seconds: float | None = Field(default=None, ge=1, le=3_600)
+    """How long a provider may send nothing before the call is abandoned; by default a minute (for
+    `openai_compatible`, an hour until the first output)."""
+    answer_tokens: int | None = Field(default=None, ge=64)
+    """The most output tokens of a call to `openai_compatible`, for models that may never stop."""
+    openai_background: bool = False
+    """Whether OpenAI stores replies for a while, so that the reply of a lost worker is fetched and not paid again."""
+    anthropic_api_key: SecretStr | None = Field(default=None, validation_alias="ANTHROPIC_API_KEY")
+    anthropic_base_url: str | None = Field(default=None, validation_alias="ANTHROPIC_BASE_URL")
+    openai_api_key: SecretStr | None = Field(default=None, validation_alias="OPENAI_API_KEY")
+    openai_base_url: str | None = Field(default=None, validation_alias="OPENAI_BASE_URL")
 
 
 @dataclass(frozen=True)
 class Models:
-    """The models of a worker: an adapter and a card for each tier."""
+    """The models of a worker: an adapter, and a card for each tier."""
 
     adapter: Model
     cards: Mapping[Tier, ModelCard]
 
     def card(self, tier: Tier) -> ModelCard:
-        """Name and price the model of a tier."""
+        """Return the name and price of the model of a tier."""
         return self.cards[tier]
+
+
+def _anthropic(settings: ModelSettings, closing: AsyncExitStack) -> Models:
+    from activities.models.anthropic_messages import BASE_URL, AnthropicModel
+
+    names = {Tier.SMALL: "claude-haiku-5-5", Tier.MEDIUM: "claude-sonnet-5-5", Tier.LARGE: "claude-opus-5-5"}
+    adapter = AnthropicModel(
+        api_key=secret(settings.anthropic_api_key),
+        base_url=settings.anthropic_base_url or BASE_URL,
+        prices=settings.prices,
+        patience=_patience(settings, STEADY),
+    )
+    return Models(_managed(adapter, closing), _cards(settings, "anthropic", names))
+
+
+def _openai(settings: ModelSettings, closing: AsyncExitStack) -> Models:
+    from activities.models.openai_responses import BASE_URL, OpenAIResponsesModel
+
+    names = {Tier.SMALL: "gpt-6-luna", Tier.MEDIUM: "gpt-6.1-sol", Tier.LARGE: "gpt-6-astra"}
+    adapter = OpenAIResponsesModel(
+        api_key=secret(settings.openai_api_key),
+        base_url=settings.openai_base_url or BASE_URL,
+        prices=settings.prices,
+        patience=_patience(settings, STEADY),
+        background=settings.openai_background,
+    )
+    return Models(_managed(adapter, closing), _cards(settings, "openai", names))
+
+
+def _openai_compatible(settings: ModelSettings, closing: AsyncExitStack) -> Models:
+    from activities.models.openai_chat import OpenAIChatModel
+
+    adapter = OpenAIChatModel(
+        api_key=secret(settings.openai_api_key),
+        base_url=settings.openai_base_url or "",
+        prices=settings.prices,
+        patience=_patience(settings, SLOW_TO_BEGIN),
+        most_tokens=settings.answer_tokens,
+    )
+    return Models(_managed(adapter, closing), _cards(settings, "openai_compatible", {}))
+
+
+def _extractive(settings: ModelSettings, _: AsyncExitStack) -> Models:
+    from activities.models.extractive.model import MODEL_NAME, ExtractiveModel
+
+    free = (PriceStep(input_usd_per_million=Decimal(0), output_usd_per_million=Decimal(0)),)
+    names = {tier: settings.models.get(tier, MODEL_NAME) for tier in Tier}
+    cards = {tier: ModelCard(provider=MODEL_NAME, name=name, prices=free) for tier, name in names.items()}
+    return Models(ExtractiveModel(), cards)
+
+
+MODELS: Final = Backend(
+    "model",
+    "CHARGEHAND_PROVIDER",
+    (
+        Row("anthropic", _anthropic, chosen_by="ANTHROPIC_API_KEY", needs="ANTHROPIC_API_KEY"),
+        Row("openai_compatible", _openai_compatible, chosen_by="OPENAI_BASE_URL", needs="OPENAI_BASE_URL"),
+        Row("openai", _openai, chosen_by="OPENAI_API_KEY", needs="OPENAI_API_KEY"),
+        Row("extractive", _extractive),
+    ),
+    default="no language model is used",
+)
+
+
+def _managed(adapter: ProviderModel[Any], closing: AsyncExitStack) -> Model:
+    """Load the SDK while the worker connects, rather than at the first call, and close its client at the end."""
+    closing.push_async_callback(adapter.aclose)
+    loading = asyncio.create_task(adapter.warm_up())
+    closing.callback(loading.cancel)
+    return adapter
+
+
+def _cards(settings: ModelSettings, provider: str, defaults: Mapping[Tier, str]) -> dict[Tier, ModelCard]:
+    from activities.models.prices import price_card
+
+    names = {**defaults, **settings.models}
+    if missing := [tier.value for tier in Tier if tier not in names]:
+        raise SettingsError(
+            f"CHARGEHAND_MODELS: name a model for the tiers {', '.join(missing)}, "
+            'for example CHARGEHAND_MODELS=\'{"small":"m","medium":"m","large":"m"}\'.'
+        )
+    cards = {tier: price_card(provider, name, settings.prices) for tier, name in names.items()}
+    for tier, card in cards.items():
+        if card is None:
+            raise SettingsError(
+                f"CHARGEHAND_PRICES: the price of the model '{names[tier]}' is unknown, so a budget could not be kept. "
+                "Set its dollars per million input and output tokens, for example "
+                f"CHARGEHAND_PRICES='{{\"{names[tier]}\": [0, 0]}}' for a model of your own."
+            )
+    return {tier: card for tier, card in cards.items() if card is not None}
+
+
+def _patience(settings: ModelSettings, usual: Patience) -> Patience:
+    if settings.silence_seconds is None:
+        return usual
+    return Patience(max(usual.first_seconds, settings.silence_seconds), settings.silence_seconds)

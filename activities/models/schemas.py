@@ -1,7 +1,7 @@
 """JSON Schemas in the strict dialect that every provider accepts: a pure translation.
 
 Strict means: each object closed, each property required, no defaults, no references. Bounds that a provider would
-refuse are told in the description instead, and checked by whoever reads the reply.
+refuse move into the description, and are checked when the reply is read.
 """
 
 from collections.abc import Mapping
@@ -30,22 +30,22 @@ _BOUNDS: Final = (
 
 
 class UnfitSchema(ValueError):  # noqa: N818  # reads as a statement of fact
-    """A schema says something that strict structured output cannot; the message says what and where."""
+    """A schema uses a feature that strict structured output lacks; the message says which and where."""
 
 
 @cache
 def answer_schema(answer_type: type[BaseModel], agents: tuple[str, ...] = ()) -> Schema:
-    """Write the schema of a model's final reply; its `title` is the name of the type. Do not change what comes back.
+    """Write the schema of a model's final reply; its `title` is the name of the type. Do not modify the result.
 
     Args:
-        agents: names that a subtask in the reply may give its work to; whatever it likes if there are none.
+        agents: the agents that a subtask in the reply may name; any name if empty.
     """
     written = answer_type.model_json_schema()
     subtask = written.get("$defs", {}).get(SubtaskDraft.__name__)
     if subtask and agents:
         subtask["properties"]["agent"]["enum"] = list(agents)
     translated = strict(written)
-    # A class's docstring speaks to its readers here; a field's speaks to whoever fills it in.
+    # A class's docstring is for readers of the code; a field's is for the model.
     translated.pop("description", None)
     return {"title": answer_type.__name__, **translated}
 
@@ -99,8 +99,8 @@ def _object(schema: Mapping[str, Any], definitions: Mapping[str, Any], path: tup
 
 def _description(schema: Mapping[str, Any]) -> str:
     bounds = [f"{name} {schema[name]}" for name in _BOUNDS if name in schema]
-    told = str(schema.get("description", ""))
-    return f"{told} ({', '.join(bounds)})".strip() if bounds else told
+    text = str(schema.get("description", ""))
+    return f"{text} ({', '.join(bounds)})".strip() if bounds else text
 
 
 def _type_of(value: object) -> str:

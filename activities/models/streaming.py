@@ -1,6 +1,6 @@
-"""A reply as it comes: server-sent events, read one by one, so that a connection gone silent is noticed in seconds.
+"""Receive a streamed reply event by event, so that a silent connection is noticed in seconds.
 
-The lines are read here and not by the SDKs, which drop the very events that say that a thinking model is alive.
+Lines are read here and not by the SDKs, which drop the keep-alive events of a thinking model.
 """
 
 import asyncio
@@ -12,32 +12,32 @@ from typing import Final, Protocol
 from pydantic import JsonValue
 
 from activities.models.failures import UnreadableReply
-from activities.models.reading import parse
+from activities.models.replies import parse
 
 _LONGEST_REPLY_BYTES: Final = 32 * 1024 * 1024
-"""Far above what the output tokens of any turn come to."""
+"""Far more than the output tokens of any turn."""
 _DRAIN_SECONDS: Final = 0.25
-"""How long a connection may take to end properly, so that it can be used again."""
+"""How long a response may take to end properly, so that its connection can be reused."""
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How long a provider may be silent before a call is given up, as long as the call's own time lasts."""
+    """How long a provider may send nothing before a call is abandoned; the call's own timeout applies besides."""
 
     first_seconds: float
-    """Until the first word of the answer, which models on slow machines prepare in silence."""
+    """Until the first line, before which slow machines send nothing."""
     gap_seconds: float
-    """Between two lines of the answer: events, or what only says that the provider is still there."""
+    """Between two lines: events or keep-alives."""
 
 
 STEADY: Final = Patience(first_seconds=60.0, gap_seconds=60.0)
-"""For providers that say every 15 to 30 seconds that they are still there: two such words may be missed."""
+"""For providers that send a keep-alive every 15 to 30 seconds, two of which may be missed."""
 SLOW_TO_BEGIN: Final = Patience(first_seconds=3_600.0, gap_seconds=60.0)
-"""For one's own machine, which reads a long prompt in silence."""
+"""For a model on your own machine, which sends nothing while it reads a long prompt."""
 
 
 class Response(Protocol):
-    """What is needed of an SDK's response."""
+    """The part of an SDK's response that is used."""
 
     @property
     def headers(self) -> Mapping[str, str]: ...
@@ -46,44 +46,44 @@ class Response(Protocol):
 
 
 class Fold(Protocol):
-    """Puts the events of one wire together to the body that the provider would have sent at once."""
+    """Assembles the events of one wire into the body of an unstreamed reply."""
 
     def take(self, event: Mapping[str, JsonValue]) -> bool:
-        """Take an event in; tell whether it was the last."""
+        """Add an event; return whether it was the last."""
         ...
 
     def is_complete(self) -> bool:
-        """Whether the reply is whole although no event said so."""
+        """Whether the reply is complete, even without a last event."""
         ...
 
     @property
     def body(self) -> JsonValue:
-        """The reply; whole only at the end."""
+        """The reply; complete only at the end."""
         ...
 
 
 async def receive(
-    asking: AbstractAsyncContextManager[Response], fold: Fold, *, patience: Patience, whole_seconds: float
+    request: AbstractAsyncContextManager[Response], fold: Fold, *, patience: Patience, whole_seconds: float
 ) -> JsonValue:
-    """Ask, and give the body of the reply: from its events, or as it is if the provider does not stream.
+    """Send a request, and return the body of the reply, assembled from its events if the provider streams.
 
     Raises:
-        TimeoutError: it took too long as a whole, or fell silent.
-        UnreadableReply: it is no such reply, or ended before its end.
+        TimeoutError: it took too long as a whole, or sent nothing for too long.
+        UnreadableReply: it is malformed or incomplete.
     """
     whole = asyncio.timeout(whole_seconds)
     try:
-        async with whole, _patient(patience) as heard, asking as response:
-            heard()
-            return await _body(response, fold, heard)
+        async with whole, _silence_limit(patience) as on_line, request as response:
+            on_line()
+            return await _body(response, fold, on_line)
     except TimeoutError:
         if not whole.expired():
             raise
         raise TimeoutError(f"it was not done after {whole_seconds:g} seconds.") from None
 
 
-async def _body(response: Response, fold: Fold, heard: Callable[[], None]) -> JsonValue:
-    async with aclosing(_lines(response, heard)) as lines:
+async def _body(response: Response, fold: Fold, on_line: Callable[[], None]) -> JsonValue:
+    async with aclosing(_lines(response, on_line)) as lines:
         if "text/event-stream" not in response.headers.get("content-type", ""):
             return parse(b"".join([line async for line in lines]))
         async for event in _events(lines):
@@ -91,33 +91,33 @@ async def _body(response: Response, fold: Fold, heard: Callable[[], None]) -> Js
                 await _drain(lines)
                 return fold.body
     if not fold.is_complete():
-        raise UnreadableReply("it broke off before its end")
+        raise UnreadableReply("it ended too early")
     return fold.body
 
 
 @asynccontextmanager
-async def _patient(patience: Patience) -> AsyncGenerator[Callable[[], None]]:
-    """Give up after a silence; what is given is to be called at every word."""
+async def _silence_limit(patience: Patience) -> AsyncGenerator[Callable[[], None]]:
+    """Give up after a silence; call the yielded function at every line."""
     loop = asyncio.get_running_loop()
     allowed = patience.first_seconds
 
-    def heard() -> None:
+    def on_line() -> None:
         nonlocal allowed
         allowed = patience.gap_seconds
-        quiet.reschedule(loop.time() + allowed)
+        silence.reschedule(loop.time() + allowed)
 
-    quiet = asyncio.timeout(allowed)
+    silence = asyncio.timeout(allowed)
     try:
-        async with quiet:
-            yield heard
+        async with silence:
+            yield on_line
     except TimeoutError:
-        if not quiet.expired():
+        if not silence.expired():
             raise
-        raise TimeoutError(f"it said nothing for {allowed:g} seconds.") from None
+        raise TimeoutError(f"it sent nothing for {allowed:g} seconds.") from None
 
 
-async def _lines(response: Response, heard: Callable[[], None]) -> AsyncGenerator[bytes]:
-    """Read line by line, the line's end included. Dripping bytes are no word until they are a line."""
+async def _lines(response: Response, on_line: Callable[[], None]) -> AsyncGenerator[bytes]:
+    """Read lines with their ends; dripping bytes do not count as a sign of life until they complete a line."""
     length = 0
     begun = bytearray()
     async for chunk in response.iter_bytes():
@@ -127,7 +127,7 @@ async def _lines(response: Response, heard: Callable[[], None]) -> AsyncGenerato
         if b"\n" not in chunk:
             begun += chunk
             continue
-        heard()
+        on_line()
         *whole, rest = chunk.split(b"\n")
         for line in whole:
             yield bytes(begun) + line + b"\n"
@@ -138,7 +138,7 @@ async def _lines(response: Response, heard: Callable[[], None]) -> AsyncGenerato
 
 
 async def _events(lines: AsyncIterator[bytes]) -> AsyncIterator[Mapping[str, JsonValue]]:
-    """Read events up to the end, or to the word by which OpenAI's wire ends."""
+    """Read events up to the end, or to OpenAI's end marker."""
     data: list[bytes] = []
     async for line in lines:
         field = line.rstrip(b"\r\n")
@@ -162,10 +162,10 @@ def _event(data: list[bytes]) -> Mapping[str, JsonValue]:
 
 
 async def _drain(lines: AsyncIterator[bytes]) -> None:
-    """Read what is left, so that the connection can be used again; the reply is there, whatever goes wrong now."""
+    """Read the rest, so that the connection can be reused; errors no longer matter, since the reply is complete."""
     try:
         async with asyncio.timeout(_DRAIN_SECONDS):
             async for _ in lines:
                 pass
-    except Exception:  # noqa: BLE001, S110  # nothing that happens behind the reply may cost it
+    except Exception:  # noqa: BLE001, S110  # an error after the reply must not lose it
         pass

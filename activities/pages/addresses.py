@@ -1,11 +1,11 @@
-"""Which network addresses a page may be read from. Pure: nothing here resolves or connects."""
+"""Which network addresses may be read from. Pure: it neither resolves nor connects."""
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final
 
 
 class AddressRefusedError(Exception):
-    """A page may not be read from there; the message says why, for the agent."""
+    """The address may not be read from; the message says why, for the agent."""
 
 
 # The standard library's `is_private` and `is_global` differ between Python versions and miss several of these.
@@ -45,7 +45,7 @@ _ISATAP: Final = (0x0000_5EFE, 0x0200_5EFE)
 
 
 def reason_to_refuse(address: str) -> str | None:
-    """Say why nothing may be read from an IP address, or None if it is public."""
+    """Why an IP address may not be read from, or None if it is public."""
     try:
         parsed = _unwrapped(ip_address(address))
     except ValueError:
@@ -60,7 +60,7 @@ def reason_to_refuse(address: str) -> str | None:
 
 
 def _unwrapped(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """Take the IPv4 address out of the two IPv6 forms in which public ones legitimately travel."""
+    """Extract the IPv4 address from the two IPv6 forms that legitimately carry public ones."""
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             return address.ipv4_mapped

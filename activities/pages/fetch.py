@@ -7,9 +7,8 @@ from typing import Final
 
 from httpx2 import URL
 
-from activities.pages.network import GuardedBackend
-from activities.pages.page import Fetched, FetchLimits, PageUnreadableError
-from activities.pages.web import Endurance, UnreachableError, Web
+from activities.pages.guarded_get import GuardedBackend, GuardedGet
+from activities.pages.page import Fetched, FetchError, FetchLimits
 
 _TEXT_TYPES: Final = re.compile(r"text/[\w.+-]+|application/(json|xml|[\w.-]+\+(json|xml)|x-ndjson|yaml|x-yaml|toml)")
 
@@ -19,32 +18,29 @@ class Fetcher:
 
     def __init__(self, backend: GuardedBackend, limits: FetchLimits) -> None:
         self._limits = limits
-        self._web = Web(
+        self._http = GuardedGet(
             backend,
-            Endurance(limits.connect, limits.total, limits.redirects),
-            user_agent="Chargehand/0.1 (reads pages for a research session)",
+            limits,
+            user_agent="Chargehand/0.4 (reads pages for a research session)",
             accept="text/html,application/xhtml+xml,text/plain,text/markdown,application/json;q=0.9,*/*;q=0.1",
             accept_encoding="gzip",
         )
 
     async def fetch(self, url: str) -> Fetched:
-        """Follow redirects to a page of text and take its body; raises `PageUnreadableError`."""
-        try:
-            return await self._web.get(url, _check, self._take)
-        except UnreachableError as error:
-            raise PageUnreadableError(str(error)) from error
+        """Follow redirects to a page of text and return its body. Raises `FetchError`."""
+        return await self._http.get(url, _check, self._take)
 
     async def _take(self, url: URL, headers: Mapping[str, str], chunks: AsyncIterator[bytes]) -> Fetched:
         media_type, charset = _content_type(headers)
         if not _TEXT_TYPES.fullmatch(media_type):
-            raise PageUnreadableError(f"{url} is {media_type or 'of no stated type'}; only pages of text can be read")
+            raise FetchError(f"{url} is {media_type or 'of no stated type'}; only pages of text can be read")
         body = await self._body(url, headers, chunks)
         return Fetched(url=str(url.copy_with(fragment=None)), media_type=media_type, charset=charset, body=body)
 
     async def _body(self, url: URL, headers: Mapping[str, str], chunks: AsyncIterator[bytes]) -> bytes:
         encoding = headers.get("content-encoding", "identity").strip().lower()
         if encoding not in {"identity", "", "gzip", "x-gzip", "deflate"}:
-            raise PageUnreadableError(f"{url} is compressed as {encoding[:40]}, which cannot be read")
+            raise FetchError(f"{url} is compressed as {encoding[:40]}, which cannot be read")
         inflater = None if encoding in {"identity", ""} else zlib.decompressobj(zlib.MAX_WBITS | 32)
         limit = self._limits.decoded_bytes
         wire = 0
@@ -58,15 +54,15 @@ class Fetcher:
                     # Never inflates more than is kept, whatever a small chunk claims to be.
                     body += inflater.decompress(chunk, limit + 1 - len(body))
                 except zlib.error as error:
-                    raise PageUnreadableError(f"{url} is compressed in a way that cannot be read") from error
+                    raise FetchError(f"{url} is compressed in a way that cannot be read") from error
             if wire > self._limits.wire_bytes or len(body) > limit:
-                raise PageUnreadableError(f"{url} is larger than {limit / 1_000_000:g} MB; it was not read")
+                raise FetchError(f"{url} is larger than {limit / 1_000_000:g} MB; it was not read")
         return bytes(body)
 
 
 def _check(url: URL) -> None:
     if url.scheme not in {"http", "https"} or not url.host:
-        raise PageUnreadableError(f"{url} is not a web address; it must start with https:// or http://")
+        raise FetchError(f"{url} is not a web address; it must start with https:// or http://")
 
 
 def _content_type(headers: Mapping[str, str]) -> tuple[str, str]:

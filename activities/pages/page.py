@@ -1,36 +1,36 @@
-"""What reading a web page comes to. Pure values, cheap to import."""
+"""What a fetch may cost, what it returns, and how it fails: values that are cheap to import."""
 
 from datetime import timedelta
 
 from chargehand.contracts import Contract
 
 
-class PageUnreadableError(Exception):
-    """A page cannot be read; the message says why, for the agent."""
+class FetchError(Exception):
+    """A page or document cannot be read from the web; the message says why, for the agent or user."""
 
 
 class FetchLimits(Contract):
-    """How much of the network one page may take."""
+    """How much of the network one page or document may take."""
 
     wire_bytes: int = 5_000_000
-    """Bytes of the body as they come, compressed or not."""
+    """Bytes of the body as sent, compressed or not."""
     decoded_bytes: int = 5_000_000
     """Bytes of the body after decompression."""
     redirects: int = 5
     total: timedelta = timedelta(seconds=20)
-    """Time for everything: resolving, connecting, redirects and body."""
+    """Time for everything: name resolution, connections, redirects and body."""
     connect: timedelta = timedelta(seconds=5)
     """Time for one attempt to connect."""
 
 
 class Fetched(Contract):
-    """The body of a page as it came."""
+    """The body of a page as it was sent."""
 
     url: str
-    """Where it was in the end, after redirects."""
+    """The final URL, after redirects."""
     media_type: str
     charset: str
-    """As the server names it; empty if it does not."""
+    """As the server states it, or empty."""
     body: bytes
 
 
@@ -40,7 +40,7 @@ class Page(Contract):
     title: str = ""
     author: str = ""
     date: str = ""
-    """ISO 8601, as far as it is known."""
+    """ISO 8601, in the precision that is known."""
     text: str
     """Markdown, or the text as it is if the page is not HTML; the beginning of it if it is very long."""
     characters: int

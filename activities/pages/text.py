@@ -6,43 +6,43 @@ import codecs
 from datetime import timedelta
 from typing import Final
 
-from activities.documents.child_process import ChildError, ChildProcess
-from activities.pages.page import Fetched, Page, PageUnreadableError
+from activities.child_process import ChildError, ChildProcess
+from activities.pages.page import Fetched, FetchError, Page
 
 _HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
-# Names of real character sets only: Python's registry also holds codecs that take quadratic time.
+# Only real character sets: Python's registry also holds codecs that take quadratic time.
 _CHARSETS: Final = ("utf-8", "utf-16", "utf-32", "ascii", "iso", "cp", "koi8", "gb", "big5", "euc", "shift", "mac")
-_PROCESS: Final = "activities.pages.text_process"
+_PROCESS: Final = "activities.pages.page_process"
 _CHILDREN: Final = 2
 _PAGES_A_CHILD: Final = 50
-"""A parser that leaks, or was damaged, is not kept for ever."""
+"""A process whose parser leaks or is corrupted is replaced after so many pages."""
 _PARSING: Final = timedelta(seconds=10)
 _BUSY: Final = 4
-"""A busy machine takes so many times longer than the processor time that it gives to a page."""
+"""Wall-clock time allowed for each second of processor time, since the machine may be busy."""
 _STARTING: Final = timedelta(seconds=30)
 
 
 class PageTexts:
-    """Reads bodies of pages. A hostile one costs its own child process, and never the worker; close it after use.
+    """Reads the bodies of pages. A hostile page can break its child process, but not the worker. Close it after use.
 
-    `parsing` is the processor time of one page.
+    `parsing` is the processor time for one page.
     """
 
     def __init__(self, parsing: timedelta = _PARSING) -> None:
         self._seconds = parsing.total_seconds()
         self._places = asyncio.Semaphore(_CHILDREN)
         self._idle: list[tuple[ChildProcess, int]] = []
-        """Children that wait for a page, and how many pages each has read."""
+        """Idle child processes, and how many pages each has read."""
 
     async def read(self, fetched: Fetched) -> Page:
-        """Extract the main text, as Markdown, and what the page says about itself; raises `PageUnreadableError`."""
+        """Extract the main text, as Markdown, and the page's metadata. Raises `FetchError`."""
         if fetched.media_type in _HTML:
             async with self._places:
                 page = await self._from_html(fetched)
         else:
             page = await asyncio.to_thread(_from_text, fetched)
         if not page.text:
-            raise PageUnreadableError(
+            raise FetchError(
                 f"{fetched.url} holds no text that can be read; it may need a browser that runs its scripts"
             )
         return page
@@ -50,7 +50,7 @@ class PageTexts:
     async def close(self) -> None:
         """End the children."""
         while self._idle:
-            await _end(self._idle.pop()[0])
+            await self._idle.pop()[0].close()
 
     async def _from_html(self, fetched: Fetched) -> Page:
         body = await asyncio.to_thread(base64.b64encode, fetched.body)
@@ -60,30 +60,26 @@ class PageTexts:
             "body": body.decode("ascii"),
             "processor_seconds": max(1, round(self._seconds)),
         }
-        child, pages = self._idle.pop() if self._idle else (await ChildProcess(_PROCESS).__aenter__(), 0)
+        child, pages = self._idle.pop() if self._idle else (ChildProcess(_PROCESS), 0)
         try:
             if not pages:
-                # A page is not to blame for what a busy machine takes to start its reader.
+                # The time to start the process does not count as time of the page.
                 await child.ask({}, _STARTING.total_seconds())
             answer = await child.ask(question, self._seconds * _BUSY)
         except ChildError as error:
-            raise PageUnreadableError(f"{fetched.url} takes more time or memory to parse than a page may") from error
+            raise FetchError(f"{fetched.url} takes more time or memory to parse than a page may") from error
         except BaseException:
-            await _end(child)
+            await child.close()
             raise
         if pages + 1 < _PAGES_A_CHILD:
             self._idle.append((child, pages + 1))
         else:
-            await _end(child)
+            await child.close()
         if problem := answer.get("problem"):
-            raise PageUnreadableError(f"{fetched.url} {problem}")
+            raise FetchError(f"{fetched.url} {problem}")
         if answer["refresh"] and not answer["text"]:
-            raise PageUnreadableError(f"{fetched.url} holds no text but sends browsers on to {answer['refresh']}")
+            raise FetchError(f"{fetched.url} holds no text but redirects browsers to {answer['refresh']}")
         return Page.model_validate({name: answer[name] for name in Page.model_fields})
-
-
-async def _end(child: ChildProcess) -> None:
-    await child.__aexit__(None, None, None)
 
 
 def _from_text(fetched: Fetched) -> Page:

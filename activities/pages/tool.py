@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import JsonValue
 
 from activities.models.protocol import ToolSpec
-from activities.pages.page import FetchLimits, Page, PageUnreadableError
+from activities.pages.page import FetchError, FetchLimits, Page
 from activities.pages.text import PageTexts
 from activities.tools import OUTPUT_CAP_CHARACTERS, READS_THE_WEB, ToolAnswer, ToolContext, failed
 from chargehand.contracts import Source
@@ -46,7 +46,7 @@ class ReadPage:
         self._fetcher: Fetcher | None = None
         self._texts = PageTexts()
 
-    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:  # noqa: ARG002  # pages are the same for everybody
+    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:  # noqa: ARG002  # pages do not depend on the session
         url = arguments.get("url")
         if not isinstance(url, str) or not url.strip():
             return failed("read_page needs `url`: the full address of one page, as text.")
@@ -55,7 +55,7 @@ class ReadPage:
                 self._fetcher = await asyncio.to_thread(_make_fetcher, self._allowed_hosts, self._limits)
             fetched = await self._fetcher.fetch(url.strip())
             page = await self._texts.read(fetched)
-        except PageUnreadableError as unreadable:
+        except FetchError as unreadable:
             return failed(f"{unreadable}. Try another page.")
         return _answer(fetched.url, page)
 
@@ -82,6 +82,6 @@ def _answer(url: str, page: Page) -> ToolAnswer:
 
 def _make_fetcher(allowed_hosts: frozenset[str], limits: FetchLimits) -> "Fetcher":
     from activities.pages.fetch import Fetcher  # the HTTP client takes 0.2 s to import
-    from activities.pages.network import GuardedBackend
+    from activities.pages.guarded_get import GuardedBackend
 
     return Fetcher(GuardedBackend(allowed_hosts), limits)

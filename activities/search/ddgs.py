@@ -7,15 +7,14 @@ from typing import Any, Final
 
 from temporalio.exceptions import ApplicationError
 
-from activities.documents.child_process import ChildError, ChildProcess, ChildTimeoutError
+from activities.child_process import ChildError, ChildProcess, ChildTimeoutError
 from activities.documents.words import content_words, words
-from activities.search.faults import passing_fault
+from activities.search.engine import QUERY_CHARACTERS, transient_error
 from activities.search.protocol import SearchHit, SearchResults
 from chargehand.wire import ErrorType
 
 _TIMEOUT: Final = timedelta(seconds=40)
 _ONE_ENGINE: Final = timedelta(seconds=8)
-_QUERY_CHARACTERS: Final = 400
 _PROBLEMS: Final = {
     "late": "the public search engines did not answer in time",
     "failed": "the public search engines could not be reached or read",
@@ -42,10 +41,10 @@ class DdgsSearch:
         self._addresses = dict(addresses)
         self._seconds = timeout.total_seconds()
 
-    async def search(self, query: str, limit: int, documents: tuple[str, ...]) -> SearchResults:  # noqa: ARG002  # the web holds none of them
-        asked = query[:_QUERY_CHARACTERS]
+    async def search(self, query: str, limit: int, documents: tuple[str, ...]) -> SearchResults:  # noqa: ARG002  # searches the web only
+        query = query[:QUERY_CHARACTERS]
         question = {
-            "query": asked,
+            "query": query,
             "limit": limit,
             "engines": self._engines,
             "addresses": self._addresses,
@@ -56,10 +55,10 @@ class DdgsSearch:
             async with ChildProcess("activities.search.ddgs_process") as child:
                 answer = await child.ask(question, self._seconds)
         except ChildTimeoutError as error:
-            raise passing_fault(_PROBLEMS["late"]) from error
+            raise transient_error(_PROBLEMS["late"]) from error
         except ChildError as error:
-            raise passing_fault("the search ended without an answer; is `ddgs` installed?") from error
-        return _results(asked, limit, answer)
+            raise transient_error("the search ended without an answer; is `ddgs` installed?") from error
+        return _results(query, limit, answer)
 
 
 def _results(query: str, limit: int, answer: dict[str, Any]) -> SearchResults:
@@ -77,7 +76,7 @@ def _results(query: str, limit: int, answer: dict[str, Any]) -> SearchResults:
 def _fault(problem: str) -> ApplicationError:
     if problem == "rate":
         return ApplicationError("the public search engines limit the rate of searches", type=ErrorType.RATE_LIMITED)
-    return passing_fault(_PROBLEMS[problem])
+    return transient_error(_PROBLEMS[problem])
 
 
 def _confidence(query: str, hits: tuple[SearchHit, ...]) -> int:

@@ -5,7 +5,7 @@ Started by `activities.search.ddgs`.
 
 from typing import Any, Final
 
-from activities.documents import child_limits
+from activities import child_limits
 
 _MEMORY_BYTES: Final = 2 << 30
 """Of address space, of which the library's HTTP client takes much and uses little."""

@@ -1,4 +1,4 @@
-"""A search engine for those who have none: it searches the session's own documents."""
+"""The search without a web search engine: it searches the session's own documents."""
 
 from typing import Final
 

@@ -1,4 +1,7 @@
-"""The boundary to a search engine: what is asked and what it answers, whoever it is."""
+"""The interface of a search engine: its query and its results.
+
+A new engine is one module with an adapter, and one registry row.
+"""
 
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -11,11 +14,11 @@ class SearchHit(Contract):
 
     title: str
     snippet: str
-    """The words that stand there, verbatim as the engine gave them."""
+    """The words of the place, as the engine returned them."""
     url: str
     """Names the place: a web address, or the `ref` of a passage in the session's documents."""
     published: str | None = None
-    """When it was published, in ISO 8601, as exactly as the engine says it; None if it does not."""
+    """Date of publication in ISO 8601, in the precision that the engine states, if it does."""
 
     @property
     def web_address(self) -> str | None:
@@ -24,7 +27,7 @@ class SearchHit(Contract):
 
     @property
     def host(self) -> str | None:
-        """Who says it, so that claims can be counted by independent hosts; None for the session's own documents."""
+        """The host, by which independent sources are counted; None for the session's own documents."""
         try:
             host = urlsplit(self.web_address or "").hostname
         except ValueError:
@@ -36,7 +39,7 @@ class SearchResults(Contract):
     """What one search found, best first."""
 
     query: str
-    """The query as it was really asked."""
+    """The query as it was sent."""
     results: tuple[SearchHit, ...]
     confidence: int
     """0 (nothing found) to 100: how well the results answer the query, by the engine's own scores if it has any."""
@@ -51,9 +54,9 @@ class SearchBackend(Protocol):
     """
 
     name: str
-    """Names the engine to agents and in reports."""
+    """Shown to agents and in reports."""
     reaches_out: bool
-    """Whether queries leave this installation, and strangers write the results."""
+    """Whether queries leave this installation, and results are untrusted."""
 
     async def search(self, query: str, limit: int, documents: tuple[str, ...]) -> SearchResults:
         """Find at most `limit` places; `documents` are the session's, for engines that search those."""

@@ -1,4 +1,4 @@
-"""The tool `search`: places where an answer may stand, by whichever engine is configured."""
+"""The tool `search`: places that may answer a question, from the configured engine."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -24,7 +24,7 @@ _NOTE_CHARACTERS: Final = 500
 
 
 class Search:
-    """Searches by one engine, and names it: in what the agent reads, and in the title of each source from the web."""
+    """Searches by one engine, and names it in the output and in the title of each source from the web."""
 
     spec = ToolSpec(
         name="search",
@@ -57,16 +57,18 @@ def _answer(backend: str, found: SearchResults) -> ToolAnswer:
     sources: list[Source] = []
     note = found.note[:_NOTE_CHARACTERS]
     room = OUTPUT_CAP_CHARACTERS - len(backend) - len(found.query) - 2 * len(note) - 200
-    for hit in _told_apart(found.results):
+    for hit in _unique(found.results):
         title = hit.title[:_TITLE_CHARACTERS]
-        # A hit is handed over twice: in the list, and as a source.
+        # A hit is returned twice: in the list, and as a source.
         room -= 2 * len(title) + 4 * len(hit.url) + len(hit.published or "") + len(backend) + 120
         if room <= 0:
             break
         snippet = hit.snippet[: min(room, _SNIPPET_CHARACTERS)]
         room -= len(snippet)
         listed.append({"title": title, "url": hit.url, "host": hit.host, "published": hit.published})
-        sources.append(Source(ref=hit.url, title=_credited(title, backend, hit), url=hit.web_address, quote=snippet))
+        sources.append(
+            Source(ref=hit.url, title=_title_with_engine(title, backend, hit), url=hit.web_address, quote=snippet)
+        )
     output: dict[str, JsonValue] = {
         "query": found.query,
         "backend": backend,
@@ -80,14 +82,14 @@ def _answer(backend: str, found: SearchResults) -> ToolAnswer:
     return ToolAnswer(output=output, sources=tuple(sources))
 
 
-def _told_apart(hits: tuple[SearchHit, ...]) -> tuple[SearchHit, ...]:
-    """Keep the first, that is the best, hit of each place: a source is known by its name alone."""
+def _unique(hits: tuple[SearchHit, ...]) -> tuple[SearchHit, ...]:
+    """Keep the first, best hit of each place: a source is identified by its address alone."""
     best: dict[str, SearchHit] = {}
     for hit in hits:
         best.setdefault(hit.url, hit)
     return tuple(best.values())
 
 
-def _credited(title: str, backend: str, hit: SearchHit) -> str:
-    # A document of the session is known whoever found it.
+def _title_with_engine(title: str, backend: str, hit: SearchHit) -> str:
+    # The user knows the session's own documents.
     return f"{title or hit.host} (found by {backend})" if hit.web_address else title

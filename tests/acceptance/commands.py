@@ -5,11 +5,8 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from temporalio.client import Client
-
-_ROOT: Final = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
@@ -28,7 +25,7 @@ class Commands:
         address = client.service_client.config.target_host
         self._options = ("--address", address, *map(str, options))
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("CHARGEHAND_", "TEMPORAL_"))}
-        own = {"CHARGEHAND_APPLICATION": str(_ROOT), "XDG_CONFIG_HOME": "/nonexistent"}
+        own = {"XDG_CONFIG_HOME": "/nonexistent"}
         self._environment = kept | own | {"TERM": "xterm", "COLUMNS": "200"} | settings
 
     async def __call__(self, command: str, *arguments: str | Path) -> Ran:
@@ -40,7 +37,7 @@ class Commands:
         self, command: str, *arguments: str | Path, terminal: int | None = None
     ) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "chargehand.cli.main", command, *map(str, arguments), *self._options),
+            *(sys.executable, "-m", "chargehand_cli.main", command, *map(str, arguments), *self._options),
             stdin=asyncio.subprocess.DEVNULL if terminal is None else terminal,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE if terminal is None else terminal,

@@ -15,18 +15,17 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from activities.code.bubblewrap import BubblewrapRunner, SandboxUnusableError
-from activities.code.bubblewrap_check import require_tight
-from chargehand.cli.connection import Connection
-from chargehand.cli.doctor import examine
-from chargehand.cli.exits import Exit
-from chargehand.cli.findings import Findings
-from chargehand.cli.place import Wishes, decide_place
-from chargehand.cli.stuck import look_at_sessions
+from activities.code.bubblewrap.runner import BubblewrapRunner, SandboxUnusableError
+from activities.code.bubblewrap.self_test import require_tight
 from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
-from chargehand.executions import OPEN, describe, list_executions
+from chargehand.visibility import OPEN, describe, list_executions
 from chargehand.wire import ActivityType, ErrorType, WorkflowType
+from chargehand_cli.connection import Connection
+from chargehand_cli.location import LocationOptions
+from chargehand_cli.stuck_sessions import check_sessions
+from chargehand_cli.terminal import Exit
+from chargehand_cli.verbs.doctor import Findings, examine
 from tests.acceptance.commands import Commands
 from tests.acceptance.workers import worker_process
 from tests.conftest import local_server
@@ -57,8 +56,8 @@ class _Scripted:
     """A session that does what its input says."""
 
     @workflow.run
-    async def run(self, does: str) -> None:
-        match does:
+    async def run(self, behaviour: str) -> None:
+        match behaviour:
             case "break":
                 raise KeyError(_SECRET)
             case "call":
@@ -74,7 +73,7 @@ class _Changed:
     """The same in a build that decides otherwise."""
 
     @workflow.run
-    async def run(self, _does: str) -> None:
+    async def run(self, _behaviour: str) -> None:
         await _call()
 
 
@@ -112,21 +111,19 @@ async def _counts(client: Client, query: str, count: int) -> bool:
     return (await client.count_workflows(query)).count == count
 
 
-async def _start(client: Client, queue: str, does: str) -> str:
-    session = f"{does}-{uuid4().hex[:8]}"
-    await client.start_workflow(WorkflowType.SUPERVISOR, does, id=session, task_queue=queue)
+async def _start(client: Client, queue: str, behaviour: str) -> str:
+    session = f"{behaviour}-{uuid4().hex[:8]}"
+    await client.start_workflow(WorkflowType.SUPERVISOR, behaviour, id=session, task_queue=queue)
     return session
 
 
 async def _found(client: Client, queue: str) -> tuple[Exit, Sequence[str]]:
     """Look at the sessions as `doctor` does: how bad it is, and the lines."""
-    nowhere = Path("/nonexistent")
-    wishes = Wishes(address=client.service_client.config.target_host, task_queue=queue, state=nowhere)
-    connection = Connection(decide_place(wishes, {}, nowhere, nowhere))
+    connection = Connection(LocationOptions(address=client.service_client.config.target_host, task_queue=queue))
     await connection.open()
     lines: list[str] = []
     findings = Findings(lines.append)
-    await look_at_sessions(connection, findings)
+    await check_sessions(connection, findings)
     assert _SECRET not in "".join(lines)
     return findings.worst, lines
 
@@ -144,14 +141,14 @@ async def test_sessions_that_get_on_are_counted(server: Client, queue: str) -> N
 
         found = await _found(server, queue)
 
-    assert found == (Exit.DONE, ["✔ 1 session(s) and subtask(s) running, none of them stuck"])
+    assert found == (Exit.DONE, ["✔ 1 session(s) and subtask(s) running, none stuck"])
 
 
 async def test_what_the_server_reports_is_named_however_many_run(
     server: Client, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A session with a bug is named with its cause, even if it is too old to be looked at with the newest."""
-    monkeypatch.setattr("chargehand.cli.stuck._MOST_LOOKED_AT", 1)
+    monkeypatch.setattr("chargehand_cli.stuck_sessions._MAX_CHECKED", 1)
     async with _worker(server, queue):
         broken = await _start(server, queue, "break")
         await until(lambda: _counts(server, _REPORTED, 1))
@@ -162,9 +159,9 @@ async def test_what_the_server_reports_is_named_however_many_run(
 
     assert worst is Exit.FAILED
     assert len(lines) == 2
-    assert lines[0].startswith(f"✘ {broken} does not get on: its workflow task is at attempt ")
-    assert "(WorkflowWorkerUnhandledFailure). The worker's log says why" in lines[0]
-    assert lines[1].startswith("· 2 sessions and subtasks run, and only the newest 1 of them were looked at one by one")
+    assert lines[0].startswith(f"✘ {broken} is stuck: its workflow task is at attempt ")
+    assert "(WorkflowWorkerUnhandledFailure). See the worker's log" in lines[0]
+    assert lines[1].startswith("· 2 sessions and subtasks are running; only the newest 1 were checked individually")
 
 
 async def test_a_build_that_decides_otherwise_is_told_apart(server: Client, queue: str) -> None:
@@ -180,7 +177,7 @@ async def test_a_build_that_decides_otherwise_is_told_apart(server: Client, queu
         worst, lines = await _found(server, queue)
 
     assert worst is Exit.FAILED
-    assert "(NonDeterministicError). The workers' code decides otherwise than when it began" in lines[0]
+    assert "(NonDeterministicError). The workers' code has changed incompatibly" in lines[0]
     assert f"`chargehand replay {session}` shows where" in lines[0]
 
 
@@ -206,7 +203,7 @@ async def test_a_paused_session_is_named_with_the_way_on(server: Client, queue: 
 
     address = server.service_client.config.target_host
     unpause = f"temporal workflow unpause --workflow-id {session} --address {address}"
-    line = f"✘ {session} was paused by anna@ops, and nothing of it goes on. `{unpause}` lets it go on."
+    line = f"✘ {session} was paused by anna@ops. Resume it: `{unpause}`"
     assert (worst, lines) == (Exit.FAILED, [line])
     assert listed == [(session, "paused")]
     assert [step.state for step in trace.steps] == ["running"]
@@ -228,9 +225,9 @@ async def test_an_activity_that_fails_again_and_again_is_named_by_its_error(serv
     address = server.service_client.config.target_host
     assert failing[0] is Exit.FAILED
     assert failing[1][0].startswith(f"✘ {session}: take_turn '{_STEP}' is at attempt ")
-    assert "the one before ended by ProviderUnavailable. The models' provider does not answer" in failing[1][0]
+    assert "last error: ProviderUnavailable. The model provider is unavailable" in failing[1][0]
     unpause = f"temporal activity unpause --workflow-id {session} --activity-id {_STEP} --address {address}"
-    line = f"✘ {session}: take_turn '{_STEP}' was paused by anna@ops. `{unpause}` lets it go on."
+    line = f"✘ {session}: take_turn '{_STEP}' was paused by anna@ops. Resume it: `{unpause}`"
     assert paused == (Exit.FAILED, [line])
 
 
@@ -244,12 +241,12 @@ async def test_queues_that_nobody_polls_are_named(server: Client, queue: str) ->
 
         worst, lines = await _found(server, queue)
 
-    nobody = "✘ No worker polls the task queue"
+    nobody = "✘ No worker polls task queue"
     settings = f"CHARGEHAND_TASK_QUEUE={queue} and CHARGEHAND_REQUESTS_PER_SECOND"
-    models = f"{nobody} '{queue}-models' for activities, and {turning} waits there: start one with {settings}."
+    models = f"{nobody} '{queue}-models' for activities; {turning} is waiting on it. Start a worker with {settings}."
     setting = f"CHARGEHAND_TASK_QUEUE={queue}-other"
-    waiting = f"{elsewhere[1]} and 1 more wait there"
-    other = f"{nobody} '{queue}-other' for workflows, and {waiting}: start one with {setting}."
+    waiting = f"{elsewhere[1]} and 1 more are waiting on it"
+    other = f"{nobody} '{queue}-other' for workflows; {waiting}. Start a worker with {setting}."
     assert (worst, sorted(lines)) == (Exit.UNREACHABLE, [models, other])
 
 
@@ -265,20 +262,18 @@ async def test_the_sandbox_is_tried_before_it_is_called_fine(server: Client, que
     here = await Commands(server, *where, CHARGEHAND_CODE="bubblewrap")("doctor")
     without = await Commands(server, *where, CHARGEHAND_CODE="bubblewrap", PATH=str(tmp_path))("doctor")
 
-    passed = "✔ code: bubblewrap (CHARGEHAND_CODE says so; its self-test passes on this host)" in here.out
+    passed = "✔ code: bubblewrap (set by CHARGEHAND_CODE; its self-test passes on this host)" in here.out
     assert passed is is_tight
-    assert "✘ code: bubblewrap (CHARGEHAND_CODE says so): " in without.out
+    assert "✘ code: bubblewrap (set by CHARGEHAND_CODE): " in without.out
     assert "bubblewrap is not installed" in without.out
-    assert f"✘ No worker polls the task queue '{queue}'" in without.out
+    assert f"✘ No worker polls task queue '{queue}'" in without.out
     assert without.code == Exit.UNREACHABLE
 
 
 async def test_a_killed_worker_is_missed_although_the_server_goes_on_naming_it(server: Client, tmp_path: Path) -> None:
     """The server names a worker for minutes after its end; a session that gets no answer tells the truth."""
     address = server.service_client.config.target_host
-    connection = Connection(
-        decide_place(Wishes(address=address, task_queue="killed", state=tmp_path), {}, tmp_path, tmp_path)
-    )
+    connection = Connection(LocationOptions(address=address, task_queue="killed", state=tmp_path))
     await connection.open()
     lines: list[str] = []
     async with worker_process(

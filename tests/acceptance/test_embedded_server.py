@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from chargehand.embedded import (
+from chargehand_cli.embedded import (
     Departure,
     EmbeddedServer,
     EmbeddedServerFailed,
@@ -21,7 +21,7 @@ from chargehand.embedded import (
     StateDirectory,
     WorkerCommand,
 )
-from chargehand.embedded.state import is_held
+from chargehand_cli.embedded.state import is_held
 from tests.waiting import hold_until
 
 _WORKER = """
@@ -38,7 +38,7 @@ while True:
 _USER = """
 import sys
 from pathlib import Path
-from chargehand.embedded import EmbeddedServer
+from chargehand_cli.embedded import EmbeddedServer
 server = EmbeddedServer(Path(sys.argv[1]), None)
 server.join()
 print(server.wait().server_pid, flush=True)

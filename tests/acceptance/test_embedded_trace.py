@@ -1,7 +1,7 @@
-"""Traces, read back from the histories of a real server, of stand-ins whose steps are known."""
+"""Traces read from the histories of a real server, of stand-in workflows whose steps are known."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
@@ -20,8 +20,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from chargehand.contracts import Step, Trace, Usage
 from chargehand.converter import data_converter
-from chargehand.embedded import EmbeddedServer
-from chargehand.tracing import read_trace
+from chargehand.trace_reader import read_trace
 from tests.waiting import until
 
 _ONCE = RetryPolicy(maximum_attempts=1)
@@ -85,19 +84,6 @@ class StandInActivities:
     @activity.defn(name="wait")
     async def wait(self) -> None:
         await self.release.wait()
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    server = EmbeddedServer(tmp_path_factory.mktemp("trace") / "state", None)
-    server.join()
-    yield server.wait().address
-    server.leave()
-
-
-@pytest.fixture
-async def client(address: str) -> Client:
-    return await Client.connect(address, data_converter=data_converter())
 
 
 @pytest.fixture

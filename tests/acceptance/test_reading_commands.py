@@ -1,4 +1,4 @@
-"""The commands that read what a session has left: `artefacts` brings its files, `verify` looks its quotations up."""
+"""The commands that read what a session has left: `artifacts` brings its files, `verify` looks its quotations up."""
 
 import base64
 import json
@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from activities.contracts import WorkTask
-from activities.documents.artefacts import ArtefactStore
-from activities.made_files import MadeFile, keep
+from activities.documents.artifacts import ArtifactStore
 from activities.models.protocol import ModelCall, ModelReply
+from activities.tool_outputs import MadeFile, keep
 from activities.tools import ToolAnswer
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import SessionRequest, Source
-from chargehand.protection.encryption import Encryption
+from chargehand.payloads.encryption import Encryption
 from chargehand.upload import store_documents
 from tests.acceptance.commands import Commands
+from tests.environment import open_environment
 from tests.scripted_model import answer, plan, reply, report, subtask, use
-from tests.stage import open_stage
 
 _PNG = b"\x89PNG\r\n\x1a\nrest"
 _KEYS = json.dumps({"one": base64.b64encode(bytes(range(32))).decode()})
@@ -34,12 +34,12 @@ def _drawing(call: ModelCall) -> ModelReply:
 
 
 async def _drawn(client: Client, folder: Path, encryption: Encryption | None = None) -> str:
-    """Run a session whose agent makes two files of one name, kept in the folder `artefacts`."""
-    store = ArtefactStore(folder / "artefacts", encryption)
+    """Run a session whose agent makes two files of one name, kept in the folder `artifacts`."""
+    store = ArtifactStore(folder / "artifacts", encryption)
     files = [MadeFile(name="sales.png", content=_PNG, title="Sales by month"), MadeFile(name="sales.png", content=b"2")]
     made, _ = await keep(store, files)
-    async with open_stage(client, folder / "stage", _drawing, cached_workflows=10) as opened:
-        opened.tools["draw_chart"].answer = ToolAnswer(output={"drawn": 2}, artefacts=made)
+    async with open_environment(client, folder / "environment", _drawing, cached_workflows=10) as opened:
+        opened.tools["draw_chart"].answer = ToolAnswer(output={"drawn": 2}, artifacts=made)
         session = await opened.chargehand.start(SessionRequest(goal="Draw the sales."))
         await session.result()
     return session.id
@@ -49,22 +49,22 @@ async def _drawn(client: Client, folder: Path, encryption: Encryption | None = N
 async def drawn(client: Client, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     """A session that has made files, and the folder where they are kept."""
     folder = tmp_path_factory.mktemp("drawn")
-    return await _drawn(client, folder), folder / "artefacts"
+    return await _drawn(client, folder), folder / "artifacts"
 
 
 async def test_files_are_listed_and_brought(client: Client, drawn: tuple[str, Path], tmp_path: Path) -> None:
     """`result` names the command; without --to files are listed, with it they lie in the folder, twice is no harm."""
     (session, kept), to = drawn, tmp_path / "to"
     chargehand = Commands(client, "--state-dir", tmp_path / "state")
-    shared = ("--artefacts", kept)
+    shared = ("--artifacts", kept)
 
     shown = await chargehand("result", session)
-    listed = await chargehand("artefacts", session)
-    brought = await chargehand("artefacts", session, "--to", to, *shared)
-    again = await chargehand("artefacts", session, "--to", to, *shared, "--json")
+    listed = await chargehand("artifacts", session)
+    brought = await chargehand("artifacts", session, "--to", to, *shared)
+    again = await chargehand("artifacts", session, "--to", to, *shared, "--json")
 
     names = ["sales.png", "sales (2).png"]
-    assert f"2 files made: `chargehand artefacts {session} --to DIR` brings them here." in shown.said
+    assert f"2 files were made; to download: `chargehand artifacts {session} --to DIR`" in shown.said
     assert listed.out.splitlines() == [
         "sales.png  image/png  12 bytes  Sales by month",
         "sales (2).png  application/octet-stream  1 bytes",
@@ -81,17 +81,17 @@ async def test_a_file_of_the_users_own_is_replaced_only_by_force(
 ) -> None:
     """What is in the way is named, exit code 1, and the rest is brought; --force replaces it."""
     (session, kept), to = drawn, tmp_path / "to"
-    chargehand = Commands(client, "--artefacts", kept)
+    chargehand = Commands(client, "--artifacts", kept)
     to.mkdir()
     (to / "sales.png").write_text("my own")
 
-    refused = await chargehand("artefacts", session, "--to", to)
+    refused = await chargehand("artifacts", session, "--to", to)
     left = (to / "sales.png").read_text()
-    forced = await chargehand("artefacts", session, "--to", to, "--force")
+    forced = await chargehand("artifacts", session, "--to", to, "--force")
 
     assert (refused.code, left) == (1, "my own")
     assert f"✘ {to / 'sales.png'}: Another file of this name is there already" in refused.said
-    assert "1 of 2 files could not be brought" in refused.said
+    assert "1 of 2 files could not be downloaded" in refused.said
     assert (to / "sales (2).png").read_bytes() == b"2"
     assert (forced.code, (to / "sales.png").read_bytes()) == (0, _PNG)
 
@@ -99,11 +99,11 @@ async def test_a_file_of_the_users_own_is_replaced_only_by_force(
 async def test_sealed_files_are_brought_in_clear_to_who_has_the_key(client: Client, tmp_path: Path) -> None:
     """The settings of the workers open what they sealed; without them each file is named with what to set."""
     session = await _drawn(client, tmp_path, Encryption.from_text(_KEYS, "one"))
-    where = ("--to", tmp_path / "to", "--artefacts", tmp_path / "artefacts")
+    where = ("--to", tmp_path / "to", "--artifacts", tmp_path / "artifacts")
     keys = {"CHARGEHAND_ENCRYPTION_KEYS": _KEYS, "CHARGEHAND_ENCRYPTION_KEY_ID": "one"}
 
-    without = await Commands(client)("artefacts", session, *where)
-    brought = await Commands(client, CHARGEHAND_ENCRYPTION_ACCEPT_PLAIN="true", **keys)("artefacts", session, *where)
+    without = await Commands(client)("artifacts", session, *where)
+    brought = await Commands(client, CHARGEHAND_ENCRYPTION_ACCEPT_PLAIN="true", **keys)("artifacts", session, *where)
 
     assert without.code == 1
     assert without.said.count("set CHARGEHAND_ENCRYPTION_KEYS and CHARGEHAND_ENCRYPTION_KEY_ID here too") == 2
@@ -114,16 +114,16 @@ async def test_sealed_files_are_brought_in_clear_to_who_has_the_key(client: Clie
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (("--to", "to"), 2, "with --artefacts or CHARGEHAND_ARTEFACTS"),
-        (("--force",), 2, "say which one with --to DIR"),
-        (("--to", "/dev/null", "--artefacts", "artefacts"), 1, "/dev/null cannot be used as a folder"),
+        (("--to", "to"), 2, "--artifacts or CHARGEHAND_ARTIFACTS"),
+        (("--force",), 2, "--force needs a folder: --to DIR"),
+        (("--to", "/dev/null", "--artifacts", "artifacts"), 1, "/dev/null cannot be used as a folder"),
     ],
 )
 async def test_what_is_missing_to_bring_files_is_named(
     client: Client, drawn: tuple[str, Path], options: tuple[str, ...], code: int, said: str
 ) -> None:
     """Where workers keep files, and where they shall go, is asked for by the name of its option."""
-    ran = await Commands(client)("artefacts", drawn[0], *options)
+    ran = await Commands(client)("artifacts", drawn[0], *options)
 
     assert (ran.code, ran.out) == (code, "")
     assert said in ran.said
@@ -133,7 +133,7 @@ async def _told(client: Client, folder: Path, *sources: Source) -> str:
     """Run a session over the rules of boilers that rests on these sources."""
     (folder / "docs").mkdir()
     (folder / "docs" / "boilers.md").write_text(_RULES)
-    documents = store_documents([folder / "docs"], folder / "artefacts")
+    documents = store_documents([folder / "docs"], folder / "artifacts")
 
     def respond(call: ModelCall) -> ModelReply:
         if call.task.kind == "plan":
@@ -147,7 +147,7 @@ async def _told(client: Client, folder: Path, *sources: Source) -> str:
         ]
         return reply(answer("Known.").model_copy(update={"findings": findings}))
 
-    async with open_stage(client, folder / "stage", respond, cached_workflows=10) as opened:
+    async with open_environment(client, folder / "environment", respond, cached_workflows=10) as opened:
         opened.tools["search_documents"].answer = ToolAnswer(output={"found": 1}, sources=sources)
         session = await opened.chargehand.start(SessionRequest(goal="When is the valve tested?", documents=documents))
         await session.result()
@@ -163,18 +163,18 @@ async def test_quotations_that_stand_are_found_where_they_stand(client: Client, 
     """All of them stand: exit code 0, each named by its number; what is no document is counted and left out."""
     session = await _told(client, tmp_path, _TRUE, _WEB)
 
-    verified = await Commands(client, "--artefacts", tmp_path / "artefacts")("verify", session)
+    verified = await Commands(client, "--artifacts", tmp_path / "artifacts")("verify", session)
 
     assert verified.code == 0, verified.said
     assert verified.out == "✔ S1   boilers.md#L3\n"
-    assert "quote no document (web pages, queries, computations), not looked up: 1." in verified.said
-    assert "Quotations that stand where the report says: 1 of 1." in verified.said
+    assert "Not checked: 1 sources that are not documents (web pages, queries, computations)." in verified.said
+    assert "Verified quotations: 1 of 1." in verified.said
 
 
 async def test_a_quotation_that_does_not_stand_is_named(client: Client, tmp_path: Path) -> None:
     """One that nobody wrote there: exit code 1, the place and the words, beside those that stand."""
     session = await _told(client, tmp_path, _TRUE, _FALSE)
-    chargehand = Commands(client, "--artefacts", tmp_path / "artefacts")
+    chargehand = Commands(client, "--artifacts", tmp_path / "artifacts")
 
     verified = await chargehand("verify", session)
     as_json = await chargehand("verify", session, "--json")
@@ -182,7 +182,7 @@ async def test_a_quotation_that_does_not_stand_is_named(client: Client, tmp_path
     assert (verified.code, as_json.code) == (1, 1)
     assert "✔ S1   boilers.md#L3\n" in verified.out
     assert "✘ S2   boilers.md#L4\n       these words do not stand there: It is never oiled." in verified.out
-    assert "Quotations that stand where the report says: 1 of 2." in verified.said
+    assert "Verified quotations: 1 of 2." in verified.said
     assert [(each["ref"], each["stands"]) for each in json.loads(as_json.out)] == [
         (_TRUE.ref, True),
         (_FALSE.ref, False),

@@ -1,21 +1,23 @@
 """The command `replay`: sessions of an operator's server on the workflows of a checkout."""
 
 import json
+import shlex
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 from temporalio.client import Client
 
-from activities.contracts import WorkTask
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import SessionRequest
 from chargehand.converter import data_converter
-from chargehand.protection.encryption import Encryption
+from chargehand.payloads.encryption import Encryption
 from tests.acceptance.commands import Commands
+from tests.environment import open_environment
 from tests.scripted_model import answer, plan, reply, report, subtask
-from tests.stage import open_stage
-from workflows.replaying import Replayed, replay
+from workflows.replay import Replayed, replay
 
 _ROOT = Path(__file__).resolve().parents[2]
 _KEYS = json.dumps({"k1": "A" * 43 + "="})
@@ -28,8 +30,8 @@ def _respond(call: ModelCall) -> ModelReply:
 
 
 async def _session(client: Client, folder: Path) -> str:
-    async with open_stage(client, folder, _respond, cached_workflows=10) as stage:
-        session = await stage.chargehand.start(SessionRequest(goal="What do the two topics come to?"))
+    async with open_environment(client, folder, _respond, cached_workflows=10) as environment:
+        session = await environment.chargehand.start(SessionRequest(goal="What do the two topics come to?"))
         await session.result()
         return session.id
 
@@ -40,16 +42,16 @@ async def session(client: Client, tmp_path_factory: pytest.TempPathFactory) -> s
     return await _session(client, tmp_path_factory.mktemp("session"))
 
 
-def _checkout(folder: Path) -> Path:
-    """Make a checkout whose workflows name their first activity otherwise."""
+def _changed_worker(folder: Path) -> str:
+    """Make a worker program whose workflows name their first activity otherwise."""
     for part in ("workflows", "activities", "crews"):
         shutil.copytree(_ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(_ROOT / "worker_main.py", folder)
-    changed = folder / "workflows" / "opening.py"
+    changed = folder / "workflows" / "steps" / "open.py"
     text = changed.read_text()
     assert text.count('activity_id="open"') == 1
     changed.write_text(text.replace('activity_id="open"', 'activity_id="open-the-session"'))
-    return folder
+    return shlex.join([sys.executable, str(folder / "worker_main.py")])
 
 
 async def test_a_session_and_everything_below_it_replay(client: Client, session: str, tmp_path: Path) -> None:
@@ -75,7 +77,7 @@ async def test_workflows_that_would_decide_otherwise_are_found_out(
     client: Client, session: str, tmp_path: Path
 ) -> None:
     """The exit code is 1 and the difference is named, for the history that differs and for no other."""
-    ran = await Commands(client, CHARGEHAND_APPLICATION=str(_checkout(tmp_path / "changed")))("replay", session)
+    ran = await Commands(client, CHARGEHAND_WORKER=_changed_worker(tmp_path / "changed"))("replay", session)
 
     lines = ran.out.splitlines()
     assert ran.code == 1
@@ -114,7 +116,7 @@ async def test_encrypted_sessions_replay_with_their_keys_only(client: Client, tm
     [
         (("--file", "/nonexistent/histories.json"), "cannot be read"),
         (("no-such-session",), "There is no session 'no-such-session'"),
-        (("one", "--last", "3"), "Name sessions, or choose"),
+        (("one", "--last", "3"), "are mutually exclusive"),
     ],
 )
 async def test_what_cannot_be_replayed_is_bad_input(client: Client, arguments: tuple[str, ...], said: str) -> None:

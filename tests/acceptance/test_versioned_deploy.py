@@ -1,4 +1,4 @@
-"""Builds with names, from the first of them on; `tests/chaos/deploys.py` deploys with sessions in flight."""
+"""Builds with names, from the first of them on; `chaos/deploys.py` deploys with sessions in flight."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -16,14 +16,14 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 import worker_main
-from activities.contracts import WorkTask
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.work import WorkTask
+from chaos.deploys import builds_of, session_histories
 from chargehand.client import Session
 from chargehand.contracts import SessionRequest
-from tests.chaos.deploys import builds_of, session_histories
 from tests.conftest import local_server
+from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Held, answer, plan, reply, report, subtask
-from tests.stage import Stage, open_stage
 from tests.waiting import until
 
 
@@ -46,16 +46,16 @@ class Deploys:
         self._monkeypatch = monkeypatch
 
     @asynccontextmanager
-    async def build(self, build_id: str | None) -> AsyncGenerator[Stage]:
+    async def build(self, build_id: str | None) -> AsyncGenerator[SessionEnvironment]:
         """Run a worker of a build, which holds every agent's answer until released."""
         with self._monkeypatch.context() as patch:
             if build_id:
                 patch.setenv("CHARGEHAND_DEPLOYMENT", self.name)
                 patch.setenv("CHARGEHAND_BUILD_ID", build_id)
-            opening = open_stage(self.client, self._folder, self._respond, task_queue=self.task_queue)
-            stage = await opening.__aenter__()
+            opening = open_environment(self.client, self._folder, self._respond, task_queue=self.task_queue)
+            environment = await opening.__aenter__()
         try:
-            yield stage
+            yield environment
         finally:
             await opening.__aexit__(None, None, None)
 
@@ -78,9 +78,9 @@ class Deploys:
 
         await until(is_known, 60)
 
-    async def begin(self, stage: Stage) -> Session:
+    async def begin(self, environment: SessionEnvironment) -> Session:
         """Start a session and wait until an agent of it works."""
-        session = await stage.chargehand.start(SessionRequest(goal="What do the topics come to?"))
+        session = await environment.chargehand.start(SessionRequest(goal="What do the topics come to?"))
 
         async def agents_work() -> bool:
             return any(each.state == "running" for each in (await session.status()).subtasks)
@@ -101,9 +101,9 @@ def deploys(server: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 async def test_sessions_begin_once_a_build_is_current(deploys: Deploys) -> None:
     """Before any build is current a session waits, and nothing of it is lost."""
-    async with deploys.build("v1") as stage:
+    async with deploys.build("v1") as environment:
         deploys.released.set()
-        session = await stage.chargehand.start(SessionRequest(goal="What is there to know?"))
+        session = await environment.chargehand.start(SessionRequest(goal="What is there to know?"))
 
         async def is_registered() -> bool:
             try:
@@ -126,8 +126,8 @@ async def test_sessions_begin_once_a_build_is_current(deploys: Deploys) -> None:
 async def test_sessions_from_before_builds_had_names_go_on(deploys: Deploys, monkeypatch: pytest.MonkeyPatch) -> None:
     """When workers are given names for the first time, what is in flight goes to the current build."""
     monkeypatch.setattr(worker_main, "_GRACE", timedelta(0))  # the agents are held for ever
-    async with deploys.build(None) as stage:
-        session = await deploys.begin(stage)
+    async with deploys.build(None) as environment:
+        session = await deploys.begin(environment)
     async with deploys.build("v1"):
         await deploys.make_current("v1")
         deploys.released.set()

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from chargehand.cli.keeping import keep
+from chargehand_cli.session_files import keep
 from tests.browser.chromium import Tab
 from tests.security.hostile_reports import HOSTILE, READ, hostile_report, hostile_trace
 

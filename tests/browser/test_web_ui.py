@@ -27,7 +27,7 @@ async def test_a_session_that_waits_reads_well(tab: Tab, shown: Shown) -> None:
     details = await page.read("current-details", until="plan")
 
     assert summary == QUESTION
-    head = "awaiting approval turns: 1 of 20 US dollars: 0.0000 of 2.00 spent, 0.0000 set aside plan"
+    head = "awaiting approval turns: 1 of 20 US dollars: 0.0000 of 2.00 spent, 0.0000 reserved plan"
     assert details.startswith(f"{head} ")
     assert [task in details for task in ("T1 reader · waiting · ", "T2 reader · waiting · ")] == [True, True]
     assert await page.warnings() == []
@@ -50,7 +50,7 @@ async def test_a_session_that_has_ended_reads_well(tab: Tab, shown: Shown) -> No
     await page.open("User Metadata")
     details = await page.read("current-details", until="finished")
 
-    for words in ("supervisor: plan", "supervisor: synthesise", "T1 reader: Find and quote", "T2 reader: Find and"):
+    for words in ("supervisor: plan", "supervisor: synthesis", "T1 reader: Find and quote", "T2 reader: Find and"):
         assert words in drawn
     assert "is tested every six months." in drawn
     assert details.startswith("finished ")

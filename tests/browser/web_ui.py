@@ -23,7 +23,7 @@ class Shown:
     @property
     def url(self) -> str:
         """Its page in the Web UI, as the user is told it."""
-        found = re.search(r"seen at (\S+)", self.said)
+        found = re.search(r"Session shown: (\S+)", self.said)
         assert found, self.said
         return found[1]
 
@@ -34,7 +34,7 @@ def open_shown(folder: Path, **settings: str) -> Generator[Shown]:
     state = folder / "state"
     documents = write_documents(folder / "notes")
     with process("up", "--state-dir", state, **settings) as up:
-        read_until(up, "Embedded Temporal at")
+        read_until(up, "Embedded Temporal server at")
         begin = ("start", "--state-dir", state, "--docs", documents, "--approve-plan", "--id", "shown", QUESTION)
         with process(*begin, **settings) as start:
             _, said = start.communicate(timeout=60)

@@ -1,1 +1,1 @@
-"""Recorded histories and the code of today."""
+"""Recorded histories and their replay on the current code."""

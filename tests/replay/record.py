@@ -1,15 +1,17 @@
-"""Record the histories of every shape of session: `python -m tests.replay.record VERSION`.
+"""Record the histories of every shape of session: `python -m tests.replay.record`.
 
 Each shape becomes one file, `histories/VERSION/SHAPE.json.gz`: a list of `{"id", "history"}`, the session's own first.
-Files of earlier versions are never written again.
+VERSION is that of the project; files of released versions are never written again.
 """
 
 import asyncio
 import gzip
 import json
+import logging
 import re
 import sys
 import tempfile
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
@@ -17,17 +19,19 @@ from pydantic import JsonValue
 from temporalio.client import Client
 
 from tests.conftest import local_server
+from tests.environment import open_environment
 from tests.replay.shapes import Shape, ended, shapes
-from tests.stage import open_stage
 
 HISTORIES: Final = Path(__file__).parent / "histories"
+CURRENT: Final = HISTORIES / version("chargehand")
+_AT_ONCE: Final = 4
 _PROCESS: Final = re.compile(r"\d+@[\w.-]+")
 
 
 async def record(client: Client, folder: Path, name: str, shape: Shape) -> bytes:
     """Run one shape and return the histories of its session and everything below it."""
-    async with open_stage(client, folder, shape.respond, cached_workflows=100) as stage:
-        session = await stage.chargehand.start(shape.request, session_id=f"recorded-{name}")
+    async with open_environment(client, folder, shape.script, cached_workflows=100) as environment:
+        session = await environment.chargehand.start(shape.request, session_id=f"recorded-{name}")
         if shape.meanwhile:
             await shape.meanwhile(session)
         await ended(session)
@@ -59,16 +63,24 @@ async def _below(client: Client, workflow_id: str) -> list[str]:
     return [id_ for child in children for id_ in (child, *await _below(client, child))]
 
 
-async def _main(version: str) -> None:
-    target = HISTORIES / version
-    target.mkdir(parents=True, exist_ok=True)
-    async with local_server() as client:
-        for name, shape in shapes().items():
+async def _main() -> None:
+    logging.disable(logging.WARNING)  # shapes that are cancelled log a traceback for each activity
+    CURRENT.mkdir(parents=True, exist_ok=True)
+    for stale in CURRENT.glob("*.json.gz"):
+        stale.unlink()
+    limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def write(client: Client, name: str, shape: Shape) -> None:
+        async with limit:
             with tempfile.TemporaryDirectory() as folder:
                 data = await record(client, Path(folder), name, shape)
-            (target / f"{name}.json.gz").write_bytes(data)
-            sys.stdout.write(f"{name}: {len(data)} bytes\n")
+        (CURRENT / f"{name}.json.gz").write_bytes(data)
+        sys.stdout.write(f"{name}: {len(data)} bytes\n")
+
+    async with local_server() as client, asyncio.TaskGroup() as tasks:
+        for name, shape in shapes().items():
+            tasks.create_task(write(client, name, shape))
 
 
 if __name__ == "__main__":
-    asyncio.run(_main(sys.argv[1]))
+    asyncio.run(_main())

@@ -1,4 +1,4 @@
-"""Each way to change a workflow, as docs/how-to/changing-a-workflow.md tells it, on a history of before the change."""
+"""Each way to change a workflow in docs/how-to/changing-a-workflow.md, on a history from before the change."""
 
 from uuid import uuid4
 
@@ -7,7 +7,7 @@ from temporalio.client import Client, WorkflowHistory
 from temporalio.worker import Replayer, Worker
 from temporalio.workflow import NondeterminismError
 
-from tests.replay.changing import TYPE, AsReleased, ByEdition, NewRulesOnly, NewType, Patched, Unguarded
+from tests.replay.changes import TYPE, AsReleased, NewRulesOnly, NewType, Patched, Unguarded
 
 
 async def _history_of(client: Client, ran: type, expected: str) -> WorkflowHistory:
@@ -60,8 +60,3 @@ async def test_a_new_type_leaves_what_began_before_alone(released: WorkflowHisto
     await _replay(released, AsReleased, NewType)
     with pytest.raises(RuntimeError, match="not registered"):
         await _replay(released, NewType)
-
-
-async def test_an_edition_keeps_the_rules_that_a_run_began_with(released: WorkflowHistory) -> None:
-    """A run that was told no edition keeps to the first, as sessions do by `SessionFacts.edition`."""
-    await _replay(released, ByEdition)

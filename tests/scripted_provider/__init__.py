@@ -1,16 +1,6 @@
 """A provider of language models that says what a script tells it, over the real wires on loopback."""
 
-from tests.scripted_provider.drafts import (
-    answer,
-    compressed,
-    criticised,
-    judged,
-    plan,
-    refined,
-    report,
-    reviewed,
-    subtask,
-)
+from tests.scripted_provider.drafts import answer, plan, report, subtask
 from tests.scripted_provider.exchange import (
     NO_USAGE,
     Exchange,
@@ -49,21 +39,16 @@ __all__ = [
     "answer",
     "calling",
     "canned_session",
-    "compressed",
-    "criticised",
     "dripping",
     "dropping",
     "empty",
     "error",
     "hanging",
-    "judged",
     "plan",
     "raw",
-    "refined",
     "refusing",
     "report",
     "resetting",
-    "reviewed",
     "saying",
     "stalling",
     "subtask",

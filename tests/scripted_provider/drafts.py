@@ -1,94 +1,31 @@
-"""The answers that Chargehand asks models for, as replies."""
+"""The answers that Chargehand asks models for, as replies of the provider."""
 
 from collections.abc import Sequence
 
-from activities.contracts import (
-    AgentAnswer,
-    CompressDraft,
-    CritiqueDraft,
-    FindingDraft,
-    JudgeDraft,
-    PlanDraft,
-    RefineDraft,
-    ReportDraft,
-    ReviewDraft,
-    SubtaskDraft,
-)
+from activities.contracts import SubtaskDraft
+from activities.turn_kinds.work import FindingDraft
+from tests import scripted_model
 from tests.scripted_provider.exchange import ScriptedReply, saying
 
 
-def subtask(
-    id: str,  # noqa: A002  # the field's own name
-    agent: str,
-    instruction: str,
-    depends_on: Sequence[str] = (),
-    required: Sequence[str] = (),
-) -> SubtaskDraft:
+def subtask(id: str, agent: str, instruction: str) -> SubtaskDraft:  # noqa: A002  # the field's own name
     """Draft a subtask."""
-    return SubtaskDraft(
-        id=id, agent=agent, instruction=instruction, depends_on=list(depends_on), required=list(required)
-    )
+    return scripted_model.subtask(id, agent, instruction=instruction)
 
 
-def plan(*subtasks: SubtaskDraft, strategy: str = "merge", final_instruction: str = "") -> ScriptedReply:
+def plan(*subtasks: SubtaskDraft) -> ScriptedReply:
     """Answer with a plan."""
-    draft = PlanDraft(subtasks=list(subtasks), strategy=strategy, final_instruction=final_instruction)
-    return saying(draft.model_dump_json())
+    return saying(scripted_model.plan(*subtasks))
 
 
 def answer(
-    content: str = "It is so.",
-    *,
-    status: str = "success",
-    findings: Sequence[FindingDraft] = (),
-    confidence: int = 80,
-    gaps: Sequence[str] = (),
-    message: str = "",
+    content: str = "It is so.", *, findings: Sequence[FindingDraft] = (), gaps: Sequence[str] = ()
 ) -> ScriptedReply:
     """Answer a subtask."""
-    draft = AgentAnswer.model_validate(
-        {
-            "status": status,
-            "content": content,
-            "findings": list(findings),
-            "confidence": confidence,
-            "gaps": list(gaps),
-            "message": message,
-        }
-    )
-    return saying(draft.model_dump_json())
+    draft = scripted_model.answer(content, gaps=gaps)
+    return saying(draft.model_copy(update={"findings": list(findings)}))
 
 
-def report(text: str = "So it is.", *, gaps: Sequence[str] = (), confidence: int = 80) -> ScriptedReply:
+def report(text: str = "So it is.") -> ScriptedReply:
     """Answer with a report."""
-    draft = ReportDraft(answer=text, gaps=list(gaps), contradictions=[], confidence=confidence)
-    return saying(draft.model_dump_json())
-
-
-def refined(instruction: str = "") -> ScriptedReply:
-    """Answer with a better instruction; without one, that none could help."""
-    draft = RefineDraft(worthwhile=bool(instruction), instruction=instruction, reason="The error says so.")
-    return saying(draft.model_dump_json())
-
-
-def reviewed(*subtasks: SubtaskDraft, missing: Sequence[str] = ()) -> ScriptedReply:
-    """Answer that it is enough, or what to add and what is missing."""
-    draft = ReviewDraft(
-        enough=not subtasks and not missing, missing=list(missing), contradictions=[], subtasks=list(subtasks)
-    )
-    return saying(draft.model_dump_json())
-
-
-def judged(chosen: str = "", *, reason: str = "The evidence says so.", confidence: int = 80) -> ScriptedReply:
-    """Answer with the candidate that is right; without one, that the evidence does not decide."""
-    return saying(JudgeDraft(chosen=chosen, reason=reason, confidence=confidence).model_dump_json())
-
-
-def criticised(*problems: str) -> ScriptedReply:
-    """Answer with what is wrong with a report; without problems, that it is acceptable."""
-    return saying(CritiqueDraft(acceptable=not problems, problems=list(problems)).model_dump_json())
-
-
-def compressed(content: str = "In short: it is so.") -> ScriptedReply:
-    """Answer with a shorter text."""
-    return saying(CompressDraft(content=content).model_dump_json())
+    return saying(scripted_model.report(text))

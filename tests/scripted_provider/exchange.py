@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
 
 Wire = Literal["anthropic", "responses", "chat"]
 Answer = Literal["text", "tools", "truncated", "refusal", "empty"]
@@ -57,7 +57,7 @@ class ScriptedRequest:
     tools: tuple[str, ...]
     """Names of the tools that the model may use now: none if the request forbids them."""
     answer: str
-    """Title of the JSON Schema that the answer must have, such as `PlanDraft`; empty if none was asked for."""
+    """Title of the JSON Schema that the answer must have, such as `PlanAnswer`; empty if none was asked for."""
     arrived_at: float
     """Seconds since the epoch, so that times of several processes compare."""
     headers: Mapping[str, str]
@@ -143,9 +143,9 @@ class Exchange:
     """The client closed the connection before it had the answer."""
 
 
-def saying(text: str) -> ScriptedReply:
-    """Answer with text."""
-    return ScriptedReply("text", text)
+def saying(said: str | BaseModel) -> ScriptedReply:
+    """Answer with text, or with a model as JSON."""
+    return ScriptedReply("text", said if isinstance(said, str) else said.model_dump_json())
 
 
 def calling(*tools: ToolUse, text: str = "") -> ScriptedReply:

@@ -4,18 +4,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tests.scripted_provider.drafts import (
-    answer,
-    compressed,
-    criticised,
-    judged,
-    plan,
-    refined,
-    report,
-    reviewed,
-    subtask,
-)
-from tests.scripted_provider.exchange import ScriptedReply, ScriptedRequest, ToolUse, calling
+from tests.scripted_model import compressed, criticised, judged, refined, reviewed
+from tests.scripted_provider.drafts import answer, plan, report, subtask
+from tests.scripted_provider.exchange import ScriptedReply, ScriptedRequest, ToolUse, calling, saying
 
 
 def canned_session(
@@ -32,9 +23,9 @@ def canned_session(
 
     def respond(request: ScriptedRequest) -> ScriptedReply:
         match request.answer:
-            case "PlanDraft":
+            case "PlanAnswer":
                 reply = _plan(request, subtasks, agents)
-            case "ReportDraft":
+            case "SynthesisAnswer":
                 reply = report(f"All {subtasks} parts were looked into.")
             case title if title in _DECISIONS:
                 reply = _DECISIONS[title]
@@ -96,11 +87,11 @@ def _example(name: str, schema: dict[str, Any], request: ScriptedRequest) -> Any
 
 
 _DECISIONS: dict[str, ScriptedReply] = {
-    "RefineDraft": refined(),
-    "ReviewDraft": reviewed(),
-    "JudgeDraft": judged(),
-    "CritiqueDraft": criticised(),
-    "CompressDraft": compressed(),
+    "RefineAnswer": saying(refined()),
+    "ReviewAnswer": saying(reviewed()),
+    "JudgeAnswer": saying(judged("")),
+    "CritiqueAnswer": saying(criticised()),
+    "CompressAnswer": saying(compressed("In short: it is so.")),
 }
 """All went well: nothing to refine, nothing missing, nothing decided, nothing wrong."""
 

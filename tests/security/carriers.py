@@ -12,10 +12,11 @@ import docx
 import openpyxl
 from reportlab.pdfgen.canvas import Canvas
 
-from activities.contracts import AgentAnswer, FindingDraft, SubtaskDraft, ToolCall
+from activities.contracts import SubtaskDraft, ToolCall
 from activities.search.protocol import SearchHit
+from activities.turn_kinds.work import FindingDraft, WorkAnswer
 from tests.security.corpus import ATTACKS, Attack
-from tests.security.stand import Engine, Web
+from tests.security.environment import Engine, Web
 
 PART: Final = 49
 PARTS: Final = [ATTACKS[at : at + PART] for at in range(0, len(ATTACKS), PART)]
@@ -45,7 +46,7 @@ class Scene:
     part: int = 0
     agent: str = "reader"
     first: list[ToolCall] = field(default_factory=list[ToolCall])
-    says: list[AgentAnswer] = field(default_factory=list[AgentAnswer])
+    says: list[WorkAnswer] = field(default_factory=list[WorkAnswer])
 
     @property
     def name(self) -> str:
@@ -167,7 +168,7 @@ def _add(scene: Scene, part: int, attacks: Sequence[Attack], outside: Outside) -
         case _:
             told = "\n".join(texts)
             scene.says.append(
-                AgentAnswer(
+                WorkAnswer(
                     status="partial",
                     content=told,
                     findings=[FindingDraft(claim=text, source_refs=[text], quote=text, confidence=9) for text in texts],

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from chargehand.contracts import Artefact, Contradiction, Report, Source, Step, SubtaskRecord, Timing, Trace
+from chargehand.contracts import Artifact, Contradiction, Report, Source, Step, SubtaskRecord, Timing, Trace
 from tests.security.corpus import ATTACKS
 
 ELSEWHERE: Final = "http://collector.example/?d=CANARY"
@@ -74,7 +74,7 @@ def hostile_report(text: str) -> Report:
         Source(ref=text, title=text, url=text, quote=text),
     )
     record = SubtaskRecord(id="T1", agent=text, instruction=text, reason=text)
-    made = Artefact(uri=text, name=text, media_type=text, bytes=1, title=text)
+    made = Artifact(uri=text, name=text, media_type=text, bytes=1, title=text)
     return honest_report().model_copy(
         update={
             "goal": text,
@@ -84,7 +84,7 @@ def hostile_report(text: str) -> Report:
             "contradictions": (Contradiction(about=text, positions=(text,), resolution=text),),
             "brain": text,
             "subtasks": (record,),
-            "artefacts": (made,),
+            "artifacts": (made,),
             "session": text,
         }
     )

@@ -8,20 +8,15 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote
 
-from activities.contracts import (
-    AgentAnswer,
-    CritiqueTask,
-    FindingDraft,
-    JudgeTask,
-    PlanTask,
-    RefineTask,
-    ReviewTask,
-    SubtaskDraft,
-    SynthesisTask,
-    ToolCall,
-    WorkTask,
-)
+from activities.contracts import SubtaskDraft, ToolCall
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.critique import CritiqueTask
+from activities.turn_kinds.judge import JudgeTask
+from activities.turn_kinds.plan import PlanTask
+from activities.turn_kinds.refine import RefineTask
+from activities.turn_kinds.review import ReviewTask
+from activities.turn_kinds.synthesis import SynthesisTask
+from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 from tests.scripted_model import compressed, criticised, disagreement, judged, plan, refined, reply, report, reviewed
 from tests.scripted_model import usage as cost
 from tests.security.corpus import BY_TAG, DRESSES, Attack
@@ -51,7 +46,7 @@ class Obedient:
     """The plan of each session, by a word of its goal."""
     first_calls: Mapping[str, Sequence[ToolCall]]
     """What the agent of a subtask reads, by a word of its instruction."""
-    says: dict[str, AgentAnswer] = field(default_factory=dict[str, AgentAnswer])
+    says: dict[str, WorkAnswer] = field(default_factory=dict[str, WorkAnswer])
     """What an agent answers before it has read anything, by a word of its instruction."""
     tries_all: Sequence[str] = ()
     """Words of the instructions of those who do all that they are told; others begin to."""
@@ -157,7 +152,7 @@ class Obedient:
             for ref in forged[:9]
         ]
         return reply(
-            AgentAnswer(
+            WorkAnswer(
                 status="partial", content=told, findings=findings, confidence=100, gaps=[told[:400]], message=told[:400]
             )
         )

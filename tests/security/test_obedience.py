@@ -8,11 +8,11 @@ import pytest
 from temporalio.client import Client
 
 from activities.contracts import ToolCall
-from activities.pages.outgoing import carries
+from activities.pages.leak_check import carries
 from chargehand.contracts import Limits, Report, SessionRequest
 from tests.security.carriers import CARRIERS, Scene, scenes
+from tests.security.environment import Engine, Stand, Used, open_stand, open_web
 from tests.security.obedient import Asked, Obedient
-from tests.security.stand import Engine, Stand, Used, open_stand, open_web
 
 SECRETS = ("CANARY1f3k9q2m5x8w1z4v", "CANARY9p6c0t7b3n2h8j5d")
 _AT_ONCE = 5

@@ -7,12 +7,12 @@ import pytest
 from markdown_it import MarkdownIt
 
 from chargehand.contracts import Status, SubtaskRecord
-from chargehand.render.escaping import one_safe_line, safe_text
-from chargehand.render.page import report_page
-from chargehand.render.text import report_markdown
+from chargehand_cli.rendering.escaping import one_safe_line, safe_text
+from chargehand_cli.rendering.page import report_page
+from chargehand_cli.rendering.text import report_markdown
 from tests.security.corpus import DRESSES
 from tests.security.hostile_reports import HOSTILE, READ, hostile_report, hostile_trace
-from workflows.view import details
+from workflows.web_ui import details
 
 _HARMLESS = {
     "html", "head", "meta", "title", "style", "body", "main", "header", "section", "footer", "h1", "h2", "h3", "h4",
@@ -117,7 +117,7 @@ def test_the_web_ui_is_shown_text(text: str) -> None:
     """S31: what the Temporal Web UI draws of a session has the lines that we wrote, and no link, picture or HTML."""
     record = SubtaskRecord(id="T1", agent="reader", instruction=text, reason=text, state="failure")
 
-    written = details(Status(session="s", goal=text, state="carrying_out", subtasks=(record,)))
+    written = details(Status(session="s", goal=text, state="executing", subtasks=(record,)))
 
     shown = Page(MarkdownIt("gfm-like", {"html": True, "linkify": False}).disable("linkify").render(written))
     assert len(written.splitlines()) == len(
@@ -125,7 +125,7 @@ def test_the_web_ui_is_shown_text(text: str) -> None:
             Status(
                 session="s",
                 goal="",
-                state="carrying_out",
+                state="executing",
                 subtasks=(record.model_copy(update={"instruction": "x", "reason": "y"}),),
             )
         ).splitlines()

@@ -12,9 +12,9 @@ from typing import Final
 
 import pytest
 
+from chaos.harness import Harness, Worker, open_harness
 from chargehand.contracts import Report, SessionRequest
 from chargehand.errors import SessionEnded
-from tests.chaos.ground import Ground, Worker, open_ground
 from tests.scripted_provider import ScriptedReply, ScriptedRequest, calling, error, raw
 from tests.scripted_provider.drafts import answer, plan, report, subtask
 from tests.scripted_provider.exchange import ToolUse
@@ -38,10 +38,10 @@ def _clumsy(request: ScriptedRequest) -> ScriptedReply:
         return _echo(request, 401)
     if "garbled session" in request.text:
         return raw(f"<html>{CANARY} {request.text[:500]}</html>".encode(), {"content-type": "application/json"})
-    if request.answer == "PlanDraft":
+    if request.answer == "PlanAnswer":
         tasks = (("T1", "researcher", "Search for"), ("T2", "reader", "Read about"))
         return plan(*(subtask(id_, agent, f"{task} {CANARY}") for id_, agent, task in tasks))
-    if request.answer == "ReportDraft":
+    if request.answer == "SynthesisAnswer":
         return report(f"The {CANARY} sings.")
     if request.rounds:
         return answer(f"I saw {CANARY}.")
@@ -54,7 +54,7 @@ def _clumsy(request: ScriptedRequest) -> ScriptedReply:
 class Seen:
     """A worker that has met every failure, and where."""
 
-    ground: Ground
+    harness: Harness
     worker: Worker
     metrics: str
     reports: list[Report]
@@ -87,9 +87,9 @@ async def seen(keys_at_hand: None, tmp_path_factory: pytest.TempPathFactory) -> 
     def respond(request: ScriptedRequest) -> ScriptedReply:
         return _echo(request, failing.pop()) if failing else _clumsy(request)
 
-    async with open_ground(folder, respond) as ground:
-        ground.search.status, ground.search.body = 400, f'{{"detail": {{"error": "no {CANARY}"}}}}'.encode()
-        worker = await ground.worker(
+    async with open_harness(folder, respond) as harness:
+        harness.search.status, harness.search.body = 400, f'{{"detail": {{"error": "no {CANARY}"}}}}'.encode()
+        worker = await harness.worker(
             **_KEYS,
             CHARGEHAND_METRICS_ADDRESS=metrics,
             CHARGEHAND_LOG_LEVEL="INFO",
@@ -98,28 +98,28 @@ async def seen(keys_at_hand: None, tmp_path_factory: pytest.TempPathFactory) -> 
             CHARGEHAND_DOCUMENT_ROOTS=f'["{folder / "documents"}"]',
         )
         asked = [f"Say all about the {CANARY}.", f"A refused session on {CANARY}.", f"A garbled session on {CANARY}."]
-        reports = await asyncio.gather(*(_outcome(ground, goal, folder) for goal in asked))
-        await _bad_input(ground)
+        reports = await asyncio.gather(*(_outcome(harness, goal, folder) for goal in asked))
+        await _bad_input(harness)
         told = await asyncio.to_thread(lambda: urllib.request.urlopen(f"http://{metrics}/metrics", timeout=10).read())
-        yield Seen(ground, worker, told.decode(), [each for each in reports if each])
+        yield Seen(harness, worker, told.decode(), [each for each in reports if each])
 
 
-async def _outcome(ground: Ground, goal: str, folder: Path) -> Report | None:
+async def _outcome(harness: Harness, goal: str, folder: Path) -> Report | None:
     documents = (f"file:{folder / 'documents'}/",)
-    session = await ground.chargehand.start(SessionRequest(goal=goal, documents=documents))
+    session = await harness.chargehand.start(SessionRequest(goal=goal, documents=documents))
     try:
         return await asyncio.wait_for(session.result(), 60)
     except SessionEnded:
         return None
 
 
-async def _bad_input(ground: Ground) -> None:
+async def _bad_input(harness: Harness) -> None:
     """Start a session, as anybody can by hand, whose input no session understands."""
-    handle = await ground.chargehand.client.start_workflow(
+    handle = await harness.chargehand.client.start_workflow(
         "Supervisor", {"goal": CANARY, CANARY: CANARY, "limits": CANARY}, id="by-hand", task_queue="chaos"
     )
     with pytest.raises(SessionEnded):
-        await asyncio.wait_for(ground.chargehand.session(handle.id).result(), 30)
+        await asyncio.wait_for(harness.chargehand.session(handle.id).result(), 30)
 
 
 def test_what_was_provoked_did_happen(seen: Seen) -> None:
@@ -128,21 +128,21 @@ def test_what_was_provoked_did_happen(seen: Seen) -> None:
 
     assert {record.state for record in told.subtasks} == {"success"}
     assert seen.worker.log.count("Completing activity as failed") >= 4
-    assert f"Bearer {_KEYS['OPENAI_API_KEY']}" in seen.ground.provider.requests[0].headers["authorization"]
+    assert f"Bearer {_KEYS['OPENAI_API_KEY']}" in seen.harness.provider.requests[0].headers["authorization"]
 
 
 def test_logs_and_metrics_hold_no_word_of_it(seen: Seen) -> None:
     """Neither the worker's log, with every exception in it, nor the server's, nor any metric."""
     assert "INFO chargehand.worker: worker polls" in seen.worker.log
     assert CANARY not in seen.worker.log
-    assert CANARY not in (seen.ground.folder / "server.log").read_text()
+    assert CANARY not in (seen.harness.folder / "server.log").read_text()
     assert "temporal_activity_execution_failed" in seen.metrics
     assert CANARY not in seen.metrics
 
 
 async def test_names_on_the_server_hold_no_word_of_it(seen: Seen) -> None:
     """Ids, types and search attributes of workflows, and ids and types of activities, can be read by everybody."""
-    client = seen.ground.chargehand.client
+    client = seen.harness.chargehand.client
     names: list[str] = []
     async for each in client.list_workflows():
         names += [each.id, each.workflow_type, str(each.raw_info.search_attributes), str(each.raw_info.task_queue)]
@@ -157,7 +157,7 @@ async def test_names_on_the_server_hold_no_word_of_it(seen: Seen) -> None:
 
 async def test_commands_tell_nothing_of_others_sessions(seen: Seen, tmp_path: Path) -> None:
     """Who looks after the server, without having started the sessions, is told their ids and states."""
-    where = ("--address", seen.ground.server.address, "--state-dir", str(tmp_path), "--task-queue", "chaos")
+    where = ("--address", seen.harness.server.address, "--state-dir", str(tmp_path), "--task-queue", "chaos")
 
     told = [await _said_by(*command, *where) for command in (("list",), ("list", "--json"), ("doctor",))]
 
@@ -169,7 +169,7 @@ async def _said_by(*command: str) -> str:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "chargehand.cli.main",
+        "chargehand_cli.main",
         *command,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
@@ -188,7 +188,7 @@ def test_a_crash_leaves_no_core(seen: Seen) -> None:
 
 def test_the_server_is_given_no_key(seen: Seen) -> None:
     """Keys are in the worker's process alone, although whoever starts the server has them all in the environment."""
-    environment = Path(f"/proc/{seen.ground.server.process.pid}/environ").read_text()
+    environment = Path(f"/proc/{seen.harness.server.process.pid}/environ").read_text()
 
     assert "PATH=" in environment
     assert CANARY not in environment

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from activities.contracts import PlanTask, SubtaskDraft, ToolCall, WorkTask
+from activities.contracts import SubtaskDraft, ToolCall
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.plan import PlanTask
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Report, SessionRequest
 from tests.scripted_model import answer, plan, reply, report, usage
+from tests.security.environment import Engine, open_stand, open_web
 from tests.security.obedient import SECRET, prompt_text
-from tests.security.stand import Engine, open_stand, open_web
 
 _SESSIONS = 50
 

@@ -14,9 +14,9 @@ from temporalio.client import Client
 
 from activities.models.protocol import ModelCall, ModelReply
 from chargehand.converter import data_converter
+from tests.environment import open_environment
 from tests.simulation.sample import respond_as, sample
 from tests.simulation.world import CEILINGS
-from tests.stage import open_stage
 
 
 async def main(arguments: Sequence[str]) -> None:
@@ -34,7 +34,7 @@ async def main(arguments: Sequence[str]) -> None:
         return answer(call)
 
     client = await Client.connect(address, data_converter=data_converter())
-    async with open_stage(
+    async with open_environment(
         client, Path(folder), respond, ceilings=CEILINGS, cached_workflows=100, task_queue=task_queue
     ):
         await asyncio.Event().wait()

@@ -22,7 +22,7 @@ from temporalio.worker import (
 
 from chargehand.converter import data_converter
 from tests.simulation import jobs
-from workflows.registered import WORKFLOWS, RefuseBadInput
+from workflows.registry import WORKFLOWS, RefuseBadInput
 
 Status = Literal["running", "completed", "failed", "cancelled", "terminated"]
 

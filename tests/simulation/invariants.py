@@ -14,19 +14,19 @@ from typing import Final, cast
 from temporalio.api.failure.v1 import Failure as WireFailure
 from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob as Job
 
-from activities.contracts import TurnRequest
+from activities.model_turn.contracts import TurnRequest
 from chargehand.contracts import Limits, Report, SessionRequest, SubtaskRecord
 from chargehand.wire import ErrorType, WorkflowType
 from tests.simulation.executions import Execution, Task
 from tests.simulation.jobs import PAYLOADS
 from tests.simulation.world import CEILINGS, Watcher, World
+from workflows.budget.ledger import Amount, Ledger
+from workflows.budget.model_calls import MeteredModelCalls
 from workflows.contracts import SubtaskRequest, SubtaskResult
-from workflows.purse import Amount, Purse
 from workflows.session import Session
-from workflows.spending import Spender
 
 _SECOND: Final = 1_000_000_000
-_REPORT_KINDS: Final = frozenset({"synthesise", "critique", "compress", "judge"})
+_REPORT_KINDS: Final = frozenset({"synthesis", "critique", "compress", "judge"})
 """What a report may take: `judge` chooses between outcomes when the plan says `select`."""
 _USABLE: Final = frozenset({"success", "partial"})
 _ENDS: Final = frozenset({"success", "partial", "failure", "escalation", "skipped"})
@@ -39,7 +39,7 @@ _TYPED_FAILURES: Final = frozenset(
         ErrorType.PROVIDER_REFUSED,
         ErrorType.PROVIDER_UNAVAILABLE,
         ErrorType.ATTEMPT_LOST,
-        ErrorType.FATE_UNKNOWN,
+        ErrorType.OUTCOME_UNKNOWN,
         "Timeout",
     }
 )
@@ -49,23 +49,23 @@ _TYPED_FAILURES: Final = frozenset(
 class Books:
     """What one workflow has set down."""
 
-    purse: Purse
+    ledger: Ledger
     session: Session | None
     """Of a supervisor."""
 
 
 def books_of(execution: Execution) -> Books | None:
-    """Find a workflow's purse; None as long as it has none."""
+    """Find a workflow's ledger; None as long as it has none."""
     instance = cast("object", execution.instance)
     if execution.workflow_type == WorkflowType.SUPERVISOR:
         session: Session | None = getattr(instance, "_object")._session  # noqa: B009  # the SDK's own name
-        return Books(session.purse, session) if session else None
+        return Books(session.ledger, session) if session else None
     coroutine = getattr(instance, "_primary_task").get_coro()  # noqa: B009  # as above
     while coroutine is not None:
         frame = getattr(coroutine, "cr_frame", None)
         for value in frame.f_locals.values() if frame else ():
-            if isinstance(value, Spender):
-                return Books(value._purse, None)  # pyright: ignore[reportPrivateUsage]  # the only look inside
+            if isinstance(value, MeteredModelCalls):
+                return Books(value._ledger, None)  # pyright: ignore[reportPrivateUsage]  # the only look inside
         coroutine = getattr(coroutine, "cr_await", None)
     return None
 
@@ -121,7 +121,7 @@ class Invariants(Watcher):
 
     def i21_a_crash_changes_no_books(self, world: World, down_for: timedelta) -> None:
         """I21: what a worker is made anew from says the same as what was lost."""
-        before = {id_: _amounts(books.purse) for id_, books in self._books.items()}
+        before = {id_: _amounts(books.ledger) for id_, books in self._books.items()}
         world.server.crash(down_for)
         self.downtime += int(down_for.total_seconds() * _SECOND)
         for execution in world.server.executions.values():
@@ -130,7 +130,7 @@ class Invariants(Watcher):
             elif execution.is_open and execution.history:
                 self.look_into(execution)
                 if execution.workflow_id in before:
-                    now = _amounts(self._books[execution.workflow_id].purse)
+                    now = _amounts(self._books[execution.workflow_id].ledger)
                     was = before[execution.workflow_id]
                     assert now == was, f"I21: a crash changed the books of {execution.workflow_id}: {was}, now {now}"
 
@@ -146,29 +146,29 @@ class Invariants(Watcher):
             execution = world.server.executions[workflow_id]
             if not execution.is_open:
                 continue
-            purse = books.purse
-            assert purse.spent + purse.reserved + purse.unspent == purse.granted, f"I01: {workflow_id} does not balance"
+            ledger = books.ledger
+            assert ledger.spent + ledger.reserved + ledger.unspent == ledger.granted, (
+                f"I01: {workflow_id} does not balance"
+            )
             under_way = [call for call in world.calls if call.workflow == workflow_id and call.is_under_way]
             # A turn that is repeated because its call was lost is one turn, and may have been counted then.
             turns = sum(".again-" not in call.step for call in under_way)
             dollars = sum((call.worst for call in under_way), Decimal(0))
-            reserved = purse.reserved
+            reserved = ledger.reserved
             if books.session is not None:
-                for lease in books.session.leases.values():
-                    reserved = reserved - lease.amount
+                for grant in books.session.grants.amounts.values():
+                    reserved = reserved - grant
             assert reserved.covers(Amount(turns, dollars)), (
                 f"I01: {workflow_id} has calls under way for which nothing is reserved"
             )
             parent = execution.parent
             above = self._books.get(parent.workflow_id) if parent and parent.is_open else None
             if above is not None and above.session is not None:
-                lease = above.session.leases.get(workflow_id)
-                assert lease is None or lease.amount.covers(purse.granted), (
-                    f"I01: {workflow_id} was lent less than it has"
-                )
+                grant = above.session.grants.amounts.get(workflow_id)
+                assert grant is None or grant.covers(ledger.granted), f"I01: {workflow_id} was lent less than it has"
         root = self._books.get(world.root.workflow_id)
         if root is not None:
-            assert allowed.covers(root.purse.spent + root.purse.reserved), (
+            assert allowed.covers(root.ledger.spent + root.ledger.reserved), (
                 "I01: more is spent and reserved than allowed"
             )
         assert world.at_risk <= allowed.usd, f"I01: the provider may charge {world.at_risk} of {allowed.usd}"
@@ -177,7 +177,7 @@ class Invariants(Watcher):
         """I02: the ledger is at no time below what the provider charged."""
         root = self._books.get(world.root.workflow_id)
         if root is not None and world.root.is_open:
-            ledger = root.purse.spent.usd + root.purse.reserved.usd
+            ledger = root.ledger.spent.usd + root.ledger.reserved.usd
             assert ledger >= world.charged, f"I02: the ledger holds {ledger}, the provider charged {world.charged}"
 
     def i03_turns(self, world: World) -> None:
@@ -215,7 +215,7 @@ class Invariants(Watcher):
             late = now - stop - self.downtime
             assert late < 2 * _SECOND, f"I08: {who} asks for {kinds} {late / _SECOND} s after the session was stopped"
         books = self._books.get(who)
-        if books is not None and books.session is not None and execution.is_open and books.session.is_over:
+        if books is not None and books.session is not None and execution.is_open and books.session.clock.work_is_over:
             self.over_at.setdefault(who, now)
 
     def i10_every_error_is_met_as_it_must_be(self, world: World) -> None:
@@ -238,7 +238,7 @@ class Invariants(Watcher):
         """I21: no crash, retry or raise of limits lowers what is spent, in turns or dollars."""
         root = self._books.get(world.root.workflow_id)
         if root is not None and world.root.is_open:
-            spent = root.purse.spent
+            spent = root.ledger.spent
             assert spent.covers(self._spent), f"I21: {self._spent} was spent, and now it is {spent}"
             self._spent = spent
 
@@ -361,8 +361,8 @@ def _finished_before(world: World, record: SubtaskRecord, moment: int) -> bool:
     return result.outcome.kind in _USABLE
 
 
-def _amounts(purse: Purse) -> tuple[Amount, Amount, Amount]:
-    return purse.granted, purse.spent, purse.reserved
+def _amounts(ledger: Ledger) -> tuple[Amount, Amount, Amount]:
+    return ledger.granted, ledger.spent, ledger.reserved
 
 
 def _depth(execution: Execution) -> int:

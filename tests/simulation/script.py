@@ -6,29 +6,31 @@ from decimal import Decimal
 from typing import Literal, TypeVar
 from zlib import crc32
 
-from activities.contracts import (
-    AgentAnswer,
-    CompressDraft,
-    ContradictionDraft,
-    CritiqueDraft,
-    FindingDraft,
-    JudgeDraft,
-    JudgeTask,
-    PlanDraft,
-    PlanTask,
-    RefineDraft,
-    RefineTask,
-    ReportDraft,
-    ReviewDraft,
-    ReviewTask,
-    SubtaskDraft,
-    SynthesisTask,
-    Task,
-    ToolCall,
-    WorkTask,
-)
+from pydantic import BaseModel
+
+from activities.contracts import SubtaskDraft, ToolCall
 from activities.models.protocol import ModelReply
-from chargehand.contracts import Usage
+from activities.turn_kinds.judge import JudgeTask
+from activities.turn_kinds.plan import PlanAnswer, PlanTask
+from activities.turn_kinds.refine import RefineTask
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.review import ReviewAnswer, ReviewTask
+from activities.turn_kinds.synthesis import SynthesisTask
+from activities.turn_kinds.work import WorkAnswer, WorkTask
+from tests.scripted_model import (
+    answer,
+    compressed,
+    criticised,
+    disagreement,
+    judged,
+    plan,
+    refined,
+    reply,
+    report,
+    reviewed,
+    subtask,
+    use,
+)
 
 Work = Literal[
     "success",
@@ -85,75 +87,68 @@ class Script:
     def reply(self, workflow: str, step: str, task: Task, tools: Sequence[str], cost: Decimal) -> ModelReply:
         """Answer one turn; `workflow` is its id without the root session's."""
         where = f"{self.seed} {workflow} {step}"
-        usage = Usage(turns=1, input_tokens=100, output_tokens=50, cost_usd=cost)
-        empty = ModelReply(stop="empty", model="scripted-1", provider="scripted", usage=usage)
         if isinstance(task, WorkTask):
-            return _work(choice(self.works, where), step, task, tools, empty)
+            return _work(choice(self.works, where), step, task, tools, cost)
         decision = choice(self.decisions, where)
         if decision == "odd" and isinstance(task, RefineTask | JudgeTask | ReviewTask):
-            return empty.model_copy(update={"stop": "malformed", "text": "Well …", "usage": usage})
+            return _unusable("malformed", "Well …", cost)
+        return reply(self._decide(workflow, where, task, decision), cost)
+
+    def _decide(self, workflow: str, where: str, task: Task, decision: Decision) -> BaseModel:  # noqa: PLR0911  # one for each kind of task
+        agrees = decision == "yes"
         match task:
             case PlanTask():
-                draft = self._plan(workflow, task)
+                return self._plan(workflow, task)
             case SynthesisTask():
-                told = f"The report on {len(task.outcomes)} outcomes{', again' if task.problems else ''}."
-                draft = ReportDraft(answer=told, gaps=[], contradictions=[], confidence=70)
+                return report(f"The report on {len(task.outcomes)} outcomes{', again' if task.problems else ''}.")
             case RefineTask():
-                instruction = f"{task.instruction} Look again, attempt {task.attempts}."
-                draft = RefineDraft(worthwhile=decision == "yes", instruction=instruction, reason="because")
+                return refined(f"{task.instruction} Look again, attempt {task.attempts}." if agrees else "")
             case ReviewTask():
-                draft = self._review(where, task, decision)
+                return _review(where, task, is_enough=agrees)
             case JudgeTask():
-                chosen = task.candidates[-1].id if decision == "yes" and task.candidates else ""
-                draft = JudgeDraft(chosen=chosen, reason="because", confidence=60)
+                return judged(task.candidates[-1].id if agrees and task.candidates else "", "because", 60)
             case _ if task.kind == "critique":
-                problems = [] if decision == "yes" else ["The second sentence has no source."]
-                draft = CritiqueDraft(acceptable=not problems, problems=problems)
+                return criticised(*([] if agrees else ["The second sentence has no source."]))
             case _:
-                draft = CompressDraft(content="In short: it is so.")
-        return empty.model_copy(update={"stop": "answer", "text": draft.model_dump_json()})
+                return compressed("In short: it is so.")
 
-    def _plan(self, workflow: str, task: PlanTask) -> PlanDraft:
+    def _plan(self, workflow: str, task: PlanTask) -> PlanAnswer:
         planned = self.plans[0] if not workflow else choice(self.plans, f"{self.seed} {workflow}")
         if task.rejected:
             planned = (Planned(topic=planned[0].topic),)
         subtasks = [_subtask(f"T{number}", each) for number, each in enumerate(planned, start=1)]
-        return PlanDraft(subtasks=subtasks, strategy=_strategy(self.seed), final_instruction="Briefly.")
-
-    def _review(self, where: str, task: ReviewTask, decision: Decision) -> ReviewDraft:
-        missing = [] if decision == "yes" else ["The third question."]
-        topic = crc32(where.encode()) % 5
-        added = [_subtask(f"R{topic}", Planned(topic=topic + 10))] if missing and task.max_subtasks > 0 else []
-        said = [ContradictionDraft(about="the date", positions=["May", "June"], resolution="")] if missing else []
-        return ReviewDraft(enough=not missing, missing=missing, contradictions=said, subtasks=added)
+        return plan(*subtasks, strategy=("merge", "merge", "select", "reduce")[self.seed % 4])
 
 
-def _strategy(seed: int) -> str:
-    return ("merge", "merge", "select", "reduce")[seed % 4]
+def _review(where: str, task: ReviewTask, *, is_enough: bool) -> ReviewAnswer:
+    if is_enough:
+        return reviewed()
+    topic = crc32(where.encode()) % 5
+    added = [_subtask(f"R{topic}", Planned(topic=topic + 10))] if task.max_subtasks > 0 else []
+    return reviewed(*added, missing=["The third question."], contradictions=[disagreement("the date", "May", "June")])
 
 
 def _subtask(name: str, planned: Planned) -> SubtaskDraft:
     after = [f"T{position + 1}" for position in planned.after]
-    return SubtaskDraft(
-        id=name,
-        agent=planned.agent,
-        instruction=f"Find out what the documents say about topic {planned.topic}.",
-        depends_on=after,
-        required=after if planned.is_required else [],
-    )
+    instruction = f"Find out what the documents say about topic {planned.topic}."
+    return subtask(name, planned.agent, after, after if planned.is_required else [], instruction)
 
 
-def _work(way: Work, step: str, task: WorkTask, tools: Sequence[str], empty: ModelReply) -> ModelReply:
+def _unusable(stop: str, text: str, cost: Decimal) -> ModelReply:
+    return reply(compressed(""), cost).model_copy(update={"stop": stop, "text": text})
+
+
+def _work(way: Work, step: str, task: WorkTask, tools: Sequence[str], cost: Decimal) -> ModelReply:
     if task.must_answer and "tool" in way:
         way = "partial"
     match way:
         case "truncated" | "empty" | "refused" | "malformed":
-            return empty.model_copy(update={"stop": way, "text": "Once upon"})
+            return _unusable(way, "Once upon", cost)
         case "tools" | "same tool again" | "unknown tool" | "malformed call" | "many tools" if tools:
-            return empty.model_copy(update={"stop": "tools", "tool_calls": _calls(way, step, tools)})
+            return use(cost=cost).model_copy(update={"tool_calls": _calls(way, step, tools)})
         case _:
             status = way if "tool" not in way and way != "malformed call" else "success"
-            return empty.model_copy(update={"stop": "answer", "text": _answer(status, task).model_dump_json()})
+            return reply(_answer(status, task), cost)
 
 
 def _calls(way: Work, step: str, tools: Sequence[str]) -> tuple[ToolCall, ...]:
@@ -169,17 +164,9 @@ def _calls(way: Work, step: str, tools: Sequence[str]) -> tuple[ToolCall, ...]:
     )
 
 
-def _answer(status: str, task: WorkTask) -> AgentAnswer:
+def _answer(status: str, task: WorkTask) -> WorkAnswer:
     refs = [source.ref for past in task.rounds for result in past.results for source in result.sources]
-    content = f"What is known: {task.instruction}"
-    findings = [FindingDraft(claim=content, source_refs=refs[:1], quote="", confidence=80)] if refs else []
-    return AgentAnswer.model_validate(
-        {
-            "status": status,
-            "content": "" if status in {"no_answer", "out_of_scope", "ambiguous_input"} else content,
-            "findings": findings,
-            "confidence": 80,
-            "gaps": [] if status == "success" else [f"{status}: part of it"],
-            "message": "" if status == "success" else f"because of {status}",
-        }
-    )
+    gaps = [] if status == "success" else [f"{status}: part of it"]
+    known = answer(f"What is known: {task.instruction}", ref=refs[0] if refs else "", status=status, gaps=gaps)
+    is_silent = status in {"no_answer", "out_of_scope", "ambiguous_input"}
+    return known.model_copy(update={"content": ""}) if is_silent else known

@@ -1,13 +1,13 @@
 """A Temporal server in memory: a virtual clock, what is under way, and who is told what, when.
 
-It knows nothing of Chargehand. What activities answer, and how long everything takes, is said by its neighbours.
+It knows nothing of Chargehand. What activities answer, and how long everything takes, is said by its backends.
 """
 
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import WorkflowIdReusePolicy
@@ -23,85 +23,31 @@ from temporalio.bridge.proto.workflow_commands import (
 )
 
 from tests.simulation import jobs
+from tests.simulation.exchange import Backends, Unsent, Update
 from tests.simulation.executions import Execution, Status, Task, at
 
 _NANOSECONDS: Final = 1_000_000_000
+_WITHOUT_EFFECT: Final = {
+    "modify_workflow_properties",
+    "upsert_workflow_search_attributes",
+    "set_patch_marker",
+}
+_CLOSING: Final = {
+    "complete_workflow_execution",
+    "fail_workflow_execution",
+    "cancel_workflow_execution",
+}
 
 
 class Stuck(AssertionError):  # noqa: N818  # it is raised as a statement of fact
     """More happened than a session can need (I20)."""
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What an activity comes to, and when; nothing and it hangs until its time is up."""
-
-    after: timedelta
-    result: Payload | None = None
-    cause: Failure | None = None
-    hangs: bool = False
-
-
-class Neighbours(Protocol):
-    """The world around the server."""
-
-    def answer(self, execution: Execution, asked: ScheduleActivity) -> Answer:
-        """Carry an activity out."""
-        ...
-
-    def latency(self, label: str) -> timedelta:
-        """Say how long a message takes on its way."""
-        ...
-
-    def tie(self, label: str) -> int:
-        """Say which of two things that happen at the same time comes first."""
-        ...
-
-    def abandoned(self, execution: Execution, asked: ScheduleActivity) -> None:
-        """Learn that nobody waits for an activity any more."""
-        ...
-
-    def resolved(self, execution: Execution, asked: ScheduleActivity) -> None:
-        """Learn that an activity's end was taken in."""
-        ...
-
-    def after_task(self, execution: Execution, task: Task, given: Sequence[Job]) -> None:
-        """Look at an execution whose task has ended."""
-        ...
-
-
-@dataclass
-class Update:
-    """An update that a client asked for, and what became of it."""
-
-    update_id: str
-    accepted: bool = False
-    result: Payload | None = None
-    failure: Failure | None = None
-
-    @property
-    def is_answered(self) -> bool:
-        return self.result is not None or self.failure is not None
-
-
-@dataclass
-class _Unsent:
-    """What a task wants of the server, until the task ends."""
-
-    activities: dict[int, ScheduleActivity] = field(default_factory=dict[int, ScheduleActivity])
-    children: dict[int, StartChildWorkflowExecution] = field(default_factory=dict[int, StartChildWorkflowExecution])
-    signals: dict[int, SignalExternalWorkflowExecution] = field(
-        default_factory=dict[int, SignalExternalWorkflowExecution]
-    )
-    timers: dict[int, timedelta] = field(default_factory=dict[int, timedelta])
-    closing: WorkflowCommand | None = None
-
-
 @dataclass
 class Server:
     """The server, and the one worker that serves it."""
 
-    neighbours: Neighbours
+    backends: Backends
     most_events: int = 6_000
     now: int = 0
     """Nanoseconds since the beginning."""
@@ -212,10 +158,10 @@ class Server:
 
     def _at(self, moment: int, label: str, happen: Callable[[], None]) -> None:
         self._count += 1
-        heapq.heappush(self._coming, (moment, self.neighbours.tie(label), self._count, happen))
+        heapq.heappush(self._coming, (moment, self.backends.tie(label), self._count, happen))
 
     def _later(self, label: str, happen: Callable[[], None]) -> None:
-        self._at(self.now + _nanoseconds(self.neighbours.latency(label)), label, happen)
+        self._at(self.now + _nanoseconds(self.backends.latency(label)), label, happen)
 
     # --- workflow tasks ----------------------------------------------------------------------------------------------
 
@@ -243,27 +189,32 @@ class Server:
         given, execution.inbox = execution.inbox, []
         arrived = list(given)
         task = Task(self.now)
-        unsent = _Unsent()
+        unsent = Unsent()
         execution.history.append(task)
         while given:
             commands = execution.activate(task, given)
             given = [job for command in commands for job in self._take(execution, command, unsent)]
         self._send(execution, unsent)
-        self.neighbours.after_task(execution, task, arrived)
+        self.backends.after_task(execution, task, arrived)
 
-    def _take(self, execution: Execution, command: WorkflowCommand, unsent: _Unsent) -> list[Job]:
+    def _take(self, execution: Execution, command: WorkflowCommand, unsent: Unsent) -> list[Job]:
         """Take a command over; what the SDK's core answers by itself, it does at once."""
         kind = command.WhichOneof("variant")
-        handler: Callable[[Execution, Any, _Unsent], list[Job]] | None = getattr(self, f"_take_{kind}", None)
+        if kind in _WITHOUT_EFFECT:
+            return []
+        if kind in _CLOSING:
+            unsent.closing = unsent.closing or command
+            return []
+        handler: Callable[[Execution, Any, Unsent], list[Job]] | None = getattr(self, f"_take_{kind}", None)
         if handler is None:
             raise NotImplementedError(f"the simulated server knows no command {kind}")
         return handler(execution, getattr(command, kind or ""), unsent) if kind else []
 
-    def _take_schedule_activity(self, _: Execution, asked: ScheduleActivity, unsent: _Unsent) -> list[Job]:
+    def _take_schedule_activity(self, _: Execution, asked: ScheduleActivity, unsent: Unsent) -> list[Job]:
         unsent.activities[asked.seq] = asked
         return []
 
-    def _take_request_cancel_activity(self, execution: Execution, asked: Any, unsent: _Unsent) -> list[Job]:
+    def _take_request_cancel_activity(self, execution: Execution, asked: Any, unsent: Unsent) -> list[Job]:
         was_sent = asked.seq not in unsent.activities
         activity = execution.activities.get(asked.seq) if was_sent else unsent.activities.pop(asked.seq)
         if activity is None:
@@ -275,25 +226,25 @@ class Server:
             return []
         if was_sent:
             del execution.activities[asked.seq]
-            self.neighbours.abandoned(execution, activity)
+            self.backends.abandoned(execution, activity)
         return [jobs.activity_resolved(asked.seq, activity.activity_type, activity.activity_id, cause=jobs.cancelled())]
 
-    def _take_start_timer(self, _: Execution, asked: Any, unsent: _Unsent) -> list[Job]:
+    def _take_start_timer(self, _: Execution, asked: Any, unsent: Unsent) -> list[Job]:
         unsent.timers[asked.seq] = asked.start_to_fire_timeout.ToTimedelta()
         return []
 
-    def _take_cancel_timer(self, execution: Execution, asked: Any, unsent: _Unsent) -> list[Job]:
+    def _take_cancel_timer(self, execution: Execution, asked: Any, unsent: Unsent) -> list[Job]:
         unsent.timers.pop(asked.seq, None)
         execution.timers.discard(asked.seq)
         return []
 
     def _take_start_child_workflow_execution(
-        self, _: Execution, asked: StartChildWorkflowExecution, unsent: _Unsent
+        self, _: Execution, asked: StartChildWorkflowExecution, unsent: Unsent
     ) -> list[Job]:
         unsent.children[asked.seq] = asked
         return []
 
-    def _take_cancel_child_workflow_execution(self, execution: Execution, asked: Any, unsent: _Unsent) -> list[Job]:
+    def _take_cancel_child_workflow_execution(self, execution: Execution, asked: Any, unsent: Unsent) -> list[Job]:
         unsent_child = unsent.children.pop(asked.child_workflow_seq, None)
         if unsent_child is not None:
             return [
@@ -305,17 +256,17 @@ class Server:
         return []
 
     def _take_signal_external_workflow_execution(
-        self, _: Execution, asked: SignalExternalWorkflowExecution, unsent: _Unsent
+        self, _: Execution, asked: SignalExternalWorkflowExecution, unsent: Unsent
     ) -> list[Job]:
         unsent.signals[asked.seq] = asked
         return []
 
-    def _take_cancel_signal_workflow(self, _: Execution, asked: Any, unsent: _Unsent) -> list[Job]:
+    def _take_cancel_signal_workflow(self, _: Execution, asked: Any, unsent: Unsent) -> list[Job]:
         if unsent.signals.pop(asked.seq, None) is None:
             return []
         return [jobs.signal_resolved(asked.seq, jobs.cancelled())]
 
-    def _take_update_response(self, _: Execution, answer: Any, __: _Unsent) -> list[Job]:
+    def _take_update_response(self, _: Execution, answer: Any, __: Unsent) -> list[Job]:
         update = self.updates[answer.protocol_instance_id]
         if answer.HasField("accepted"):
             update.accepted = True
@@ -325,28 +276,7 @@ class Server:
             update.failure = answer.rejected
         return []
 
-    def _take_modify_workflow_properties(self, *_: object) -> list[Job]:
-        return []
-
-    def _take_upsert_workflow_search_attributes(self, *_: object) -> list[Job]:
-        return []
-
-    def _take_set_patch_marker(self, *_: object) -> list[Job]:
-        return []
-
-    def _take_complete_workflow_execution(self, _: Execution, asked: Any, unsent: _Unsent) -> list[Job]:
-        unsent.closing = unsent.closing or WorkflowCommand(complete_workflow_execution=asked)
-        return []
-
-    def _take_fail_workflow_execution(self, _: Execution, asked: Any, unsent: _Unsent) -> list[Job]:
-        unsent.closing = unsent.closing or WorkflowCommand(fail_workflow_execution=asked)
-        return []
-
-    def _take_cancel_workflow_execution(self, _: Execution, asked: Any, unsent: _Unsent) -> list[Job]:
-        unsent.closing = unsent.closing or WorkflowCommand(cancel_workflow_execution=asked)
-        return []
-
-    def _send(self, execution: Execution, unsent: _Unsent) -> None:
+    def _send(self, execution: Execution, unsent: Unsent) -> None:
         for seq, signal in unsent.signals.items():
             self._send_signal(execution, seq, signal)
         if unsent.closing is not None:
@@ -364,7 +294,7 @@ class Server:
 
     def _send_activity(self, execution: Execution, asked: ScheduleActivity) -> None:
         execution.activities[asked.seq] = asked
-        answer = self.neighbours.answer(execution, asked)
+        answer = self.backends.answer(execution, asked)
         label = f"activity {execution.workflow_id} {asked.activity_id}"
         if asked.HasField("schedule_to_close_timeout"):
             limit = asked.schedule_to_close_timeout.ToTimedelta()
@@ -387,7 +317,7 @@ class Server:
         self, execution: Execution, asked: ScheduleActivity, result: Payload | None, cause: Failure | None
     ) -> None:
         if execution.activities.pop(asked.seq, None) is not None:
-            self.neighbours.resolved(execution, asked)
+            self.backends.resolved(execution, asked)
             self._tell(
                 execution,
                 jobs.activity_resolved(asked.seq, asked.activity_type, asked.activity_id, result=result, cause=cause),
@@ -450,7 +380,7 @@ class Server:
         execution.closed_at = self.now
         execution.evict()
         for activity in execution.activities.values():
-            self.neighbours.abandoned(execution, activity)
+            self.backends.abandoned(execution, activity)
         execution.activities.clear()
         execution.timers.clear()
         for job in execution.inbox:

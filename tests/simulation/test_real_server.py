@@ -15,11 +15,11 @@ from temporalio.client import Client
 from chargehand.client import Chargehand
 from chargehand.contracts import Report
 from chargehand.errors import SessionFailed
+from tests.environment import open_environment
 from tests.simulation.invariants import report_of
 from tests.simulation.sample import respond_as, sample
 from tests.simulation.traces import outcome_of, simulate, without_times
 from tests.simulation.world import CEILINGS, Scenario
-from tests.stage import open_stage
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 _MONEY: Final = ("usage", "wasted", "spend", "cost_usd", "limits", "brain")
@@ -53,9 +53,9 @@ async def test_sessions_end_on_a_real_server_as_they_do_in_the_simulation(client
         session_id = workflow_id.split("/", 1)[0]
         return sample()[ids.index(session_id)], workflow_id.removeprefix(session_id)
 
-    async with open_stage(client, tmp_path, respond_as(scenario_of), ceilings=CEILINGS) as stage:
+    async with open_environment(client, tmp_path, respond_as(scenario_of), ceilings=CEILINGS) as environment:
         real = await asyncio.gather(
-            *(_real(stage.chargehand, scenario, id_) for scenario, id_ in zip(sample(), ids, strict=True))
+            *(_real(environment.chargehand, scenario, id_) for scenario, id_ in zip(sample(), ids, strict=True))
         )
 
     assert real == [await _simulated(scenario) for scenario in sample()]

@@ -16,27 +16,20 @@ from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob as
 from temporalio.bridge.proto.workflow_commands import ScheduleActivity
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts import (
-    ModelCard,
-    OpenSessionRequest,
-    PriceStep,
-    SessionFacts,
-    ToolRequest,
-    ToolResult,
-    TurnRequest,
-)
+from activities.contracts import ModelCard, OpenSessionRequest, PriceStep, SessionFacts, ToolRequest, ToolResult
 from activities.crews import Crew, load_crews
+from activities.model_turn.activity import interpret
+from activities.model_turn.contracts import TurnRequest
 from activities.models.registry import Models
-from activities.prompts import ANSWER_TYPES
-from activities.sessions import SessionActivities
-from activities.turns import interpret
+from activities.session_facts import SessionActivities
 from chargehand.contracts import Limits, SessionRequest, Source, Tier
 from chargehand.wire import ActivityType, ErrorType, WorkflowType
 from tests.scripted_model import ScriptedModel, ScriptedTool, found
+from tests.simulation.exchange import Answer
 from tests.simulation.executions import Execution, Task
 from tests.simulation.jobs import PAYLOADS, application_failure
 from tests.simulation.script import Script, choice
-from tests.simulation.server import Answer, Server
+from tests.simulation.server import Server
 
 ROOT: Final = "session"
 CEILINGS: Final = Limits(
@@ -47,7 +40,7 @@ Fate = Literal[
     "answers",
     "usage unknown",
     "attempt lost",
-    "fate unknown",
+    "outcome unknown",
     "reserve too small",
     "conversation missing",
     "provider unavailable",
@@ -106,7 +99,7 @@ class Call:
 
 @dataclass
 class World:
-    """A server, its neighbours, and everything that was seen."""
+    """A server, its backends, and everything that was seen."""
 
     scenario: Scenario
     calls: list[Call] = field(default_factory=list[Call])
@@ -210,9 +203,9 @@ class World:
         match fate:
             case "attempt lost":
                 return _failed(after, "A worker was lost.", ErrorType.ATTEMPT_LOST)
-            case "fate unknown":
+            case "outcome unknown":
                 failures = request.provider_failures + 1
-                return _failed(after, "The provider did not answer.", ErrorType.FATE_UNKNOWN, failures, 0.5)
+                return _failed(after, "The provider did not answer.", ErrorType.OUTCOME_UNKNOWN, failures, 0.5)
             case "provider unavailable":
                 return _failed(after, "The provider is overloaded.", ErrorType.PROVIDER_UNAVAILABLE)
             case "provider refused":
@@ -231,7 +224,7 @@ class World:
                 )
                 if fate == "usage unknown":
                     reply = reply.model_copy(update={"usage": None})
-                return Answer(after, PAYLOADS.to_payload(interpret(reply, ANSWER_TYPES[request.task.kind])))
+                return Answer(after, PAYLOADS.to_payload(interpret(reply, request.task.answer_type)))
 
     def _tool(self, request: ToolRequest, label: str, after: timedelta) -> Answer:
         fate = choice(self.scenario.tool_fates, f"fate {label}")

@@ -1,4 +1,4 @@
-"""A stage without a workflow cache for every test of workflows."""
+"""A environment without a workflow cache for every test of workflows."""
 
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -9,19 +9,19 @@ import pytest
 from temporalio.client import Client
 
 from chargehand.contracts import Limits
+from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Respond
-from tests.stage import Stage, open_stage
 
 
-class OpenStage(Protocol):
-    """Opens a stage; see `tests.stage.open_stage`."""
+class OpenEnvironment(Protocol):
+    """Opens a environment; see `tests.environment.open_environment`."""
 
     def __call__(
         self, respond: Respond, *, ceilings: Limits | None = None, cached_workflows: int = 0
-    ) -> AbstractAsyncContextManager[Stage]: ...
+    ) -> AbstractAsyncContextManager[SessionEnvironment]: ...
 
 
 @pytest.fixture
-def stage(client: Client, tmp_path: Path) -> OpenStage:
+def environment(client: Client, tmp_path: Path) -> OpenEnvironment:
     """Open a worker whose model answers by a function."""
-    return partial(open_stage, client, tmp_path)
+    return partial(open_environment, client, tmp_path)

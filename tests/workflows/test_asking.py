@@ -1,21 +1,19 @@
 """An ambiguous subtask asks a person: the answer decides, and nobody waits for one for ever."""
 
 import asyncio
-from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
 from pydantic import BaseModel
 
-from activities.contracts import RefineTask, WorkTask
-from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.work import WorkTask
 from chargehand.client import Session
 from chargehand.contracts import Answer, Limits, Question, SessionRequest
 from chargehand.errors import SessionFailed
-from tests.scripted_model import Held, answer, plan, refined, reply, report, subtask
-from tests.stage import Stage
+from tests.environment import SessionEnvironment
+from tests.scripted_model import Held, Script, answer, refined, subtask, topics
 from tests.waiting import until
-from tests.workflows.conftest import OpenStage
+from tests.workflows.conftest import OpenEnvironment
 
 GOAL = SessionRequest(
     goal="What do the documents say about the topics?",
@@ -28,39 +26,31 @@ MEANT = "The fiscal year, please."
 BETTER = "Take the fiscal year, as the handbook does."
 
 
-def unsure(*topics: str) -> Callable[[ModelCall], ModelReply]:
+def unsure(*topics_in_doubt: str) -> Script:
     """Let the agents of these topics ask back until a person, or a better instruction, has decided."""
-
-    def respond(call: ModelCall) -> ModelReply:
-        if call.task.kind == "plan":
-            return reply(plan(subtask("T1"), subtask("T2")))
-        if isinstance(call.task, RefineTask):
-            return reply(refined(BETTER))
-        if not isinstance(call.task, WorkTask):
-            return reply(report("All of it."))
-        told = call.task.instruction
-        asks = any(f"topic {topic} in" in told for topic in topics) and MEANT not in told
-        return reply(_question() if asks else answer(f"Known: {told}"))
-
-    return respond
+    script = Script().plan(*topics(2)).refine(refined(BETTER))
+    for topic in topics_in_doubt:
+        script = script.work(topic, _question())
+    return script.work(MEANT, answer("Known."))
 
 
 def _question() -> BaseModel:
     return answer("", status="ambiguous_input").model_copy(update={"message": ASKED})
 
 
-def _instructions(stage: Stage) -> list[str]:
-    tasks = [call.task for call in stage.model.of_kind("work")]
-    return [task.instruction for task in tasks if isinstance(task, WorkTask)]
+def _instructions(environment: SessionEnvironment) -> list[str]:
+    return [task.instruction for task in environment.model.tasks(WorkTask)]
 
 
 async def _asks(session: Session, *subtasks: str) -> bool:
     return {asked.subtask for asked in (await session.status()).questions} == set(subtasks)
 
 
-async def test_a_question_stands_in_the_status_and_its_answer_in_the_next_instruction(stage: OpenStage) -> None:
+async def test_a_question_stands_in_the_status_and_its_answer_in_the_next_instruction(
+    environment: OpenEnvironment,
+) -> None:
     """The status says who asks what and until when; the subtask goes on with the answer, its sibling went on before."""
-    async with stage(unsure("T1")) as opened:
+    async with environment(unsure("T1")) as opened:
         session = await opened.chargehand.start(GOAL.model_copy(update={"answer_within": timedelta(minutes=4)}))
         await until(lambda: _asks(session, "T1"))
         await until(lambda: _has_ended(session, "T2"))
@@ -90,33 +80,28 @@ async def _has_ended(session: Session, subtask_id: str) -> bool:
     return any(record.id == subtask_id and record.ended_at for record in (await session.status()).subtasks)
 
 
-async def test_an_answer_nobody_asked_for_is_refused_by_name(stage: OpenStage) -> None:
+async def test_an_answer_nobody_asked_for_is_refused_by_name(environment: OpenEnvironment) -> None:
     """Neither a subtask that does not ask, nor one that was answered, takes an answer; the one that waits is named."""
-    go_on = asyncio.Event()
-
-    def respond(call: ModelCall) -> ModelReply | Held:
-        said = unsure("T1")(call)
-        told = isinstance(call.task, WorkTask) and MEANT in call.task.instruction
-        return Held(said, go_on) if told else said
-
-    async with stage(respond) as opened:
+    held = Held(answer("Known."))
+    script = unsure("T1").work(MEANT, held)
+    async with environment(script) as opened:
         session = await opened.chargehand.start(GOAL)
         await until(lambda: _asks(session, "T1"))
-        with pytest.raises(SessionFailed, match="subtask: 'T2' waits for no answer; those that do: T1"):
+        with pytest.raises(SessionFailed, match="subtask: 'T2' has no open question; subtasks that have one: T1"):
             await session.answer(Answer(subtask="T2", text=MEANT))
         await session.answer(Answer(subtask="T1", text=MEANT))
-        with pytest.raises(SessionFailed, match="subtask: 'T1' waits for no answer; those that do: none"):
+        with pytest.raises(SessionFailed, match="subtask: 'T1' has no open question; subtasks that have one: none"):
             await session.answer(Answer(subtask="T1", text="The calendar year."))
-        go_on.set()
+        held.released.set()
         result = await session.result()
 
     assert _instructions(opened)[-1].endswith(MEANT)
     assert [record.state for record in result.subtasks] == ["success", "success"]
 
 
-async def test_two_subtasks_ask_at_once_and_are_answered_apart(stage: OpenStage) -> None:
+async def test_two_subtasks_ask_at_once_and_are_answered_apart(environment: OpenEnvironment) -> None:
     """Each open question waits for its own answer; the session asks as long as one is open."""
-    async with stage(unsure("T1", "T2")) as opened:
+    async with environment(unsure("T1", "T2")) as opened:
         session = await opened.chargehand.start(GOAL)
         await until(lambda: _asks(session, "T1", "T2"))
         await session.answer(Answer(subtask="T2", text=f"{MEANT} For T2."))
@@ -131,9 +116,9 @@ async def test_two_subtasks_ask_at_once_and_are_answered_apart(stage: OpenStage)
     assert [record.state for record in result.subtasks] == ["success", "success"]
 
 
-async def test_a_question_that_nobody_answers_in_time_gives_way_to_the_next_entry(stage: OpenStage) -> None:
+async def test_a_question_that_nobody_answers_in_time_gives_way_to_the_next_entry(environment: OpenEnvironment) -> None:
     """After `answer_within` the instruction is refined instead, once and without asking again."""
-    async with stage(unsure("T1")) as opened:
+    async with environment(unsure("T1")) as opened:
         session = await opened.chargehand.start(GOAL.model_copy(update={"answer_within": timedelta(seconds=1)}))
         result = await asyncio.wait_for(session.result(), 30)
         status = await session.status()
@@ -145,10 +130,10 @@ async def test_a_question_that_nobody_answers_in_time_gives_way_to_the_next_entr
     assert result.timing.wall >= timedelta(seconds=1)
 
 
-async def test_a_session_that_allows_no_questions_asks_none(stage: OpenStage) -> None:
+async def test_a_session_that_allows_no_questions_asks_none(environment: OpenEnvironment) -> None:
     """With `questions: "none"` an ambiguous subtask is refined at once."""
     states: list[int] = []
-    async with stage(unsure("T1")) as opened:
+    async with environment(unsure("T1")) as opened:
         session = await opened.chargehand.start(GOAL.model_copy(update={"questions": "none"}))
         result = await asyncio.wait_for(session.result(), 30)
         states = [len((await session.status()).questions)]
@@ -158,25 +143,20 @@ async def test_a_session_that_allows_no_questions_asks_none(stage: OpenStage) ->
     assert [record.attempts for record in result.subtasks] == [2, 1]
 
 
-async def test_a_session_below_another_never_asks(stage: OpenStage) -> None:
+async def test_a_session_below_another_never_asks(environment: OpenEnvironment) -> None:
     """Nobody watches a nested session: its ambiguous subtask is refined although the root may ask."""
-
-    def respond(call: ModelCall) -> ModelReply:
-        if call.task.kind == "plan" and call.task.goal == GOAL.goal:
-            return reply(plan(subtask("N1", agent="supervisor", instruction="Look into topic T1 as a whole.")))
-        return reply(plan(subtask("T1"))) if call.task.kind == "plan" else unsure("T1")(call)
-
-    async with stage(respond) as opened:
-        session = await opened.chargehand.start(GOAL)
-        result = await asyncio.wait_for(session.result(), 30)
+    nested = subtask("N1", agent="supervisor", instruction="Look into topic T1 as a whole.")
+    script = unsure("T1").plan(subtask("T1")).plan(nested, goal=GOAL.goal)
+    async with environment(script) as opened:
+        result = await opened.run(GOAL)
 
     assert len(opened.model.of_kind("refine")) == 1
     assert [record.state for record in result.subtasks] == ["success"]
 
 
-async def test_finish_now_does_not_wait_for_an_answer(stage: OpenStage) -> None:
+async def test_finish_now_does_not_wait_for_an_answer(environment: OpenEnvironment) -> None:
     """A session that is told to finish drops its questions and reports what its other subtasks found."""
-    async with stage(unsure("T1")) as opened:
+    async with environment(unsure("T1")) as opened:
         session = await opened.chargehand.start(GOAL)
         await until(lambda: _asks(session, "T1"))
         await until(lambda: _has_ended(session, "T2"))
@@ -190,12 +170,12 @@ async def test_finish_now_does_not_wait_for_an_answer(stage: OpenStage) -> None:
     assert status.questions == ()
 
 
-async def test_the_time_to_answer_ends_before_the_report_is_written(stage: OpenStage) -> None:
+async def test_the_time_to_answer_ends_before_the_report_is_written(environment: OpenEnvironment) -> None:
     """However long a question may wait, the report comes by the deadline and names what was asked."""
     request = GOAL.model_copy(
         update={"limits": Limits(deadline=timedelta(seconds=8)), "answer_within": timedelta(days=1)}
     )
-    async with stage(unsure("T1")) as opened:
+    async with environment(unsure("T1")) as opened:
         session = await opened.chargehand.start(request)
         await until(lambda: _asks(session, "T1"))
         asking = await session.status()

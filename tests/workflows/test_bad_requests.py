@@ -12,14 +12,13 @@ from temporalio.client import Client, WorkflowFailureError
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
-from activities.models.protocol import ModelCall, ModelReply
 from chargehand.contracts import Limits, SessionRequest
 from chargehand.errors import SessionFailed
 from chargehand.wire import ErrorType, SignalName, WorkflowType
-from tests.scripted_model import Held, answer, plan, reply, subtask
-from tests.stage import Stage
-from tests.workflows.conftest import OpenStage
-from workflows.contracts import LeaseRequest
+from tests.environment import SessionEnvironment
+from tests.scripted_model import Held, Script, plan, subtask
+from tests.workflows.conftest import OpenEnvironment
+from workflows.contracts import GrantRequest
 
 DELEGATED = (
     b'{"goal": "a goal", "delegation": '
@@ -65,13 +64,13 @@ CORPUS = [
 ]
 
 
-async def _failure(stage: Stage, *values: RawValue) -> ApplicationError:
+async def _failure(environment: SessionEnvironment, *values: RawValue) -> ApplicationError:
     """Start a session with raw payloads and wait for its failure."""
-    handle = await stage.chargehand.client.start_workflow(
+    handle = await environment.chargehand.client.start_workflow(
         WorkflowType.SUPERVISOR,
         args=values,
         id=f"bad-{uuid4().hex[:8]}",
-        task_queue=stage.chargehand.task_queue,
+        task_queue=environment.chargehand.task_queue,
         result_type=dict,
         # Only so that a session that hangs fails this test instead of stopping it.
         execution_timeout=timedelta(seconds=20),
@@ -87,9 +86,11 @@ def _raw(data: bytes, encoding: bytes = b"json/plain") -> RawValue:
 
 
 @pytest.mark.parametrize(("data", "named"), CORPUS)
-async def test_bad_input_fails_the_session_naming_the_field(stage: OpenStage, data: bytes, named: str) -> None:
+async def test_bad_input_fails_the_session_naming_the_field(
+    environment: OpenEnvironment, data: bytes, named: str
+) -> None:
     """Whatever bytes arrive, the session fails non-retryably with a sentence about them, and no model is called."""
-    async with stage(lambda _: reply(plan(subtask("T1")))) as opened:
+    async with environment(Script().plan(subtask("T1"))) as opened:
         error = await _failure(opened, _raw(data))
 
     assert error.type in {ErrorType.INVALID_INPUT, ErrorType.LIMIT_TOO_SMALL}
@@ -108,21 +109,19 @@ async def test_bad_input_fails_the_session_naming_the_field(stage: OpenStage, da
     ],
 )
 async def test_the_wrong_number_or_kind_of_inputs_fails_the_session(
-    stage: OpenStage, values: tuple[RawValue, ...]
+    environment: OpenEnvironment, values: tuple[RawValue, ...]
 ) -> None:
     """A session started without input, with several, or with one in no known encoding fails at once."""
-    async with stage(lambda _: reply(plan(subtask("T1")))) as opened:
+    async with environment(Script().plan(subtask("T1"))) as opened:
         error = await _failure(opened, *values)
 
     assert error.type == ErrorType.INVALID_INPUT
 
 
-async def test_nothing_but_a_goal_is_needed(stage: OpenStage) -> None:
+async def test_nothing_but_a_goal_is_needed(environment: OpenEnvironment) -> None:
     """`{"goal": "…"}` as the Temporal CLI sends it starts a session with all defaults."""
 
-    async with stage(
-        lambda call: reply(plan(subtask("T1")) if call.task.kind == "plan" else answer("Known."))
-    ) as opened:
+    async with environment(Script().plan(subtask("T1"))) as opened:
         handle = await opened.chargehand.client.start_workflow(
             WorkflowType.SUPERVISOR,
             args=[_raw(json.dumps({"goal": "What is known?"}).encode())],
@@ -134,29 +133,29 @@ async def test_nothing_but_a_goal_is_needed(stage: OpenStage) -> None:
     assert result.answer == "Known."
 
 
-async def test_a_requester_cannot_raise_the_operators_ceilings(stage: OpenStage) -> None:
+async def test_a_requester_cannot_raise_the_operators_ceilings(environment: OpenEnvironment) -> None:
     """A request above a ceiling is refused, naming the limit and the ceiling."""
     ceilings = Limits(max_turns=10, max_parallel=3)
-    async with stage(lambda _: reply(plan(subtask("T1"))), ceilings=ceilings) as opened:
+    async with environment(Script().plan(subtask("T1")), ceilings=ceilings) as opened:
         request = SessionRequest(goal="What is known?", limits=Limits(max_turns=11, max_parallel=3))
         with pytest.raises(SessionFailed, match=r"limits\.max_turns: 11 is above this installation's ceiling of 10"):
-            await (await opened.chargehand.start(request)).result()
+            await opened.run(request)
 
 
-async def test_a_subtask_cannot_be_started_by_hand(stage: OpenStage, client: Client) -> None:
+async def test_a_subtask_cannot_be_started_by_hand(environment: OpenEnvironment, client: Client) -> None:
     """The workflow of a subtask refuses to run without a session above it, whatever it is given."""
     request: dict[str, object] = {
         "session": "s",
         "goal": "g",
         "crew": "research",
         "subtask": {"id": "T1", "agent": "reader", "instruction": "Read everything."},
-        "agent": {"name": "reader", "does": "reads", "tier": "small", "prompt_bytes": 1},
+        "agent": {"name": "reader", "description": "reads", "tier": "small", "prompt_bytes": 1},
         "model": {"provider": "p", "name": "m", "prices": []},
         "turns": 100,
         "usd": 100,
         "max_rounds": 10,
     }
-    async with stage(lambda _: reply(answer("Paid for nothing."))) as opened:
+    async with environment(Script()) as opened:
         with pytest.raises(WorkflowFailureError) as failure:
             await client.execute_workflow(
                 WorkflowType.SUBTASK, request, id=f"hand-{uuid4().hex[:8]}", task_queue=opened.chargehand.task_queue
@@ -168,39 +167,32 @@ async def test_a_subtask_cannot_be_started_by_hand(stage: OpenStage, client: Cli
 
 
 @pytest.mark.parametrize("name", list(SignalName))
-async def test_a_signal_without_input_changes_nothing(stage: OpenStage, name: SignalName) -> None:
+async def test_a_signal_without_input_changes_nothing(environment: OpenEnvironment, name: SignalName) -> None:
     """One click in the Web UI sends such a signal; the session ends as if nobody had."""
-    asked, go_on = asyncio.Event(), asyncio.Event()
-
-    def respond(call: ModelCall) -> ModelReply | Held:
-        if call.task.kind == "plan":
-            asked.set()
-            return Held(reply(plan(subtask("T1"))), go_on)
-        return reply(answer("Known."))
-
-    async with stage(respond) as opened:
+    held = Held(plan(subtask("T1")))
+    async with environment(Script().plans(held)) as opened:
         session = await opened.chargehand.start(SessionRequest(goal="What do the documents say?"))
-        await asked.wait()
+        await held.reached.wait()
         await opened.chargehand.client.get_workflow_handle(session.id).signal(name)
-        go_on.set()
+        held.released.set()
         result = await asyncio.wait_for(session.result(), 30)
 
     assert result.answer == "Known."
 
 
-async def test_a_lease_asked_for_before_the_session_is_open_is_not_lent(stage: OpenStage, client: Client) -> None:
+async def test_a_grant_asked_for_before_the_session_is_open_is_not_lent(
+    environment: OpenEnvironment, client: Client
+) -> None:
     """Anybody may send this signal at any time; the first task of a session that brings it along goes on."""
-    async with stage(
-        lambda call: reply(plan(subtask("T1")) if call.task.kind == "plan" else answer("Known."))
-    ) as opened:
+    async with environment(Script().plan(subtask("T1"))) as opened:
         session_id = f"early-{uuid4().hex[:8]}"
         await client.start_workflow(
             WorkflowType.SUPERVISOR,
             SessionRequest(goal="What do the documents say?"),
             id=session_id,
             task_queue=opened.chargehand.task_queue,
-            start_signal=SignalName.ASK_LEASE,
-            start_signal_args=[LeaseRequest(child="nobody", number=1, turns=1, usd=Decimal(0), patient=True)],
+            start_signal=SignalName.REQUEST_GRANT,
+            start_signal_args=[GrantRequest(child="nobody", number=1, turns=1, usd=Decimal(0), patient=True)],
         )
         result = await asyncio.wait_for(opened.chargehand.session(session_id).result(), 30)
 

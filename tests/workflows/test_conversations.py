@@ -5,50 +5,45 @@ from pathlib import Path
 
 from temporalio.client import Client
 
-from activities.contracts import WorkTask
-from activities.models.protocol import ModelCall, ModelReply
+from activities.models.protocol import ModelCall
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, SessionRequest
-from tests.scripted_model import answer, found, plan, reply, subtask, use
-from tests.stage import open_stage
-from tests.workflows.conftest import OpenStage
+from tests.environment import open_environment
+from tests.scripted_model import Script, Turn, answer, found, subtask, use
+from tests.workflows.conftest import OpenEnvironment
 
 _ROUNDS = 8
 _READ = "word " * 1_000
-
-
-def _reading(call: ModelCall) -> ModelReply:
-    """Read something new in each round, and answer in the last."""
-    if not isinstance(call.task, WorkTask):
-        return reply(plan(subtask("T1")))
-    rounds = len(call.task.rounds)
-    return use("search_documents", about=rounds) if rounds < _ROUNDS else reply(answer("Known."))
+_READING = (
+    Script()
+    .plan(subtask("T1"))
+    .work("", *(use("search_documents", about=number) for number in range(_ROUNDS)), answer("Known."))
+)
+"""Reads something new in each round, and answers in the last."""
 
 
 def _request() -> SessionRequest:
     return SessionRequest(goal="What do the documents say?", limits=Limits(max_turns=30))
 
 
-async def test_every_turn_sees_the_whole_conversation(stage: OpenStage) -> None:
+async def test_every_turn_sees_the_whole_conversation(environment: OpenEnvironment) -> None:
     """Whatever was sent, the model is given every earlier round, in order."""
-    async with stage(_reading) as opened:
+    async with environment(_READING) as opened:
         opened.tools["search_documents"].answer = found("big.md#L1", _READ)
-        await (await opened.chargehand.start(_request())).result()
+        await opened.run(_request())
 
-    asked = [call.task for call in opened.model.of_kind("work")]
-    assert [len(task.rounds) for task in asked if isinstance(task, WorkTask)] == list(range(_ROUNDS + 1))
-    last = asked[-1]
-    assert isinstance(last, WorkTask)
-    assert [past.calls[0].arguments["query"] for past in last.rounds] == [
+    asked = opened.model.tasks(WorkTask)
+    assert [len(task.rounds) for task in asked] == list(range(_ROUNDS + 1))
+    assert [past.calls[0].arguments["query"] for past in asked[-1].rounds] == [
         f"search_documents 1 {number}".strip() for number in range(_ROUNDS)
     ]
 
 
-async def test_a_history_grows_with_turns_and_not_with_their_square(stage: OpenStage) -> None:
+async def test_a_history_grows_with_turns_and_not_with_their_square(environment: OpenEnvironment) -> None:
     """A later turn puts no more into the history than an earlier one, though its conversation is much longer."""
-    async with stage(_reading) as opened:
+    async with environment(_READING) as opened:
         opened.tools["search_documents"].answer = found("big.md#L1", _READ)
-        session = await opened.chargehand.start(_request())
-        result = await session.result()
+        result = await opened.run(_request())
         handle = opened.chargehand.client.get_workflow_handle(result.subtasks[0].workflow_id or "")
         history = await handle.fetch_history()
 
@@ -65,13 +60,13 @@ async def test_a_history_grows_with_turns_and_not_with_their_square(stage: OpenS
 async def test_a_worker_that_lacks_a_conversation_is_sent_all_of_it(client: Client, tmp_path: Path) -> None:
     """What was kept can vanish between any two turns: nothing is lost, and nothing is paid twice."""
 
-    def forgetful(call: ModelCall) -> ModelReply:
+    def forgetful(call: ModelCall) -> Turn:
         shutil.rmtree(tmp_path / "conversations", ignore_errors=True)
-        return _reading(call)
+        return _READING(call)
 
-    async with open_stage(client, tmp_path, forgetful) as opened:
+    async with open_environment(client, tmp_path, forgetful) as opened:
         opened.tools["search_documents"].answer = found("big.md#L1", _READ)
-        result = await (await opened.chargehand.start(_request())).result()
+        result = await opened.run(_request())
 
     assert result.answer == "Known."
     assert len(opened.model.of_kind("work")) == _ROUNDS + 1

@@ -2,89 +2,79 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from decimal import Decimal
 from uuid import uuid4
 
 import pytest
+from pydantic import BaseModel
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
-from activities.contracts import PlanDraft, PlanTask, RefineTask, WorkTask
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.plan import PlanTask
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, Report, SessionRequest
 from chargehand.errors import SessionFailed
 from chargehand.interface import Supervisor
 from chargehand.wire import ErrorType
-from tests.scripted_model import COST, Held, answer, plan, refined, reply, report, subtask, use
-from tests.stage import Stage
-from tests.workflows.conftest import OpenStage
+from tests.environment import SessionEnvironment
+from tests.scripted_model import (
+    COST,
+    Held,
+    Script,
+    answer,
+    keep_using,
+    most_expensive,
+    plan,
+    reply,
+    subtask,
+    topics,
+    use,
+    work_task,
+)
+from tests.workflows.conftest import OpenEnvironment
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", limits=Limits(max_turns=40), review="never")
 GRACE = timedelta(seconds=5)
-Respond = Callable[[ModelCall], "ModelReply | Held"]
 
 
 def limited(**limits: object) -> SessionRequest:
     return GOAL.model_copy(update={"limits": Limits.model_validate({"max_turns": 40} | limits)})
 
 
-def planning(drafts: PlanDraft | Callable[[PlanTask], PlanDraft], work: Respond | None = None) -> Respond:
-    """Plan as told, write a report, and do everything else as told or well."""
-
-    def respond(call: ModelCall) -> ModelReply | Held:
-        if isinstance(call.task, PlanTask):
-            return reply(drafts if isinstance(drafts, PlanDraft) else drafts(call.task))
-        if call.task.kind == "synthesise":
-            return reply(report("All of it."))
-        return work(call) if work else reply(answer("Known."))
-
-    return respond
-
-
-async def _ran(stage: Stage, request: SessionRequest) -> Report:
-    return await asyncio.wait_for((await stage.chargehand.start(request)).result(), 60)
-
-
-def _of(call: ModelCall) -> str:
-    """Name the subtask that a work turn is for."""
-    assert isinstance(call.task, WorkTask)
-    return call.task.instruction.split("topic ")[1].split(" ")[0]
+def _topic(task: WorkTask) -> str:
+    return task.instruction.split("topic ")[1].split(" ")[0]
 
 
 @pytest.mark.parametrize("factor", [2, 50])
-async def test_f20_usage_above_the_estimate_is_booked_at_the_reservation(stage: OpenStage, factor: int) -> None:
-    """F20: a provider whose bill is above the worst case of every call never moves the books above the budget (I01)."""
-    surprises = 0
+async def test_usage_above_the_estimate_is_booked_at_the_reservation(environment: OpenEnvironment, factor: int) -> None:
+    """A provider whose bill is above the worst case of every call never moves the books above the budget (I01)."""
 
     def work(call: ModelCall) -> ModelReply:
-        nonlocal surprises
-        surprises += 1
-        worst = Decimal(call.max_output_tokens) * 5 / 1_000_000
-        return reply(answer(f"Known: {_of(call)}."), cost=worst * factor)
+        return reply(answer("Known."), cost=most_expensive(call) * factor)
 
-    five = plan(*(subtask(f"T{number}") for number in range(1, 6)))
-    async with stage(planning(five, work)) as opened:
+    async with environment(Script().plan(*topics(5)).work("", work)) as opened:
         session = await opened.chargehand.start(limited(budget_usd=0.6))
         result = await session.result()
         status = await session.status()
 
     succeeded = [record for record in result.subtasks if record.state == "success"]
-    assert surprises == 5
+    assert len(opened.model.of_kind("work")) == 5
     assert len(succeeded) == 5
     assert result.usage.cost_usd == status.spent_usd <= Decimal("0.6")
     assert status.reserved_usd == 0
     assert result.answer == "All of it."
 
 
-async def test_f21_the_same_broken_plan_fifty_times_is_asked_for_three_times(stage: OpenStage) -> None:
-    """F21: a planner that cannot be taught is asked three times, not fifty; one agent then gets the whole request."""
+async def test_a_plan_that_stays_broken_is_asked_for_three_times(environment: OpenEnvironment) -> None:
+    """A planner that cannot be taught is asked three times, not fifty; one agent then gets the whole request."""
     cyclic = plan(subtask("T1", after=["T2"]), subtask("T2", after=["T1"]))
 
-    async with stage(planning(cyclic)) as opened:
-        result = await _ran(opened, GOAL)
+    async with environment(Script().plans(cyclic)) as opened:
+        result = await opened.run(GOAL)
 
     assert [call.task.kind for call in opened.model.calls] == ["plan"] * 3 + ["work"]
     assert [(record.agent, record.instruction) for record in result.subtasks] == [
@@ -92,94 +82,73 @@ async def test_f21_the_same_broken_plan_fifty_times_is_asked_for_three_times(sta
     ]
     assert result.answer == "Known."
     assert len(result.gaps) == 1
-    assert re.fullmatch(r"'researcher' got the whole request, since no plan was valid: .* is a cycle.*", result.gaps[0])
+    assert re.fullmatch(r"No plan was valid, so 'researcher' got the whole request: .* is a cycle.*", result.gaps[0])
 
 
-async def test_f21_a_request_too_long_for_one_agent_fails_if_nobody_can_divide_it(stage: OpenStage) -> None:
-    """F21: an instruction holds 4,000 characters; a longer request that was never planned ends in the plan's errors."""
+async def test_a_request_too_long_for_one_agent_fails_if_nobody_can_divide_it(environment: OpenEnvironment) -> None:
+    """An instruction holds 4,000 characters; a longer request that was never planned ends in the plan's errors."""
     cyclic = plan(subtask("T1", after=["T2"]), subtask("T2", after=["T1"]))
 
-    async with stage(planning(cyclic)) as opened:
-        with pytest.raises(SessionFailed, match="cannot be carried out") as failure:
-            await _ran(opened, SessionRequest(goal="What do the documents say? " * 200))
+    async with environment(Script().plans(cyclic)) as opened:
+        with pytest.raises(SessionFailed, match="The plan is invalid") as failure:
+            await opened.run(SessionRequest(goal="What do the documents say? " * 200))
 
     assert failure.value.error_type is ErrorType.INVALID_PLAN
     assert [call.task.kind for call in opened.model.calls] == ["plan"] * 3
 
 
 @pytest.mark.parametrize("count", [0, 101, 10_000])
-async def test_f21_a_plan_of_no_subtask_or_of_far_too_many_is_sent_back(stage: OpenStage, count: int) -> None:
-    """F21: the planner is told what is wrong, and its next plan is carried out."""
-    sent_back: list[tuple[str, ...]] = []
+async def test_a_plan_of_no_subtask_or_of_far_too_many_is_sent_back(environment: OpenEnvironment, count: int) -> None:
+    """The planner is told what is wrong, and its next plan is carried out."""
+    async with environment(Script().plans(plan(*topics(count)), plan(subtask("T1")))) as opened:
+        result = await opened.run(GOAL)
 
-    def drafts(task: PlanTask) -> PlanDraft:
-        if task.rejected:
-            sent_back.append(task.rejected[-1].errors)
-            return plan(subtask("T1"))
-        return plan(*(subtask(f"T{number}") for number in range(1, count + 1)))
-
-    async with stage(planning(drafts)) as opened:
-        result = await _ran(opened, GOAL)
-
-    assert len(sent_back) == 1
+    assert [len(task.rejected) for task in opened.model.tasks(PlanTask)] == [0, 1]
     assert [(record.id, record.state) for record in result.subtasks] == [("T1", "success")]
 
 
-async def test_f21_sessions_below_sessions_stop_at_the_depth_limit_exactly(stage: OpenStage) -> None:
-    """F21: a planner that always delegates to a further session gets as deep as max_depth allows, and no deeper."""
-    refused = 0
+async def test_sessions_below_sessions_stop_at_the_depth_limit_exactly(environment: OpenEnvironment) -> None:
+    """A planner that always delegates to a further session gets as deep as max_depth allows, and no deeper."""
 
-    def drafts(task: PlanTask) -> PlanDraft:
-        nonlocal refused
-        if task.rejected:
-            refused += 1
-            return plan(subtask("X1"))
-        level = task.goal.count("deeper")
+    def delegate(call: ModelCall) -> BaseModel:
+        level = getattr(call.task, "goal", "").count("deeper")
         return plan(subtask("N1", agent="supervisor", instruction="Look " + "deeper " * (level + 1) + "into it."))
 
-    async with stage(planning(drafts)) as opened:
-        result = await _ran(opened, limited(max_depth=5))
+    async with environment(Script().plans(delegate, plan(subtask("X1")))) as opened:
+        result = await opened.run(limited(max_depth=5))
 
     [depth] = [use for use in result.limits if use.limit == "max_depth"]
-    assert refused == 1
+    assert len([task for task in opened.model.tasks(PlanTask) if task.rejected]) == 1
     assert (depth.used, depth.allowed) == (5, 5)
     assert len(opened.model.of_kind("work")) == 1
     assert result.answer == "Known."
 
 
 @pytest.mark.parametrize("between", ["", "Now look at the ebb as a whole."], ids=["itself", "there and back"])
-async def test_f21_a_session_that_comes_back_to_its_own_work_is_refused(stage: OpenStage, between: str) -> None:
-    """F21: A delegates to A, or to B that delegates to A: the plan that closes the circle is never carried out."""
+async def test_a_session_that_comes_back_to_its_own_work_is_refused(environment: OpenEnvironment, between: str) -> None:
+    """A delegates to A, or to B that delegates to A: the plan that closes the circle is never carried out."""
     circle = "Look into the tides as a whole."
-    refused: list[str] = []
+    script = Script().plan(subtask("N1", agent="supervisor", instruction=circle))
+    if between:
+        script = script.plan(subtask("N1", agent="supervisor", instruction=between), goal=circle)
+    async with environment(script) as opened:
+        result = await opened.run(GOAL)
 
-    def drafts(task: PlanTask) -> PlanDraft:
-        refused.extend(error for again in task.rejected for error in again.errors)
-        to = between if between and task.goal == circle else circle
-        return plan(subtask("N1", agent="supervisor", instruction=to))
-
-    async with stage(planning(drafts, lambda _: reply(refined()))) as opened:
-        result = await _ran(opened, GOAL)
-        goals = {call.task.goal for call in opened.model.calls if isinstance(call.task, PlanTask)}
-
-    assert any("circle" in error for error in refused)
+    planned = opened.model.tasks(PlanTask)
+    goals = {task.goal for task in planned}
+    refused = [error for task in planned for again in task.rejected for error in again.errors]
+    assert any("loop" in error for error in refused)
     assert len(goals) == (3 if between else 2)
     assert result.stop_reason == "nothing_succeeded"
     assert not opened.model.of_kind("work")
 
 
-async def test_f21_turn_twenty_is_the_last_one(stage: OpenStage) -> None:
-    """F21: five agents that never come to an end, with the default limits, are stopped at 20 turns with a report."""
-
-    def work(call: ModelCall) -> ModelReply:
-        assert isinstance(call.task, WorkTask)
-        if call.task.must_answer:
-            return reply(answer("Had to stop here.", status="partial", gaps=["the rest"]))
-        return use("search_documents", about=len(call.task.rounds))
-
-    five = plan(*(subtask(f"T{number}") for number in range(1, 6)))
-    async with stage(planning(five, work)) as opened:
-        result = await _ran(opened, limited(max_turns=20))
+async def test_turn_twenty_is_the_last_one(environment: OpenEnvironment) -> None:
+    """Five agents that never come to an end, with the default limits, are stopped at 20 turns with a report."""
+    stopped = answer("Had to stop here.", status="partial", gaps=["the rest"])
+    script = Script().plan(*topics(5)).work("", keep_using("search_documents"), forced=stopped)
+    async with environment(script) as opened:
+        result = await opened.run(limited(max_turns=20))
 
     assert 18 <= len(opened.model.calls) <= 20
     assert result.usage.turns == len(opened.model.calls)
@@ -187,10 +156,10 @@ async def test_f21_turn_twenty_is_the_last_one(stage: OpenStage) -> None:
     assert result.answer == "All of it."
 
 
-async def test_f34_fifty_starts_of_one_id_are_one_session(stage: OpenStage) -> None:
-    """F34: of 50 concurrent starts one starts it; each gets the same report, paid for once; so do starts afterwards."""
+async def test_fifty_starts_of_one_id_are_one_session(environment: OpenEnvironment) -> None:
+    """Of 50 concurrent starts one starts it; each gets the same report, paid for once; so do starts afterwards."""
     session_id = f"same-{uuid4().hex[:8]}"
-    async with stage(planning(plan(subtask("T1"), subtask("T2")))) as opened:
+    async with environment(Script().plan(*topics(2))) as opened:
         started = await asyncio.gather(*(opened.chargehand.start(GOAL, session_id=session_id) for _ in range(50)))
         reports = await asyncio.gather(*(session.result() for session in started))
         later = await asyncio.gather(*(opened.chargehand.start(GOAL, session_id=session_id) for _ in range(10)))
@@ -203,14 +172,14 @@ async def test_f34_fifty_starts_of_one_id_are_one_session(stage: OpenStage) -> N
     assert len(reports) == 60
     assert len({one.model_dump_json() for one in reports}) == 1
     assert executions == [WorkflowExecutionStatus.COMPLETED]
-    assert [call.task.kind for call in opened.model.calls] == ["plan", "work", "work", "synthesise"]
+    assert [call.task.kind for call in opened.model.calls] == ["plan", "work", "work", "synthesis"]
     assert reports[0].usage.cost_usd == 4 * COST
 
 
-async def test_f34_without_our_client_the_server_refuses_all_but_one(stage: OpenStage) -> None:
-    """F34: callers who ask Temporal itself for a fresh start get 1 start and 49 refusals, and pay for one session."""
+async def test_without_our_client_the_server_refuses_all_but_one(environment: OpenEnvironment) -> None:
+    """Callers who ask Temporal itself for a fresh start get 1 start and 49 refusals, and pay for one session."""
     session_id = f"same-{uuid4().hex[:8]}"
-    async with stage(planning(plan(subtask("T1")))) as opened:
+    async with environment(Script().plan(subtask("T1"))) as opened:
         starts = await asyncio.gather(
             *(
                 opened.chargehand.client.start_workflow(
@@ -232,7 +201,7 @@ async def test_f34_without_our_client_the_server_refuses_all_but_one(stage: Open
     assert result.usage.turns == len(opened.model.calls) == 2
 
 
-async def _timed_out(opened: Stage, seconds: float) -> tuple[float, Report | ErrorType | None]:
+async def _timed_out(opened: SessionEnvironment, seconds: float) -> tuple[float, Report | ErrorType | None]:
     """Run a session with this deadline; its report, or why it failed."""
     session = await opened.chargehand.start(limited(deadline=seconds))
     try:
@@ -241,25 +210,18 @@ async def _timed_out(opened: Stage, seconds: float) -> tuple[float, Report | Err
         return seconds, error.error_type
 
 
-async def test_f35_the_deadline_may_strike_at_any_event(stage: OpenStage) -> None:
-    """F35: struck at 24 moments between the first turn and the last, a session ends within its deadline and 5 s, in a
+async def test_the_deadline_may_strike_at_any_event(environment: OpenEnvironment) -> None:
+    """Struck at 24 moments between the first turn and the last, a session ends within its deadline and 5 s, in a
     report that keeps what was finished; the server's own timeouts never fire, and the books agree with the bill."""
     thinking = 0.25
 
-    def slowly(said: ModelReply) -> Held:
-        thought = asyncio.Event()
-        asyncio.get_running_loop().call_later(thinking, thought.set)
-        return Held(said, thought)
-
-    def work(call: ModelCall) -> ModelReply | Held:
-        assert isinstance(call.task, WorkTask)
-        done = reply(answer(f"Known: {_of(call)}.", ref="search_documents.md#L1"))
-        return slowly(done if call.task.rounds else use("search_documents"))
+    def work(call: ModelCall) -> BaseModel:
+        return answer(f"Known: {_topic(work_task(call))}.", ref="search_documents.md#L1")
 
     chain = plan(subtask("T1"), subtask("T2"), subtask("T3", after=["T1"]), subtask("T4", after=["T2", "T3"]))
     moments = [0.15 * number for number in range(1, 25)]
-    respond = planning(chain, work)
-    async with stage(lambda call: slowly(said) if isinstance(said := respond(call), ModelReply) else said) as opened:
+    respond = Script().plans(chain).work("", use("search_documents"), work)
+    async with environment(lambda call: Held(respond(call), seconds=thinking)) as opened:
         ended = [
             one
             for batch in (moments[start : start + 6] for start in range(0, len(moments), 6))
@@ -284,67 +246,53 @@ async def test_f35_the_deadline_may_strike_at_any_event(stage: OpenStage) -> Non
 
 
 @pytest.mark.parametrize("lost", range(1, 6))
-async def test_f42_whatever_part_of_the_subtasks_fails_the_rest_is_reported(stage: OpenStage, lost: int) -> None:
-    """F42: of five subtasks k fail: each has exactly one typed result, the report names those that are missing."""
-    injected = 0
-
-    def work(call: ModelCall) -> ModelReply:
-        nonlocal injected
-        if isinstance(call.task, RefineTask):
-            return reply(refined())
-        number = int(_of(call).removeprefix("T"))
-        if number > lost:
-            return reply(answer(f"Known: T{number}."))
-        injected += 1
-        return reply(answer("", status="no_answer"))
-
-    five = plan(*(subtask(f"T{number}", agent="writer") for number in range(1, 6)))
-    async with stage(planning(five, work)) as opened:
-        result = await _ran(opened, GOAL)
+async def test_whatever_part_of_the_subtasks_fails_the_rest_is_reported(
+    environment: OpenEnvironment, lost: int
+) -> None:
+    """Of five subtasks k fail: each has exactly one typed result, the report names those that are missing."""
+    script = Script().plan(*(subtask(f"T{number}", agent="writer") for number in range(1, 6)))
+    for number in range(1, lost + 1):
+        script = script.work(f"T{number}", answer("", status="no_answer"))
+    async with environment(script) as opened:
+        result = await opened.run(GOAL)
 
     failed = [record.id for record in result.subtasks if (record.state, record.reason) == ("failure", "no_answer")]
     succeeded = [record.id for record in result.subtasks if record.state == "success"]
-    assert injected == lost
+    assert len(opened.model.of_kind("work")) == 5
     assert failed == [f"T{number}" for number in range(1, lost + 1)]
     assert succeeded == [f"T{number}" for number in range(lost + 1, 6)]
     assert [any(gap.startswith(f"T{number} (") for gap in result.gaps) for number in range(1, 6)] == [
         number <= lost for number in range(1, 6)
     ]
     assert result.stop_reason == ("nothing_succeeded" if lost == 5 else "completed")
-    assert len(opened.model.of_kind("synthesise")) == int(lost < 5)
+    assert len(opened.model.of_kind("synthesis")) == int(lost < 5)
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3, 4, 5), (5, 4, 3, 2, 1, 0), (2, 5, 0, 3, 1, 4)])
 @pytest.mark.parametrize("cents", [30, 45, 60])
-async def test_f43_children_that_race_for_the_last_dollars_never_pass_the_budget(
-    stage: OpenStage, cents: int, order: Sequence[int]
+async def test_children_that_race_for_the_last_dollars_never_pass_the_budget(
+    environment: OpenEnvironment, cents: int, order: Sequence[int]
 ) -> None:
-    """F43: six children, each affordable alone and together not, ask for more at the same time: the reservation refuses
+    """Six children, each affordable alone and together not, ask for more at the same time: the reservation refuses
     some, the sum stays within the budget, what was reserved and not used is back (I01)."""
     width = len(order)
-    asked = 0
 
-    def work(call: ModelCall) -> ModelReply | Held:
-        nonlocal asked
-        assert isinstance(call.task, WorkTask)
-        asked += 1
-        dear = Decimal(call.max_output_tokens) * 5 / 1_000_000
-        place = order[int(_of(call).removeprefix("T")) - 1]
-        if call.task.must_answer:
-            said = reply(answer(f"As far as it went: {_of(call)}.", status="partial", gaps=["the rest"]), cost=dear)
+    def work(call: ModelCall) -> Held:
+        place = order[int(_topic(work_task(call)).removeprefix("T")) - 1]
+        dear = most_expensive(call)
+        if work_task(call).must_answer:
+            said = reply(answer("As far as it went.", status="partial", gaps=["the rest"]), dear)
         else:
-            said = use("search_documents", about=len(call.task.rounds), cost=dear)
-        released = asyncio.Event()
-        asyncio.get_running_loop().call_later(0.02 * place, released.set)
-        return Held(said, released)
+            said = keep_using("search_documents", cost=dear)(call)
+        return Held(said, seconds=0.02 * place)
 
-    six = plan(*(subtask(f"T{number}") for number in range(1, width + 1)))
     budget = Decimal(cents) / 100
-    async with stage(planning(six, work)) as opened:
+    async with environment(Script().plan(*topics(width)).work("", work)) as opened:
         session = await opened.chargehand.start(limited(max_turns=100, budget_usd=float(budget), max_parallel=width))
         result = await asyncio.wait_for(session.result(), 60)
         status = await session.status()
 
+    asked = len(opened.model.of_kind("work"))
     billed = COST * 2 + Decimal(asked) * 4_000 * 5 / 1_000_000
     refused = [record for record in result.subtasks if record.state != "success"]
     assert len(refused) == width

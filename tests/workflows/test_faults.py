@@ -2,32 +2,20 @@
 
 from decimal import Decimal
 
-from activities.models.protocol import ModelCall, ModelReply
 from chargehand.contracts import SessionRequest
-from tests.scripted_model import answer, plan, refined, reply, report, subtask
-from tests.workflows.conftest import OpenStage
+from tests.scripted_model import Script, report, subtask
+from tests.workflows.conftest import OpenEnvironment
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never")
 
 
-async def test_a_fault_around_a_call_is_charged_once_and_touches_one_subtask(stage: OpenStage) -> None:
+async def test_a_fault_around_a_call_is_charged_once_and_touches_one_subtask(environment: OpenEnvironment) -> None:
     """A bug in an adapter is not taken for a lost worker and repeated: one call, charged in full and named (F23)."""
-
-    def respond(call: ModelCall) -> ModelReply:
-        match call.task.kind:
-            case "plan":
-                return reply(plan(subtask("T1"), subtask("T2", agent="analyst")))
-            case "synthesise":
-                return reply(report("What is known."))
-            case "refine":
-                return reply(refined())
-            case _ if call.agent in {"reader", "researcher"}:
-                raise KeyError("a bug")
-            case _:
-                return reply(answer("Known."))
-
-    async with stage(respond) as opened:
-        result = await (await opened.chargehand.start(GOAL)).result()
+    bug = KeyError("a bug")
+    script = Script().plan(subtask("T1"), subtask("T2", agent="analyst")).synthesis(report("What is known."))
+    script = script.work("", bug, agent="reader").work("", bug, agent="researcher")
+    async with environment(script) as opened:
+        result = await opened.run(GOAL)
 
     calls = [call for call in opened.model.of_kind("work") if call.agent == "reader"]
     assert len(calls) == 1

@@ -11,7 +11,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from chargehand.converter import data_converter
-from chargehand.protection.storage import PayloadDirectory, Storage
+from chargehand.payloads.storage import PayloadDirectory, Storage
 from chargehand.wire import ErrorType
 
 _LARGE = "x" * 3_000_000

@@ -1,16 +1,14 @@
 """Limits hold over the whole tree, and a session that reaches one still ends in a report."""
 
-import asyncio
 from datetime import timedelta
 from decimal import Decimal
 
 import pytest
 
-from activities.contracts import WorkTask
-from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, Report, SessionRequest
-from tests.scripted_model import Held, answer, plan, reply, report, subtask, use
-from tests.workflows.conftest import OpenStage
+from tests.scripted_model import COST, Held, Script, answer, keep_using, plan, reply, report, subtask, topics, use
+from tests.workflows.conftest import OpenEnvironment
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never")
 
@@ -19,41 +17,30 @@ def limited(**limits: object) -> SessionRequest:
     return GOAL.model_copy(update={"limits": Limits.model_validate(limits)})
 
 
-def never_content(call: ModelCall) -> ModelReply:
+def never_content(cost: Decimal = COST) -> Script:
     """Plan five subtasks whose agents would use tools for ever."""
-    if call.task.kind == "plan":
-        return reply(plan(*(subtask(f"T{number}") for number in range(1, 6))))
-    if call.task.kind == "synthesise":
-        return reply(report("As far as it went."))
-    assert isinstance(call.task, WorkTask)
-    if call.task.must_answer:
-        return reply(answer("Had to stop here.", status="partial", gaps=["the rest"]))
-    return use("search_documents", about=len(call.task.rounds))
+    stopped = reply(answer("Had to stop here.", status="partial", gaps=["the rest"]), cost)
+    planned = Script().plans(reply(plan(*topics(5)), cost)).synthesis(reply(report("As far as it went."), cost))
+    return planned.work("", keep_using("search_documents", cost=cost), forced=stopped)
 
 
 @pytest.mark.parametrize("max_turns", [7, 8, 12, 20])
-async def test_turns_of_the_whole_tree_never_exceed_the_limit(stage: OpenStage, max_turns: int) -> None:
+async def test_turns_of_the_whole_tree_never_exceed_the_limit(environment: OpenEnvironment, max_turns: int) -> None:
     """Five insatiable agents together with planning and synthesis make at most max_turns LLM calls (I03)."""
-    async with stage(never_content) as opened:
-        result = await (await opened.chargehand.start(limited(max_turns=max_turns))).result()
+    async with environment(never_content()) as opened:
+        result = await opened.run(limited(max_turns=max_turns))
 
     assert len(opened.model.calls) <= max_turns
     assert result.usage.turns == len(opened.model.calls)
-    assert opened.model.calls[-1].task.kind == "synthesise"
+    assert opened.model.calls[-1].task.kind == "synthesis"
     assert result.answer
 
 
 @pytest.mark.parametrize("budget", [Decimal("0.40"), Decimal("0.60"), Decimal("1.00")])
-async def test_money_of_the_whole_tree_never_exceeds_the_budget(stage: OpenStage, budget: Decimal) -> None:
+async def test_money_of_the_whole_tree_never_exceeds_the_budget(environment: OpenEnvironment, budget: Decimal) -> None:
     """With every reply at ten cents, the provider's bill stays within the budget and equals the report's (I01, I02)."""
     dear = Decimal("0.02")
-
-    def respond(call: ModelCall) -> ModelReply:
-        free = never_content(call)
-        usage = free.usage.model_copy(update={"cost_usd": dear}) if free.usage else None
-        return free.model_copy(update={"usage": usage})
-
-    async with stage(respond) as opened:
+    async with environment(never_content(dear)) as opened:
         result = await (await opened.chargehand.start(limited(budget_usd=float(budget), max_turns=100))).result()
 
     billed = dear * len(opened.model.calls)
@@ -61,39 +48,21 @@ async def test_money_of_the_whole_tree_never_exceeds_the_budget(stage: OpenStage
     assert result.usage.cost_usd == billed
 
 
-async def test_rounds_of_one_agent_are_limited(stage: OpenStage) -> None:
+async def test_rounds_of_one_agent_are_limited(environment: OpenEnvironment) -> None:
     """An agent that never stops asking for tools is told in its last round that it must answer."""
+    async with environment(never_content().plan(subtask("T1"))) as opened:
+        result = await opened.run(limited(max_rounds=3))
 
-    def respond(call: ModelCall) -> ModelReply:
-        if call.task.kind == "plan":
-            return reply(plan(subtask("T1")))
-        return never_content(call)
-
-    async with stage(respond) as opened:
-        result = await (await opened.chargehand.start(limited(max_rounds=3))).result()
-
-    work = opened.model.of_kind("work")
-    assert [call.task.must_answer for call in work if isinstance(call.task, WorkTask)] == [False, False, True]
+    assert [task.must_answer for task in opened.model.tasks(WorkTask)] == [False, False, True]
     assert [record.state for record in result.subtasks] == ["partial"]
     assert result.gaps == ("the rest",)
 
 
-async def test_the_deadline_brings_a_report_of_what_is_there(stage: OpenStage) -> None:
+async def test_the_deadline_brings_a_report_of_what_is_there(environment: OpenEnvironment) -> None:
     """When time is up, finished work is reported in full, the rest as gaps, and that within five seconds."""
-    never = asyncio.Event()
-
-    def respond(call: ModelCall) -> ModelReply | Held:
-        if call.task.kind == "plan":
-            return reply(plan(subtask("T1"), subtask("T2")))
-        if call.task.kind == "synthesise":
-            return reply(report("What was ready."))
-        assert isinstance(call.task, WorkTask)
-        if "topic T2" in call.task.instruction:
-            return Held(reply(answer("Too late.")), never)
-        return reply(answer("In time."))
-
-    async with stage(respond) as opened:
-        result = await (await opened.chargehand.start(limited(deadline=2))).result()
+    script = Script().plan(*topics(2)).work("T2", Held(answer("Too late."))).synthesis(report("What was ready."))
+    async with environment(script) as opened:
+        result = await opened.run(limited(deadline=2))
 
     assert result.stop_reason == "deadline"
     assert [record.state for record in result.subtasks] == ["success", "failure"]
@@ -101,77 +70,57 @@ async def test_the_deadline_brings_a_report_of_what_is_there(stage: OpenStage) -
     assert result.timing.wall <= timedelta(seconds=2 + 5)
 
 
-async def test_a_plan_that_is_not_there_at_the_deadline_still_ends_in_a_report(stage: OpenStage) -> None:
+async def test_a_plan_that_is_not_there_at_the_deadline_still_ends_in_a_report(environment: OpenEnvironment) -> None:
     """When even planning takes longer than the deadline, the report says so instead of the session hanging."""
-    never = asyncio.Event()
 
-    async with stage(lambda _: Held(reply(plan(subtask("T1"))), never)) as opened:
-        result = await (await opened.chargehand.start(limited(deadline=2))).result()
+    async with environment(Script().plans(Held(plan(subtask("T1"))))) as opened:
+        result = await opened.run(limited(deadline=2))
 
     assert result.stop_reason == "deadline"
     assert result.subtasks == ()
 
 
-async def test_an_agent_that_had_to_stop_hands_back_what_it_had_read(stage: OpenStage) -> None:
+async def test_an_agent_that_had_to_stop_hands_back_what_it_had_read(environment: OpenEnvironment) -> None:
     """At the deadline a subtask in the middle of its work returns the passages it had read as a partial outcome."""
-    never = asyncio.Event()
-
-    def respond(call: ModelCall) -> ModelReply | Held:
-        if call.task.kind == "plan":
-            return reply(plan(subtask("T1")))
-        assert isinstance(call.task, WorkTask)
-        return Held(reply(answer("Too late.")), never) if call.task.rounds else use("search_documents")
-
-    async with stage(respond) as opened:
-        result: Report = await (await opened.chargehand.start(limited(deadline=2))).result()
+    script = Script().plan(subtask("T1")).work("", use("search_documents"), Held(answer("Too late.")))
+    async with environment(script) as opened:
+        result: Report = await opened.run(limited(deadline=2))
 
     assert [record.state for record in result.subtasks] == ["partial"]
     assert [source.quote for source in result.sources] == ["what search_documents read"]
 
 
-async def test_the_same_work_is_refused_twice_across_the_tree(stage: OpenStage) -> None:
+async def test_the_same_work_is_refused_twice_across_the_tree(environment: OpenEnvironment) -> None:
     """A nested session that plans what its parent already had done is refused, as an outcome (I05)."""
     again = "Find out everything about the tides."
-
-    def respond(call: ModelCall) -> ModelReply:
-        if call.task.kind == "plan" and call.task.goal == GOAL.goal:
-            nested = subtask("N1", agent="supervisor", after=["T1"], instruction="Look into the tides as a whole.")
-            return reply(plan(subtask("T1", instruction=again), nested))
-        if call.task.kind == "plan":
-            return reply(plan(subtask("X1", instruction=f"  {again.upper()}  ")))
-        if call.task.kind == "synthesise":
-            return reply(report("Once."))
-        return reply(answer("The tides are known."))
-
-    async with stage(respond) as opened:
-        result = await (await opened.chargehand.start(GOAL)).result()
+    tides = subtask("N1", agent="supervisor", after=["T1"], instruction="Look into the tides as a whole.")
+    script = Script().plan(subtask("X1", instruction=f"  {again.upper()}  "))
+    script = script.plan(subtask("T1", instruction=again), tides, goal=GOAL.goal)
+    async with environment(script) as opened:
+        result = await opened.run(GOAL)
 
     assert len(opened.model.of_kind("work")) == 1
     assert [record.state for record in result.subtasks] == ["success", "failure"]
 
 
-async def test_a_session_that_would_go_in_a_circle_is_refused(stage: OpenStage) -> None:
+async def test_a_session_that_would_go_in_a_circle_is_refused(environment: OpenEnvironment) -> None:
     """A nested session that delegates its own goal to a further session is told that it goes in a circle."""
     circle = "Look into the tides as a whole."
     nested = plan(subtask("N1", agent="supervisor", instruction=circle))
 
-    async with stage(lambda _: reply(nested)) as opened:
-        result = await (await opened.chargehand.start(GOAL)).result()
+    async with environment(Script().plans(nested)) as opened:
+        result = await opened.run(GOAL)
 
     assert result.stop_reason == "nothing_succeeded"
-    assert "it would go in a circle" in result.gaps[0]
+    assert "that would be a loop" in result.gaps[0]
     assert [call.task.kind for call in opened.model.calls] == ["plan"] * 4 + ["refine"]
 
 
-async def test_a_reply_without_usage_is_charged_at_its_worst_case(stage: OpenStage) -> None:
+async def test_a_reply_without_usage_is_charged_at_its_worst_case(environment: OpenEnvironment) -> None:
     """A provider that does not say what it used never makes a session look cheaper than it may have been (I02)."""
-
-    def respond(call: ModelCall) -> ModelReply:
-        said = reply(plan(subtask("T1")) if call.task.kind == "plan" else answer("Known."))
-        return said.model_copy(update={"usage": None})
-
-    async with stage(respond) as opened:
-        result = await (await opened.chargehand.start(GOAL)).result()
+    script = Script().plans(reply(plan(subtask("T1")), None)).work("", reply(answer("Known."), None))
+    async with environment(script) as opened:
+        result = await opened.run(GOAL)
 
     at_least = 2 * 4_000 * Decimal(5) / 1_000_000  # two turns of at most 4,000 output tokens at $5 a million
     assert result.usage.cost_usd > at_least

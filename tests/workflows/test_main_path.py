@@ -3,46 +3,35 @@
 import asyncio
 from decimal import Decimal
 
-from activities.contracts import SubtaskDraft, WorkTask
+from pydantic import BaseModel
+
+from activities.contracts import SubtaskDraft
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, Plan, SessionRequest
-from tests.scripted_model import COST, Held, Respond, answer, plan, reply, report, subtask, use
-from tests.workflows.conftest import OpenStage
+from tests.scripted_model import COST, Held, Script, answer, plan, refuse, report, subtask, topics, use, work_task
+from tests.workflows.conftest import OpenEnvironment
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?")
 
 
-def well_behaved(*subtasks: SubtaskDraft) -> Respond:
-    """Script a model that plans these subtasks, uses one tool in each, answers with its source, and reports."""
+def well_behaved(*subtasks: SubtaskDraft) -> Script:
+    """Plan these subtasks, use one tool in each, answer with its source, and report."""
 
-    def respond(call: ModelCall) -> ModelReply:
-        match call.task.kind:
-            case "plan":
-                return reply(plan(*subtasks))
-            case "synthesise":
-                return reply(report("All topics are known [S1], [S2] and [S9]."))
-            case _:
-                assert isinstance(call.task, WorkTask)
-                if not call.task.rounds:
-                    return use(call.tools[0].name)
-                source = call.task.rounds[0].results[0].sources[0]
-                return reply(answer(f"It is known [{source.ref}].", ref=source.ref, quote=source.quote))
+    def cite(call: ModelCall) -> BaseModel:
+        source = work_task(call).rounds[0].results[0].sources[0]
+        return answer(f"It is known [{source.ref}].", ref=source.ref, quote=source.quote)
 
-    return respond
+    written = report("All topics are known [S1] [S2].")
+    return Script().plan(*subtasks).work("", lambda call: use(call.tools[0].name), cite).synthesis(written)
 
 
-def _topic(task: WorkTask) -> str:
-    return task.instruction.removeprefix("Find out everything about topic ")[:2]
-
-
-async def test_two_agents_work_and_one_report_comes_out(stage: OpenStage) -> None:
+async def test_two_agents_work_and_one_report_comes_out(environment: OpenEnvironment) -> None:
     """A plan of two subtasks becomes one report with the sources that agents really read, and the sum of all costs."""
-    async with stage(well_behaved(subtask("T1"), subtask("T2", agent="analyst"))) as opened:
-        session = await opened.chargehand.start(GOAL)
+    async with environment(well_behaved(subtask("T1"), subtask("T2", agent="analyst"))) as opened:
+        result = await opened.run(GOAL)
 
-        result = await session.result()
-
-    assert result.answer == "All topics are known [S1], [S2] and ."
+    assert result.answer == "All topics are known [S1] [S2]."
     assert [source.ref for source in result.sources] == ["search_documents.md#L1", "query_data.md#L1"]
     assert [source.quote for source in result.sources] == ["what search_documents read", "what query_data read"]
     assert result.stop_reason == "completed"
@@ -56,157 +45,112 @@ async def test_two_agents_work_and_one_report_comes_out(stage: OpenStage) -> Non
     assert result.usage.tool_calls == 2
 
 
-async def test_one_subtask_needs_no_synthesis(stage: OpenStage) -> None:
+async def test_one_subtask_needs_no_synthesis(environment: OpenEnvironment) -> None:
     """A plan of one subtask costs one plan turn and the agent's own turns, and its answer is the report."""
-    async with stage(well_behaved(subtask("T1"))) as opened:
-        session = await opened.chargehand.start(GOAL)
-
-        result = await session.result()
+    async with environment(well_behaved(subtask("T1"))) as opened:
+        result = await opened.run(GOAL)
 
     assert result.answer == "It is known [S1]."
     assert [call.task.kind for call in opened.model.calls] == ["plan", "work", "work"]
 
 
-async def test_independent_subtasks_overlap(stage: OpenStage) -> None:
+async def test_independent_subtasks_overlap(environment: OpenEnvironment) -> None:
     """Five subtasks without dependencies are all being worked on at the same moment."""
     all_here = asyncio.Event()
     working: set[str] = set()
 
-    def respond(call: ModelCall) -> ModelReply | Held:
-        if call.task.kind == "plan":
-            return reply(plan(*(subtask(f"T{number}") for number in range(1, 6))))
-        if call.task.kind == "synthesise":
-            return reply(report("Done."))
-        assert isinstance(call.task, WorkTask)
-        working.add(call.task.instruction)
+    def work(call: ModelCall) -> Held:
+        working.add(work_task(call).instruction)
         if len(working) == 5:
             all_here.set()
-        return Held(reply(answer("Done.")), all_here)
+        return Held(answer("Done."), all_here)
 
-    async with stage(respond) as opened:
-        session = await opened.chargehand.start(GOAL)
-
-        result = await asyncio.wait_for(session.result(), 30)
+    script = Script().plan(*topics(5)).work("", work)
+    async with environment(script) as opened:
+        result = await opened.run(GOAL)
 
     assert result.stop_reason == "completed"
     assert len(working) == 5
 
 
-async def test_max_parallel_is_never_exceeded(stage: OpenStage) -> None:
+async def test_max_parallel_is_never_exceeded(environment: OpenEnvironment) -> None:
     """With max_parallel 2, no more than two of six subtasks are ever worked on at once."""
     at_work = 0
     most = 0
     gate = asyncio.Event()
 
-    def respond(call: ModelCall) -> ModelReply | Held:
+    def start(_: ModelCall) -> ModelReply:
         nonlocal at_work, most
-        if call.task.kind == "plan":
-            return reply(plan(*(subtask(f"T{number}") for number in range(1, 7))))
-        if call.task.kind == "synthesise":
-            return reply(report("Done."))
-        assert isinstance(call.task, WorkTask)
-        if not call.task.rounds:
-            at_work += 1
-            most = max(most, at_work)
-            return use("search_documents")
+        at_work += 1
+        most = max(most, at_work)
+        return use("search_documents")
+
+    def finish(_: ModelCall) -> Held:
+        nonlocal at_work
         at_work -= 1
         gate.set()
-        return Held(reply(answer("Done.")), gate)
+        return Held(answer("Done."), gate)
 
-    async with stage(respond) as opened:
+    script = Script().plan(*topics(6)).work("", start, finish)
+    async with environment(script) as opened:
         request = GOAL.model_copy(update={"limits": Limits(max_parallel=2)})
-        session = await opened.chargehand.start(request)
-
-        result = await session.result()
+        result = await opened.run(request)
 
     assert result.stop_reason == "completed"
     assert most == 2
 
 
-async def test_a_subtask_starts_the_moment_its_own_inputs_are_there(stage: OpenStage) -> None:
+async def test_a_subtask_starts_the_moment_its_own_inputs_are_there(environment: OpenEnvironment) -> None:
     """T3, which needs only T1, finishes while T2 is still being worked on: subtasks are not started in waves."""
     third_is_done = asyncio.Event()
 
-    def respond(call: ModelCall) -> ModelReply | Held:
-        if call.task.kind == "plan":
-            return reply(plan(subtask("T1"), subtask("T2"), subtask("T3", after=["T1"])))
-        if call.task.kind == "synthesise":
-            return reply(report("Done."))
-        assert isinstance(call.task, WorkTask)
-        if "topic T2" in call.task.instruction:
-            return Held(reply(answer("Second.")), third_is_done)
-        if "topic T3" in call.task.instruction:
-            third_is_done.set()
-            return reply(answer("Third."))
-        return reply(answer("First."))
+    def third(_: ModelCall) -> BaseModel:
+        third_is_done.set()
+        return answer("Third.")
 
-    async with stage(respond) as opened:
-        session = await opened.chargehand.start(GOAL)
-
-        result = await asyncio.wait_for(session.result(), 30)
+    script = Script().plan(subtask("T1"), subtask("T2"), subtask("T3", after=["T1"]))
+    script = script.work("T2", Held(answer("Second."), third_is_done)).work("T3", third)
+    async with environment(script) as opened:
+        result = await opened.run(GOAL)
 
     assert [record.state for record in result.subtasks] == ["success", "success", "success"]
 
 
-async def test_a_dependent_is_given_the_outcome_it_depends_on_and_nothing_else(stage: OpenStage) -> None:
+async def test_a_dependent_is_given_the_outcome_it_depends_on_and_nothing_else(environment: OpenEnvironment) -> None:
     """T2 sees T1's typed outcome; T3, which depends on nothing, sees none."""
-    given: dict[str, list[str]] = {}
+    script = Script().plan(subtask("T1"), subtask("T2", after=["T1"]), subtask("T3"))
+    script = script.work("T1", answer("Known about T1."))
+    async with environment(script) as opened:
+        await opened.run(GOAL)
 
-    def respond(call: ModelCall) -> ModelReply:
-        if call.task.kind == "plan":
-            return reply(plan(subtask("T1"), subtask("T2", after=["T1"]), subtask("T3")))
-        if call.task.kind == "synthesise":
-            return reply(report("Done."))
-        assert isinstance(call.task, WorkTask)
-        given[_topic(call.task)] = [f"{item.id}: {item.outcome.content}" for item in call.task.inputs]
-        return reply(answer(f"Known about {_topic(call.task)}."))
-
-    async with stage(respond) as opened:
-        await (await opened.chargehand.start(GOAL)).result()
-
+    given = {
+        task.instruction: [f"{each.id}: {each.outcome.content}" for each in task.inputs]
+        for task in opened.model.tasks(WorkTask)
+    }
     assert given == {
-        "T1": [],
-        "T2": ["T1: Known about T1."],
-        "T3": [],
+        subtask("T1").instruction: [],
+        subtask("T2").instruction: ["T1: Known about T1."],
+        subtask("T3").instruction: [],
     }
 
 
-async def test_a_sibling_that_fails_stops_nobody(stage: OpenStage) -> None:
+async def test_a_sibling_that_fails_stops_nobody(environment: OpenEnvironment) -> None:
     """When one of three subtasks fails, the others finish, and the report names the gap."""
-
-    def respond(call: ModelCall) -> ModelReply:
-        if call.task.kind == "plan":
-            return reply(plan(subtask("T1"), subtask("T2"), subtask("T3")))
-        if call.task.kind == "synthesise":
-            return reply(report("Two of three."))
-        assert isinstance(call.task, WorkTask)
-        if "topic T2" in call.task.instruction:
-            return ModelReply(stop="refused", model="scripted-1", provider="scripted")
-        return reply(answer("Known."))
-
-    async with stage(respond) as opened:
-        result = await (await opened.chargehand.start(GOAL)).result()
+    script = Script().plan(*topics(3)).work("T2", refuse)
+    async with environment(script) as opened:
+        result = await opened.run(GOAL)
 
     assert [record.state for record in result.subtasks] == ["success", "failure", "success"]
-    assert result.gaps == ("T2 (reader) came to nothing: The model declined to answer.",)
+    assert result.gaps == ("T2 (reader) failed: The model declined to answer.",)
     assert result.stop_reason == "completed"
 
 
-async def test_a_lost_required_input_skips_its_dependent_and_any_other_does_not(stage: OpenStage) -> None:
+async def test_a_lost_required_input_skips_its_dependent_and_any_other_does_not(environment: OpenEnvironment) -> None:
     """T2 requires the lost T1 and is skipped; T3 merely depends on it and runs with the gap in its context."""
-
-    def respond(call: ModelCall) -> ModelReply:
-        if call.task.kind == "plan":
-            return reply(plan(subtask("T1"), subtask("T2", after=["T1"], required=["T1"]), subtask("T3", after=["T1"])))
-        if call.task.kind == "synthesise":
-            return reply(report("One of three."))
-        assert isinstance(call.task, WorkTask)
-        if "topic T1" in call.task.instruction:
-            return reply(answer("", status="no_answer"))
-        return reply(answer("Known in spite of the gap."))
-
-    async with stage(respond) as opened:
-        result = await (await opened.chargehand.start(GOAL)).result()
+    drafts = subtask("T1"), subtask("T2", after=["T1"], required=["T1"]), subtask("T3", after=["T1"])
+    script = Script().plan(*drafts).work("T1", answer("", status="no_answer"))
+    async with environment(script) as opened:
+        result = await opened.run(GOAL)
 
     assert [(record.state, record.reason) for record in result.subtasks] == [
         ("failure", "no_answer"),
@@ -215,17 +159,12 @@ async def test_a_lost_required_input_skips_its_dependent_and_any_other_does_not(
     ]
 
 
-async def test_an_invalid_plan_goes_back_with_its_errors_named(stage: OpenStage) -> None:
+async def test_an_invalid_plan_goes_back_with_its_errors_named(environment: OpenEnvironment) -> None:
     """The second attempt sees the first plan and every reason against it, and a valid plan is then carried out."""
     wrong = plan(subtask("T1", agent="nobody"), subtask("T1", after=["T9"]))
-
-    def respond(call: ModelCall) -> ModelReply:
-        if call.task.kind == "plan":
-            return reply(plan(subtask("T1"))) if call.task.rejected else reply(wrong)
-        return reply(answer("Known."))
-
-    async with stage(respond) as opened:
-        result = await (await opened.chargehand.start(GOAL)).result()
+    script = Script().plans(wrong, plan(subtask("T1")))
+    async with environment(script) as opened:
+        result = await opened.run(GOAL)
 
     plans = opened.model.of_kind("plan")
     assert result.stop_reason == "completed"
@@ -235,29 +174,22 @@ async def test_an_invalid_plan_goes_back_with_its_errors_named(stage: OpenStage)
     assert "depends on 'T9', which is not in the plan" in plans[1].messages[0].text
 
 
-async def test_the_plan_and_the_status_can_be_read_before_and_during_execution(stage: OpenStage) -> None:
+async def test_the_plan_and_the_status_can_be_read_before_and_during_execution(environment: OpenEnvironment) -> None:
     """While a subtask is being worked on, queries show the plan and the subtask as running."""
-    asked = asyncio.Event()
-    go_on = asyncio.Event()
-
-    def respond(call: ModelCall) -> ModelReply | Held:
-        if call.task.kind == "plan":
-            return reply(plan(subtask("T1")))
-        asked.set()
-        return Held(reply(answer("Known.")), go_on)
-
-    async with stage(respond) as opened:
+    held = Held(answer("Known."))
+    script = Script().plan(subtask("T1")).work("", held)
+    async with environment(script) as opened:
         session = await opened.chargehand.start(GOAL)
-        await asyncio.wait_for(asked.wait(), 30)
+        await asyncio.wait_for(held.reached.wait(), 30)
         shown, status = await session.plan(), await session.status()
-        go_on.set()
+        held.released.set()
         await session.result()
         after = await session.status()
 
     assert isinstance(shown, Plan)
     assert [item.id for item in shown.subtasks] == ["T1"]
     assert (status.state, status.subtasks[0].state, status.turns, status.spent_usd) == (
-        "carrying_out",
+        "executing",
         "running",
         1,
         COST,
@@ -266,15 +198,13 @@ async def test_the_plan_and_the_status_can_be_read_before_and_during_execution(s
     assert (after.state, after.subtasks[0].state, after.reserved_usd) == ("finished", "success", Decimal(0))
 
 
-async def test_a_nested_session_is_one_hop_deeper_and_its_report_becomes_an_outcome(stage: OpenStage) -> None:
+async def test_a_nested_session_is_one_hop_deeper_and_its_report_becomes_an_outcome(
+    environment: OpenEnvironment,
+) -> None:
     """A subtask for `supervisor` runs as a session of its own, whose spending and sources reach the report above."""
-
-    def respond(call: ModelCall) -> ModelReply | Held:
-        if call.task.kind == "plan" and call.task.goal == GOAL.goal:
-            return reply(plan(subtask("N1", agent="supervisor", instruction="Look into the second topic as a whole.")))
-        return well_behaved(subtask("T1"))(call)
-
-    async with stage(respond) as opened:
+    nested = subtask("N1", agent="supervisor", instruction="Look into the second topic as a whole.")
+    script = well_behaved(subtask("T1")).plan(nested, goal=GOAL.goal)
+    async with environment(script) as opened:
         session = await opened.chargehand.start(GOAL)
         result = await session.result()
 
@@ -286,13 +216,13 @@ async def test_a_nested_session_is_one_hop_deeper_and_its_report_becomes_an_outc
     assert child.startswith(f"{session.id}/supervisor/")
 
 
-async def test_nesting_stops_at_the_depth_limit(stage: OpenStage) -> None:
+async def test_nesting_stops_at_the_depth_limit(environment: OpenEnvironment) -> None:
     """With max_depth 1 a plan that nests a session is refused, with the reason."""
     nested = plan(subtask("N1", agent="supervisor", instruction="Look into the second topic as a whole."))
 
-    async with stage(lambda _: reply(nested)) as opened:
+    async with environment(Script().plans(nested)) as opened:
         session = await opened.chargehand.start(GOAL.model_copy(update={"limits": Limits(max_depth=1)}))
         result = await session.result()
 
-    assert "the depth limit allows no further session below this one" in result.gaps[0]
+    assert "the depth limit allows no nested session" in result.gaps[0]
     assert [record.agent for record in result.subtasks] == ["researcher"]

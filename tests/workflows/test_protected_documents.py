@@ -9,13 +9,12 @@ from uuid import uuid4
 from pydantic import SecretStr
 from temporalio.client import Client
 
-from activities.adapters import encryption
 from activities.settings import Settings
 from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
 from chargehand.converter import data_converter
 from chargehand.upload import store_documents
-from worker_main import build_worker, compose
+from worker_main import build_worker, compose, encryption
 
 CANARY = "canary-90ce"
 DOCUMENT = "# The aviary\n\n" + "\n\n".join(
@@ -34,7 +33,7 @@ async def test_no_word_of_a_document_is_stored_in_clear(client: Client, tmp_path
     )
     sealing = encryption(settings)
     (tmp_path / "aviary.md").write_text(DOCUMENT)
-    uris = store_documents([tmp_path / "aviary.md"], settings.state_dir / "artefacts", encryption=sealing)
+    uris = store_documents([tmp_path / "aviary.md"], settings.state_dir / "artifacts", encryption=sealing)
     connected = await Client.connect(client.service_client.config.target_host, data_converter=data_converter(sealing))
 
     async with AsyncExitStack() as closing:
@@ -45,7 +44,7 @@ async def test_no_word_of_a_document_is_stored_in_clear(client: Client, tmp_path
             )
             report = await session.result()
 
-    folders = [settings.state_dir / name for name in ("artefacts", "conversations")]
+    folders = [settings.state_dir / name for name in ("artifacts", "conversations")]
     kept = {folder.name: [path for path in folder.rglob("*") if path.is_file()] for folder in folders}
     assert report.stop_reason == "completed"
     assert CANARY in report.answer

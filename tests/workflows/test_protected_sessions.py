@@ -13,25 +13,25 @@ from uuid import uuid4
 
 import pytest
 from google.protobuf import json_format
+from pydantic import BaseModel
 from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts import WorkTask
-from activities.models.protocol import ModelCall, ModelReply
+from activities.models.protocol import ModelCall
 from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
 from chargehand.converter import data_converter
 from chargehand.errors import SessionFailed
-from chargehand.protection.cleaning import clean
-from chargehand.protection.codec_server import CodecServer, CodecServerSettings
-from chargehand.protection.encryption import Encryption
-from chargehand.protection.errors import KeyMissing, StoredPayloadMissing
-from chargehand.protection.storage import PayloadDirectory, Storage
+from chargehand.payloads.cleaning import clean
+from chargehand.payloads.encryption import Encryption
+from chargehand.payloads.errors import KeyMissing, StoredPayloadMissing
+from chargehand.payloads.storage import PayloadDirectory, Storage
 from chargehand.wire import ErrorType
+from chargehand_cli.codec_server import CodecServer, CodecServerSettings
 from tests.conftest import local_server, temporal_program
-from tests.scripted_model import Held, Respond, answer, plan, reply, report, subtask, use
-from tests.stage import open_stage
+from tests.environment import open_environment
+from tests.scripted_model import Held, Script, answer, report, subtask, topics, use, work_task
 from tests.waiting import until
 
 OLD, NEW = {"old": bytes(range(32))}, {"new": bytes(range(32, 64))}
@@ -50,20 +50,18 @@ async def encrypted(client: Client) -> Client:
     return await _connect(client, Encryption(OLD, "old"))
 
 
-def _singing(call: ModelCall) -> ModelReply:
-    """Put the canary into everything that a model says."""
-    match call.task.kind:
-        case "plan":
-            drafts = [subtask(name).model_copy(update={"instruction": f"{name}: {CANARY}"}) for name in ("T1", "T2")]
-            return reply(plan(*drafts))
-        case "synthesise":
-            return reply(report(f"The {CANARY} sings [S1]."))
-        case _:
-            assert isinstance(call.task, WorkTask)
-            if not call.task.rounds:
-                return use(call.tools[0].name)
-            source = call.task.rounds[0].results[0].sources[0]
-            return reply(answer(f"The {CANARY} is here [{source.ref}].", ref=source.ref, quote=source.quote))
+def _cite(call: ModelCall) -> BaseModel:
+    source = work_task(call).rounds[0].results[0].sources[0]
+    return answer(f"The {CANARY} is here [{source.ref}].", ref=source.ref, quote=source.quote)
+
+
+_SINGING = (
+    Script()
+    .plan(*(subtask(name, instruction=f"{name}: {CANARY}") for name in ("T1", "T2")))
+    .work("", lambda call: use(call.tools[0].name), _cite)
+    .synthesis(report(f"The {CANARY} sings [S1]."))
+)
+"""Puts the canary into everything that a model says."""
 
 
 async def _everything_stored(client: Client, session_id: str) -> str:
@@ -90,7 +88,7 @@ async def test_nothing_that_was_said_can_be_read_on_the_server(
     client: Client, encrypted: Client, tmp_path: Path
 ) -> None:
     """Goal, plan, instructions, tool output, answers, summaries and errors leave no word in what the server keeps."""
-    async with open_stage(encrypted, tmp_path, _singing) as opened:
+    async with open_environment(encrypted, tmp_path, _SINGING) as opened:
         for tool in opened.tools.values():
             tool.answer = tool.answer.model_copy(update={"output": {"text": f"a tool read {CANARY}"}})
         session = await opened.chargehand.start(SessionRequest(goal=f"Where is the {CANARY}?"))
@@ -109,13 +107,9 @@ async def test_nothing_that_was_said_can_be_read_on_the_server(
 
 async def test_errors_say_nothing_on_the_server(client: Client, encrypted: Client, tmp_path: Path) -> None:
     """A session that fails tells its client why; the server learns the type of the error and no word of it."""
-
-    def respond(_: ModelCall) -> ModelReply:
-        raise ApplicationError(
-            f"the key of {CANARY} was refused", CANARY, type=ErrorType.PROVIDER_REFUSED, non_retryable=True
-        )
-
-    async with open_stage(encrypted, tmp_path, respond) as opened:
+    message = f"the key of {CANARY} was refused"
+    refused = ApplicationError(message, CANARY, type=ErrorType.PROVIDER_REFUSED, non_retryable=True)
+    async with open_environment(encrypted, tmp_path, Script().plans(refused)) as opened:
         session = await opened.chargehand.start(SessionRequest(goal="What is it?"))
         with pytest.raises(SessionFailed, match=CANARY):
             await session.result()
@@ -128,12 +122,9 @@ async def test_errors_say_nothing_on_the_server(client: Client, encrypted: Clien
 
 async def test_the_journal_is_encrypted(client: Client, encrypted: Client, tmp_path: Path) -> None:
     """What a running model call keeps on the server by heartbeats cannot be read there either."""
-    released = asyncio.Event()
-
-    def respond(call: ModelCall) -> ModelReply | Held:
-        return Held(_singing(call), released) if call.task.kind == "plan" else _singing(call)
-
-    async with open_stage(encrypted, tmp_path, respond) as opened:
+    held = Held(_SINGING)
+    script = _SINGING.on("plan", held)
+    async with open_environment(encrypted, tmp_path, script) as opened:
         session = await opened.chargehand.start(SessionRequest(goal="What is it?"))
         handle = client.get_workflow_handle(session.id)
 
@@ -146,7 +137,7 @@ async def test_the_journal_is_encrypted(client: Client, encrypted: Client, tmp_p
 
         await until(has_beaten)
         kept = await beats()
-        released.set()
+        held.released.set()
         await session.result()
 
     assert {each.metadata["encoding"] for each in kept} == {b"binary/encrypted"}
@@ -154,7 +145,7 @@ async def test_the_journal_is_encrypted(client: Client, encrypted: Client, tmp_p
 
 async def test_input_in_clear_is_refused_by_name(client: Client, encrypted: Client, tmp_path: Path) -> None:
     """A session that is started without encryption ends at once and says how it is to be started."""
-    async with open_stage(encrypted, tmp_path, _singing) as opened:
+    async with open_environment(encrypted, tmp_path, _SINGING) as opened:
         session = await Chargehand(client, opened.chargehand.task_queue).start(SessionRequest(goal="What is it?"))
         with pytest.raises(SessionFailed, match=r"is not encrypted.*--codec-endpoint") as refusal:
             await Chargehand(encrypted).session(session.id).result()
@@ -166,7 +157,7 @@ async def test_input_in_clear_can_be_accepted_for_a_time(client: Client, tmp_pat
     """While encryption is being switched on, sessions from before are still carried on, and answered encrypted."""
     willing = await _connect(client, Encryption(OLD, "old", accept_plain=True))
 
-    async with open_stage(willing, tmp_path, _singing) as opened:
+    async with open_environment(willing, tmp_path, _SINGING) as opened:
         session = await Chargehand(client, opened.chargehand.task_queue).start(SessionRequest(goal="What is it?"))
         result = await Chargehand(willing).session(session.id).result()
 
@@ -176,7 +167,7 @@ async def test_input_in_clear_can_be_accepted_for_a_time(client: Client, tmp_pat
 async def test_a_session_waits_for_a_worker_with_the_key(client: Client, encrypted: Client, tmp_path: Path) -> None:
     """A worker without the key changes nothing and pays nothing; with the key the same session goes on to its end."""
     keyless = await _connect(client, Encryption(NEW, "new"))
-    async with open_stage(keyless, tmp_path, _singing) as without:
+    async with open_environment(keyless, tmp_path, _SINGING) as without:
         session = await Chargehand(encrypted, without.chargehand.task_queue).start(SessionRequest(goal="What is it?"))
         handle = client.get_workflow_handle(session.id)
 
@@ -187,7 +178,7 @@ async def test_a_session_waits_for_a_worker_with_the_key(client: Client, encrypt
         assert without.model.calls == []
 
     rotated = await _connect(client, Encryption({**OLD, **NEW}, "new"))
-    async with open_stage(rotated, tmp_path, _singing, task_queue=without.chargehand.task_queue):
+    async with open_environment(rotated, tmp_path, _SINGING, task_queue=without.chargehand.task_queue):
         result = await Chargehand(rotated).session(session.id).result()
 
     assert result.stop_reason == "completed"
@@ -195,7 +186,7 @@ async def test_a_session_waits_for_a_worker_with_the_key(client: Client, encrypt
 
 async def test_rotation_keeps_what_is_old_readable(client: Client, encrypted: Client, tmp_path: Path) -> None:
     """After a rotation, reports of before are read by whoever has both keys; without the old key it is asked for."""
-    async with open_stage(encrypted, tmp_path, _singing) as opened:
+    async with open_environment(encrypted, tmp_path, _SINGING) as opened:
         session = await opened.chargehand.start(SessionRequest(goal="What is it?"))
         before = await session.result()
 
@@ -207,27 +198,14 @@ async def test_rotation_keeps_what_is_old_readable(client: Client, encrypted: Cl
         await Chargehand(only_new).session(session.id).result()
 
 
-def _verbose(size: int) -> Respond:
-    """Answer the one subtask, and so the session, with this many characters."""
-
-    def respond(call: ModelCall) -> ModelReply:
-        if call.task.kind == "plan":
-            return reply(plan(subtask("T1"), subtask("T2")))
-        if call.task.kind == "synthesise":
-            return reply(report("word " * (size // 5)))
-        return reply(answer("short"))
-
-    return respond
-
-
 async def test_a_reply_that_is_too_large_is_paid_once_and_refused(client: Client, tmp_path: Path) -> None:
     """A report of 3 MB is not tried again and again: one attempt, and a report by rule in its place."""
-    async with open_stage(client, tmp_path, _verbose(3_000_000)) as opened:
-        session = await opened.chargehand.start(SessionRequest(goal="What is it?"))
+    async with open_environment(
+        client, tmp_path, Script().plan(*topics(2)).synthesis(report("word " * 600_000))
+    ) as opened:
+        result = await opened.run(SessionRequest(goal="What is it?"))
 
-        result = await asyncio.wait_for(session.result(), 60)
-
-    assert len(opened.model.of_kind("synthesise")) == 1
+    assert len(opened.model.of_kind("synthesis")) == 1
     assert len(result.answer) < 2_000_000
     assert result.usage.turns == len(opened.model.calls)
 
@@ -236,7 +214,7 @@ async def test_sessions_with_stored_payloads_work(client: Client, tmp_path: Path
     """With nearly every payload stored elsewhere a session comes out the same, and its history is small."""
     directory = PayloadDirectory(tmp_path / "payloads", client.namespace)
     storing = await _connect(client, storage=Storage(directory, threshold_bytes=200))
-    async with open_stage(storing, tmp_path, _singing) as opened:
+    async with open_environment(storing, tmp_path, _SINGING) as opened:
         session = await opened.chargehand.start(SessionRequest(goal=f"Where is the {CANARY}? " + "x" * 10_000))
         result = await session.result()
 
@@ -254,7 +232,7 @@ async def test_a_missing_payload_holds_a_session_up_until_it_is_back(client: Cli
     queue = f"test-{uuid4().hex[:8]}"
     session = await Chargehand(storing, queue).start(SessionRequest(goal="What is it? " + "x" * 1_000))
     away = directory.folder.rename(tmp_path / "away")
-    async with open_stage(storing, tmp_path, _singing, task_queue=queue):
+    async with open_environment(storing, tmp_path, _SINGING, task_queue=queue):
         handle = client.get_workflow_handle(session.id)
 
         async def is_failing() -> bool:
@@ -315,7 +293,7 @@ async def test_temporals_own_command_line_takes_part(client: Client, encrypted: 
     workflow_id = f"session-{uuid4().hex[:8]}"
     async with (
         CodecServer(CodecServerSettings("a-token-of-tests", served, port=0)) as codec,
-        open_stage(encrypted, tmp_path, _singing) as opened,
+        open_environment(encrypted, tmp_path, _SINGING) as opened,
     ):
         endpoint = ("--codec-endpoint", codec.url, "--codec-auth", "Bearer a-token-of-tests")
         start = ("--type", "Supervisor", "--task-queue", opened.chargehand.task_queue, "--workflow-id", workflow_id)
@@ -345,7 +323,7 @@ async def test_the_codec_server_is_one_command(tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "chargehand.cli.main",
+        "chargehand_cli.main",
         "codec-server",
         "--port",
         "0",

@@ -1,6 +1,5 @@
 """`temporal workflow reset`: what was paid is not paid again, what was begun is not begun again."""
 
-import asyncio
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
@@ -13,28 +12,17 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client
 
-from activities.contracts import WorkTask
-from activities.models.protocol import ModelCall, ModelReply
 from chargehand.client import Session
 from chargehand.contracts import PlanDecision, Report, SessionRequest
-from chargehand.executions import describe
+from chargehand.visibility import describe
 from chargehand.wire import ActivityType
-from tests.scripted_model import COST, Held, answer, plan, reply, report, subtask
-from tests.waiting import until
-from tests.workflows.conftest import OpenStage
+from tests.scripted_model import COST, Held, Script, answer, topics
+from tests.waiting import until, until_state
+from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.pausing import paused
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?")
-
-
-def _respond(call: ModelCall) -> ModelReply:
-    match call.task.kind:
-        case "plan":
-            return reply(plan(subtask("T1"), subtask("T2")))
-        case "synthesise":
-            return reply(report("All of it."))
-        case _:
-            return reply(answer("Known."))
+_SCRIPT = Script().plan(*topics(2))
 
 
 async def _reset(client: Client, session: Session, to: Callable[[HistoryEvent], bool]) -> None:
@@ -62,9 +50,9 @@ def _plan_is_there(event: HistoryEvent) -> bool:
     return event.HasField("activity_task_completed_event_attributes") and event.event_id > 10
 
 
-async def test_a_reset_session_pays_nothing_twice(stage: OpenStage) -> None:
+async def test_a_reset_session_pays_nothing_twice(environment: OpenEnvironment) -> None:
     """Children that were done before the reset are taken as they ended, the report's turn is found in the old run."""
-    async with stage(_respond) as opened:
+    async with environment(_SCRIPT) as opened:
         session = await opened.chargehand.start(GOAL)
         before = await session.result()
         paid = len(opened.model.calls)
@@ -78,27 +66,19 @@ async def test_a_reset_session_pays_nothing_twice(stage: OpenStage) -> None:
 
 
 @pytest.mark.parametrize("is_paused", [False, True])
-async def test_a_reset_waits_for_what_still_runs(stage: OpenStage, *, is_paused: bool) -> None:
+async def test_a_reset_waits_for_what_still_runs(environment: OpenEnvironment, *, is_paused: bool) -> None:
     """A child that the discarded run has started goes on, and its outcome is taken over, even if it was paused."""
-    go_on = asyncio.Event()
-    is_held = asyncio.Event()
-
-    def respond(call: ModelCall) -> ModelReply | Held:
-        if isinstance(call.task, WorkTask) and "topic T2" in call.task.instruction:
-            is_held.set()
-            return Held(reply(answer("Late.")), go_on)
-        return _respond(call)
-
-    async with stage(respond) as opened:
+    held = Held(answer("Late."))
+    async with environment(_SCRIPT.work("T2", held)) as opened:
         client = opened.chargehand.client
         session = await opened.chargehand.start(GOAL)
-        await is_held.wait()
+        await held.reached.wait()
         await until(lambda: _one_runs(client, session))
         [child] = (await describe(client, session.id)).pending_children
         async with paused(client, child.workflow_id) if is_paused else nullcontext():
             await _reset(client, session, _plan_is_there)
-            await until(lambda: _is_awaiting_a_twin(client, session))
-        go_on.set()
+            await until(lambda: _is_awaiting_a_duplicate(client, session))
+        held.released.set()
         result = await opened.chargehand.session(session.id).result()
 
     assert [record.state for record in result.subtasks] == ["success", "success"]
@@ -106,26 +86,26 @@ async def test_a_reset_waits_for_what_still_runs(stage: OpenStage, *, is_paused:
     assert result.usage.turns == len(opened.model.calls)
 
 
-async def test_what_was_paid_before_a_reset_is_not_forgotten(stage: OpenStage) -> None:
+async def test_what_was_paid_before_a_reset_is_not_forgotten(environment: OpenEnvironment) -> None:
     """A turn that is asked something else after the reset is paid, and the discarded one is booked beside it."""
     request = GOAL.model_copy(update={"approval": "plan"})
 
     async def decide(session: Session, how_to_write: str) -> Report:
-        await until(lambda: _awaits_approval(session))
+        await until_state(session, "awaiting_approval")
         planned = await session.plan()
         assert planned is not None
         edited = planned.model_copy(update={"final_instruction": how_to_write})
         await session.decide_plan(PlanDecision(decision="edit", plan=edited))
         return await session.result()
 
-    async with stage(_respond) as opened:
+    async with environment(_SCRIPT) as opened:
         session = await opened.chargehand.start(request)
         before = await decide(session, "Briefly.")
         await _reset(opened.chargehand.client, session, _plan_is_there)
         after = await decide(opened.chargehand.session(session.id), "At length.")
 
     assert len(opened.model.of_kind("work")) == 2
-    assert len(opened.model.of_kind("synthesise")) == 2
+    assert len(opened.model.of_kind("synthesis")) == 2
     assert after.usage.cost_usd == before.usage.cost_usd + COST == COST * len(opened.model.calls)
     assert after.wasted.cost_usd == COST
 
@@ -134,16 +114,12 @@ async def _one_runs(client: Client, session: Session) -> bool:
     return len((await describe(client, session.id)).pending_children) == 1
 
 
-async def _is_awaiting_a_twin(client: Client, session: Session) -> bool:
+async def _is_awaiting_a_duplicate(client: Client, session: Session) -> bool:
     described = await describe(client, session.id)
     return any(
-        waiting.activity_type.name == ActivityType.AWAIT_TWIN
+        waiting.activity_type.name == ActivityType.AWAIT_DUPLICATE
         and waiting.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
         and not waiting.HasField("last_failure")
         and datetime.now(UTC) - waiting.last_started_time.ToDatetime(UTC) > timedelta(seconds=1)
         for waiting in described.pending_activities
     )
-
-
-async def _awaits_approval(session: Session) -> bool:
-    return (await session.status()).state == "awaiting_approval"

@@ -22,26 +22,19 @@ from temporalio.client import (
     ScheduleState,
 )
 
-from activities.contracts import WorkTask
-from activities.models.protocol import ModelCall, ModelReply
 from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
 from chargehand.errors import SessionNotFound
 from chargehand.interface import Supervisor
-from tests.scripted_model import answer, plan, reply, report, subtask
-from tests.stage import open_stage
+from tests.environment import open_environment
+from tests.scripted_model import Script, subtask
 from tests.waiting import until
-from tests.workflows.conftest import OpenStage
+from tests.workflows.conftest import OpenEnvironment
 
 _GOAL = "What is there to know?"
+_SCRIPT = Script().plan(subtask("T1"))
 _PAID_TURNS = 2
 """Plan and the one subtask, whose answer is the report."""
-
-
-def _respond(call: ModelCall) -> ModelReply:
-    if isinstance(call.task, WorkTask):
-        return reply(answer("Known."))
-    return reply(plan(subtask("T1")) if call.task.kind == "plan" else report("Known."))
 
 
 class Wire:
@@ -81,12 +74,14 @@ class Wire:
                 await target.drain()
 
 
-async def test_a_start_whose_answer_is_lost_is_asked_again_and_paid_once(client: Client, stage: OpenStage) -> None:
+async def test_a_start_whose_answer_is_lost_is_asked_again_and_paid_once(
+    client: Client, environment: OpenEnvironment
+) -> None:
     """The server has started the session and the connection breaks before it says so: there is still one session."""
     host, _, port = client.service_client.config.target_host.rpartition(":")
     wire = Wire(host, int(port))
     session_id = f"asked-again-{uuid4().hex[:8]}"
-    async with stage(_respond) as running, wire.opened() as address:
+    async with environment(_SCRIPT) as running, wire.opened() as address:
         caller = await Chargehand.connect(address, task_queue=running.chargehand.task_queue)
         wire.loses_answers = True
         starting = asyncio.create_task(caller.start(SessionRequest(goal=_GOAL), session_id=session_id))
@@ -141,7 +136,7 @@ async def test_a_schedule_starts_one_session_for_each_time(
     handle, name = nightly
     midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     nights = [midnight - timedelta(days=days) for days in (2, 1)]
-    async with open_stage(client, tmp_path, _respond, task_queue=name) as running:
+    async with open_environment(client, tmp_path, _SCRIPT, task_queue=name) as running:
         await handle.backfill(
             ScheduleBackfill(nights[0] - timedelta(hours=1), nights[-1], overlap=ScheduleOverlapPolicy.BUFFER_ALL)
         )

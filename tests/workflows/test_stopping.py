@@ -5,53 +5,46 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
+from pydantic import BaseModel
 from temporalio.client import ActivityFailureError, Client, WorkflowExecutionStatus
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts import PlanTask, ToolCall, ToolRequest, TurnRequest, WorkTask
-from activities.models.protocol import ModelCall, ModelReply
-from chargehand.client import Chargehand, Session
+from activities.contracts import ToolCall, ToolRequest
+from activities.model_turn.contracts import TurnRequest
+from activities.models.protocol import ModelCall
+from activities.turn_kinds.plan import PlanTask
+from chargehand.client import Chargehand
 from chargehand.contracts import Limits, Plan, PlanDecision, RaisedLimits, SessionRequest, Subtask, Tier
 from chargehand.errors import ChargehandError, SessionCancelled, SessionFailed, SessionNotFound
 from chargehand.wire import ActivityType, ErrorType
-from tests.scripted_model import Held, answer, plan, reply, report, subtask, use
-from tests.stage import Stage
-from tests.waiting import until
-from tests.workflows.conftest import OpenStage
+from tests.environment import SessionEnvironment
+from tests.scripted_model import Held, Script, answer, report, subtask, topics, use, work_task
+from tests.waiting import until, until_state
+from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.pausing import paused
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never")
 BRIEF = GOAL.model_copy(update={"limits": Limits(deadline=timedelta(seconds=60))})
 
 
-def held_at(kind: str, reached: asyncio.Event):
-    """Script a model whose first turn of a kind never ends."""
-    never = asyncio.Event()
-
-    def respond(call: ModelCall) -> ModelReply | Held:
-        if call.task.kind == kind:
-            reached.set()
-            return Held(reply(report("Never.")), never)
-        if call.task.kind == "plan":
-            return reply(plan(subtask("T1"), subtask("T2")))
-        return reply(answer("Known."))
-
-    return respond
+def held_at(kind: str, held: Held) -> Script:
+    """Hold every turn of a kind."""
+    return Script().plan(*topics(2)).on(kind, held)
 
 
-async def _descendants(stage: Stage, session_id: str) -> list[WorkflowExecutionStatus | None]:
+async def _descendants(environment: SessionEnvironment, session_id: str) -> list[WorkflowExecutionStatus | None]:
     query = f"RootWorkflowId = '{session_id}'"
-    return [execution.status async for execution in stage.chargehand.client.list_workflows(query)]
+    return [execution.status async for execution in environment.chargehand.client.list_workflows(query)]
 
 
-@pytest.mark.parametrize("kind", ["plan", "work", "synthesise"])
-async def test_cancel_ends_a_session_promptly_at_every_stage(stage: OpenStage, kind: str) -> None:
+@pytest.mark.parametrize("kind", ["plan", "work", "synthesis"])
+async def test_cancel_ends_a_session_promptly_at_every_stage(environment: OpenEnvironment, kind: str) -> None:
     """Cancelled while planning, working or writing, the session closes as cancelled, nothing below it keeps running,
     and no model is called any more (I08, I09)."""
-    reached = asyncio.Event()
-    async with stage(held_at(kind, reached)) as opened:
+    held = Held(report("Never."))
+    async with environment(held_at(kind, held)) as opened:
         session = await opened.chargehand.start(GOAL)
-        await asyncio.wait_for(reached.wait(), 30)
+        await asyncio.wait_for(held.reached.wait(), 30)
         calls = len(opened.model.calls) if kind != "work" else 3
 
         await session.cancel()
@@ -63,41 +56,29 @@ async def test_cancel_ends_a_session_promptly_at_every_stage(stage: OpenStage, k
         await until(lambda: _none_running(opened, session.id))
 
 
-async def _none_running(stage: Stage, session_id: str) -> bool:
-    states = await _descendants(stage, session_id)
+async def _none_running(environment: SessionEnvironment, session_id: str) -> bool:
+    states = await _descendants(environment, session_id)
     return bool(states) and WorkflowExecutionStatus.RUNNING not in states
 
 
-async def test_terminating_a_session_closes_everything_below_it(stage: OpenStage) -> None:
+async def test_terminating_a_session_closes_everything_below_it(environment: OpenEnvironment) -> None:
     """Terminated by hand, a session leaves no child running (F33)."""
-    reached = asyncio.Event()
-    async with stage(held_at("work", reached)) as opened:
+    held = Held(report("Never."))
+    async with environment(held_at("work", held)) as opened:
         session = await opened.chargehand.start(GOAL)
-        await asyncio.wait_for(reached.wait(), 30)
+        await asyncio.wait_for(held.reached.wait(), 30)
         await opened.chargehand.client.get_workflow_handle(session.id).terminate("by hand")
 
         await until(lambda: _none_running(opened, session.id))
 
 
-async def test_a_subtask_terminated_by_hand_is_a_gap_and_charged_in_full(stage: OpenStage) -> None:
-    """When somebody terminates one child, its sibling and the report go on, and its lease counts as spent."""
-    reached = asyncio.Event()
-    never = asyncio.Event()
-
-    def respond(call: ModelCall) -> ModelReply | Held:
-        if call.task.kind == "plan":
-            return reply(plan(subtask("T1"), subtask("T2")))
-        if call.task.kind == "synthesise":
-            return reply(report("One of two."))
-        assert isinstance(call.task, WorkTask)
-        if "topic T1" in call.task.instruction:
-            reached.set()
-            return Held(reply(answer("Never.")), never)
-        return reply(answer("Known."))
-
-    async with stage(respond) as opened:
+async def test_a_subtask_terminated_by_hand_is_a_gap_and_charged_in_full(environment: OpenEnvironment) -> None:
+    """When somebody terminates one child, its sibling and the report go on, and its grant counts as spent."""
+    held = Held(answer("Never."))
+    script = Script().plan(*topics(2)).work("T1", held)
+    async with environment(script) as opened:
         session = await opened.chargehand.start(GOAL)
-        await asyncio.wait_for(reached.wait(), 30)
+        await asyncio.wait_for(held.reached.wait(), 30)
         status = await session.status()
         child = status.subtasks[0].workflow_id
         assert child is not None
@@ -111,7 +92,7 @@ async def test_a_subtask_terminated_by_hand_is_a_gap_and_charged_in_full(stage: 
     assert result.usage.possibly_billed_twice_usd > 0
 
 
-async def test_activities_refuse_to_run_outside_a_session(stage: OpenStage) -> None:
+async def test_activities_refuse_to_run_outside_a_session(environment: OpenEnvironment) -> None:
     """A turn or a tool started by hand as an activity of its own is refused before anything is called (I23)."""
     turn = TurnRequest(
         session="s",
@@ -126,7 +107,7 @@ async def test_activities_refuse_to_run_outside_a_session(stage: OpenStage) -> N
     tool = ToolRequest(
         session="s", step="1", crew="research", agent="reader", call=ToolCall(id="1", tool="search_documents")
     )
-    async with stage(lambda _: reply(plan(subtask("T1")))) as opened:
+    async with environment(Script().plan(subtask("T1"))) as opened:
         for activity, request in ((ActivityType.TAKE_TURN, turn), (ActivityType.USE_TOOL, tool)):
             with pytest.raises(ActivityFailureError) as failure:
                 await opened.chargehand.client.execute_activity(
@@ -143,16 +124,13 @@ async def test_activities_refuse_to_run_outside_a_session(stage: OpenStage) -> N
     assert opened.tools["search_documents"].calls == []
 
 
-async def test_a_plan_waits_for_approval_and_can_be_edited(stage: OpenStage) -> None:
+async def test_a_plan_waits_for_approval_and_can_be_edited(environment: OpenEnvironment) -> None:
     """With approval "plan" nothing is carried out until a person decides; the edited plan is what is then done."""
     edited = Plan(subtasks=(Subtask(id="E1", agent="reader", instruction="Read only the handbook, please."),))
-
-    def respond(call: ModelCall) -> ModelReply:
-        return reply(plan(subtask("T1"), subtask("T2")) if call.task.kind == "plan" else answer("Known."))
-
-    async with stage(respond) as opened:
+    script = Script().plan(*topics(2))
+    async with environment(script) as opened:
         session = await opened.chargehand.start(GOAL.model_copy(update={"approval": "plan"}))
-        await until(lambda: _in_state(opened, session.id, "awaiting_approval"))
+        await until_state(session, "awaiting_approval")
         calls_before = len(opened.model.calls)
         wrong = edited.model_copy(update={"subtasks": (edited.subtasks[0].model_copy(update={"agent": "nobody"}),)})
         with pytest.raises(SessionFailed, match="there is no agent 'nobody'"):
@@ -164,11 +142,11 @@ async def test_a_plan_waits_for_approval_and_can_be_edited(stage: OpenStage) -> 
     assert [(record.id, record.state) for record in result.subtasks] == [("E1", "success")]
 
 
-async def test_a_rejected_plan_fails_the_session_with_the_reason(stage: OpenStage) -> None:
+async def test_a_rejected_plan_fails_the_session_with_the_reason(environment: OpenEnvironment) -> None:
     """A person's rejection ends the session, typed, quoting the reason; no agent was started."""
-    async with stage(lambda _: reply(plan(subtask("T1")))) as opened:
+    async with environment(Script().plan(subtask("T1"))) as opened:
         session = await opened.chargehand.start(GOAL.model_copy(update={"approval": "plan"}))
-        await until(lambda: _in_state(opened, session.id, "awaiting_approval"))
+        await until_state(session, "awaiting_approval")
         await session.decide_plan(PlanDecision(decision="reject", reason="Too broad."))
         with pytest.raises(SessionFailed, match="Too broad") as failure:
             await session.result()
@@ -177,36 +155,24 @@ async def test_a_rejected_plan_fails_the_session_with_the_reason(stage: OpenStag
     assert len(opened.model.calls) == 1
 
 
-async def _in_state(stage: Stage, session_id: str, state: str) -> bool:
-    return (await stage.chargehand.session(session_id).status()).state == state
-
-
-async def test_a_tool_that_fails_for_good_is_told_to_the_agent(stage: OpenStage) -> None:
+async def test_a_tool_that_fails_for_good_is_told_to_the_agent(environment: OpenEnvironment) -> None:
     """An agent whose tool breaks gets the error as data and answers with what it has; the session completes."""
 
-    def respond(call: ModelCall) -> ModelReply:
-        if call.task.kind == "plan":
-            return reply(plan(subtask("T1")))
-        assert isinstance(call.task, WorkTask)
-        if not call.task.rounds:
-            return use("no_such_tool", "search_documents")
-        texts = [result.output.get("error") for result in call.task.rounds[0].results]
-        return reply(answer(str(texts)))
+    def tell(call: ModelCall) -> BaseModel:
+        return answer(str([result.output.get("error") for result in work_task(call).rounds[0].results]))
 
-    async with stage(respond) as opened:
-        result = await (await opened.chargehand.start(GOAL)).result()
+    script = Script().plan(subtask("T1")).work("", use("no_such_tool", "search_documents"), tell)
+    async with environment(script) as opened:
+        result = await opened.run(GOAL)
 
-    assert "You have no such tool. Yours are: search_documents, read_document." in result.answer
+    assert "You have no such tool. Your tools: search_documents, read_document." in result.answer
     assert len(opened.tools["search_documents"].calls) == 1
 
 
-async def test_the_same_id_twice_is_the_same_session(stage: OpenStage) -> None:
+async def test_the_same_id_twice_is_the_same_session(environment: OpenEnvironment) -> None:
     """Starting with an id that exists, running or ended, gives that session back and plans nothing twice (F34)."""
-
-    def respond(call: ModelCall) -> ModelReply:
-        return reply(plan(subtask("T1")) if call.task.kind == "plan" else answer("Known."))
-
-    async with stage(respond) as opened:
+    script = Script().plan(subtask("T1"))
+    async with environment(script) as opened:
         session_id = f"same-{uuid4().hex[:8]}"
         started = await asyncio.gather(*(opened.chargehand.start(GOAL, session_id=session_id) for _ in range(10)))
         reports = [await session.result() for session in started]
@@ -217,20 +183,17 @@ async def test_the_same_id_twice_is_the_same_session(stage: OpenStage) -> None:
     assert len(opened.model.of_kind("plan")) == 1
 
 
-async def test_a_session_that_does_not_exist_is_said_so(stage: OpenStage) -> None:
+async def test_a_session_that_does_not_exist_is_said_so(environment: OpenEnvironment) -> None:
     """Asking for an unknown id is a typed error, not a hang."""
-    async with stage(lambda _: reply(plan(subtask("T1")))) as opened:
+    async with environment(Script().plan(subtask("T1"))) as opened:
         with pytest.raises(SessionNotFound):
             await opened.chargehand.session("no-such-session").result()
 
 
-async def test_an_unexpected_failure_of_a_provider_fails_the_session_in_words(stage: OpenStage) -> None:
+async def test_an_unexpected_failure_of_a_provider_fails_the_session_in_words(environment: OpenEnvironment) -> None:
     """A refused key ends the session at once, with one request and the provider's reason."""
-
-    def respond(_: ModelCall) -> ModelReply:
-        raise ApplicationError("The key was refused.", type=ErrorType.PROVIDER_REFUSED, non_retryable=True)
-
-    async with stage(respond) as opened:
+    refused = ApplicationError("The key was refused.", type=ErrorType.PROVIDER_REFUSED, non_retryable=True)
+    async with environment(Script().plans(refused)) as opened:
         session = await opened.chargehand.start(GOAL)
         with pytest.raises(SessionFailed, match="The key was refused") as failure:
             await session.result()
@@ -239,13 +202,10 @@ async def test_an_unexpected_failure_of_a_provider_fails_the_session_in_words(st
     assert len(opened.model.calls) == 1
 
 
-async def test_a_provider_that_keeps_failing_is_asked_three_times(stage: OpenStage) -> None:
+async def test_a_provider_that_keeps_failing_is_asked_three_times(environment: OpenEnvironment) -> None:
     """Retryable errors are retried by Temporal, three attempts in all, and then are a typed failure (F13, I10)."""
-
-    def respond(_: ModelCall) -> ModelReply:
-        raise ApplicationError("Overloaded.", type=ErrorType.PROVIDER_UNAVAILABLE)
-
-    async with stage(respond) as opened:
+    overloaded = ApplicationError("Overloaded.", type=ErrorType.PROVIDER_UNAVAILABLE)
+    async with environment(Script().plans(overloaded)) as opened:
         session = await opened.chargehand.start(GOAL)
         with pytest.raises(SessionFailed, match="failed 3 times") as failure:
             await session.result()
@@ -265,44 +225,34 @@ async def test_the_server_ends_a_session_that_no_worker_takes_up(client: Client)
     assert info.workflow_execution_timeout.ToTimedelta() == timedelta(days=1, seconds=60)
 
 
-async def test_a_deadline_is_not_raised_beyond_what_the_server_allows(stage: OpenStage) -> None:
+async def test_a_deadline_is_not_raised_beyond_what_the_server_allows(environment: OpenEnvironment) -> None:
     """The server would end the session before its report: such a deadline is refused by name."""
-    go_on = asyncio.Event()
-
-    def respond(call: ModelCall) -> ModelReply | Held:
-        return reply(plan(subtask("T1"))) if call.task.kind == "plan" else Held(reply(answer("Known.")), go_on)
-
-    async with stage(respond, ceilings=Limits(max_turns=99, deadline=timedelta(days=7))) as opened:
+    held = Held(answer("Known."))
+    script = Script().plan(subtask("T1")).work("", held)
+    async with environment(script, ceilings=Limits(max_turns=99, deadline=timedelta(days=7))) as opened:
         session = await opened.chargehand.start(BRIEF)
-        await until(lambda: _is_carrying_out(session))
+        await until_state(session, "executing")
         with pytest.raises(ChargehandError, match="after which the server ends this session"):
             await session.raise_limits(RaisedLimits(deadline=timedelta(days=2)))
-        go_on.set()
+        held.released.set()
         result = await session.result()
 
     assert result.stop_reason == "completed"
 
 
-async def _is_carrying_out(session: Session) -> bool:
-    return (await session.status()).state == "carrying_out"
-
-
-async def test_waiting_for_a_report_outlasts_a_pause(stage: OpenStage) -> None:
+async def test_waiting_for_a_report_outlasts_a_pause(environment: OpenEnvironment) -> None:
     """An operator pauses a session and lets it go on: whoever waits for its report gets it in the end (F48)."""
-    go_on = asyncio.Event()
-
-    def respond(call: ModelCall) -> ModelReply | Held:
-        return reply(plan(subtask("T1"))) if call.task.kind == "plan" else Held(reply(answer("Known.")), go_on)
-
-    async with stage(respond) as opened:
+    held = Held(answer("Known."))
+    script = Script().plan(subtask("T1")).work("", held)
+    async with environment(script) as opened:
         client = opened.chargehand.client
         session = await opened.chargehand.start(GOAL)
-        await until(lambda: _is_carrying_out(session))
+        await until_state(session, "executing")
         async with paused(client, session.id):
             waiting = asyncio.create_task(session.result())
             await asyncio.wait([waiting], timeout=1.5)
             was_waiting = not waiting.done()
-        go_on.set()
+        held.released.set()
         result = await asyncio.wait_for(waiting, 30)
 
     assert was_waiting

@@ -3,13 +3,12 @@
 import asyncio
 from datetime import timedelta
 
-from activities.contracts import WorkTask
-from activities.models.protocol import ModelCall, ModelReply
-from chargehand.client import Session
+from activities.models.protocol import ModelCall
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, RaisedLimits, Report, SessionRequest
-from tests.scripted_model import Held, answer, plan, reply, report, subtask, use
-from tests.waiting import until
-from tests.workflows.conftest import OpenStage
+from tests.scripted_model import Held, Script, answer, keep_using, plan, subtask, topics, use
+from tests.waiting import until, until_state
+from tests.workflows.conftest import OpenEnvironment
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never")
 NEVER = "Never said."
@@ -21,27 +20,22 @@ def timed(seconds: float, **limits: object) -> SessionRequest:
     )
 
 
+def stuck_at_t1() -> Script:
+    """Let the agent of T1 read something and then never answer; the others answer."""
+    small = subtask("X1", instruction="Read only the first half of it.")
+    script = Script().plan(small).plan(*topics(2), goal=GOAL.goal)
+    return script.work("T1", use("search_documents"), Held(answer(NEVER))).work("first half", answer("Known."))
+
+
 def _use(result: Report, limit: str) -> tuple[float, float]:
     [use] = [use for use in result.limits if use.limit == limit]
     return use.used, use.allowed
 
 
-def _stuck_at_t1(call: ModelCall) -> ModelReply | Held:
-    """Let the agent of T1 read something and then never answer; everybody else answers."""
-    if call.task.kind == "plan":
-        small = subtask("X1", instruction="Read only the first half of it.")
-        return reply(plan(subtask("T1"), subtask("T2")) if call.task.goal == GOAL.goal else plan(small))
-    if not isinstance(call.task, WorkTask):
-        return reply(report("All of it."))
-    if "topic T1 in" not in call.task.instruction:
-        return reply(answer("Known."))
-    return Held(reply(answer(NEVER)), asyncio.Event()) if call.task.rounds else use("search_documents")
-
-
-async def test_an_attempt_out_of_time_becomes_a_session_of_its_own(stage: OpenStage) -> None:
+async def test_an_attempt_out_of_time_becomes_a_session_of_its_own(environment: OpenEnvironment) -> None:
     """When its own time is up it escalates, and the work is split one level down; its sibling is not touched."""
-    async with stage(_stuck_at_t1) as opened:
-        result = await asyncio.wait_for((await opened.chargehand.start(timed(2))).result(), 60)
+    async with environment(stuck_at_t1()) as opened:
+        result = await opened.run(timed(2))
 
     split, sibling = result.subtasks
     assert (split.state, split.attempts) == ("success", 2)
@@ -54,10 +48,10 @@ async def test_an_attempt_out_of_time_becomes_a_session_of_its_own(stage: OpenSt
     assert result.stop_reason == "completed"
 
 
-async def test_what_was_read_in_time_is_handed_on_when_nothing_can_be_split(stage: OpenStage) -> None:
+async def test_what_was_read_in_time_is_handed_on_when_nothing_can_be_split(environment: OpenEnvironment) -> None:
     """At the depth limit the passages that it had read become a partial outcome, and the doubt is a gap."""
-    async with stage(_stuck_at_t1) as opened:
-        result = await asyncio.wait_for((await opened.chargehand.start(timed(2, max_depth=1))).result(), 60)
+    async with environment(stuck_at_t1()) as opened:
+        result = await opened.run(timed(2, max_depth=1))
 
     record = result.subtasks[0]
     assert (record.state, record.reason, record.attempts) == ("partial", "timeout", 1)
@@ -65,39 +59,26 @@ async def test_what_was_read_in_time_is_handed_on_when_nothing_can_be_split(stag
     assert NEVER not in result.answer
 
 
-async def test_an_attempt_that_read_nothing_in_time_is_given_up(stage: OpenStage) -> None:
+async def test_an_attempt_that_read_nothing_in_time_is_given_up(environment: OpenEnvironment) -> None:
     """Without anything read there is nothing to hand on: the escalation stands, named as a gap."""
-
-    def respond(call: ModelCall) -> ModelReply | Held:
-        said = _stuck_at_t1(call)
-        return Held(reply(answer(NEVER)), asyncio.Event()) if isinstance(said, ModelReply) and said.tool_calls else said
-
-    async with stage(respond) as opened:
-        result = await asyncio.wait_for((await opened.chargehand.start(timed(2, max_depth=1))).result(), 60)
+    script = stuck_at_t1().work("T1", Held(answer(NEVER)))
+    async with environment(script) as opened:
+        result = await opened.run(timed(2, max_depth=1))
 
     record = result.subtasks[0]
     assert (record.state, record.reason) == ("escalation", "timeout")
-    assert any(gap.startswith("T1 (reader) came to nothing") for gap in result.gaps)
+    assert any(gap.startswith("T1 (reader) failed") for gap in result.gaps)
 
 
-async def test_in_the_last_fifth_of_its_time_an_agent_must_answer(stage: OpenStage) -> None:
+async def test_in_the_last_fifth_of_its_time_an_agent_must_answer(environment: OpenEnvironment) -> None:
     """An agent that would use tools for ever is told in time that it must answer, and so needs no second attempt."""
-    had_to_answer: list[bool] = []
+    stopped = answer("Had to stop here.", status="partial", gaps=["the rest"])
+    thinking = Held(keep_using("search_documents"), seconds=0.8)
+    script = Script().plan(subtask("T1")).work("", thinking, forced=stopped)
+    async with environment(script) as opened:
+        result = await opened.run(timed(3))
 
-    def respond(call: ModelCall) -> ModelReply | Held:
-        if call.task.kind == "plan":
-            return reply(plan(subtask("T1")))
-        assert isinstance(call.task, WorkTask)
-        had_to_answer.append(call.task.must_answer)
-        if call.task.must_answer:
-            return reply(answer("Had to stop here.", status="partial", gaps=["the rest"]))
-        thought = asyncio.Event()
-        asyncio.get_running_loop().call_later(0.8, thought.set)
-        return Held(use("search_documents", about=len(call.task.rounds)), thought)
-
-    async with stage(respond) as opened:
-        result = await asyncio.wait_for((await opened.chargehand.start(timed(3))).result(), 60)
-
+    had_to_answer = [task.must_answer for task in opened.model.tasks(WorkTask)]
     assert had_to_answer[-1]
     assert not any(had_to_answer[:-1])
     assert 2 <= len(had_to_answer) <= 5
@@ -105,25 +86,18 @@ async def test_in_the_last_fifth_of_its_time_an_agent_must_answer(stage: OpenSta
     assert result.gaps == ("the rest",)
 
 
-async def test_waiting_for_a_lease_is_not_the_agents_time(stage: OpenStage) -> None:
+async def test_waiting_for_a_grant_is_not_the_agents_time(environment: OpenEnvironment) -> None:
     """An attempt that waits in a paused session for longer than its own time goes on when the limits are raised, and
     has its time for the turn that it waited for."""
     raised = asyncio.Event()
 
-    def respond(call: ModelCall) -> ModelReply | Held:
-        if call.task.kind == "plan":
-            return reply(plan(*(subtask(f"T{number}") for number in range(1, 4))))
-        if not isinstance(call.task, WorkTask):
-            return reply(report("All three."))
-        if not call.task.rounds:
-            return use("search_documents")
-        thought = asyncio.Event()
-        asyncio.get_running_loop().call_later(1.5 if raised.is_set() else 0.0, thought.set)
-        return Held(reply(answer("Known.")), thought)
+    def finish(_: ModelCall) -> Held:
+        return Held(answer("Known."), seconds=1.5 if raised.is_set() else 0.0)
 
-    async with stage(respond) as opened:
+    script = Script().plan(*topics(3)).work("", use("search_documents"), finish)
+    async with environment(script) as opened:
         session = await opened.chargehand.start(timed(4, max_turns=5, on_limit="pause"))
-        await until(lambda: _in_state(session, "paused"))
+        await until_state(session, "paused")
         paused = await session.status()
         waiting_since = asyncio.get_running_loop().time()
         await until(lambda: _passed(waiting_since + 4.5))
@@ -140,24 +114,12 @@ async def _passed(moment: float) -> bool:
     return asyncio.get_running_loop().time() > moment
 
 
-async def _in_state(session: Session, state: str) -> bool:
-    return (await session.status()).state == state
-
-
-async def test_a_session_below_has_the_time_of_the_session(stage: OpenStage) -> None:
+async def test_a_session_below_has_the_time_of_the_session(environment: OpenEnvironment) -> None:
     """A subtask that is a session of its own may take longer than an attempt of an agent."""
-    released = asyncio.Event()
-
-    def respond(call: ModelCall) -> ModelReply | Held:
-        if call.task.kind == "plan" and call.task.goal == GOAL.goal:
-            return reply(plan(subtask("N1", agent="supervisor", instruction="Look into the tides as a whole.")))
-        if call.task.kind == "plan":
-            asyncio.get_running_loop().call_later(2.0, released.set)
-            return Held(reply(plan(subtask("X1"))), released)
-        return reply(answer("Known."))
-
-    async with stage(respond) as opened:
-        result = await asyncio.wait_for((await opened.chargehand.start(timed(1))).result(), 60)
+    tides = subtask("N1", agent="supervisor", instruction="Look into the tides as a whole.")
+    script = Script().plans(Held(plan(subtask("X1")), seconds=2.0)).plan(tides, goal=GOAL.goal)
+    async with environment(script) as opened:
+        result = await opened.run(timed(1))
 
     assert [(record.state, record.attempts) for record in result.subtasks] == [("success", 1)]
     assert result.timing.wall > timedelta(seconds=2)

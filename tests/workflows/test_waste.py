@@ -4,13 +4,10 @@ import asyncio
 from datetime import timedelta
 from decimal import Decimal
 
-from activities.contracts import RefineTask, WorkTask
-from activities.models.protocol import ModelCall, ModelReply
-from chargehand.client import Session
 from chargehand.contracts import Limits, RaisedLimits, Report, SessionRequest
-from tests.scripted_model import COST, Held, answer, plan, refined, reply, report, subtask, use
-from tests.waiting import until
-from tests.workflows.conftest import OpenStage
+from tests.scripted_model import COST, Held, Script, answer, plan, refined, report, subtask, topics, use
+from tests.waiting import until_state
+from tests.workflows.conftest import OpenEnvironment
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", limits=Limits(max_turns=40), review="never")
 BETTER = "Look in the second chapter of the handbook, and nowhere else."
@@ -20,18 +17,12 @@ def _uses(result: Report) -> dict[str, tuple[float, float]]:
     return {use.limit: (use.used, use.allowed) for use in result.limits}
 
 
-async def test_a_session_that_goes_well_wastes_nothing_and_names_every_limit(stage: OpenStage) -> None:
+async def test_a_session_that_goes_well_wastes_nothing_and_names_every_limit(environment: OpenEnvironment) -> None:
     """Every limit of the request stands in the report with what was used of it; nothing stays set aside."""
-
-    def respond(call: ModelCall) -> ModelReply:
-        if call.task.kind == "plan":
-            return reply(plan(subtask("T1"), subtask("T2"), subtask("T3", after=["T1", "T2"])))
-        if not isinstance(call.task, WorkTask):
-            return reply(report("All of it."))
-        return reply(answer("Known.")) if call.task.rounds else use("search_documents")
-
-    async with stage(respond) as opened:
-        result = await (await opened.chargehand.start(GOAL)).result()
+    script = Script().plan(subtask("T1"), subtask("T2"), subtask("T3", after=["T1", "T2"]))
+    script = script.work("", use("search_documents"), answer("Known."))
+    async with environment(script) as opened:
+        result = await opened.run(GOAL)
 
     uses = _uses(result)
     assert result.wasted.cost_usd == 0
@@ -55,31 +46,20 @@ async def test_a_session_that_goes_well_wastes_nothing_and_names_every_limit(sta
     assert all(0 < used <= allowed for used, allowed in timed.values())
 
 
-async def test_the_limits_of_a_report_are_those_of_the_request(stage: OpenStage) -> None:
+async def test_the_limits_of_a_report_are_those_of_the_request(environment: OpenEnvironment) -> None:
     """Whatever limit a request can set is in the report: a new one cannot be forgotten."""
-
-    def respond(call: ModelCall) -> ModelReply:
-        return reply(plan(subtask("T1")) if call.task.kind == "plan" else answer("Known."))
-
-    async with stage(respond) as opened:
-        result = await (await opened.chargehand.start(GOAL)).result()
+    async with environment(Script().plan(subtask("T1"))) as opened:
+        result = await opened.run(GOAL)
 
     durations = {"deadline": "deadline_seconds", "subtask_deadline": "subtask_deadline_seconds"}
     assert set(_uses(result)) == {durations.get(name, name) for name in Limits.model_fields if name != "on_limit"}
 
 
-async def test_a_rejected_plan_is_wasted(stage: OpenStage) -> None:
+async def test_a_rejected_plan_is_wasted(environment: OpenEnvironment) -> None:
     """A plan that could not be carried out is paid and named as waste; the mended one is not."""
-
-    def respond(call: ModelCall) -> ModelReply:
-        if call.task.kind == "plan":
-            planned = call.task
-            mended = getattr(planned, "rejected", ())
-            return reply(plan(subtask("T1", agent="reader" if mended else "nobody")))
-        return reply(answer("Known."))
-
-    async with stage(respond) as opened:
-        result = await (await opened.chargehand.start(GOAL)).result()
+    script = Script().plans(plan(subtask("T1", agent="nobody")), plan(subtask("T1")))
+    async with environment(script) as opened:
+        result = await opened.run(GOAL)
 
     assert len(opened.model.of_kind("plan")) == 2
     assert (result.wasted.turns, result.wasted.cost_usd) == (1, COST)
@@ -87,21 +67,12 @@ async def test_a_rejected_plan_is_wasted(stage: OpenStage) -> None:
     assert result.subtasks[0].wasted.cost_usd == 0
 
 
-async def test_an_attempt_that_failed_before_a_better_one_is_wasted(stage: OpenStage) -> None:
+async def test_an_attempt_that_failed_before_a_better_one_is_wasted(environment: OpenEnvironment) -> None:
     """The record and the report name what the failed attempt cost; the attempt that is used is not in it."""
-
-    def respond(call: ModelCall) -> ModelReply:
-        if call.task.kind == "plan":
-            return reply(plan(subtask("T1")))
-        if isinstance(call.task, RefineTask):
-            return reply(refined(BETTER))
-        assert isinstance(call.task, WorkTask)
-        if call.task.instruction == BETTER:
-            return reply(answer("Found."))
-        return reply(answer("", status="no_answer")) if call.task.rounds else use("search_documents")
-
-    async with stage(respond) as opened:
-        result = await (await opened.chargehand.start(GOAL)).result()
+    script = Script().plan(subtask("T1")).refine(refined(BETTER)).work(BETTER, answer("Found."))
+    script = script.work("T1", use("search_documents"), answer("", status="no_answer"))
+    async with environment(script) as opened:
+        result = await opened.run(GOAL)
 
     [record] = result.subtasks
     assert (record.state, record.attempts) == ("success", 2)
@@ -111,21 +82,12 @@ async def test_an_attempt_that_failed_before_a_better_one_is_wasted(stage: OpenS
     assert _uses(result)["max_attempts"] == (2, 3)
 
 
-async def test_a_subtask_that_is_given_up_is_wasted_whole(stage: OpenStage) -> None:
+async def test_a_subtask_that_is_given_up_is_wasted_whole(environment: OpenEnvironment) -> None:
     """Nothing of three bad attempts is used: all of it is waste, and what a sibling cost is not."""
-
-    def respond(call: ModelCall) -> ModelReply:
-        if call.task.kind == "plan":
-            return reply(plan(subtask("T1"), subtask("T2", agent="analyst")))
-        if call.task.kind == "synthesise":
-            return reply(report("One of two."))
-        if isinstance(call.task, RefineTask):
-            return reply(refined(BETTER))
-        assert isinstance(call.task, WorkTask)
-        return reply(answer("Known.") if "topic T2 in" in call.task.instruction else answer("", status="no_answer"))
-
-    async with stage(respond) as opened:
-        result = await (await opened.chargehand.start(GOAL)).result()
+    script = Script().plan(subtask("T1"), subtask("T2", agent="analyst")).refine(refined(BETTER))
+    script = script.work("", answer("", status="no_answer")).work("T2", answer("Known."))
+    async with environment(script) as opened:
+        result = await opened.run(GOAL)
 
     lost, kept = result.subtasks
     assert (lost.state, lost.attempts) == ("failure", 3)
@@ -135,24 +97,13 @@ async def test_a_subtask_that_is_given_up_is_wasted_whole(stage: OpenStage) -> N
     assert result.wasted.turns == 3
 
 
-async def test_a_lost_attempt_is_wasted_at_its_whole_lease(stage: OpenStage) -> None:
+async def test_a_lost_attempt_is_wasted_at_its_whole_grant(environment: OpenEnvironment) -> None:
     """A child that somebody terminated is charged what it was lent, as lost, and that is waste."""
-    reached, never = asyncio.Event(), asyncio.Event()
-
-    def respond(call: ModelCall) -> ModelReply | Held:
-        if call.task.kind == "plan":
-            return reply(plan(subtask("T1"), subtask("T2")))
-        if call.task.kind == "synthesise":
-            return reply(report("One of two."))
-        assert isinstance(call.task, WorkTask)
-        if "topic T1 in" in call.task.instruction:
-            reached.set()
-            return Held(reply(answer("Never.")), never)
-        return reply(answer("Known."))
-
-    async with stage(respond) as opened:
+    held = Held(answer("Never."))
+    script = Script().plan(*topics(2)).work("T1", held)
+    async with environment(script) as opened:
         session = await opened.chargehand.start(GOAL)
-        await asyncio.wait_for(reached.wait(), 30)
+        await asyncio.wait_for(held.reached.wait(), 30)
         child = (await session.status()).subtasks[0].workflow_id
         assert child is not None
         await opened.chargehand.client.get_workflow_handle(child).terminate("by hand")
@@ -165,38 +116,31 @@ async def test_a_lost_attempt_is_wasted_at_its_whole_lease(stage: OpenStage) -> 
     assert result.reserved_usd == 0
 
 
-async def test_depth_counts_the_sessions_below(stage: OpenStage) -> None:
+async def test_depth_counts_the_sessions_below(environment: OpenEnvironment) -> None:
     """A subtask of a session below the root is two hops deep, whatever levels lie between."""
-
-    def respond(call: ModelCall) -> ModelReply:
-        if call.task.kind == "plan" and call.task.goal == GOAL.goal:
-            return reply(plan(subtask("N1", agent="supervisor", instruction="Look into the tides as a whole.")))
-        if call.task.kind == "plan" and "tides" in call.task.goal:
-            return reply(plan(subtask("M1", agent="supervisor", instruction="Look into the ebb alone.")))
-        return reply(plan(subtask("X1")) if call.task.kind == "plan" else answer("Known."))
-
-    async with stage(respond) as opened:
-        result = await (await opened.chargehand.start(GOAL)).result()
+    tides = subtask("N1", agent="supervisor", instruction="Look into the tides as a whole.")
+    ebb = subtask("M1", agent="supervisor", instruction="Look into the ebb alone.")
+    script = Script().plan(subtask("X1")).plan(tides, goal=GOAL.goal).plan(ebb, goal="tides")
+    async with environment(script) as opened:
+        result = await opened.run(GOAL)
 
     assert _uses(result)["max_depth"] == (3, 5)
     assert result.usage.turns == 3 + 1
 
 
-async def test_another_attempt_that_cannot_be_paid_waits_in_a_paused_session(stage: OpenStage) -> None:
+async def test_another_attempt_that_cannot_be_paid_waits_in_a_paused_session(environment: OpenEnvironment) -> None:
     """With on_limit "pause" a bad end is not given up for want of means: raised limits pay for the next attempt."""
-
-    def respond(call: ModelCall) -> ModelReply:
-        if call.task.kind == "plan":
-            return reply(plan(subtask("T1")))
-        if isinstance(call.task, RefineTask):
-            return reply(refined(BETTER))
-        assert isinstance(call.task, WorkTask)
-        return reply(answer("Found.") if call.task.instruction == BETTER else answer("", status="no_answer"))
-
+    script = (
+        Script()
+        .plan(subtask("T1"))
+        .refine(refined(BETTER))
+        .work("", answer("", status="no_answer"))
+        .work(BETTER, answer("Found."))
+    )
     tight = GOAL.model_copy(update={"limits": Limits(max_turns=3, on_limit="pause")})
-    async with stage(respond) as opened:
+    async with environment(script) as opened:
         session = await opened.chargehand.start(tight)
-        await until(lambda: _in_state(session, "paused"))
+        await until_state(session, "paused")
         before = len(opened.model.calls)
         await session.raise_limits(RaisedLimits(max_turns=20))
         result = await asyncio.wait_for(session.result(), 60)
@@ -208,50 +152,28 @@ async def test_another_attempt_that_cannot_be_paid_waits_in_a_paused_session(sta
     assert result.stop_reason == "completed"
 
 
-async def test_without_pause_another_attempt_that_cannot_be_paid_is_given_up(stage: OpenStage) -> None:
+async def test_without_pause_another_attempt_that_cannot_be_paid_is_given_up(environment: OpenEnvironment) -> None:
     """The same session with on_limit "finish" reports what there is at once."""
-
-    def respond(call: ModelCall) -> ModelReply:
-        if call.task.kind == "plan":
-            return reply(plan(subtask("T1"), subtask("T2")))
-        if call.task.kind == "synthesise":
-            return reply(report("One."))
-        assert isinstance(call.task, WorkTask)
-        unsure = "topic T1 in" in call.task.instruction
-        return reply(answer("", status="no_answer") if unsure else answer("Known."))
-
+    script = Script().plan(*topics(2)).work("T1", answer("", status="no_answer")).synthesis(report("One."))
     tight = GOAL.model_copy(update={"limits": Limits(max_turns=4)})
-    async with stage(respond) as opened:
-        result = await asyncio.wait_for((await opened.chargehand.start(tight)).result(), 60)
+    async with environment(script) as opened:
+        result = await opened.run(tight)
 
     assert [(record.state, record.attempts) for record in result.subtasks] == [("failure", 1), ("success", 1)]
     assert result.usage.turns == 4
     assert result.answer == "One."
 
 
-async def _in_state(session: Session, state: str) -> bool:
-    return (await session.status()).state == state
-
-
-async def test_a_session_below_that_runs_out_of_time_hands_back_spend_and_findings(stage: OpenStage) -> None:
+async def test_a_session_below_that_runs_out_of_time_hands_back_spend_and_findings(
+    environment: OpenEnvironment,
+) -> None:
     """At its parent's deadline a nested session in the middle of its work returns what it found and what it paid."""
-    never = asyncio.Event()
-
-    def respond(call: ModelCall) -> ModelReply | Held:
-        if call.task.kind == "plan" and call.task.goal == GOAL.goal:
-            return reply(plan(subtask("N1", agent="supervisor", instruction="Look into the tides as a whole.")))
-        if call.task.kind == "plan":
-            return reply(plan(subtask("X1"), subtask("X2")))
-        if not isinstance(call.task, WorkTask):
-            return reply(report("The tide is high [S1]."))
-        if "topic X2 in" in call.task.instruction:
-            return Held(reply(answer("Never.")), never)
-        if not call.task.rounds:
-            return use("search_documents")
-        return reply(answer("The tide is high.", ref="search_documents.md#L1"))
-
+    tides = subtask("N1", agent="supervisor", instruction="Look into the tides as a whole.")
+    script = Script().plan(subtask("X1"), subtask("X2")).plan(tides, goal=GOAL.goal)
+    script = script.work("X1", use("search_documents"), answer("The tide is high.", ref="search_documents.md#L1"))
+    script = script.work("X2", Held(answer("Never."))).synthesis(report("The tide is high [S1]."))
     request = GOAL.model_copy(update={"limits": Limits(max_turns=40, deadline=timedelta(seconds=12))})
-    async with stage(respond) as opened:
+    async with environment(script) as opened:
         session = await opened.chargehand.start(request)
         result = await asyncio.wait_for(session.result(), 30)
         status = await session.status()
@@ -265,26 +187,16 @@ async def test_a_session_below_that_runs_out_of_time_hands_back_spend_and_findin
     assert status.reserved_usd == Decimal(0)
 
 
-async def test_a_session_below_that_is_cancelled_hands_back_spend_and_findings(stage: OpenStage) -> None:
+async def test_a_session_below_that_is_cancelled_hands_back_spend_and_findings(environment: OpenEnvironment) -> None:
     """finish_now asks the nested session to stop: what it had finished, and its bill, come up into the report."""
-    held, never = asyncio.Event(), asyncio.Event()
-
-    def respond(call: ModelCall) -> ModelReply | Held:
-        if call.task.kind == "plan" and call.task.goal == GOAL.goal:
-            return reply(plan(subtask("N1", agent="supervisor", instruction="Look into the tides as a whole.")))
-        if call.task.kind == "plan":
-            return reply(plan(subtask("X1"), subtask("X2", after=["X1"])))
-        assert isinstance(call.task, WorkTask)
-        if "topic X2 in" in call.task.instruction:
-            held.set()
-            return Held(reply(answer("Never.")), never)
-        if not call.task.rounds:
-            return use("search_documents")
-        return reply(answer("The tide is high.", ref="search_documents.md#L1"))
-
-    async with stage(respond) as opened:
+    held = Held(answer("Never."))
+    tides = subtask("N1", agent="supervisor", instruction="Look into the tides as a whole.")
+    script = Script().plan(subtask("X1"), subtask("X2", after=["X1"])).plan(tides, goal=GOAL.goal)
+    script = script.work("X1", use("search_documents"), answer("The tide is high.", ref="search_documents.md#L1"))
+    script = script.work("X2", held)
+    async with environment(script) as opened:
         session = await opened.chargehand.start(GOAL)
-        await asyncio.wait_for(held.wait(), 30)
+        await asyncio.wait_for(held.reached.wait(), 30)
         await session.finish_now()
         result = await asyncio.wait_for(session.result(), 30)
         status = await session.status()

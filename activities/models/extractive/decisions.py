@@ -5,43 +5,49 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from activities import contracts
-from activities.contracts import CompressDraft, CompressTask, InputOutcome, JudgeDraft, JudgeTask, ReportDraft
+from activities.contracts import InputOutcome
 from activities.documents.words import language_of
 from activities.models.extractive.planner import read_instruction
 from activities.models.extractive.wording import sentence
+from activities.turn_kinds.compress import CompressAnswer, CompressTask
+from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
+from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
+from activities.turn_kinds.refine import RefineAnswer
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.review import ReviewAnswer, ReviewTask
+from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from chargehand.contracts import Failure
 
 _PIECE: Final = re.compile(r".*?(?:(?<=[.!?…。])(?<!\b\w\.)(?<!\d\.)\s+|\n\s*|\Z)", re.DOTALL)
 
 
-def decide(task: contracts.Task) -> BaseModel:
+def decide(task: Task) -> BaseModel:
     """Answer a task that is neither a plan nor a subtask: leave things as they are, and say why."""
     match task:
-        case contracts.SynthesisTask():
+        case SynthesisTask():
             return synthesise(task)
         case JudgeTask():
             return judge(task)
         case CompressTask():
             return compress(task)
-        case contracts.CritiqueTask():
-            return contracts.CritiqueDraft(acceptable=True, problems=[])
-        case contracts.ReviewTask():
-            return contracts.ReviewDraft(enough=True, missing=[], contradictions=[], subtasks=[])
+        case CritiqueTask():
+            return CritiqueAnswer(acceptable=True, problems=[])
+        case ReviewTask():
+            return ReviewAnswer(enough=True, missing=[], contradictions=[], subtasks=[])
         case _:
-            return contracts.RefineDraft(worthwhile=False, instruction="", reason="This takes a language model.")
+            return RefineAnswer(worthwhile=False, instruction="", reason="This takes a language model.")
 
 
-def judge(task: JudgeTask) -> JudgeDraft:
+def judge(task: JudgeTask) -> JudgeAnswer:
     """Choose the answer whose own agent is surest of it, and say that nothing was compared."""
     best = max(filter(_has_answer, task.candidates), key=lambda given: given.outcome.confidence, default=None)
     if best is None:
-        return JudgeDraft(chosen="", reason="No candidate has an answer.", confidence=0)
+        return JudgeAnswer(chosen="", reason="No candidate has an answer.", confidence=0)
     reason = f"{best.id} has the highest confidence. To compare answers takes a language model, and none was used."
-    return JudgeDraft(chosen=best.id, reason=reason, confidence=min(30, best.outcome.confidence))
+    return JudgeAnswer(chosen=best.id, reason=reason, confidence=min(30, best.outcome.confidence))
 
 
-def compress(task: CompressTask) -> CompressDraft:
+def compress(task: CompressTask) -> CompressAnswer:
     """Keep whole sentences and lines from the beginning, as many as fit."""
     kept: list[str] = []
     left = task.most_words - 1
@@ -49,12 +55,12 @@ def compress(task: CompressTask) -> CompressDraft:
         left -= len(piece.split())
         if left < 0:
             text = "".join(kept).rstrip()
-            return CompressDraft(content=f"{text} […]" if text else "")
+            return CompressAnswer(content=f"{text} […]" if text else "")
         kept.append(piece)
-    return CompressDraft(content="".join(kept))
+    return CompressAnswer(content="".join(kept))
 
 
-def synthesise(task: contracts.SynthesisTask) -> ReportDraft:
+def synthesise(task: SynthesisTask) -> SynthesisAnswer:
     """Set out what each question came to, with its sources."""
     language = language_of(task.goal)
     answered = [given for given in task.outcomes if _has_answer(given)]
@@ -67,7 +73,7 @@ def synthesise(task: contracts.SynthesisTask) -> ReportDraft:
     answer = "\n\n".join([*parts, f"*{sentence('no model', language)}*"])
     for number, ref in enumerate(task.sources, start=1):
         answer = answer.replace(f"[{ref}]", f"[S{number}]")
-    return ReportDraft(
+    return SynthesisAnswer(
         answer=answer,
         gaps=gaps,
         contradictions=[],

@@ -6,9 +6,10 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from activities.contracts import PASSAGE_GAP, AgentAnswer, FindingDraft, ToolCall, ToolResult, WorkTask
+from activities.contracts import PASSAGE_GAP, ToolCall, ToolResult
 from activities.documents.words import content_words, language_of, stem, words
 from activities.models.extractive.wording import one_line, sentence
+from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 from chargehand.contracts import Source
 
 _CONFIDENCE: Final = 30
@@ -22,7 +23,7 @@ _EMPHASIS: Final = re.compile(r"[*_]{2,3}")
 SEARCHES: Final = ("search_documents", "search")
 
 
-def find_evidence(task: WorkTask, question: str, tools: frozenset[str]) -> tuple[ToolCall, ...] | AgentAnswer:
+def find_evidence(task: WorkTask, question: str, tools: frozenset[str]) -> tuple[ToolCall, ...] | WorkAnswer:
     """Search once, then quote what was found."""
     results = [result for past in task.rounds for result in past.results if result.tool in SEARCHES]
     tool = next((tool for tool in SEARCHES if tool in tools), None)
@@ -33,13 +34,13 @@ def find_evidence(task: WorkTask, question: str, tools: frozenset[str]) -> tuple
     return (ToolCall(id="search-1", tool=tool, arguments=arguments),)
 
 
-def nothing(language: str, key: str = "nothing") -> AgentAnswer:
+def nothing(language: str, key: str = "nothing") -> WorkAnswer:
     """Answer that there is no answer, and why."""
     said = sentence(key, language)
-    return AgentAnswer(status="no_answer", content=said, findings=[], confidence=0, gaps=[], message=said)
+    return WorkAnswer(status="no_answer", content=said, findings=[], confidence=0, gaps=[], message=said)
 
 
-def _quote(question: str, results: list[ToolResult]) -> AgentAnswer:
+def _quote(question: str, results: list[ToolResult]) -> WorkAnswer:
     language = language_of(question)
     found = [source for result in results for source in result.sources if _covers(result.output, source.ref)]
     # Rows of tables repeat a question's words without saying anything: text comes first.
@@ -56,7 +57,7 @@ def _quote(question: str, results: list[ToolResult]) -> AgentAnswer:
         claim = f"“{one_line(plain)}”"
         findings.append(FindingDraft(claim=claim, source_refs=[ref], quote=quote, confidence=_CONFIDENCE))
     said = "\n\n".join(parts)
-    return AgentAnswer(
+    return WorkAnswer(
         status="partial", content=said, findings=findings, confidence=_CONFIDENCE, gaps=[gap], message=gap
     )
 

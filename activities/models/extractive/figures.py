@@ -7,12 +7,13 @@ from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
-from activities.contracts import AgentAnswer, FindingDraft, ToolResult
+from activities.contracts import ToolResult
 from activities.models.extractive.grammar import Figure
 from activities.models.extractive.lexicon import TOTALS, unit_forms
 from activities.models.extractive.periods import quoted
 from activities.models.extractive.vocabulary import title_of
 from activities.models.extractive.wording import number, sentence, stems
+from activities.turn_kinds.work import FindingDraft, WorkAnswer
 
 _CONFIDENCE: Final = 90
 _LISTED: Final = 5
@@ -50,7 +51,7 @@ class _Row(NamedTuple):
     doubt: bool
 
 
-def state(figure: Figure, result: ToolResult) -> AgentAnswer | None:
+def state(figure: Figure, result: ToolResult) -> WorkAnswer | None:
     """State the figure; None if the rows leave any doubt."""
     given = result.output.get("rows")
     rows = [_Row(*row) for row in given if isinstance(row, list)] if isinstance(given, list) else []  # pyright: ignore[reportArgumentType] - as `sql_of` selects them
@@ -67,7 +68,7 @@ def state(figure: Figure, result: ToolResult) -> AgentAnswer | None:
     ]
     content = "\n".join([f"{said} [{ref}]", *(["", *listed] if figure.group else [])])
     found = FindingDraft(claim=said.replace("**", ""), source_refs=[ref], quote="", confidence=_CONFIDENCE)
-    return AgentAnswer(status="success", content=content, findings=[found], confidence=_CONFIDENCE, gaps=[], message="")
+    return WorkAnswer(status="success", content=content, findings=[found], confidence=_CONFIDENCE, gaps=[], message="")
 
 
 def _amount(figure: Figure, value: JsonValue) -> str:

@@ -6,8 +6,7 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from activities import contracts
-from activities.contracts import AgentAnswer, ToolCall, WorkTask
+from activities.contracts import ToolCall
 from activities.documents.catalog import Catalog
 from activities.documents.words import language_of
 from activities.models.extractive.decisions import decide
@@ -16,6 +15,8 @@ from activities.models.extractive.figures import sql_of, state
 from activities.models.extractive.grammar import read_figure
 from activities.models.extractive.planner import QUOTE, plan, point, read_instruction
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.plan import PlanTask
+from activities.turn_kinds.work import WorkAnswer, WorkTask, WorkWithIssuesAnswer
 from chargehand.contracts import Usage
 
 MODEL_NAME: Final = "extractive"
@@ -34,20 +35,24 @@ def reply(call: ModelCall) -> ModelReply:
     """Answer one call."""
     usage = Usage(turns=1)
     match call.task:
-        case contracts.PlanTask():
+        case PlanTask():
             answer: BaseModel = plan(call.task, call.catalog, call.crew_agents)
         case WorkTask():
             made = _work(call.task, call.catalog, frozenset(tool.name for tool in call.tools))
             if isinstance(made, tuple):
                 return ModelReply(stop="tools", tool_calls=made, model=MODEL_NAME, provider=MODEL_NAME, usage=usage)
-            reviews = call.answer_type is contracts.ReviewerAnswer
-            answer = contracts.ReviewerAnswer.model_validate(made.model_dump() | {"issues": []}) if reviews else made
+            reviews = call.answer_type is WorkWithIssuesAnswer
+            answer = (
+                WorkWithIssuesAnswer.model_validate(made.model_dump(exclude={"kind"}) | {"issues": []})
+                if reviews
+                else made
+            )
         case _:
             answer = decide(call.task)
     return ModelReply(stop="answer", text=answer.model_dump_json(), model=MODEL_NAME, provider=MODEL_NAME, usage=usage)
 
 
-def _work(task: WorkTask, catalog: Catalog, tools: frozenset[str]) -> tuple[ToolCall, ...] | AgentAnswer:
+def _work(task: WorkTask, catalog: Catalog, tools: frozenset[str]) -> tuple[ToolCall, ...] | WorkAnswer:
     """Take one turn at a subtask: a figure if the tables give one beyond doubt, else evidence."""
     kind, question = read_instruction(task.instruction)
     usable = tools | {call.tool for past in task.rounds for call in past.calls}
@@ -62,7 +67,7 @@ def _work(task: WorkTask, catalog: Catalog, tools: frozenset[str]) -> tuple[Tool
     return figure or nothing(language_of(question), "nothing" if usable else "no text")
 
 
-def _compute(task: WorkTask, question: str, catalog: Catalog) -> tuple[ToolCall, ...] | AgentAnswer | None:
+def _compute(task: WorkTask, question: str, catalog: Catalog) -> tuple[ToolCall, ...] | WorkAnswer | None:
     """Ask the tables once; None if they do not answer."""
     figure = read_figure(question, catalog)
     results = [result for past in task.rounds for result in past.results if result.tool == "query_data"]

@@ -4,12 +4,13 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from activities.contracts import PlanDraft, PlanTask, SubtaskDraft
+from activities.contracts import SubtaskDraft
 from activities.documents.catalog import Catalog
 from activities.documents.words import words
 from activities.models.extractive.evidence import SEARCHES
 from activities.models.extractive.grammar import Figure, read_figure
 from activities.models.extractive.wording import one_line
+from activities.turn_kinds.plan import PlanAnswer, PlanTask
 
 COMPUTE: Final = "Compute"
 QUOTE: Final = "Quote"
@@ -32,7 +33,7 @@ class _Step(NamedTuple):
     """Position of the step whose answer is the name that this question points to."""
 
 
-def plan(task: PlanTask, catalog: Catalog, agents: Agents) -> PlanDraft:
+def plan(task: PlanTask, catalog: Catalog, agents: Agents) -> PlanAnswer:
     """Write a plan; after a rejection, and for more questions than fit, one that quotes for the whole request."""
     steps = _steps(task.goal, catalog)
     if task.rejected or len(set(steps)) < len(steps) or len(steps) > max(1, task.max_subtasks):
@@ -43,7 +44,7 @@ def plan(task: PlanTask, catalog: Catalog, agents: Agents) -> PlanDraft:
         needed = [] if after is None else [f"T{after + 1}"]
         text = f"{kind}: {question[:_LONGEST]}"
         drafts.append(SubtaskDraft(id=f"T{number}", agent=agent, instruction=text, depends_on=needed, required=needed))
-    return PlanDraft(subtasks=drafts, strategy="merge", final_instruction="")
+    return PlanAnswer(subtasks=drafts, strategy="merge", final_instruction="")
 
 
 def read_instruction(text: str) -> tuple[str, str]:

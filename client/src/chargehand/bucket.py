@@ -1,69 +1,111 @@
-"""Documents in a bucket, of S3's or of Google's: `<prefix>/<first two hex digits>/<sha256>` holds a file's bytes.
+"""Files in a directory, S3 or Google Cloud Storage, for documents and for large payloads.
 
-Needs the extra `s3` or `gcs`. Credentials, regions and other servers are found in the vendors' own ways: `AWS_…`,
-`GOOGLE_APPLICATION_CREDENTIALS`, profiles and roles, `AWS_ENDPOINT_URL`, `STORAGE_EMULATOR_HOST`.
+Each vendor's library is an extra, `s3` or `gcs`. Credentials, regions and endpoints come from where the vendor's own
+tools take them: `AWS_…`, `GOOGLE_APPLICATION_CREDENTIALS`, profiles and roles, `AWS_ENDPOINT_URL`,
+`STORAGE_EMULATOR_HOST`.
 """
 
+import os
 import re
+import secrets
+import shutil
+from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, Protocol
 
-from chargehand.errors import ChargehandError
+from chargehand.errors import BucketError
 
-# A path that was a URL once has lost one of its slashes.
+# A location that went through `Path` has lost one of its slashes.
 _LOCATION: Final = re.compile(r"(s3|gs):/{1,2}([a-z0-9][a-z0-9._-]{1,61}[a-z0-9])(?:/(.*))?")
 
 
-class BucketError(ChargehandError):
-    """A bucket cannot be used; the message says which and why."""
-
-
 class BucketLocation(NamedTuple):
-    """Where documents lie in a bucket."""
+    """A bucket and the prefix of its keys."""
 
     scheme: str
     """s3 or gs."""
     bucket: str
     prefix: str
-    """With a slash at its end, unless it is empty."""
+    """Ends with a slash, unless it is empty."""
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.bucket}/{self.prefix}"
 
-    def key(self, digest: str) -> str:
-        """Say under which name the bytes of a digest lie."""
-        return f"{self.prefix}{digest[:2]}/{digest}"
-
 
 def bucket_location(location: object) -> BucketLocation | None:
-    """Read `s3://bucket/prefix` or `gs://bucket/prefix`; None for what is no such location, such as a path."""
+    """Parse `s3://bucket/prefix` or `gs://bucket/prefix`; None for anything else, such as a path."""
     if not (match := _LOCATION.fullmatch(str(location))):
         return None
     prefix = (match.group(3) or "").strip("/")
     return BucketLocation(match.group(1), match.group(2), f"{prefix}/" if prefix else "")
 
 
+def artifact_key(digest: str) -> str:
+    """Return the key of an artifact, in a bucket or below a directory."""
+    return f"{digest[:2]}/{digest}"
+
+
 class Bucket(Protocol):
-    """Files named by their content. Its methods block, and may be called from several threads."""
+    """Objects by key, below the prefix of a location. Its methods block, are thread-safe and raise `BucketError`."""
 
-    def size(self, digest: str) -> int | None:
-        """Bytes stored under this digest; None if nothing is. Raises `BucketError`."""
+    def size(self, key: str) -> int | None:
+        """Return the size of an object in bytes; None if there is none."""
         ...
 
-    def put(self, digest: str, content: bytes) -> None:
-        """Store bytes under a digest, their own or what they are sealed as. Raises `BucketError`."""
+    def put(self, key: str, content: bytes) -> None:
+        """Store an object."""
         ...
 
-    def fetch(self, digest: str, target: BinaryIO) -> bool:
-        """Write what is stored under this digest; False if nothing is. Raises `BucketError`."""
+    def fetch(self, key: str, target: BinaryIO) -> bool:
+        """Write an object's bytes to `target`; False if there is no such object."""
         ...
 
 
-def open_bucket(location: BucketLocation) -> Bucket:
-    """Open a bucket; nothing is asked of it yet. Raises `BucketError` if its extra is not installed."""
-    if location.scheme == "gs":
-        from chargehand.google_bucket import GoogleBucket, google_client  # noqa: PLC0415 - of the extra `gcs`
+class Directory:
+    """A bucket on this machine. A file appears whole or not at all; errors are `OSError`."""
 
-        return GoogleBucket(location, google_client(location))
-    from chargehand.s3_bucket import S3Bucket, s3_client  # noqa: PLC0415 - of the extra `s3`
+    def __init__(self, root: Path) -> None:
+        self._root = root
 
-    return S3Bucket(location, s3_client(location))
+    def size(self, key: str) -> int | None:
+        path = self._root / key
+        return path.stat().st_size if path.is_file() else None
+
+    def put(self, key: str, content: bytes) -> None:
+        path = self._root / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = self._root / f".draft-{secrets.token_hex(8)}"
+        try:
+            with draft.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def fetch(self, key: str, target: BinaryIO) -> bool:
+        try:
+            with (self._root / key).open("rb") as file:
+                shutil.copyfileobj(file, target)
+        except FileNotFoundError:
+            return False
+        return True
+
+
+def open_bucket(location: BucketLocation, *, region: str | None = None, endpoint: str | None = None) -> Bucket:
+    """Build the client of a bucket, without calling it. `region` and `endpoint` are for S3.
+
+    Raises:
+        BucketError: the extra is not installed, or there are no credentials.
+    """
+    try:
+        if location.scheme == "gs":
+            from chargehand.gcs_bucket import GcsBucket  # noqa: PLC0415 - imports the extra `gcs`
+
+            return GcsBucket(location)
+        from chargehand.s3_bucket import S3Bucket  # noqa: PLC0415 - imports the extra `s3`
+
+        return S3Bucket(location, region, endpoint)
+    except ImportError as error:
+        extra = "gcs" if location.scheme == "gs" else "s3"
+        raise BucketError(f"{location} needs the extra `{extra}`: pip install 'chargehand[{extra}]'.") from error

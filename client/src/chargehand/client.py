@@ -4,7 +4,7 @@ import uuid
 from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from pydantic import BaseModel, ConfigDict
 from temporalio.client import (
@@ -31,14 +31,12 @@ from chargehand.errors import (
     SessionNotFound,
     SessionTerminated,
 )
-from chargehand.executions import list_executions, result_of, state_word
 from chargehand.interface import Supervisor
-from chargehand.tracing import read_trace
+from chargehand.payloads.encryption import Encryption
+from chargehand.payloads.storage import Storage
+from chargehand.trace_reader import read_trace
+from chargehand.visibility import list_executions, result_of, state_word
 from chargehand.wire import TASK_QUEUE, ErrorType, WorkflowType
-
-if TYPE_CHECKING:
-    from chargehand.protection.encryption import Encryption
-    from chargehand.protection.storage import Storage
 
 _UNANSWERED: Final = {RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED}
 
@@ -147,8 +145,8 @@ class Chargehand:
         address: str | None = None,
         *,
         task_queue: str = TASK_QUEUE,
-        encryption: "Encryption | None" = None,
-        storage: "Storage | None" = None,
+        encryption: Encryption | None = None,
+        storage: Storage | None = None,
     ) -> "Chargehand":
         """Connect to an address, or as Temporal's own environment variables and profiles say.
 

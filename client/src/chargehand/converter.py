@@ -7,7 +7,7 @@ Without this a payload that does not fit is an endlessly failing workflow task.
 import dataclasses
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import Any, Final, get_args
 
 from pydantic import BaseModel, ValidationError
 from temporalio.api.common.v1 import Payload
@@ -23,18 +23,14 @@ from temporalio.converter import (
 from temporalio.exceptions import ApplicationError
 
 from chargehand.contracts import TypedByPeople
-from chargehand.unambiguous import AmbiguousJson, refuse_ambiguous_json
+from chargehand.payloads.codec import ENCRYPTED, NOT_ENCRYPTED, EncryptionCodec
+from chargehand.payloads.encryption import Encryption
+from chargehand.payloads.storage import Storage
+from chargehand.strict_json import AmbiguousJson, refuse_ambiguous_json
 from chargehand.wire import ErrorType
-
-if TYPE_CHECKING:
-    from chargehand.protection.encryption import Encryption
-    from chargehand.protection.storage import Storage
 
 _MOST_PROBLEMS: Final = 20
 _LONGEST_NAME: Final = 60
-_ENCRYPTED: Final = b"binary/encrypted"
-_NOT_ENCRYPTED: Final = b"chargehand/not-encrypted"
-"""As `chargehand.protection.codec` marks them, which is loaded only if something is encrypted."""
 _NO_KEYS: Final = (
     "encoding: is encrypted; "
     "set CHARGEHAND_ENCRYPTION_KEYS and CHARGEHAND_ENCRYPTION_KEY_ID as they are set for the workers"
@@ -171,7 +167,7 @@ class PayloadConverter(CompositePayloadConverter):
         try:
             return super().from_payloads(payloads, type_hints)
         except (KeyError, UnicodeDecodeError) as error:
-            if any(payload.metadata.get("encoding") == _NOT_ENCRYPTED for payload in payloads):
+            if any(payload.metadata.get("encoding") == NOT_ENCRYPTED for payload in payloads):
                 raise _not_encrypted("input") from None
             raise invalid_input("input", ["encoding: is unknown; send JSON as json/plain"]) from error
 
@@ -179,9 +175,9 @@ class PayloadConverter(CompositePayloadConverter):
         model = _as_model(type_hint)
         encoding = payload.metadata.get("encoding", b"")
         if model and not isinstance(self.converters.get(encoding), _JsonConverter):
-            if encoding == _NOT_ENCRYPTED:
+            if encoding == NOT_ENCRYPTED:
                 raise _not_encrypted(model.__name__)
-            if encoding == _ENCRYPTED:
+            if encoding == ENCRYPTED:
                 raise invalid_input(model.__name__, [_NO_KEYS])
             found = shown(encoding.decode(errors="replace"), _LONGEST_NAME) or "missing"
             raise invalid_input(model.__name__, [f"encoding: is {found}; send JSON as json/plain"])
@@ -201,7 +197,7 @@ def _not_encrypted(what: str) -> ApplicationError:
     return invalid_input(what, [problem])
 
 
-def data_converter(encryption: "Encryption | None" = None, storage: "Storage | None" = None) -> DataConverter:
+def data_converter(encryption: Encryption | None = None, storage: Storage | None = None) -> DataConverter:
     """Build the one data converter; every client, worker and replayer uses it.
 
     All that work on the same sessions need the same encryption keys and the same storage.
@@ -209,7 +205,7 @@ def data_converter(encryption: "Encryption | None" = None, storage: "Storage | N
     return dataclasses.replace(
         DataConverter.default,
         payload_converter_class=_RoomyPayloadConverter if storage else PayloadConverter,
-        payload_codec=encryption.codec() if encryption else None,
+        payload_codec=EncryptionCodec(encryption) if encryption else None,
         failure_converter_class=DefaultFailureConverterWithEncodedAttributes if encryption else DefaultFailureConverter,
         external_storage=storage.external() if storage else None,
     )

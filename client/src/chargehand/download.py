@@ -1,6 +1,6 @@
 """Download the files that agents' tools made, from where the workers keep them: a directory or a bucket.
 
-The counterpart of `upload.py`. What a file is called was decided by a tool, so nothing here takes a name as it comes.
+The counterpart of `upload.py`. A tool chose each file's name, so no name is used as it is.
 """
 
 import io
@@ -9,47 +9,40 @@ import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from chargehand.bucket import BucketLocation, bucket_location, open_bucket
-from chargehand.errors import ChargehandError
-from chargehand.protection.at_rest import open_stored
+from chargehand.bucket import Bucket, Directory, artifact_key, bucket_location, open_bucket
+from chargehand.contracts import Artifact
+from chargehand.errors import ChargehandError, DownloadRefused
+from chargehand.payloads.at_rest import open_stored
+from chargehand.payloads.encryption import Encryption
 
-if TYPE_CHECKING:
-    from chargehand.contracts import Artefact
-    from chargehand.protection.encryption import Encryption
-
-_URI: Final = re.compile(r"artefact:([0-9a-f]{64})(?:/.*)?")
+_URI: Final = re.compile(r"artifact:([0-9a-f]{64})(?:/.*)?")
 _LONGEST_NAME: Final = 100
 _UNUSUAL: Final = re.compile(r"[^\w.() -]+")
 
 
-class DownloadRefused(ChargehandError):  # noqa: N818  # reads as a statement: `except DownloadRefused`
-    """A file cannot be brought here; the message says why and what to do."""
-
-
 @dataclass(frozen=True)
 class Downloaded:
-    """What became of one file."""
+    """The result for one file."""
 
-    artefact: "Artefact"
+    artifact: Artifact
     path: Path
     problem: str = ""
-    """Why it is not there; empty if it is."""
+    """Why it was not downloaded; empty if it was."""
 
 
-def download_artefacts(
-    artefacts: "Iterable[Artefact]",
-    artefact_root: Path | str,
+def download_artifacts(
+    artifacts: Iterable[Artifact],
+    artifact_root: Path | str,
     folder: Path,
     *,
     replace: bool = False,
-    encryption: "Encryption | None" = None,
+    encryption: Encryption | None = None,
 ) -> Iterator[Downloaded]:
     """Write files into a folder, one after another, under names that are safe and different from each other.
 
-    A file that is there already is left alone: that is fine if it is the same, and a problem if it is not, unless
-    `replace` is set.
+    An existing file is left alone unless `replace` is set; it is a problem if its content differs.
 
     Raises:
         DownloadRefused: the folder cannot be used.
@@ -59,20 +52,20 @@ def download_artefacts(
     except OSError as error:
         raise DownloadRefused(f"{folder} cannot be used as a folder: {error.strerror}.") from error
     taken: set[str] = set()
-    for artefact in dict.fromkeys(artefacts):
-        path = folder / unique_name(safe_name(artefact.name), taken)
+    for artifact in dict.fromkeys(artifacts):
+        path = folder / unique_name(safe_name(artifact.name), taken)
         try:
-            _write(path, read_artefact(artefact.uri, artefact_root, encryption), replace=replace)
+            _write(path, read_artifact(artifact.uri, artifact_root, encryption), replace=replace)
         except ChargehandError as error:
-            yield Downloaded(artefact, path, str(error))
+            yield Downloaded(artifact, path, str(error))
         except OSError as error:
-            yield Downloaded(artefact, path, f"It cannot be written: {error.strerror}.")
+            yield Downloaded(artifact, path, f"It cannot be written: {error.strerror}.")
         else:
-            yield Downloaded(artefact, path)
+            yield Downloaded(artifact, path)
 
 
-def read_artefact(uri: str, artefact_root: Path | str, encryption: "Encryption | None" = None) -> bytes:
-    """Read a file that a tool made, and see to it that it is the one.
+def read_artifact(uri: str, artifact_root: Path | str, encryption: Encryption | None = None) -> bytes:
+    """Read a file that a tool made, and check that its content has not changed.
 
     Raises:
         DownloadRefused: it is not there, or is not what was stored.
@@ -82,21 +75,22 @@ def read_artefact(uri: str, artefact_root: Path | str, encryption: "Encryption |
     if not (match := _URI.fullmatch(uri)):
         raise DownloadRefused(f"{uri!r} is not the address of a file that a tool made.")
     digest = match[1]
-    place = bucket_location(artefact_root) or Path(artefact_root)
-    stored = _stored(digest, place)
-    if stored is None:
+    location = bucket_location(artifact_root)
+    stored = io.BytesIO()
+    files: Bucket = open_bucket(location) if location else Directory(Path(artifact_root))
+    if not files.fetch(artifact_key(digest), stored):
         raise DownloadRefused(
-            f"Nothing is stored under {digest} in {place}: name the place that the session's workers kept "
-            "files in, or have somebody put it back from a backup."
+            f"Nothing is stored under {digest} in {location or artifact_root}: name the place where the session's "
+            "workers keep files, or restore it from a backup."
         )
-    content = open_stored(encryption, digest, stored)
+    content = open_stored(encryption, digest, stored.getvalue())
     if content is None:
-        raise DownloadRefused(f"What is stored under {digest} is damaged: put it back from a backup.")
+        raise DownloadRefused(f"What is stored under {digest} is damaged: restore it from a backup.")
     return content
 
 
 def safe_name(name: str) -> str:
-    """Make a file name that is one, whatever it was: no folder, no control character, no leading dot."""
+    """Make a safe file name of any text: no folder, no control character, no leading dot."""
     last = PurePosixPath(name.replace("\\", "/")).name
     clean = _UNUSUAL.sub("_", last).strip(". ")
     path = PurePosixPath(clean or "file")
@@ -105,7 +99,7 @@ def safe_name(name: str) -> str:
 
 
 def unique_name(name: str, taken: set[str]) -> str:
-    """Number a file name that is taken, in whatever case, and take it."""
+    """Reserve a file name, with a number if it is taken already, ignoring case."""
     path = PurePosixPath(name)
     candidate, number = name, 2
     while candidate.casefold() in taken:
@@ -113,16 +107,6 @@ def unique_name(name: str, taken: set[str]) -> str:
         number += 1
     taken.add(candidate.casefold())
     return candidate
-
-
-def _stored(digest: str, place: BucketLocation | Path) -> bytes | None:
-    if isinstance(place, BucketLocation):
-        content = io.BytesIO()
-        return content.getvalue() if open_bucket(place).fetch(digest, content) else None
-    try:
-        return (place / digest[:2] / digest).read_bytes()
-    except FileNotFoundError:
-        return None
 
 
 def _write(path: Path, content: bytes, *, replace: bool) -> None:
@@ -139,4 +123,4 @@ def _write(path: Path, content: bytes, *, replace: bool) -> None:
             file.write(content)
     except FileExistsError as error:
         if not path.is_file() or path.read_bytes() != content:
-            raise DownloadRefused("Another file of this name is there already, and was left alone.") from error
+            raise DownloadRefused("Another file of this name exists already and was left alone.") from error

@@ -3,10 +3,14 @@
 ChargehandError
 ├── NotReachable          the Temporal server or a worker does not answer
 ├── SessionNotFound       no session has this id
+├── UploadRefused         documents cannot be uploaded
+├── DownloadRefused       files cannot be downloaded
+├── BucketError           a bucket cannot be used
+├── ProtectionError       encryption and stored payloads: chargehand.payloads.errors
 └── SessionEnded          the session ended without a report
     ├── SessionFailed     it failed, with a typed reason
-    ├── SessionCancelled  somebody cancelled it
-    └── SessionTerminated somebody terminated it, or the server ended it
+    ├── SessionCancelled  it was cancelled
+    └── SessionTerminated it was terminated, or the server ended it
 """
 
 from chargehand.wire import ErrorType
@@ -30,6 +34,18 @@ class SessionNotFound(ChargehandError):  # noqa: N818  # as above
         )
 
 
+class UploadRefused(ChargehandError):  # noqa: N818  # as above
+    """Documents cannot be uploaded; the message names the file."""
+
+
+class DownloadRefused(ChargehandError):  # noqa: N818  # as above
+    """A file cannot be downloaded; the message says why and what to do."""
+
+
+class BucketError(ChargehandError):
+    """A bucket cannot be used; the message says which and why."""
+
+
 class SessionEnded(ChargehandError):  # noqa: N818  # as above
     """The session ended without a report."""
 
@@ -44,8 +60,8 @@ class SessionFailed(SessionEnded):
 
 
 class SessionCancelled(SessionEnded):
-    """Somebody cancelled the session."""
+    """The session was cancelled."""
 
 
 class SessionTerminated(SessionEnded):
-    """Somebody terminated the session, or the server ended it."""
+    """The session was terminated, or the server ended it."""

@@ -1,105 +1,79 @@
-"""Documents in S3, by boto3."""
+"""A bucket of S3, or of a server that speaks its protocol. Needs the extra `s3`."""
 
 import base64
 import hashlib
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any, BinaryIO, Final, Protocol, cast
+from typing import Any, BinaryIO, Final, cast
 
-from chargehand.bucket import BucketError, BucketLocation
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from chargehand.bucket import BucketLocation
+from chargehand.errors import BucketError
 
 _CHUNK: Final = 1 << 20
 _MISSING: Final = frozenset({"404", "NoSuchKey", "NotFound"})
-
-
-class S3Client(Protocol):
-    """As much of boto3's client as is used here."""
-
-    def head_object(self, *, Bucket: str, Key: str) -> dict[str, Any]: ...  # noqa: N803 - boto3's names
-    def get_object(self, *, Bucket: str, Key: str) -> dict[str, Any]: ...  # noqa: N803
-    def put_object(
-        self,
-        *,
-        Bucket: str,  # noqa: N803
-        Key: str,  # noqa: N803
-        Body: bytes,  # noqa: N803
-        ChecksumSHA256: str,  # noqa: N803
-    ) -> dict[str, Any]: ...
+_CONFIG: Final = Config(
+    connect_timeout=5,
+    read_timeout=30,
+    retries={"mode": "standard", "max_attempts": 3},
+    # Few other servers know the checksums that AWS has added to the protocol.
+    request_checksum_calculation="when_required",
+    response_checksum_validation="when_required",
+)
 
 
 class S3Bucket:
-    """Files in S3, or in what speaks its wire."""
+    """Objects in S3."""
 
-    def __init__(self, location: BucketLocation, client: S3Client) -> None:
+    def __init__(self, location: BucketLocation, region: str | None = None, endpoint: str | None = None) -> None:
         self._location = location
-        self._client = client
+        make = cast("Any", boto3).client  # boto3 has no types
+        try:
+            self._client: Any = make("s3", config=_CONFIG, region_name=region, endpoint_url=endpoint)
+        except (BotoCoreError, ValueError) as error:
+            raise BucketError(f"{location} cannot be used: {error}.") from error
 
-    def size(self, digest: str) -> int | None:
-        with self._explained():
-            try:
-                head = self._client.head_object(Bucket=self._location.bucket, Key=self._location.key(digest))
-            except Exception as error:
-                if _code(error) in _MISSING:
-                    return None
-                raise
-        return int(head["ContentLength"])
+    def size(self, key: str) -> int | None:
+        with self._explained_errors():
+            head = self._unless_missing(self._client.head_object, key)
+        return None if head is None else int(head["ContentLength"])
 
-    def put(self, digest: str, content: bytes) -> None:
-        with self._explained():
+    def put(self, key: str, content: bytes) -> None:
+        with self._explained_errors():
             self._client.put_object(
                 Bucket=self._location.bucket,
-                Key=self._location.key(digest),
+                Key=self._location.prefix + key,
                 Body=content,
                 ChecksumSHA256=base64.b64encode(hashlib.sha256(content).digest()).decode(),
             )
 
-    def fetch(self, digest: str, target: BinaryIO) -> bool:
-        with self._explained():
-            try:
-                found = self._client.get_object(Bucket=self._location.bucket, Key=self._location.key(digest))
-            except Exception as error:
-                if _code(error) in _MISSING:
-                    return False
-                raise
-            with cast("BinaryIO", found["Body"]) as body:
+    def fetch(self, key: str, target: BinaryIO) -> bool:
+        with self._explained_errors():
+            found = self._unless_missing(self._client.get_object, key)
+            if found is None:
+                return False
+            with found["Body"] as body:
                 while chunk := body.read(_CHUNK):
                     target.write(chunk)
         return True
 
-    @contextmanager
-    def _explained(self) -> Generator[None]:
-        from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - of the extra `s3`
+    def _unless_missing(self, call: Any, key: str) -> dict[str, Any] | None:
+        try:
+            return call(Bucket=self._location.bucket, Key=self._location.prefix + key)
+        except ClientError as error:
+            if cast("Any", error).response.get("Error", {}).get("Code") in _MISSING:
+                return None
+            raise
 
+    @contextmanager
+    def _explained_errors(self) -> Generator[None]:
         try:
             yield
         except (BotoCoreError, ClientError) as error:
             raise BucketError(
-                f"{self._location} cannot be used: {error}. Look at the bucket's name, at AWS_REGION and "
-                "AWS_ENDPOINT_URL, and at what these credentials may do."
+                f"{self._location} cannot be used: {error}. Check the bucket's name, AWS_REGION, AWS_ENDPOINT_URL and "
+                "the permissions of these credentials."
             ) from error
-
-
-def s3_client(location: BucketLocation) -> S3Client:
-    """Build the client for a bucket; nothing is asked of it yet. Raises `BucketError` if the extra is not installed."""
-    try:
-        import boto3  # noqa: PLC0415 - of the extra `s3`, and slow to import
-        from botocore.config import Config  # noqa: PLC0415
-    except ImportError as error:
-        raise BucketError(f"{location} needs the extra `s3`: pip install 'chargehand[s3]'.") from error
-    config = Config(
-        connect_timeout=5,
-        read_timeout=30,
-        retries={"mode": "standard", "max_attempts": 3},
-        # Servers that speak S3's wire seldom know the checksums that AWS has added to it.
-        request_checksum_calculation="when_required",
-        response_checksum_validation="when_required",
-    )
-    try:
-        return cast("S3Client", boto3.client("s3", config=config))  # pyright: ignore[reportUnknownMemberType] - boto3 has no types
-    except Exception as error:
-        raise BucketError(f"{location} cannot be used: {error}.") from error
-
-
-def _code(error: Exception) -> str:
-    response: dict[str, Any] = getattr(error, "response", {})
-    return str(response.get("Error", {}).get("Code", ""))

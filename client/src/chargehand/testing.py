@@ -8,7 +8,7 @@ assert chargehand.requests["session-1"].goal == "…"
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from chargehand.client import Chargehand, Session, SessionSummary
 from chargehand.contracts import (
@@ -30,11 +30,9 @@ from chargehand.errors import (
     SessionNotFound,
     SessionTerminated,
 )
+from chargehand.payloads.encryption import Encryption
+from chargehand.payloads.storage import Storage
 from chargehand.wire import TASK_QUEUE
-
-if TYPE_CHECKING:
-    from chargehand.protection.encryption import Encryption
-    from chargehand.protection.storage import Storage
 
 _AT: Final = datetime(2025, 1, 1, tzinfo=UTC)
 _NO_TIME: Final = timedelta(0)
@@ -102,7 +100,7 @@ class StandInSession(Session):
         """Note the decision, and give back the plan that it lets through."""
         run = self._run()
         if run.script.plan is None:
-            raise SessionFailed("No plan of this session waits for a decision.", None)
+            raise SessionFailed("This session is not awaiting approval.", None)
         run.decisions.append(decision)
         return decision.plan or run.script.plan
 
@@ -177,8 +175,8 @@ class StandInChargehand(Chargehand):
         address: str | None = None,
         *,
         task_queue: str = TASK_QUEUE,
-        encryption: "Encryption | None" = None,
-        storage: "Storage | None" = None,
+        encryption: Encryption | None = None,
+        storage: Storage | None = None,
     ) -> Chargehand:
         """Refuse: there is no server to connect to."""
         raise NotImplementedError("a stand-in is made, not connected: StandInChargehand(report_of('…'))")

@@ -23,7 +23,7 @@ class ActivityType(StrEnum):
     OPEN_SESSION = "open_session"
     TAKE_TURN = "take_turn"
     USE_TOOL = "use_tool"
-    AWAIT_TWIN = "await_twin"
+    AWAIT_DUPLICATE = "await_duplicate"
 
 
 class QueryName(StrEnum):
@@ -45,8 +45,8 @@ class UpdateName(StrEnum):
 class SignalName(StrEnum):
     """Signals between a supervisor and what runs below it."""
 
-    ASK_LEASE = "ask_lease"
-    GRANT_LEASE = "grant_lease"
+    REQUEST_GRANT = "request_grant"
+    GRANT = "receive_grant"
 
 
 class ErrorType(StrEnum):
@@ -63,7 +63,7 @@ class ErrorType(StrEnum):
     RATE_LIMITED = "RateLimited"
     ATTEMPT_LOST = "AttemptLost"
     CONVERSATION_MISSING = "ConversationMissing"
-    FATE_UNKNOWN = "FateUnknown"
+    OUTCOME_UNKNOWN = "OutcomeUnknown"
     TOOL_UNAVAILABLE = "ToolUnavailable"
     INTERNAL = "Internal"
     PAYLOAD_TOO_LARGE = "PayloadTooLarge"

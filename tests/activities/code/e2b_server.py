@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email import message_from_bytes
 from email.policy import HTTP
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from tests.loopback_http import LoopbackHandler, serve_http
 
 
 @dataclass
@@ -26,7 +27,7 @@ class E2BServer:
     """If set, an execution answers one line of this size instead."""
     retry_after: str = ""
     saved: dict[str, bytes | None] = field(default_factory=dict)
-    """Files in the folder for artefacts, by name; None for what is no regular file."""
+    """Files in the folder for artifacts, by name; None for what is no regular file."""
     told_sizes: dict[str, int] = field(default_factory=dict)
     """Sizes that the sandbox lies about."""
     running: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -47,26 +48,21 @@ class E2BServer:
     executing: threading.Event = field(default_factory=threading.Event)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LoopbackHandler):
     protocol_version = "HTTP/1.1"
     state: E2BServer
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Say nothing."""
+    def reply(self) -> None:
+        {"GET": self._get, "POST": self._post, "DELETE": self._delete}[self.command]()
 
     def _body(self) -> dict[str, Any]:
-        return json.loads(self.rfile.read(int(self.headers.get("content-length", "0"))) or b"{}")
+        return json.loads(self.body() or b"{}")
 
     def _answer(self, status: int, body: bytes = b"", content_type: str = "application/json") -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(body)))
-        if self.state.retry_after:
-            self.send_header("Retry-After", self.state.retry_after)
-        self.end_headers()
-        self.wfile.write(body)
+        wait = {"Retry_After": self.state.retry_after} if self.state.retry_after else {}
+        self.answer(status, body, Content_Type=content_type, **wait)
 
-    def do_GET(self) -> None:
+    def _get(self) -> None:
         url = urlsplit(self.path)
         query = parse_qs(url.query)
         if url.path == "/v2/sandboxes":
@@ -84,7 +80,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._answer(204)
 
-    def do_POST(self) -> None:
+    def _post(self) -> None:
         if self.path == "/v2/sandboxes":
             self.state.created.append(self._body())
             self.state.keys.append(self.headers.get("x-api-key"))
@@ -125,8 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _write_files(self) -> None:
         head = f"Content-Type: {self.headers['content-type']}\r\n\r\n".encode()
-        body = self.rfile.read(int(self.headers["content-length"]))
-        parts = message_from_bytes(head + body, policy=HTTP).iter_parts()
+        parts = message_from_bytes(head + self.body(), policy=HTTP).iter_parts()
         path = parse_qs(urlsplit(self.path).query).get("path")
         told: list[dict[str, str]] = []
         for part in parts:
@@ -135,7 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
             told.append({"name": name.rpartition("/")[2], "type": "file", "path": name})
         self._answer(200, json.dumps(told).encode())
 
-    def do_DELETE(self) -> None:
+    def _delete(self) -> None:
         sandbox = self.path.rsplit("/", 1)[-1]
         self.state.killed.append(sandbox)
         self.state.running.pop(sandbox, None)
@@ -151,25 +146,13 @@ def _listed(sandbox: str, metadata: dict[str, str]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-class _Server(ThreadingHTTPServer):
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing: a client that has heard enough hangs up."""
-
-
 @contextmanager
 def serve_e2b() -> Generator[E2BServer]:
     state = E2BServer()
-    server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"state": state}))
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    state.url = f"http://127.0.0.1:{server.server_port}"
-    try:
-        yield state
-    finally:
-        for held in (state.hold_execution, state.hold_creation):
-            if held:
-                held.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serve_http(type("Handler", (_Handler,), {"state": state})) as state.url:
+        try:
+            yield state
+        finally:
+            for held in (state.hold_execution, state.hold_creation):
+                if held:
+                    held.set()

@@ -18,14 +18,14 @@ from pathlib import Path
 
 import pytest
 
-from activities.adapters import code_runner
-from activities.choices import choose
-from activities.code import bubblewrap
-from activities.code.bubblewrap import BubblewrapLimits, BubblewrapRunner, SandboxUnusableError
-from activities.code.bubblewrap_check import require_tight
+from activities.backends import SettingsError
+from activities.code.bubblewrap import isolation
+from activities.code.bubblewrap.runner import BubblewrapLimits, BubblewrapRunner, SandboxUnusableError
+from activities.code.bubblewrap.self_test import require_tight
 from activities.code.protocol import CodeResult, GivenFile
-from activities.made_files import MadeFile
-from activities.settings import Settings, SettingsError
+from activities.code.registry import CODE
+from activities.settings import Settings
+from activities.tool_outputs import MadeFile
 
 LIMITS = BubblewrapLimits(seconds=10.0, memory_bytes=512 << 20, folder_bytes=16 << 20, files=500, output_bytes=10_000)
 ALLOW_ALL = struct.pack("<HBBI", 0x06, 0, 0, 0x7FFF0000)
@@ -78,11 +78,10 @@ async def test_it_is_refused_where_it_is_not_installed(monkeypatch: pytest.Monke
     """Whoever asks for it is told what is missing; nothing weaker takes its place."""
     monkeypatch.setenv("PATH", str(tmp_path))
     settings = Settings(code="bubblewrap", state_dir=tmp_path)
-    chosen = {choice.neighbour: choice.adapter for choice in choose(settings)}
 
     async with AsyncExitStack() as closing:
         with pytest.raises(SettingsError) as caught:
-            await code_runner(settings, chosen["code"], closing)
+            await CODE.builder(settings, CODE.choose(settings).adapter)(settings, closing)
 
     assert str(caught.value) == (
         "CHARGEHAND_CODE=bubblewrap cannot be used here: bubblewrap is not installed "
@@ -113,7 +112,7 @@ async def test_what_only_looks_like_bwrap_is_refused(monkeypatch: pytest.MonkeyP
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.defpath}")
 
-    with pytest.raises(SandboxUnusableError, match="did not come to an end"):
+    with pytest.raises(SandboxUnusableError, match="did not finish"):
         await require_tight(BubblewrapRunner())
 
 
@@ -141,28 +140,28 @@ async def test_it_holds_wherever_the_host_can_hold_it() -> None:
 @inside
 async def test_the_self_test_sees_a_sandbox_with_holes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the filter of system calls the namespaces alone let processes, sockets and uncounted memory through."""
-    monkeypatch.setattr(bubblewrap.seccomp, "filter_program", lambda: ALLOW_ALL)
+    monkeypatch.setattr(isolation, "filter_program", lambda: ALLOW_ALL)
 
     with pytest.raises(SandboxUnusableError) as caught:
         await require_tight(BubblewrapRunner())
 
     assert str(caught.value) == (
-        "code in the sandbox of bubblewrap could, on this host: start processes, reach rarely used parts of the "
-        "kernel, take memory that no limit counts, open sockets"
+        "on this host, code in the bubblewrap sandbox can start processes, reach rarely used parts of the kernel, "
+        "take memory that no limit counts, open sockets"
     )
 
 
 @inside
 async def test_the_self_test_sees_the_host_through_a_hole(monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder of the host that can be read and written is found by what was left in it."""
-    made = bubblewrap.bubblewrap_command.command
+    made = isolation.command
 
     def with_a_hole(*arguments: object, **named: object) -> list[str]:
         line = made(*arguments, **named)  # pyright: ignore[reportArgumentType, reportCallIssue]
         at = line.index("--dev")
         return [*line[:at], "--bind", "/tmp", "/tmp", *line[at:]]
 
-    monkeypatch.setattr(bubblewrap.bubblewrap_command, "command", with_a_hole)
+    monkeypatch.setattr(isolation, "command", with_a_hole)
 
     with pytest.raises(SandboxUnusableError) as caught:
         await require_tight(BubblewrapRunner())
@@ -174,7 +173,7 @@ async def test_the_self_test_sees_the_host_through_a_hole(monkeypatch: pytest.Mo
 @inside
 async def test_the_namespace_alone_keeps_the_network_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """Were the filter of system calls to fail, a server on the host's loopback could still not be reached."""
-    monkeypatch.setattr(bubblewrap.seccomp, "filter_program", lambda: ALLOW_ALL)
+    monkeypatch.setattr(isolation, "filter_program", lambda: ALLOW_ALL)
     server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
 
@@ -228,7 +227,7 @@ async def test_documents_go_in_and_files_come_out(tmp_path: Path) -> None:
     code = (
         "import csv, pathlib\n"
         "rows = list(csv.reader(open('documents/in/sales.csv')))\n"
-        "pathlib.Path('artefacts/sum.txt').write_text(str(rows))\n"
+        "pathlib.Path('artifacts/sum.txt').write_text(str(rows))\n"
         "try:\n    open('documents/in/sales.csv', 'a')\nexcept OSError as error:\n    print(error.strerror)\n"
     )
 
@@ -244,9 +243,9 @@ async def test_every_piece_of_code_starts_clean() -> None:
     """Nothing of one piece of code is there for the next, whoever's it is."""
     await ran("open('secret.txt', 'w').write('canary')")
 
-    result = await ran("import os\nprint(os.listdir('.'), os.listdir('artefacts'))")
+    result = await ran("import os\nprint(os.listdir('.'), os.listdir('artifacts'))")
 
-    assert result == CodeResult(stdout="['artefacts'] []\n")
+    assert result == CodeResult(stdout="['artifacts'] []\n")
 
 
 @inside
@@ -396,7 +395,7 @@ async def test_the_next_program_is_not_affected() -> None:
 async def test_only_regular_files_come_back() -> None:
     """Links, pipes, folders and what is too large stay behind, and are named (S17)."""
     code = (
-        "import os\nos.chdir('artefacts')\n"
+        "import os\nos.chdir('artifacts')\n"
         "os.symlink('/etc/passwd', 'a-link')\nos.symlink('../../program.py', 'b-link')\nos.mkfifo('c-pipe')\n"
         "os.mkdir('d-folder')\nopen('e.txt', 'w').write('kept')\nos.link('e.txt', 'f.txt')\n"
         "open('g-sparse', 'wb').truncate(30 * 2**20)\nopen('h\\n..\\\\..\\\\x', 'w').write('odd')\n"

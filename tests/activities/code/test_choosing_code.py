@@ -5,20 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from activities.adapters import code_runner
-from activities.choices import choose
+from activities.backends import SettingsError
 from activities.code.e2b import E2BRunner
 from activities.code.protocol import CodeRunner
-from activities.settings import Settings, SettingsError
+from activities.code.registry import CODE
+from activities.settings import Settings
 
 
 async def sandbox(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CodeRunner:
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     settings = Settings(state_dir=tmp_path)
-    chosen = {choice.neighbour: choice.adapter for choice in choose(settings)}
     async with AsyncExitStack() as closing:
-        return await code_runner(settings, chosen["code"], closing)
+        return await CODE.builder(settings, CODE.choose(settings).adapter)(settings, closing)
 
 
 @pytest.mark.parametrize(
@@ -31,16 +30,16 @@ async def sandbox(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, 
         ({"E2B_API_KEY": "e2b_key", "CHARGEHAND_CODE": "e2b"}, "e2b"),
     ],
 )
-async def test_a_key_chooses_unless_somebody_does(
+async def test_a_key_chooses_unless_the_setting_does(
     environment: dict[str, str], name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A key is enough; a choice by hand goes before; full Python on this host is only ever chosen by hand."""
+    """A key is enough; the explicit setting takes precedence; only it selects full Python on this host."""
     assert (await sandbox(environment, monkeypatch, tmp_path)).name == name
 
 
 async def test_a_choice_without_its_key_stops_the_worker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nobody's programs run elsewhere than was asked for."""
-    with pytest.raises(SettingsError, match="E2B_API_KEY is not set, but CHARGEHAND_CODE asks for it"):
+    """A sandbox never silently replaces the configured one."""
+    with pytest.raises(SettingsError, match="E2B_API_KEY is not set, but the code backend 'e2b' needs it"):
         await sandbox({"CHARGEHAND_CODE": "e2b"}, monkeypatch, tmp_path)
 
 

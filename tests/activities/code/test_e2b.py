@@ -16,7 +16,7 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.code.e2b import E2BLimits, E2BRunner
 from activities.code.protocol import CodeResult, GivenFile
-from activities.made_files import MadeFile
+from activities.tool_outputs import MadeFile
 from chargehand.wire import ErrorType
 
 LIMITS = E2BLimits(execution=timedelta(seconds=20), request=timedelta(seconds=5), output_characters=1_000)
@@ -207,8 +207,8 @@ async def test_documents_go_in_and_files_come_out(service: E2BServer, tmp_path: 
             MadeFile(name="sum.csv", content=b"3\n"),
         )
     )
-    assert service.written == {"/home/user/documents/in/sales.csv": b"a,b\n\x00\xff", "/home/user/artefacts/.keep": b""}
-    assert service.read == ["/home/user/artefacts/sum.csv"]
+    assert service.written == {"/home/user/documents/in/sales.csv": b"a,b\n\x00\xff", "/home/user/artifacts/.keep": b""}
+    assert service.read == ["/home/user/artifacts/sum.csv"]
     assert service.killed == ["sb1"]
 
 
@@ -237,7 +237,7 @@ async def test_only_files_of_the_folder_come_back(service: E2BServer) -> None:
         "sparse: too many or too large files",
         "lies: too many or too large files",
     )
-    assert service.read == [f"/home/user/artefacts/{name}" for name in ("lies", "gone", "good.txt")]
+    assert service.read == [f"/home/user/artifacts/{name}" for name in ("lies", "gone", "good.txt")]
 
 
 async def test_a_flood_in_one_piece_is_not_taken_in(service: E2BServer) -> None:

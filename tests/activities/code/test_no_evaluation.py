@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-INSIDE = {"bubblewrap_program.py", "bubblewrap_probe.py"}
+INSIDE = {ROOT / f"activities/code/bubblewrap/{name}.py" for name in ("program", "probe")}
 """Files that run in the sandbox, and nowhere else."""
 EVALUATING = {"exec", "eval", "compile", "__import__"}
 UNPACKING = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle", "code", "codeop"}
@@ -33,14 +33,14 @@ def test_our_own_processes_evaluate_nothing() -> None:
     evaluating = [
         f"{path.name}: {node.func.id}"
         for path, tree in sources()
-        if path.name not in INSIDE
+        if path not in INSIDE
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in EVALUATING
     ]
     unpacking = [
         f"{path.name}: {name}"
         for path, tree in sources()
-        if path.name not in INSIDE
+        if path not in INSIDE
         for name in imported(tree)
         if name in UNPACKING
     ]
@@ -50,7 +50,7 @@ def test_our_own_processes_evaluate_nothing() -> None:
 
 def test_what_runs_in_the_sandbox_is_never_imported() -> None:
     """The program that evaluates is a file for the sandbox, not a module of the worker."""
-    modules = {f"activities.code.{name.removesuffix('.py')}" for name in INSIDE}
+    modules = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in INSIDE}
 
     importing = [path.name for path, tree in sources() if imported(tree) & modules]
 

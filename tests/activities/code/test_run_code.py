@@ -10,11 +10,11 @@ from pydantic import JsonValue
 from activities.code.monty import MontyRunner
 from activities.code.protocol import CodeResult, CodeRunner, GivenFile
 from activities.code.tool import RunCode
-from activities.documents.artefacts import ArtefactStore
-from activities.documents.sources import DocumentSources
-from activities.made_files import MadeFile
+from activities.documents.artifacts import ArtifactStore
+from activities.documents.locations import DocumentSources
+from activities.tool_outputs import MadeFile
 from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext
-from chargehand.contracts import Artefact, Source
+from chargehand.contracts import Artifact, Source
 from tests.activities.documents.loopback_downloads import LoopbackDownloads
 from tests.activities.pages.page_server import answer as page
 from tests.activities.pages.page_server import serve_pages
@@ -41,11 +41,11 @@ class Scripted:
         return self._result
 
 
-class Desk:
+class Harness:
     """The tool with a store of its own, and a folder of documents."""
 
     def __init__(self, folder: Path) -> None:
-        self.store = ArtefactStore(folder / "artefacts")
+        self.store = ArtifactStore(folder / "artifacts")
         self.documents = folder / "documents"
         self.documents.mkdir()
         self._sources = DocumentSources(self.store, (self.documents,))
@@ -59,15 +59,15 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def harness(tmp_path: Path) -> Harness:
+    return Harness(tmp_path)
 
 
-async def test_what_was_computed_is_a_source(desk: Desk) -> None:
+async def test_what_was_computed_is_a_source(harness: Harness) -> None:
     """Findings can rest on a computation: it has a name, and its output is the quotation."""
     code = "print(6 * 7)\n'done'"
 
-    answer = await desk.tool(MontyRunner()).use({"code": code}, CONTEXT)
+    answer = await harness.tool(MontyRunner()).use({"code": code}, CONTEXT)
 
     digest = hashlib.sha256(code.encode()).hexdigest()[:12]
     assert answer == ToolAnswer(
@@ -76,9 +76,9 @@ async def test_what_was_computed_is_a_source(desk: Desk) -> None:
     )
 
 
-async def test_a_failing_program_is_an_answer_and_no_evidence(desk: Desk) -> None:
+async def test_a_failing_program_is_an_answer_and_no_evidence(harness: Harness) -> None:
     """The agent is told what went wrong and sees what was printed; nothing can be cited."""
-    answer = await desk.tool(MontyRunner()).use({"code": "print('begun')\n1 / 0"}, CONTEXT)
+    answer = await harness.tool(MontyRunner()).use({"code": "print('begun')\n1 / 0"}, CONTEXT)
 
     assert not answer.ok
     assert answer.sources == ()
@@ -87,70 +87,70 @@ async def test_a_failing_program_is_an_answer_and_no_evidence(desk: Desk) -> Non
 
 
 @pytest.mark.parametrize("arguments", [{}, {"code": ""}, {"code": "  "}, {"code": 7}, {"code": None}])
-async def test_a_call_without_code_is_answered_in_words(desk: Desk, arguments: dict[str, JsonValue]) -> None:
+async def test_a_call_without_code_is_answered_in_words(harness: Harness, arguments: dict[str, JsonValue]) -> None:
     """Nothing is run without code."""
     sandbox = Scripted(CodeResult())
 
-    answer = await desk.tool(sandbox).use(arguments, CONTEXT)
+    answer = await harness.tool(sandbox).use(arguments, CONTEXT)
 
     assert answer == ToolAnswer(ok=False, output={"error": "run_code needs `code`: the whole program, as text."})
     assert sandbox.ran == []
 
 
-async def test_the_runner_is_given_the_calls_name(desk: Desk) -> None:
+async def test_the_runner_is_given_the_calls_name(harness: Harness) -> None:
     """What a crash leaves behind in a sandbox can be found by the name of the call."""
     sandbox = Scripted(CodeResult(stdout="1\n"))
 
-    await desk.tool(sandbox).use({"code": "print(1)"}, CONTEXT)
+    await harness.tool(sandbox).use({"code": "print(1)"}, CONTEXT)
 
     assert sandbox.ran == [("print(1)", "s/1")]
 
 
-async def test_silence_is_said(desk: Desk) -> None:
+async def test_silence_is_said(harness: Harness) -> None:
     """A program that shows nothing is told to be one, and cannot be cited."""
-    answer = await desk.tool(Scripted(CodeResult())).use({"code": "x = 1"}, CONTEXT)
+    answer = await harness.tool(Scripted(CodeResult())).use({"code": "x = 1"}, CONTEXT)
 
     assert answer == ToolAnswer(output={"sandbox": "scripted", "note": "The program printed nothing and has no value."})
 
 
-async def test_what_the_program_made_is_kept_for_the_user(desk: Desk) -> None:
+async def test_what_the_program_made_is_kept_for_the_user(harness: Harness) -> None:
     """The user gets the file by its content; the model is told its name and no more."""
     png = b"\x89PNG\r\n\x1a\nsmall"
     result = CodeResult(
         stdout="1", files=(MadeFile(name="../plot.png", content=png),), left_out=("big.bin: too large",)
     )
 
-    answer = await desk.tool(Scripted(result)).use({"code": "plot()"}, desk.context)
+    answer = await harness.tool(Scripted(result)).use({"code": "plot()"}, harness.context)
 
     digest = hashlib.sha256(png).hexdigest()
-    made = Artefact(uri=f"artefact:{digest}/plot.png", name="plot.png", media_type="image/png", bytes=len(png))
-    assert answer.artefacts == (made,)
+    made = Artifact(uri=f"artifact:{digest}/plot.png", name="plot.png", media_type="image/png", bytes=len(png))
+    assert answer.artifacts == (made,)
     assert answer.output == {
         "sandbox": "scripted",
         "kept_for_the_user": ["plot.png (image/png)"],
         "not_kept": "big.bin: too large",
     }
-    assert desk.store.read(digest) == png
+    assert harness.store.read(digest) == png
 
 
-async def test_a_program_is_given_the_documents_that_it_names(desk: Desk) -> None:
+async def test_a_program_is_given_the_documents_that_it_names(harness: Harness) -> None:
     """Those and no others, by the names that the agent knows them by."""
-    (desk.documents / "sales.csv").write_bytes(b"a,b")
-    (desk.documents / "secret.txt").write_bytes(b"canary")
+    (harness.documents / "sales.csv").write_bytes(b"a,b")
+    (harness.documents / "secret.txt").write_bytes(b"canary")
     sandbox = Scripted(CodeResult(stdout="1"))
 
-    await desk.tool(sandbox).use({"code": "read()", "documents": ["sales.csv"]}, desk.context)
+    await harness.tool(sandbox).use({"code": "read()", "documents": ["sales.csv"]}, harness.context)
 
     assert sandbox.given == {"sales.csv": b"a,b"}
 
 
-async def test_a_program_is_given_documents_from_the_web(desk: Desk, tmp_path: Path) -> None:
+async def test_a_program_is_given_documents_from_the_web(harness: Harness, tmp_path: Path) -> None:
     """A document that the session names by its address is as good as one that was uploaded."""
     async with serve_pages() as server:
         server.pages["/sales.csv"] = page(b"a,b", content_type="text/csv")
-        downloads = LoopbackDownloads(desk.store, tmp_path / "downloads", server.host)
+        downloads = LoopbackDownloads(harness.store, tmp_path / "downloads", server.host)
         sandbox = Scripted(CodeResult(stdout="1"))
-        tool = RunCode(sandbox, desk.store, DocumentSources(desk.store, (), downloads))
+        tool = RunCode(sandbox, harness.store, DocumentSources(harness.store, (), downloads))
         context = CONTEXT.model_copy(update={"documents": ("https://w.example/sales.csv",)})
 
         await tool.use({"code": "read()", "documents": ["sales.csv"]}, context)
@@ -162,30 +162,30 @@ async def test_a_program_is_given_documents_from_the_web(desk: Desk, tmp_path: P
     ("documents", "says"),
     [
         (["nothing.csv"], "There is no document 'nothing.csv'. There are: sales.csv."),
-        (["../artefacts"], "There is no document '../artefacts'. There are: sales.csv."),
+        (["../artifacts"], "There is no document '../artifacts'. There are: sales.csv."),
         (["/etc/passwd"], "There is no document '/etc/passwd'. There are: sales.csv."),
         ("sales.csv", "`documents` is a list of at most 20 names of documents."),
         ([1], "`documents` is a list of at most 20 names of documents."),
         (["sales.csv"] * 21, "`documents` is a list of at most 20 names of documents."),
     ],
 )
-async def test_other_files_are_not_given(desk: Desk, documents: JsonValue, says: str) -> None:
+async def test_other_files_are_not_given(harness: Harness, documents: JsonValue, says: str) -> None:
     """Only documents of the session can be named; nothing is run without them."""
-    (desk.documents / "sales.csv").write_bytes(b"a,b")
+    (harness.documents / "sales.csv").write_bytes(b"a,b")
     sandbox = Scripted(CodeResult(stdout="1"))
 
-    answer = await desk.tool(sandbox).use({"code": "read()", "documents": documents}, desk.context)
+    answer = await harness.tool(sandbox).use({"code": "read()", "documents": documents}, harness.context)
 
     assert answer == ToolAnswer(ok=False, output={"error": says})
     assert sandbox.ran == []
 
 
-async def test_large_documents_are_not_given(desk: Desk) -> None:
+async def test_large_documents_are_not_given(harness: Harness) -> None:
     """What is copied into a sandbox is bounded."""
-    with (desk.documents / "sales.csv").open("wb") as file:
+    with (harness.documents / "sales.csv").open("wb") as file:
         file.truncate(20 * 1024 * 1024 + 1)
 
-    answer = await desk.tool(Scripted(CodeResult())).use({"code": "1", "documents": ["sales.csv"]}, desk.context)
+    answer = await harness.tool(Scripted(CodeResult())).use({"code": "1", "documents": ["sales.csv"]}, harness.context)
 
     assert answer.output == {"error": "Documents for one program may have 20 MB together: give it fewer."}
 
@@ -194,25 +194,25 @@ async def test_large_documents_are_not_given(desk: Desk) -> None:
     ("code", "value"),
     [("2 + 2 * 3", "8"), ("(0.1 + 0.2) / 3", "0.10000000000000002"), ("round(1250 * 1.19, 2)", "1487.5")],
 )
-async def test_arithmetic_is_a_program(desk: Desk, code: str, value: str) -> None:
+async def test_arithmetic_is_a_program(harness: Harness, code: str, value: str) -> None:
     """There is no calculator beside the sandbox, and none is needed."""
-    answer = await desk.tool(MontyRunner()).use({"code": code}, CONTEXT)
+    answer = await harness.tool(MontyRunner()).use({"code": code}, CONTEXT)
 
     assert (answer.ok, answer.sources[0].quote) == (True, value)
 
 
 @pytest.mark.parametrize("error", ["", "e" * 100_000])
-async def test_an_answer_stays_under_the_cap(desk: Desk, error: str) -> None:
+async def test_an_answer_stays_under_the_cap(harness: Harness, error: str) -> None:
     """However much a program prints, a model is handed no more than the cap of a tool call."""
     flood = CodeResult(stdout="o" * 100_000, stderr="w" * 100_000, value="v" * 100_000, error=error)
 
-    answer = await desk.tool(Scripted(flood)).use({"code": "flood()"}, CONTEXT)
+    answer = await harness.tool(Scripted(flood)).use({"code": "flood()"}, CONTEXT)
 
     assert len(answer.model_dump_json()) <= OUTPUT_CAP_CHARACTERS
 
 
-async def test_the_language_is_part_of_the_description(desk: Desk) -> None:
+async def test_the_language_is_part_of_the_description(harness: Harness) -> None:
     """An agent knows before its first call what it may write."""
-    assert desk.tool(MontyRunner()).spec.description.endswith(
+    assert harness.tool(MontyRunner()).spec.description.endswith(
         f"It sees no documents and can save no files. {MontyRunner.language}"
     )

@@ -11,22 +11,22 @@ from PIL import Image
 from pydantic import JsonValue
 
 from activities.data.chart import DrawChart
-from activities.documents.artefacts import ArtefactStore
+from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext
-from chargehand.contracts import Artefact
+from chargehand.contracts import Artifact
 
 _SALES = "day,region,units,revenue\n2026-01-01,North,3,1200.10\n2026-01-02,South,4,2000.20\n2026-01-03,North,5,3000\n"
 BY_REGION = "SELECT region, sum(revenue) AS revenue, sum(units) AS units FROM sales GROUP BY region ORDER BY region"
 
 
-class Desk:
+class Harness:
     """A folder with a table, a store for charts, and a library that has read the table."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         (folder / "sales.csv").write_text(_SALES)
-        self.store = ArtefactStore(folder / "artefacts")
+        self.store = ArtifactStore(folder / "artifacts")
         self._library = DocumentLibrary(self.store, folder / "index", (folder,))
 
     async def draw(
@@ -44,22 +44,22 @@ class Desk:
         asked |= arguments
         return await DrawChart(self._library, self.store, timeout_seconds).use(asked, context)
 
-    def content(self, artefact: Artefact) -> bytes:
-        digest = re.fullmatch(r"artefact:([0-9a-f]{64})/.+", artefact.uri)
+    def content(self, artifact: Artifact) -> bytes:
+        digest = re.fullmatch(r"artifact:([0-9a-f]{64})/.+", artifact.uri)
         assert digest is not None
         return self.store.read(digest[1])
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    return Desk(tmp_path_factory.mktemp("desk"))
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Harness:
+    return Harness(tmp_path_factory.mktemp("harness"))
 
 
-async def test_a_chart_is_a_file_and_its_rows_are_evidence(desk: Desk) -> None:
+async def test_a_chart_is_a_file_and_its_rows_are_evidence(harness: Harness) -> None:
     """The user gets a picture; the agent gets its name and the numbers in it, to cite as those of any query."""
-    answer = await desk.draw(title="Revenue by  region, $")
+    answer = await harness.draw(title="Revenue by  region, $")
 
-    (made,) = answer.artefacts
+    (made,) = answer.artifacts
     assert (made.name, made.media_type, made.title) == ("revenue-by-region.png", "image/png", "Revenue by region, $")
     assert answer.output == {
         "columns": ["region", "revenue", "units"],
@@ -68,15 +68,15 @@ async def test_a_chart_is_a_file_and_its_rows_are_evidence(desk: Desk) -> None:
         "kept_for_the_user": ["revenue-by-region.png"],
     }
     assert answer.sources[0].quote == "region | revenue | units\nNorth | 4200.1 | 8\nSouth | 2000.2 | 4"
-    content = desk.content(made)
+    content = harness.content(made)
     assert (made.bytes, Image.open(io.BytesIO(content)).size) == (len(content), (960, 540))
 
 
-async def test_bars_are_as_high_as_their_numbers(desk: Desk) -> None:
+async def test_bars_are_as_high_as_their_numbers(harness: Harness) -> None:
     """The picture shows the numbers: 300 is three times as much colour as 100."""
-    answer = await desk.draw(sql="SELECT 'a' AS n, 300 AS v UNION ALL SELECT 'b', 100 ORDER BY n", x="n", y=["v"])
+    answer = await harness.draw(sql="SELECT 'a' AS n, 300 AS v UNION ALL SELECT 'b', 100 ORDER BY n", x="n", y=["v"])
 
-    picture = Image.open(io.BytesIO(desk.content(answer.artefacts[0]))).convert("RGB")
+    picture = Image.open(io.BytesIO(harness.content(answer.artifacts[0]))).convert("RGB")
     width, height = picture.size
     blue = [
         sum(
@@ -97,19 +97,19 @@ async def test_bars_are_as_high_as_their_numbers(desk: Desk) -> None:
         ("scatter", "SELECT range AS a, sin(range) AS b FROM range(5000)", "a", ["b"]),
     ],
 )
-async def test_every_kind_draws(desk: Desk, kind: str, sql: str, x: str, y: JsonValue) -> None:
+async def test_every_kind_draws(harness: Harness, kind: str, sql: str, x: str, y: JsonValue) -> None:
     """Names, dates, times and numbers along the axis; gaps and decimals up; one name as well as a list of them."""
-    answer = await desk.draw(kind=kind, sql=sql, x=x, y=y, form="svg")
+    answer = await harness.draw(kind=kind, sql=sql, x=x, y=y, form="svg")
 
     assert answer.output.get("error") is None
-    assert [made.media_type for made in answer.artefacts] == ["image/svg+xml"]
+    assert [made.media_type for made in answer.artifacts] == ["image/svg+xml"]
     assert len(answer.model_dump_json()) <= OUTPUT_CAP_CHARACTERS * 1.2
 
 
-async def test_letters_without_a_form_are_owned_up_to(desk: Desk) -> None:
+async def test_letters_without_a_form_are_owned_up_to(harness: Harness) -> None:
     """Boxes in place of letters are no surprise to the user, if the agent says so."""
-    answer = await desk.draw(title="売上")
-    again = await desk.draw(title="売上")
+    answer = await harness.draw(title="売上")
+    again = await harness.draw(title="売上")
 
     assert answer == again  # an attempt that is made again keeps no second file
     assert answer.output["letters"] == "Some letters have no form in the chart's font and are shown as boxes."
@@ -130,9 +130,9 @@ async def test_letters_without_a_form_are_owned_up_to(desk: Desk) -> None:
         ({"documents": False}, "This session has no tables: none of its documents is a CSV file or a workbook."),
     ],
 )
-async def test_what_cannot_be_asked_is_named(desk: Desk, arguments: dict[str, JsonValue], says: str) -> None:
+async def test_what_cannot_be_asked_is_named(harness: Harness, arguments: dict[str, JsonValue], says: str) -> None:
     """An agent that errs is told which argument is wrong; no process is started for it."""
-    answer = await desk.draw(**arguments)  # pyright: ignore[reportArgumentType]  # one of them is a flag of the desk
+    answer = await harness.draw(**arguments)  # pyright: ignore[reportArgumentType]  # one of them is a flag of the harness
 
     assert answer == ToolAnswer(ok=False, output={"error": says})
 
@@ -155,25 +155,25 @@ async def test_what_cannot_be_asked_is_named(desk: Desk, arguments: dict[str, Js
         ({"sql": "SELECT region, repeat('x', 2000000000) AS revenue FROM sales"}, "more memory than it may use"),
     ],
 )
-async def test_what_cannot_be_drawn_is_explained(desk: Desk, arguments: dict[str, JsonValue], says: str) -> None:
+async def test_what_cannot_be_drawn_is_explained(harness: Harness, arguments: dict[str, JsonValue], says: str) -> None:
     """The statement is as locked down as any, and the agent is told the tables that there are."""
-    answer = await desk.draw(**arguments)  # pyright: ignore[reportArgumentType]
+    answer = await harness.draw(**arguments)  # pyright: ignore[reportArgumentType]
 
     error = str(answer.output["error"])
     assert says in error
     assert error.endswith("The tables are: sales(day DATE, region VARCHAR, units BIGINT, revenue DOUBLE)")
-    assert answer.artefacts == ()
+    assert answer.artifacts == ()
 
 
 async def test_an_endless_chart_is_ended(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """At its time limit, and nothing of it stays, not even its folder."""
     folder = tmp_path_factory.mktemp("temporary")
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     started = time.monotonic()
 
-    answer = await desk.draw(
+    answer = await harness.draw(
         sql="SELECT 'a' AS region, count(*) AS revenue FROM range(1000000000000) a", timeout_seconds=2.0
     )
 

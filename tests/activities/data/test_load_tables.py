@@ -7,15 +7,15 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from activities.documents.artefacts import ArtefactStore
+from activities.documents.artifacts import ArtifactStore
 from activities.documents.catalog import Table
 from activities.documents.library import DocumentLibrary, OpenLibrary
-from activities.documents.tables import sql_name
+from activities.documents.sql_names import sql_name
 
 
 async def _open(tmp_path: Path, content: str | bytes, name: str = "t.csv") -> OpenLibrary:
     (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
-    library = DocumentLibrary(ArtefactStore(tmp_path / "artefacts"), tmp_path / "index", (tmp_path,))
+    library = DocumentLibrary(ArtifactStore(tmp_path / "artifacts"), tmp_path / "index", (tmp_path,))
     return await library.open((f"file:{tmp_path}/{name}",))
 
 

@@ -12,7 +12,7 @@ import pytest
 from pydantic import JsonValue
 
 from activities.data.query import QueryData
-from activities.documents.artefacts import ArtefactStore
+from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext
 from chargehand.contracts import Source
@@ -20,13 +20,13 @@ from chargehand.contracts import Source
 _SALES = "day,region,units,revenue\n2026-01-01,North,3,1200.10\n2026-01-02,South,4,2000.20\n2026-01-03,North,5,3000\n"
 
 
-class Desk:
+class Harness:
     """A folder with a table, and a library that has read it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         (folder / "sales.csv").write_text(_SALES)
-        self._library = DocumentLibrary(ArtefactStore(folder / "artefacts"), folder / "index", (folder,))
+        self._library = DocumentLibrary(ArtifactStore(folder / "artifacts"), folder / "index", (folder,))
 
     async def ask(self, sql: JsonValue, *, documents: bool = True, timeout_seconds: float = 20.0) -> ToolAnswer:
         uris = (f"file:{self.folder}/sales.csv",) if documents else ()
@@ -35,8 +35,8 @@ class Desk:
 
 
 @pytest.fixture(scope="module")
-async def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    made = Desk(tmp_path_factory.mktemp("desk"))
+async def harness(tmp_path_factory: pytest.TempPathFactory) -> Harness:
+    made = Harness(tmp_path_factory.mktemp("harness"))
     secret = made.folder / "secret.txt"
     secret.write_text("canary\n")
     (made.folder / "link.csv").symlink_to(secret)
@@ -44,11 +44,11 @@ async def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     return made
 
 
-async def test_a_query_answers_with_values_and_a_quotation(desk: Desk) -> None:
+async def test_a_query_answers_with_values_and_a_quotation(harness: Harness) -> None:
     """Values for programs, the same as text for people, under a name that depends on the statement alone."""
     sql = "SELECT region, sum(revenue) AS total FROM sales GROUP BY region ORDER BY total DESC"
 
-    answer = await desk.ask(sql)
+    answer = await harness.ask(sql)
 
     ref = f"sql:{hashlib.sha256(sql.encode()).hexdigest()[:8]}"
     assert answer == ToolAnswer(
@@ -57,9 +57,9 @@ async def test_a_query_answers_with_values_and_a_quotation(desk: Desk) -> None:
     )
 
 
-async def test_values_are_json(desk: Desk) -> None:
+async def test_values_are_json(harness: Harness) -> None:
     """Dates as ISO text, decimals as numbers, what has no JSON form as text, and no noise in a sum."""
-    answer = await desk.ask(
+    answer = await harness.ask(
         "SELECT day, 1.50::DECIMAL(5, 2), TIMESTAMP '2026-01-02 03:04:05', NULL, TRUE, 0.1::DOUBLE + 0.2::DOUBLE,"
         " 'NaN'::DOUBLE, [1, 2], 'ab'::BLOB, 7::HUGEINT FROM sales LIMIT 1",
     )
@@ -69,17 +69,17 @@ async def test_values_are_json(desk: Desk) -> None:
     ]
 
 
-async def test_rows_are_capped_and_counted(desk: Desk) -> None:
+async def test_rows_are_capped_and_counted(harness: Harness) -> None:
     """Fifty rows at most, and how many there really are."""
-    answer = await desk.ask("SELECT range FROM range(12345)")
+    answer = await harness.ask("SELECT range FROM range(12345)")
 
     assert (answer.output["rows"], answer.output["row_count"]) == ([[number] for number in range(50)], 12345)
     assert answer.sources[0].quote.endswith("\n49\n… 12,345 rows")
 
 
-async def test_wide_rows_keep_within_the_cap(desk: Desk) -> None:
+async def test_wide_rows_keep_within_the_cap(harness: Harness) -> None:
     """Values and quotation together stay below what a tool may hand to a model."""
-    answer = await desk.ask("SELECT repeat('wide ', 80) AS a, repeat('\"', 100) AS b FROM range(50)")
+    answer = await harness.ask("SELECT repeat('wide ', 80) AS a, repeat('\"', 100) AS b FROM range(50)")
 
     rows = answer.output["rows"]
     assert isinstance(rows, list)
@@ -152,21 +152,23 @@ async def test_wide_rows_keep_within_the_cap(desk: Desk) -> None:
         "-- nothing",
     ],
 )
-async def test_only_one_select_over_the_tables_runs(desk: Desk, sql: str) -> None:
+async def test_only_one_select_over_the_tables_runs(harness: Harness, sql: str) -> None:
     """No file, no setting, no change and no Python variable (S20, S22); the answer names the tables instead."""
-    before = _files(desk.folder)
+    before = _files(harness.folder)
 
-    answer = await desk.ask(sql.format(secret=desk.folder / "secret.txt", folder=desk.folder, name=desk.folder.name))
+    answer = await harness.ask(
+        sql.format(secret=harness.folder / "secret.txt", folder=harness.folder, name=harness.folder.name)
+    )
 
     error = str(answer.output["error"])
     assert (answer.ok, "canary" in answer.model_dump_json()) == (False, False)
     assert error.endswith("The tables are: sales(day DATE, region VARCHAR, units BIGINT, revenue DOUBLE)")
-    assert _files(desk.folder) == before
+    assert _files(harness.folder) == before
 
 
-async def test_a_wrong_name_is_answered_with_the_right_ones(desk: Desk) -> None:
+async def test_a_wrong_name_is_answered_with_the_right_ones(harness: Harness) -> None:
     """DuckDB's own words, without the picture of the statement."""
-    answer = await desk.ask("SELECT unit FROM sales")
+    answer = await harness.ask("SELECT unit FROM sales")
 
     error = str(answer.output["error"])
     assert "unit" in error
@@ -174,16 +176,16 @@ async def test_a_wrong_name_is_answered_with_the_right_ones(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("sql", ["", "  ", None, 3, "SELECT 1 -- " + "x" * 10_000])
-async def test_what_is_no_statement_is_named(desk: Desk, sql: JsonValue) -> None:
+async def test_what_is_no_statement_is_named(harness: Harness, sql: JsonValue) -> None:
     """A model that errs is told which argument is wrong."""
-    answer = await desk.ask(sql)
+    answer = await harness.ask(sql)
 
     assert (answer.ok, "`sql`" in str(answer.output["error"])) == (False, True)
 
 
-async def test_a_session_without_tables_is_told_so(desk: Desk) -> None:
+async def test_a_session_without_tables_is_told_so(harness: Harness) -> None:
     """No process is started for it."""
-    answer = await desk.ask("SELECT 1", documents=False)
+    answer = await harness.ask("SELECT 1", documents=False)
 
     assert "no tables" in str(answer.output["error"])
 
@@ -197,9 +199,9 @@ async def test_a_session_without_tables_is_told_so(desk: Desk) -> None:
         "SELECT string_agg(repeat('x', 10000), '') FROM range(1000000)",
     ],
 )
-async def test_too_much_memory_is_refused(desk: Desk, sql: str) -> None:
+async def test_too_much_memory_is_refused(harness: Harness, sql: str) -> None:
     """The query's process ends or is told no, below its limit; the worker does not notice (S21)."""
-    answer = await desk.ask(sql)
+    answer = await harness.ask(sql)
 
     assert "more memory than it may use" in str(answer.output["error"])
     # The largest of all children so far, the loader of tables with its 2 GB among them.
@@ -215,27 +217,27 @@ async def test_too_much_memory_is_refused(desk: Desk, sql: str) -> None:
         "SELECT count(*) FROM range(100000000) WHERE regexp_matches(repeat('a', 1000) || range, '(a|aa)*b')",
     ],
 )
-async def test_an_endless_query_is_killed(desk: Desk, sql: str) -> None:
+async def test_an_endless_query_is_killed(harness: Harness, sql: str) -> None:
     """A second after its time limit at the latest, whatever it is doing, and its process is gone afterwards (S21)."""
     begun = time.monotonic()
 
-    answer = await desk.ask(sql, timeout_seconds=1.5)
+    answer = await harness.ask(sql, timeout_seconds=1.5)
 
     assert time.monotonic() - begun <= 2.5
     assert "took longer than 1.5 s" in str(answer.output["error"])
     assert _query_processes() == set()
 
 
-async def test_arithmetic_is_a_query(desk: Desk) -> None:
+async def test_arithmetic_is_a_query(harness: Harness) -> None:
     """There is no calculator beside SQL, and none is needed."""
-    answer = await desk.ask("SELECT 2 + 2 * 3, round(4200.1 * 19 / 100, 2), 2 ** 10")
+    answer = await harness.ask("SELECT 2 + 2 * 3, round(4200.1 * 19 / 100, 2), 2 ** 10")
 
     assert answer.output["rows"] == [[8, 798.02, 1024.0]]
 
 
-async def test_a_cancelled_query_is_killed(desk: Desk) -> None:
+async def test_a_cancelled_query_is_killed(harness: Harness) -> None:
     """A session that stops does not leave its query running."""
-    asking = asyncio.ensure_future(desk.ask("SELECT count(*) FROM range(1000000000000) a"))
+    asking = asyncio.ensure_future(harness.ask("SELECT count(*) FROM range(1000000000000) a"))
     while not await asyncio.to_thread(_query_processes):
         pass
 
@@ -246,9 +248,9 @@ async def test_a_cancelled_query_is_killed(desk: Desk) -> None:
     assert _query_processes() == set()
 
 
-async def test_queries_run_side_by_side(desk: Desk) -> None:
+async def test_queries_run_side_by_side(harness: Harness) -> None:
     """Agents that ask the same tables at once do not lock each other out."""
-    answers = await asyncio.gather(*(desk.ask(f"SELECT count(*) + {number} FROM sales") for number in range(4)))
+    answers = await asyncio.gather(*(harness.ask(f"SELECT count(*) + {number} FROM sales") for number in range(4)))
 
     assert [answer.output["rows"] for answer in answers] == [[[3]], [[4]], [[5]], [[6]]]
 

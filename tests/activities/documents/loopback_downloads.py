@@ -1,25 +1,23 @@
-"""Documents from the web, for tests: asked for by https, brought from a loopback server that has no certificate."""
+"""Documents from the web, for tests: asked for by https, fetched from a loopback server that has no certificate."""
 
 from collections.abc import Iterable
 from pathlib import Path
 
-from activities.documents.artefacts import ArtefactStore
-from activities.documents.download import Downloader, DownloadLimits
+from activities.documents.artifacts import ArtifactStore
 from activities.documents.downloads import Download, Downloads
-from activities.pages.network import GuardedBackend
+from activities.pages.page import FetchLimits
 
-LIMITS = DownloadLimits(bytes=100_000)
+LIMITS = FetchLimits(wire_bytes=100_000)
 
 
 class LoopbackDownloads(Downloads):
-    """What is asked for at `https://w.example` is brought from the loopback server `host`."""
+    """What is asked for at `https://w.example` comes from the loopback server `host`."""
 
-    def __init__(self, store: ArtefactStore, directory: Path, host: str) -> None:
-        allowed = frozenset({host})
-        super().__init__(store, directory, lambda: Downloader(GuardedBackend(allowed), allowed, LIMITS))
+    def __init__(self, store: ArtifactStore, directory: Path, host: str) -> None:
+        super().__init__(store, directory, frozenset({host}), LIMITS)
         self._host = host
 
-    async def bring(self, urls: Iterable[str]) -> dict[str, Download | str]:
+    async def fetch_all(self, urls: Iterable[str]) -> dict[str, Download | str]:
         there = {url: url.replace("https://w.example", f"http://{self._host}") for url in urls}
-        brought = await super().bring(there.values())
-        return {url: brought[place] for url, place in there.items()}
+        fetched = await super().fetch_all(there.values())
+        return {url: fetched[place] for url, place in there.items()}

@@ -13,7 +13,7 @@ from reportlab.lib.styles import getSampleStyleSheet
 from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import PageBreak, Paragraph, SimpleDocTemplate
 
-from activities.documents.artefacts import ArtefactStore
+from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 
 HANDBOOK = """# Handbook
@@ -43,7 +43,7 @@ SALES = """day,region,Units sold,Revenue (EUR),zip
 
 def library(tmp_path: Path, *allowed: Path) -> DocumentLibrary:
     """A library of its own, that may read the given folders."""
-    return DocumentLibrary(ArtefactStore(tmp_path / "artefacts"), tmp_path / "index", allowed)
+    return DocumentLibrary(ArtifactStore(tmp_path / "artifacts"), tmp_path / "index", allowed)
 
 
 def folder(path: Path, **files: str | bytes) -> str:

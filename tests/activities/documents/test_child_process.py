@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from activities.documents.child_process import ChildDiedError, ChildProcess, ChildTimeoutError
+from activities.child_process import ChildDiedError, ChildProcess, ChildTimeoutError
 
 _PARSER = "activities.documents.parser_process"
 _ROOT = Path(__file__).parents[3]
@@ -18,7 +18,9 @@ _ROOT = Path(__file__).parents[3]
 
 def _question(path: Path, directory: Path) -> dict[str, Any]:
     return {
-        "files": [{"kind": "html", "path": str(path), "tables": str(directory / "t"), "result": str(directory / "r")}],
+        "files": [
+            {"name": "a.html", "path": str(path), "tables": str(directory / "t"), "result": str(directory / "r")}
+        ],
         "first_seconds": 5,
         "most_seconds": 5,
     }
@@ -44,12 +46,11 @@ async def test_a_child_knows_none_of_its_parents_secrets(tmp_path: Path, monkeyp
     """What parses a stranger's file has no keys in its environment."""
     monkeypatch.setenv("SECRET_KEY", "canary")
     (tmp_path / "probe.py").write_text(
-        "import os\nfrom activities.documents import child_limits\n"
-        "child_limits.serve(lambda _: {'names': sorted(os.environ)})\n"
+        "import os\nfrom activities import child_limits\nchild_limits.serve(lambda _: {'names': sorted(os.environ)})\n"
     )
-    monkeypatch.setattr("activities.documents.child_process._APPLICATION_ROOT", f"{tmp_path}:{_ROOT}")
+    monkeypatch.setattr("activities.child_process._APPLICATION_ROOT", f"{tmp_path}:{_ROOT}")
     monkeypatch.setattr(
-        "activities.documents.child_process._BOOTSTRAP",
+        "activities.child_process._BOOTSTRAP",
         "import sys, runpy; sys.path += sys.argv[1].split(':'); runpy.run_module(sys.argv[2], run_name='__main__')",
     )
 
@@ -65,7 +66,7 @@ async def test_a_child_dies_with_a_killed_parent(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     question = _question(pipe, tmp_path)
     program = (
-        "import asyncio, sys\nfrom activities.documents.child_process import ChildProcess\n"
+        "import asyncio, sys\nfrom activities.child_process import ChildProcess\n"
         "async def main():\n"
         f"    async with ChildProcess({_PARSER!r}) as child:\n"
         "        print(child._process.pid, flush=True)\n"

@@ -21,7 +21,7 @@ from made_documents import (
     zip_bomb,
 )
 
-from activities.documents.artefacts import ArtefactStore
+from activities.documents.artifacts import ArtifactStore
 from activities.documents.catalog import DocumentEntry
 from activities.documents.library import DocumentLibrary, OpenLibrary, Passage, UnknownDocumentError
 
@@ -116,11 +116,11 @@ async def test_the_catalog_describes_each_document(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("a__pdf", b"%PDF-1.7 nonsense", "not a PDF that can be read"),
+        ("a__pdf", b"%PDF-1.7 nonsense", "not a readable PDF"),
         ("a__pdf", scanned_pdf(), "no text, only images"),
         ("a__pdf", locked_pdf(), "protected by a password"),
-        ("a__docx", b"PK\x03\x04 nonsense", "not a DOCX that can be read"),
-        ("a__xlsx", b"nonsense", "not a workbook that can be read"),
+        ("a__docx", b"PK\x03\x04 nonsense", "not a readable DOCX"),
+        ("a__xlsx", b"nonsense", "not a readable workbook"),
         ("a__xlsx", zip_bomb(), "unpacks to 50 MB"),
         ("a__html", "<script>x</script>", "has no text"),
         ("a__md", "", "empty"),
@@ -164,11 +164,11 @@ async def test_a_session_without_documents_finds_nothing(tmp_path: Path) -> None
 
 async def test_uploaded_documents_are_read_from_the_store(tmp_path: Path) -> None:
     """A folder and a single file, as the client uploads them."""
-    store = ArtefactStore(tmp_path / "artefacts")
+    store = ArtifactStore(tmp_path / "artifacts")
     text = HANDBOOK.encode()
     folder_digest = store.put(manifest([("staff/a.md", store.put(text), len(text))]))
 
-    opened = await library(tmp_path).open((f"artefact:{folder_digest}/docs/", f"artefact:{store.put(pdf())}/b.pdf"))
+    opened = await library(tmp_path).open((f"artifact:{folder_digest}/docs/", f"artifact:{store.put(pdf())}/b.pdf"))
 
     assert {passage.ref for passage in await opened.search("annual leave warranty")} == {
         "staff/a.md#L5-L8",
@@ -176,13 +176,13 @@ async def test_uploaded_documents_are_read_from_the_store(tmp_path: Path) -> Non
     }
 
 
-async def test_a_damaged_artefact_is_a_problem_of_its_document(tmp_path: Path) -> None:
+async def test_a_damaged_artifact_is_a_problem_of_its_document(tmp_path: Path) -> None:
     """What is stored is checked against its digest before it is quoted."""
-    store = ArtefactStore(tmp_path / "artefacts")
+    store = ArtifactStore(tmp_path / "artifacts")
     digest = store.put(b"The true words of the user.")
     store.open(digest, tmp_path / "copy").write_bytes(b"Other words than the user's.")
 
-    opened = await library(tmp_path).open((f"artefact:{digest}/a.md",))
+    opened = await library(tmp_path).open((f"artifact:{digest}/a.md",))
 
     assert "damaged" in opened.catalog.documents[0].problem
 
@@ -438,6 +438,6 @@ async def test_tables_are_described(tmp_path: Path) -> None:
 
 def test_the_library_needs_no_event_loop_to_be_made(tmp_path: Path) -> None:
     """A worker composes its parts before it runs; nothing is written until documents are opened."""
-    DocumentLibrary(ArtefactStore(tmp_path / "a"), tmp_path / "b")
+    DocumentLibrary(ArtifactStore(tmp_path / "a"), tmp_path / "b")
 
     assert list(tmp_path.iterdir()) == []

@@ -6,22 +6,22 @@ from pathlib import Path
 import pytest
 from made_documents import manifest
 
-from activities.documents.artefacts import ArtefactStore
-from activities.documents.sources import DocumentSources
+from activities.documents.artifacts import ArtifactStore
+from activities.documents.locations import DocumentSources
 
 
-def _sources(tmp_path: Path, *allowed: Path) -> tuple[DocumentSources, ArtefactStore]:
-    store = ArtefactStore(tmp_path / "artefacts")
+def _sources(tmp_path: Path, *allowed: Path) -> tuple[DocumentSources, ArtifactStore]:
+    store = ArtifactStore(tmp_path / "artifacts")
     return DocumentSources(store, allowed), store
 
 
 def test_an_uploaded_folder_lists_its_files(tmp_path: Path) -> None:
-    """A trailing slash marks a folder, whose artefact is the list of its files."""
+    """A trailing slash marks a folder, whose artifact is the list of its files."""
     sources, store = _sources(tmp_path)
     files = [("a.md", store.put(b"A"), 1), ("deep/b c.md", store.put(b"BB"), 2)]
     digest = store.put(manifest(files))
 
-    listing = sources.list([f"artefact:{digest}/my%20docs/"])
+    listing = sources.list([f"artifact:{digest}/my%20docs/"])
 
     assert [(file.name, file.digest, file.bytes, file.problem) for file in listing.files] == [
         ("a.md", files[0][1], 1, ""),
@@ -33,7 +33,7 @@ def test_a_single_file_keeps_its_name(tmp_path: Path) -> None:
     """Percent-escapes in a name are undone."""
     sources, store = _sources(tmp_path)
 
-    listing = sources.list([f"artefact:{store.put(b'A')}/caf%C3%A9%20menu.md"])
+    listing = sources.list([f"artifact:{store.put(b'A')}/caf%C3%A9%20menu.md"])
 
     assert [file.name for file in listing.files] == ["café menu.md"]
 
@@ -44,7 +44,7 @@ def test_names_are_unique(tmp_path: Path) -> None:
     digest = store.put(b"A")
     folder = store.put(manifest([("a.md", digest, 1)]))
 
-    listing = sources.list([f"artefact:{digest}/a.md", f"artefact:{folder}/docs/", f"artefact:{digest}/a.md"])
+    listing = sources.list([f"artifact:{digest}/a.md", f"artifact:{folder}/docs/", f"artifact:{digest}/a.md"])
 
     assert [file.name for file in listing.files] == ["a.md", "docs/a.md", "a (2).md"]
 
@@ -54,7 +54,7 @@ def test_a_name_cannot_lead_elsewhere(tmp_path: Path, name: str) -> None:
     """Names come from outside and are only ever relative paths."""
     sources, store = _sources(tmp_path)
 
-    listing = sources.list([f"artefact:{store.put(b'A')}/{name}"])
+    listing = sources.list([f"artifact:{store.put(b'A')}/{name}"])
 
     assert [file.problem for file in listing.files] == ["Its name is not a relative path."]
 
@@ -64,7 +64,7 @@ def test_what_was_not_uploaded_is_a_problem_of_its_document(tmp_path: Path) -> N
     sources, store = _sources(tmp_path)
     gone = "0" * 64
 
-    listing = sources.list([f"artefact:{gone}/a.md", f"artefact:{gone}/docs/", f"artefact:{store.put(b'B')}/b.md"])
+    listing = sources.list([f"artifact:{gone}/a.md", f"artifact:{gone}/docs/", f"artifact:{store.put(b'B')}/b.md"])
 
     assert [(file.name, bool(file.problem)) for file in listing.files] == [
         ("a.md", True),
@@ -75,10 +75,10 @@ def test_what_was_not_uploaded_is_a_problem_of_its_document(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("content", [b"{}", b"[]", b"not json", b'{"format": "other", "files": []}', b"\xff\xfe"])
 def test_what_is_not_a_list_of_files_is_a_problem(tmp_path: Path, content: bytes) -> None:
-    """A trailing slash after an artefact of another kind does no harm."""
+    """A trailing slash after an artifact of another kind does no harm."""
     sources, store = _sources(tmp_path)
 
-    listing = sources.list([f"artefact:{store.put(content)}/docs/"])
+    listing = sources.list([f"artifact:{store.put(content)}/docs/"])
 
     assert [(file.name, bool(file.problem)) for file in listing.files] == [("docs", True)]
 

@@ -7,7 +7,7 @@ from made_documents import HANDBOOK, folder, library, one_page, pdf
 from pydantic import JsonValue
 
 from activities.contracts import PASSAGE_GAP
-from activities.documents.tools import ReadDocument, SearchDocuments
+from activities.documents.tool import ReadDocument, SearchDocuments
 from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext
 from chargehand.contracts import Source
 

@@ -10,11 +10,11 @@ from loopback_downloads import LIMITS, LoopbackDownloads
 from made_documents import HANDBOOK, pdf
 from pydantic import TypeAdapter, ValidationError
 
-from activities.documents.artefacts import ArtefactStore
-from activities.documents.download import Downloader, DownloadLimits
+from activities.documents.artifacts import ArtifactStore
 from activities.documents.downloads import Download, Downloads
 from activities.documents.library import DocumentLibrary
-from activities.pages.network import GuardedBackend
+from activities.pages.guarded_get import GuardedBackend
+from activities.pages.page import FetchLimits
 from chargehand.contracts.request import DocumentUri
 from tests.activities.pages.page_server import PUBLIC, Dial, Names, PageServer, answer, serve_pages
 
@@ -35,15 +35,11 @@ class Clock:
         return self.seconds
 
 
-def _downloads(tmp_path: Path, server: PageServer, clock: Clock | None = None) -> tuple[Downloads, ArtefactStore]:
+def _downloads(tmp_path: Path, server: PageServer, clock: Clock | None = None) -> tuple[Downloads, ArtifactStore]:
     """As in production, the operator allowing the loopback server."""
-    store = ArtefactStore(tmp_path / "artefacts")
+    store = ArtifactStore(tmp_path / "artifacts")
     allowed = frozenset({server.host})
-    backend = GuardedBackend(allowed)
-    return (
-        Downloads(store, tmp_path / "downloads", lambda: Downloader(backend, allowed, LIMITS), (clock or Clock()).now),
-        store,
-    )
+    return Downloads(store, tmp_path / "downloads", allowed, LIMITS, now=(clock or Clock()).now), store
 
 
 @pytest.mark.parametrize(
@@ -66,7 +62,7 @@ async def test_a_document_is_kept_under_its_digest(
     downloads, store = _downloads(tmp_path, server)
     url = f"http://{server.host}{path}"
 
-    brought = await downloads.bring([url])
+    brought = await downloads.fetch_all([url])
 
     digest = store.put(b"words")
     assert brought == {url: Download(url=url, name=name, digest=digest, bytes=5, at=1_000_000.0)}
@@ -80,11 +76,11 @@ async def test_what_is_here_is_not_asked_for_again_for_a_day(tmp_path: Path, ser
     clock = Clock()
     workers = [_downloads(tmp_path, server, clock=clock)[0] for _ in range(2)]
 
-    at_once = await asyncio.gather(*(workers[0].bring([url, url]) for _ in range(3)))
-    by_another = await workers[1].bring([url])
+    at_once = await asyncio.gather(*(workers[0].fetch_all([url, url]) for _ in range(3)))
+    by_another = await workers[1].fetch_all([url])
     server.pages["/a.md"] = answer(b"second!")
     clock.seconds += 24 * 3_600
-    anew = await workers[0].bring([url])
+    anew = await workers[0].fetch_all([url])
 
     assert at_once == [by_another] * 3
     assert len(server.requests) == 2
@@ -99,10 +95,10 @@ async def test_a_document_that_cannot_be_read_is_not_asked_for_at_once_again(
     clock = Clock()
     downloads, _ = _downloads(tmp_path, server, clock=clock)
 
-    first, second = await downloads.bring([url]), await downloads.bring([url])
+    first, second = await downloads.fetch_all([url]), await downloads.fetch_all([url])
     server.pages["/a.md"] = answer(b"here")
     clock.seconds += 61
-    third = await downloads.bring([url])
+    third = await downloads.fetch_all([url])
 
     assert first == second == {url: f"It was not read: {url} answered 404 Not Found."}
     assert isinstance(third[url], Download)
@@ -128,11 +124,11 @@ async def test_no_address_leads_inside(tmp_path: Path, server: PageServer, url: 
     """Spellings of internal addresses, other ports and other schemes are refused, and nothing is kept."""
     downloads, _ = _downloads(tmp_path, server)
 
-    [problem] = (await downloads.bring([url])).values()
+    [problem] = (await downloads.fetch_all([url])).values()
 
     assert isinstance(problem, str)
     assert named in problem
-    assert not (tmp_path / "artefacts").exists()
+    assert not (tmp_path / "artifacts").exists()
 
 
 @pytest.mark.parametrize("location", ["https://10.0.0.1/", "http://public.example/", "file:///etc/passwd", ""])
@@ -141,21 +137,21 @@ async def test_no_redirect_leads_inside(tmp_path: Path, server: PageServer, loca
     server.pages["/a"] = answer(status="302 Found", Location=location)
     downloads, _ = _downloads(tmp_path, server)
 
-    [problem] = (await downloads.bring([f"http://{server.host}/a"])).values()
+    [problem] = (await downloads.fetch_all([f"http://{server.host}/a"])).values()
 
     assert isinstance(problem, str)
-    assert (len(server.requests), (tmp_path / "artefacts").exists()) == (1, False)
+    assert (len(server.requests), (tmp_path / "artifacts").exists()) == (1, False)
 
 
 async def test_a_name_that_changes_its_address_is_connected_to_as_checked(tmp_path: Path, server: PageServer) -> None:
     """One answer of the resolver, and the connection goes to it: the second answer is never asked for."""
     names, dial = Names((PUBLIC,), ("127.0.0.1",)), Dial(server.port)
     # The server speaks no TLS; all that matters is whom it was that was asked to.
-    limits = DownloadLimits(connect=timedelta(seconds=0.1))
-    downloader = Downloader(GuardedBackend(resolve=names.resolve, dial=dial), frozenset(), limits)
-    downloads = Downloads(ArtefactStore(tmp_path / "a"), tmp_path / "d", lambda: downloader)
+    limits = FetchLimits(connect=timedelta(seconds=0.1))
+    backend = GuardedBackend(resolve=names.resolve, dial=dial)
+    downloads = Downloads(ArtifactStore(tmp_path / "a"), tmp_path / "d", limits=limits, backend=backend)
 
-    await downloads.bring(["https://rebinding.example/a.md"])
+    await downloads.fetch_all(["https://rebinding.example/a.md"])
 
     assert ([address for address, _ in dial.dialled], len(names.asked)) == ([PUBLIC], 1)
 
@@ -165,7 +161,7 @@ async def test_a_document_without_end_is_refused(tmp_path: Path, server: PageSer
     server.pages["/a.md"] = answer(b"x" * 200_000, Content_Length="10000000000")
     downloads, _ = _downloads(tmp_path, server)
 
-    [problem] = (await downloads.bring([f"http://{server.host}/a.md"])).values()
+    [problem] = (await downloads.fetch_all([f"http://{server.host}/a.md"])).values()
 
     assert problem == f"It was not read: http://{server.host}/a.md is larger than 0 MB."
     assert list((tmp_path / "downloads").iterdir()) == []
@@ -176,7 +172,7 @@ async def test_what_comes_compressed_is_refused(tmp_path: Path, server: PageServ
     server.pages["/a.md"] = answer(b"\x1f\x8b", Content_Encoding="gzip")
     downloads, _ = _downloads(tmp_path, server)
 
-    [problem] = (await downloads.bring([f"http://{server.host}/a.md"])).values()
+    [problem] = (await downloads.fetch_all([f"http://{server.host}/a.md"])).values()
 
     assert isinstance(problem, str)
     assert "compressed" in problem
@@ -186,7 +182,7 @@ async def test_documents_from_the_web_are_searched_like_others(tmp_path: Path, s
     """With page and line; one that cannot be reached is a problem of its own, in words."""
     server.pages["/handbook.md"] = answer(HANDBOOK.encode(), content_type="text/markdown")
     server.pages["/manual"] = answer(pdf(), content_type="application/pdf")
-    store = ArtefactStore(tmp_path / "artefacts")
+    store = ArtifactStore(tmp_path / "artifacts")
     downloads = LoopbackDownloads(store, tmp_path / "downloads", server.host)
     library = DocumentLibrary(store, tmp_path / "index", (), downloads)
 
@@ -201,7 +197,7 @@ async def test_documents_from_the_web_are_searched_like_others(tmp_path: Path, s
 
 async def test_a_worker_without_downloads_says_so(tmp_path: Path) -> None:
     """Rather than fail the session."""
-    library = DocumentLibrary(ArtefactStore(tmp_path / "artefacts"), tmp_path / "index")
+    library = DocumentLibrary(ArtifactStore(tmp_path / "artifacts"), tmp_path / "index")
 
     opened = await library.open(("https://public.example/a.pdf",))
 

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from activities.documents.formats.plain_text import decode, parse_text
 from activities.documents.parsed import Block
 from activities.documents.passages import LONGEST_CHARACTERS, Span, cut, reference
-from activities.documents.text import decode, parse_text
 
 
 def _cut(text: str, style: str = "markdown") -> list[Span]:
-    parsed = parse_text(text, "markdown" if style == "markdown" else "prose" if style == "prose" else "code")
+    parsed = parse_text(text, {"markdown": "text.md", "prose": "text.rst"}.get(style, "text.py"))
     return list(cut(parsed.blocks, parsed.unit))
 
 
@@ -30,7 +30,7 @@ _BLOCKS = st.one_of(
 )
 
 
-@given(st.lists(_BLOCKS, max_size=8).map("\n\n".join), st.sampled_from(["markdown", "prose", "code"]))
+@given(st.lists(_BLOCKS, min_size=1, max_size=8).map("\n\n".join), st.sampled_from(["markdown", "prose", "code"]))
 def test_a_passage_stands_where_its_reference_says(text: str, style: str) -> None:
     """The words of every passage are found, in order, on the lines it names, and it is never too long."""
     lines = text.split("\n")
@@ -90,7 +90,7 @@ def test_long_paragraphs_are_cut_between_sentences() -> None:
     assert (spans[0].first, spans[-1].last) == (1, 30)
 
 
-def test_short_neighbours_are_joined() -> None:
+def test_short_backends_are_joined() -> None:
     """A list belongs to the line that announces it; fragments alone are not worth finding."""
     spans = _cut("# T\n\nYou need these:\n\n- a hammer\n- a nail\n\n# U\n\nNo.\n")
 

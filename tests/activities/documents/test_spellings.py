@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from activities.documents.artefacts import ArtefactStore
+from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 from activities.documents.words import variants
 
@@ -32,7 +32,7 @@ async def test_the_other_spelling_is_found_and_covers_the_question(tmp_path: Pat
     papers.mkdir()
     (papers / "terms.txt").write_text("The license fee is due when the boats are launched.\n")
     (papers / "other.txt").write_text("The harbour master keeps a list of all boats that are launched.\n")
-    library = DocumentLibrary(ArtefactStore(tmp_path / "artefacts"), tmp_path / "indexes", (papers,))
+    library = DocumentLibrary(ArtifactStore(tmp_path / "artifacts"), tmp_path / "indexes", (papers,))
 
     found = await (await library.open((papers.as_uri(),))).find("licence fee")
 

@@ -10,11 +10,11 @@ from made_documents import HANDBOOK, SALES, contract, folder, library, pdf, pric
 from pydantic import JsonValue
 
 from activities.contracts import PASSAGE_GAP
-from activities.documents.artefacts import ArtefactStore
+from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 from activities.documents.parsed import Unit
 from activities.documents.passages import Place, parse_reference, reference
-from activities.documents.tools import ReadDocument, SearchDocuments
+from activities.documents.tool import ReadDocument, SearchDocuments
 from activities.documents.verify import QuoteCheck, quote_stands, verify_sources
 from activities.tools import ToolContext
 from chargehand.contracts import Source
@@ -79,7 +79,7 @@ async def test_every_quote_of_the_tools_stands(ground: Path, made: str, document
     """In every format, found or read, checked against the document opened anew."""
     sources = await _sources(made, documents)
 
-    checks = await verify_sources((made,), sources, ArtefactStore(ground / "artefacts"), (ground,))
+    checks = await verify_sources((made,), sources, ArtifactStore(ground / "artifacts"), (ground,))
 
     assert len({source.ref.partition("#")[0] for source in sources}) == 7
     assert checks == tuple(QuoteCheck(ref=source.ref, stands=True) for source in sources)
@@ -90,7 +90,7 @@ async def test_every_quote_of_the_example_documents_stands(tmp_path: Path, docum
     uri = f"file:{_EXAMPLES}/"
     sources = await _sources(uri, documents)
 
-    checks = await verify_sources((uri,), sources, ArtefactStore(tmp_path / "artefacts"), (_EXAMPLES,))
+    checks = await verify_sources((uri,), sources, ArtifactStore(tmp_path / "artifacts"), (_EXAMPLES,))
 
     assert len(checks) == len(sources) > 20
     assert [check for check in checks if not check.stands] == []
@@ -142,10 +142,10 @@ async def test_a_false_quote_is_found_out(
 
 async def test_documents_that_are_not_here_are_not_called_false_quotes(tmp_path: Path) -> None:
     """Whoever looks in the wrong place is told that nothing could be read there, whatever a quotation names."""
-    uri = f"artefact:{'0' * 64}/docs/"
+    uri = f"artifact:{'0' * 64}/docs/"
     source = Source(ref="a.md#L5", quote="Everyone gets 28 days")
 
-    (check,) = await verify_sources((uri,), [source], ArtefactStore(tmp_path))
+    (check,) = await verify_sources((uri,), [source], ArtifactStore(tmp_path))
 
     assert check.problem.startswith("it names no place in a document of this session; docs could not be read.")
     assert "nothing is stored under" in check.problem
@@ -174,7 +174,7 @@ async def test_sources_from_elsewhere_are_left_out(tmp_path: Path) -> None:
     """A web page and a query are no places in a document."""
     elsewhere = [Source(ref="https://a.example/#L1", url="https://a.example/#L1", quote="x"), Source(ref="sql:1#L1")]
 
-    assert await verify_sources((), elsewhere, ArtefactStore(tmp_path)) == ()
+    assert await verify_sources((), elsewhere, ArtifactStore(tmp_path)) == ()
 
 
 _NUMBERS = st.integers(1, 10**9)

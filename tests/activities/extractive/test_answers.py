@@ -5,30 +5,23 @@ from pathlib import Path
 
 import pytest
 
-from activities.contracts import (
-    CompressDraft,
-    CompressTask,
-    CritiqueDraft,
-    CritiqueTask,
-    InputOutcome,
-    JudgeDraft,
-    JudgeTask,
-    RefineDraft,
-    RefineTask,
-    ReportDraft,
-    ReviewDraft,
-    ReviewTask,
-)
+from activities.contracts import InputOutcome
 from activities.models.extractive.decisions import decide
+from activities.turn_kinds.compress import CompressAnswer, CompressTask
+from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
+from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
+from activities.turn_kinds.refine import RefineAnswer, RefineTask
+from activities.turn_kinds.review import ReviewAnswer, ReviewTask
+from activities.turn_kinds.synthesis import SynthesisAnswer
 from benchmarks.extractive import ask_all, is_right, is_wrong
-from benchmarks.extractive_desk import Desk
+from benchmarks.extractive_harness import Harness
 from benchmarks.extractive_questions import read_questions
 from chargehand.contracts import Failure, Success
 
 EXAMPLE = Path("examples/question.txt").read_text(encoding="utf-8")
 
 
-async def test_the_example_question_is_answered(ferries: Desk) -> None:
+async def test_the_example_question_is_answered(ferries: Harness) -> None:
     """Three subtasks, the second of which waits for the name that the first comes to."""
     answered = await ferries.ask(EXAMPLE)
 
@@ -73,7 +66,7 @@ def test_what_answers_stands_in_the_documents() -> None:
         ("Warum gilt auf der Route Island ein Grenzwert für den Wind?", "brauchen ein Sprachmodell"),
     ],
 )
-async def test_reasons_and_summaries_need_a_model(question: str, said: str, ferries: Desk) -> None:
+async def test_reasons_and_summaries_need_a_model(question: str, said: str, ferries: Harness) -> None:
     """What rules cannot say is not said: passages in the user's language, low confidence, partial."""
     answered = await ferries.ask(question)
 
@@ -82,7 +75,7 @@ async def test_reasons_and_summaries_need_a_model(question: str, said: str, ferr
     assert answered.bold == ()
 
 
-async def test_a_sentence_that_limits_a_question_leaves_no_figure(ferries: Desk) -> None:
+async def test_a_sentence_that_limits_a_question_leaves_no_figure(ferries: Harness) -> None:
     """A request is cut only into questions: what else it says may be a condition."""
     whole = await ferries.ask("How many minutes were lost in March 2025?")
     limited = await ferries.ask("How many minutes were lost in March 2025? Leave out the weather.")
@@ -90,7 +83,7 @@ async def test_a_sentence_that_limits_a_question_leaves_no_figure(ferries: Desk)
     assert (len(whole.figures), len(limited.figures)) == (1, 0)
 
 
-async def test_a_question_keeps_the_conditions_before_it(ferries: Desk) -> None:
+async def test_a_question_keeps_the_conditions_before_it(ferries: Harness) -> None:
     """A later question keeps the period of an earlier one, and is no figure if it would drop another condition."""
     kept = await ferries.ask("How many minutes were lost in March 2025, and how many sailings were cancelled by route?")
     dropped = await ferries.ask("How many minutes did fog have lost in 2025, and how many sailings were cancelled?")
@@ -112,14 +105,14 @@ def test_decisions_are_not_taken() -> None:
     refined = decide(RefineTask(goal="", agent="reader", instruction="x", problem="y", outcome=lost, attempts=1))
     judged = decide(JudgeTask(question="x", candidates=(outcome("a", 20), outcome("b", 90))))
 
-    assert isinstance(refined, RefineDraft)
+    assert isinstance(refined, RefineAnswer)
     assert not refined.worthwhile
-    assert decide(ReviewTask(goal="", outcomes=(), max_subtasks=1, may_nest=False)) == ReviewDraft(
+    assert decide(ReviewTask(goal="", outcomes=(), max_subtasks=1, may_nest=False)) == ReviewAnswer(
         enough=True, missing=[], contradictions=[], subtasks=[]
     )
-    draft = ReportDraft(answer="", gaps=[], contradictions=[], confidence=0)
-    assert decide(CritiqueTask(goal="", draft=draft, outcomes=())) == CritiqueDraft(acceptable=True, problems=[])
-    assert isinstance(judged, JudgeDraft)
+    draft = SynthesisAnswer(answer="", gaps=[], contradictions=[], confidence=0)
+    assert decide(CritiqueTask(goal="", draft=draft, outcomes=())) == CritiqueAnswer(acceptable=True, problems=[])
+    assert isinstance(judged, JudgeAnswer)
     assert (judged.chosen, judged.confidence, "language model" in judged.reason) == ("b", 30, True)
 
 
@@ -127,12 +120,12 @@ def test_a_text_is_shortened_to_whole_sentences() -> None:
     """What does not fit is left out from the end, and it is said."""
     task = CompressTask(instruction="", content="One is here. Two is there. Three is gone.", most_words=7)
 
-    assert decide(task) == CompressDraft(content="One is here. Two is there. […]")
+    assert decide(task) == CompressAnswer(content="One is here. Two is there. […]")
 
 
-async def test_the_same_question_gets_the_same_answer(desks: Mapping[Path, Desk]) -> None:
+async def test_the_same_question_gets_the_same_answer(harnesses: Mapping[Path, Harness]) -> None:
     """Rules leave nothing to chance."""
     question = read_questions()[0]
-    desk = desks[question.folder]
+    harness = harnesses[question.folder]
 
-    assert (await desk.ask(question.text)).report == (await desk.ask(question.text)).report
+    assert (await harness.ask(question.text)).report == (await harness.ask(question.text)).report

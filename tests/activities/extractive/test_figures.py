@@ -7,7 +7,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from activities.documents.catalog import Catalog, Column, Table
@@ -15,7 +15,7 @@ from activities.documents.words import language_of
 from activities.models.extractive.grammar import read_figure
 from activities.models.extractive.periods import Calendar, calendar_of, read_period
 from activities.models.extractive.wording import read_tokens
-from benchmarks.extractive_desk import Desk
+from benchmarks.extractive_harness import Harness
 from benchmarks.extractive_questions import Question, read_questions
 
 MONTHS = calendar.month_name[1:]
@@ -50,6 +50,7 @@ def catalog(*tables: str) -> Catalog:
     return Catalog(tables=tuple(Table(name=name, document=f"{name}.csv", rows=24, columns=columns) for name in tables))
 
 
+@settings(deadline=None)
 @given(word=st.sampled_from(LIMITS) | st.from_regex(r"[bcdfgklmnp]{4,9}", fullmatch=True), at=st.integers(0, 9))
 def test_a_word_that_is_not_understood_leaves_no_figure(word: str, at: int) -> None:
     """Wherever an unknown or limiting word stands in a question that has a figure, it has none any more."""
@@ -60,12 +61,12 @@ def test_a_word_that_is_not_understood_leaves_no_figure(word: str, at: int) -> N
 
 
 @pytest.mark.parametrize("question", STATED, ids=lambda question: question.text)
-def test_a_limiting_word_is_never_dropped(question: Question, desks: Mapping[Path, Desk]) -> None:
+def test_a_limiting_word_is_never_dropped(question: Question, harnesses: Mapping[Path, Harness]) -> None:
     """A limiting word in a labelled question leaves no figure, unless it is looked for as part of a name."""
     words = question.text.split()
     for at in range(1, len(words)):
         for limit in LIMITS:
-            figure = read_figure(" ".join([*words[:at], limit, *words[at:]]), desks[question.folder].catalog)
+            figure = read_figure(" ".join([*words[:at], limit, *words[at:]]), harnesses[question.folder].catalog)
             held = [value for _, values in figure.conditions for value in values] if figure else [limit]
             assert any(limit in value.split() for value in held), (limit, at)
 

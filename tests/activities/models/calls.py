@@ -1,4 +1,4 @@
-"""Calls to models as tests make them, and adapters that make them at a scripted provider."""
+"""Calls to models, made through the adapters at a scripted provider."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -6,16 +6,18 @@ from decimal import Decimal
 from typing import Literal
 
 import httpx2
-from pydantic import BaseModel
+import pytest
+from temporalio.exceptions import ApplicationError
 
-from activities.contracts import AgentAnswer, WorkTask
 from activities.documents.catalog import Catalog
 from activities.models.anthropic_messages import AnthropicModel
 from activities.models.openai_chat import OpenAIChatModel
 from activities.models.openai_responses import OpenAIResponsesModel
-from activities.models.protocol import Message, ModelCall, ModelReply, ToolSpec, ToolText
+from activities.models.protocol import ModelCall, ModelReply, ToolSpec
 from activities.models.streaming import STEADY, Patience
-from tests.scripted_provider import Respond, ScriptedProvider
+from activities.turn_kinds.protocol import Message, ToolText, TurnAnswer
+from activities.turn_kinds.work import WorkAnswer, WorkTask
+from tests.scripted_provider import Respond, ScriptedProvider, ScriptedReply, ScriptedRequest, answer
 
 Wire = Literal["anthropic", "responses", "chat"]
 WIRES: Sequence[Wire] = ("anthropic", "responses", "chat")
@@ -50,7 +52,7 @@ def a_call(
     *,
     messages: Sequence[Message] = (Message(role="user", text="When does the ferry leave?"),),
     tools: Sequence[ToolSpec] = (SEARCH, READ),
-    answer_type: type[BaseModel] = AgentAnswer,
+    answer_type: type[TurnAnswer] = WorkAnswer,
     must_answer: bool = False,
     timeout_seconds: float = 20.0,
 ) -> ModelCall:
@@ -100,9 +102,57 @@ async def a_provider(wire: Wire, respond: Respond) -> AsyncGenerator[tuple[Scrip
             await model.aclose()
 
 
-def round_of(reply: ModelReply, *results: str) -> tuple[Message, ...]:
-    """Carry the conversation on with what the tools answered."""
-    told = tuple(ToolText(call_id=call.id, text=text) for call, text in zip(reply.tool_calls, results, strict=True))
+async def reply_to(wire: Wire, scripted: ScriptedReply, *, must_answer: bool = False) -> ModelReply:
+    """Take one turn at a provider that replies with this."""
+    async with a_provider(wire, lambda _: scripted) as (_, model):
+        return await model.complete(a_call(wire, must_answer=must_answer))
+
+
+async def failure_of(
+    wire: Wire, scripted: ScriptedReply, timeout_seconds: float = 20.0
+) -> tuple[ApplicationError, int]:
+    """Take one turn that fails; return the error, and the number of requests."""
+    async with a_provider(wire, lambda _: scripted) as (server, model):
+        with pytest.raises(ApplicationError) as caught:
+            await model.complete(a_call(wire, timeout_seconds=timeout_seconds))
+        return caught.value, len(server.requests)
+
+
+async def requests_of(wire: Wire, *calls: ModelCall) -> list[ScriptedRequest]:
+    """Make calls, each of which is answered; return what the provider received."""
+    async with a_provider(wire, lambda _: answer()) as (server, model):
+        for call in calls:
+            await model.complete(call)
+        return server.requests
+
+
+async def second_request(
+    wire: Wire,
+    first: ScriptedReply,
+    *results: str,
+    ok: bool = True,
+    more: Sequence[Message] = (),
+    tools: Sequence[ToolSpec] = (SEARCH, READ),
+    next_tools: Sequence[ToolSpec] | None = None,
+    must_answer: bool = False,
+) -> tuple[ModelReply, ScriptedRequest]:
+    """Take a turn that calls tools, and the next with their results; return the first reply and the second request."""
+    replies = iter([first, answer()])
+    async with a_provider(wire, lambda _: next(replies)) as (server, model):
+        reply = await model.complete(a_call(wire, tools=tools))
+        messages = (*round_of(reply, *results, ok=ok), *more)
+        follow_up = a_call(
+            wire, messages=messages, tools=tools if next_tools is None else next_tools, must_answer=must_answer
+        )
+        await model.complete(follow_up)
+        return reply, server.requests[1]
+
+
+def round_of(reply: ModelReply, *results: str, ok: bool = True) -> tuple[Message, ...]:
+    """Continue the conversation with the results of the tools."""
+    told = tuple(
+        ToolText(call_id=call.id, text=text, ok=ok) for call, text in zip(reply.tool_calls, results, strict=True)
+    )
     return (
         Message(role="user", text="When does the ferry leave?"),
         Message(role="assistant", calls=reply.tool_calls, provider_items=reply.provider_items),

@@ -8,25 +8,24 @@ import pytest
 from openai.lib._pydantic import to_strict_json_schema
 from pydantic import BaseModel, Field
 
-from activities.contracts import (
-    AgentAnswer,
-    CompressDraft,
-    CritiqueDraft,
-    JudgeDraft,
-    PlanDraft,
-    RefineDraft,
-    ReviewDraft,
-)
 from activities.models.schemas import UnfitSchema, answer_schema, strict
-from activities.prompts import ANSWER_TYPES, SCHEMA_BYTES
+from activities.turn_kinds.compress import CompressAnswer
+from activities.turn_kinds.critique import CritiqueAnswer
+from activities.turn_kinds.judge import JudgeAnswer
+from activities.turn_kinds.plan import PlanAnswer
+from activities.turn_kinds.protocol import SCHEMA_BYTES
+from activities.turn_kinds.refine import RefineAnswer
+from activities.turn_kinds.registry import TASK_TYPES
+from activities.turn_kinds.review import ReviewAnswer
+from activities.turn_kinds.work import WorkAnswer
 
-ANSWERS = tuple(ANSWER_TYPES.values())
+ANSWERS = tuple(kind.answer_type for kind in TASK_TYPES.values())
 OBJECTS: dict[type[BaseModel], int] = {
-    RefineDraft: 1,
-    ReviewDraft: 3,
-    JudgeDraft: 1,
-    CritiqueDraft: 1,
-    CompressDraft: 1,
+    RefineAnswer: 1,
+    ReviewAnswer: 3,
+    JudgeAnswer: 1,
+    CritiqueAnswer: 1,
+    CompressAnswer: 1,
 }
 """How many objects an answer is made of, where that is not two."""
 
@@ -97,13 +96,13 @@ def test_a_schema_is_named_and_short(answer: type[BaseModel]) -> None:
 
 def test_a_docstring_for_developers_is_not_told_to_models() -> None:
     """A class's docstring stays here; a field's goes along."""
-    text = json.dumps(answer_schema(AgentAnswer))
+    text = json.dumps(answer_schema(WorkAnswer))
 
     assert "not yet checked" not in text
     assert "Words copied from the first source" in text
 
 
-@pytest.mark.parametrize("answer", [PlanDraft, ReviewDraft])
+@pytest.mark.parametrize("answer", [PlanAnswer, ReviewAnswer])
 def test_a_subtask_can_only_be_given_to_an_agent_that_there_is(answer: type[BaseModel]) -> None:
     """Where a provider holds replies to the schema, a plan cannot name anybody else."""
     agents = tuple(f"agent-{number:02}-of-a-crew-with-long-names" for number in range(20))

@@ -14,7 +14,7 @@ from activities.models.anthropic_messages import AnthropicModel
 from activities.models.openai_responses import OpenAIResponsesModel
 from activities.models.protocol import ModelCall, ProviderJob
 from chargehand.wire import ErrorType
-from tests.activities.models.calls import KEY, AnyModel, Wire, a_call, a_provider
+from tests.activities.models.calls import KEY, AnyModel, Wire, a_call, reply_to
 from tests.scripted_provider import (
     Respond,
     ScriptedProvider,
@@ -103,8 +103,7 @@ REPLIES = {
 @pytest.mark.parametrize("name", REPLIES)
 async def test_a_job_brings_the_same_reply(way: Way, name: str) -> None:
     """What comes back is what a call at once brings; only a batch costs less: half."""
-    async with a_provider(WIRE[way], lambda _: REPLIES[name]) as (_, model):
-        at_once = await model.complete(a_call(WIRE[way]))
+    at_once = await reply_to(WIRE[way], REPLIES[name])
     async with open_provider(way, lambda _: REPLIES[name].after(0.05)) as (server, model):
         later = await model.complete(a_job(way, Keeper()))
 
@@ -150,7 +149,7 @@ async def test_a_job_that_was_begun_is_fetched_and_not_paid_again(way: Way) -> N
 
 
 @every_way
-async def test_a_job_whose_id_cannot_be_kept_is_called_off(way: Way) -> None:
+async def test_a_job_whose_id_cannot_be_kept_is_cancelled(way: Way) -> None:
     """Nobody would ever ask after it."""
     async with open_provider(way, lambda _: hanging()) as (server, model):
         with pytest.raises(ApplicationError):
@@ -162,7 +161,7 @@ async def test_a_job_whose_id_cannot_be_kept_is_called_off(way: Way) -> None:
 
 @every_way
 @pytest.mark.parametrize("is_unwanted", [True, False], ids=["session cancelled", "worker shut down"])
-async def test_only_what_nobody_wants_is_called_off(way: Way, is_unwanted: bool) -> None:  # noqa: FBT001  # a column
+async def test_only_what_nobody_wants_is_cancelled(way: Way, is_unwanted: bool) -> None:  # noqa: FBT001  # a column
     """A cancelled session cancels the provider's work; a worker that shuts down leaves it to the next."""
     keeper = Keeper(is_unwanted=is_unwanted)
     async with open_provider(way, lambda _: hanging()) as (server, model):
@@ -198,7 +197,7 @@ async def test_a_job_that_failed_cost_nothing(way: Way) -> None:
 
 
 @every_way
-async def test_a_job_that_the_provider_has_lost_is_of_unknown_fate(way: Way) -> None:
+async def test_a_job_that_the_provider_has_lost_is_of_unknown_outcome(way: Way) -> None:
     """An id that the provider does not know any more may have been charged."""
     async with open_provider(way, lambda _: answer()) as (server, model):
         with pytest.raises(ApplicationError) as caught:
@@ -254,7 +253,7 @@ async def test_a_batch_is_written_so() -> None:
     assert (len(job.custom_id), job.custom_id.isalnum()) == (64, True)
 
 
-async def test_a_background_response_that_takes_too_long_is_called_off() -> None:
+async def test_a_background_response_that_takes_too_long_is_cancelled() -> None:
     """The call's whole time holds here too; what was made until then may be charged."""
     async with open_provider("background", lambda _: hanging()) as (server, model):
         with pytest.raises(ApplicationError, match="the response is cancelled") as caught:
@@ -265,10 +264,10 @@ async def test_a_background_response_that_takes_too_long_is_called_off() -> None
     assert caught.value.details[0].possibly_billed
 
 
-async def test_a_batch_that_outlives_its_callers_patience_is_called_off() -> None:
+async def test_a_batch_that_outlives_its_callers_patience_is_cancelled() -> None:
     """It is not tried again, since there is no time for it, and what was not begun is not charged."""
     async with open_provider("batch", lambda _: hanging()) as (server, model):
-        with pytest.raises(ApplicationError, match=r"called off after 0\.2 seconds, before it was done") as caught:
+        with pytest.raises(ApplicationError, match=r"cancelled after 0\.2 seconds, before it was done") as caught:
             await model.complete(a_job("batch", Keeper(patience_seconds=0.2)))
         (job,) = server.jobs.all.values()
 
@@ -278,7 +277,7 @@ async def test_a_batch_that_outlives_its_callers_patience_is_called_off() -> Non
 
 
 @every_way
-async def test_a_job_that_ends_just_before_it_is_called_off_is_used(way: Way) -> None:
+async def test_a_job_that_ends_just_before_it_is_cancelled_is_used(way: Way) -> None:
     """What is paid is not thrown away, although nobody looked in time."""
     async with open_provider(way, lambda _: answer("At eight.").after(0.05), poll_seconds=60) as (server, model):
         reply = await model.complete(a_job(way, Keeper(patience_seconds=0.3)))

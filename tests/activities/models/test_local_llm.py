@@ -13,15 +13,15 @@ import anthropic
 import openai
 import pytest
 from calls import KEY, SEARCH, WIRES, AnyModel, Wire, a_call
-from pydantic import BaseModel
 from temporalio.exceptions import ApplicationError
 
 from activities.models.anthropic_messages import AnthropicModel
 from activities.models.local_model import LOCAL, LocalModel, choose_model, start
 from activities.models.openai_chat import OpenAIChatModel
 from activities.models.openai_responses import OpenAIResponsesModel
-from activities.models.protocol import Message, ModelCall, ToolSpec
+from activities.models.protocol import ModelCall, ToolSpec
 from activities.models.streaming import SLOW_TO_BEGIN
+from activities.turn_kinds.protocol import Message, TurnAnswer
 from chargehand.wire import ErrorType
 from tests.waiting import until
 
@@ -31,7 +31,7 @@ CONTEXT = 1_024
 SECONDS = 300.0
 
 
-class Verdict(BaseModel):
+class Verdict(TurnAnswer):
     """What even a model without sense answers in a few tokens, if a grammar holds it."""
 
     verdict: Literal["yes", "no"]

@@ -1,6 +1,7 @@
 """Every failure of a provider has one meaning for the retry policy, and takes no secret along."""
 
 import asyncio
+import builtins
 import inspect
 import json
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from activities.models.failures import (
     LONGEST_WAIT,
     VERDICTS,
     ProviderFault,
+    UnreadableReply,
     Verdict,
     failure,
     redacted,
@@ -28,7 +30,7 @@ from activities.models.failures import (
     verdict_on,
 )
 from chargehand.wire import ErrorType
-from tests.activities.models.calls import KEY, PROVIDERS, WIRES, Wire, a_call, a_provider
+from tests.activities.models.calls import KEY, PROVIDERS, WIRES, Wire, a_call, a_provider, failure_of
 from tests.scripted_provider import ScriptedReply, dropping, error, hanging, raw
 
 
@@ -45,30 +47,34 @@ def descendants(kind: type[BaseException]) -> Iterator[type[BaseException]]:
         yield from descendants(child)
 
 
-@pytest.mark.parametrize("sdk", [anthropic, openai], ids=["anthropic", "openai"])
-def test_every_error_that_an_sdk_exports_is_classified(sdk: ModuleType) -> None:
-    """The table names each exported class, itself and not only a base of it."""
-    names = {(sdk.__name__, kind.__name__) for kind in exported(sdk)}
-
-    assert len(names) > 15
-    assert names - VERDICTS.keys() == set()
+ERRORS = sorted(
+    {kind for root in (anthropic.AnthropicError, openai.OpenAIError) for kind in descendants(root)},
+    key=lambda kind: (kind.__module__, kind.__name__),
+)
 
 
-@pytest.mark.parametrize("root", [anthropic.AnthropicError, openai.OpenAIError])
-def test_errors_of_other_endpoints_are_judged_by_their_status(root: type[BaseException]) -> None:
-    """What an SDK defines and does not export goes by its HTTP status, or is misuse; it is never retried blindly."""
-    hidden = set(descendants(root)) - exported(anthropic) - exported(openai)
+@pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
+def test_every_error_of_an_sdk_is_classified_by_its_base(kind: type[BaseException]) -> None:
+    """Status errors go by their status, lost connections may be billed, and misuse of an SDK is never retried."""
+    sdk = anthropic if issubclass(kind, anthropic.AnthropicError) else openai
+    if issubclass(kind, sdk.APIStatusError):
+        expected = Verdict.BY_STATUS
+    elif issubclass(kind, sdk.APIResponseValidationError):
+        expected = Verdict.UNREADABLE
+    elif issubclass(kind, sdk.APIError | anthropic.RetryableError):
+        expected = Verdict.UNANSWERED
+    else:
+        expected = Verdict.REFUSED
 
-    assert {verdict_on(kind) for kind in hidden} <= {Verdict.BY_STATUS, Verdict.REFUSED}
+    assert verdict_on(kind) is expected
 
 
-@pytest.mark.parametrize("sdk", [anthropic, openai, httpx2], ids=["anthropic", "openai", "httpx2"])
-def test_the_table_names_nothing_that_does_not_exist(sdk: ModuleType) -> None:
-    """A row for a class that an SDK has dropped is removed."""
-    rows = {name for package, name in VERDICTS if package == sdk.__name__}
-    existing = {kind.__name__ for known in exported(sdk) for kind in (known, *descendants(known))}
+def test_the_table_of_classes_names_nothing_that_does_not_exist() -> None:
+    """A row for a class that no SDK has is removed."""
+    known = [kind for package in (anthropic, openai, httpx2, builtins) for kind in exported(package)]
+    names = {kind.__name__ for kind in [*ERRORS, *known, UnreadableReply]}
 
-    assert rows - existing == set()
+    assert set(VERDICTS) - names == set()
 
 
 def test_every_failure_of_the_transport_is_classified() -> None:
@@ -89,47 +95,28 @@ def test_bugs_and_cancellation_are_not_failures_of_the_provider() -> None:
             raise kind("ours")
 
 
-RETRIED = {
-    408: ErrorType.PROVIDER_UNAVAILABLE,
-    409: ErrorType.PROVIDER_UNAVAILABLE,
-    429: ErrorType.RATE_LIMITED,
-    500: ErrorType.PROVIDER_UNAVAILABLE,
-    502: ErrorType.PROVIDER_UNAVAILABLE,
-    503: ErrorType.PROVIDER_UNAVAILABLE,
-    504: ErrorType.PROVIDER_UNAVAILABLE,
-    529: ErrorType.PROVIDER_UNAVAILABLE,
+every_wire = pytest.mark.parametrize("wire", WIRES)
+
+REFUSED = dict.fromkeys((*range(400, 420), 422, 431, 451, 499), (ErrorType.PROVIDER_REFUSED, True))
+UNAVAILABLE = dict.fromkeys((408, 409, 500, 502, 503, 504, 529), (ErrorType.PROVIDER_UNAVAILABLE, False))
+STATUSES = {
+    **REFUSED,
+    **UNAVAILABLE,
+    429: (ErrorType.RATE_LIMITED, False),
+    501: (ErrorType.PROVIDER_UNAVAILABLE, True),
 }
-REFUSED = (400, 401, 402, 403, 404, 405, 410, 412, 413, 422, 431, 499)
 
 
-async def fail(wire: Wire, *replies: ScriptedReply, timeout_seconds: float = 20.0) -> tuple[ApplicationError, int]:
-    """Make a call that the provider answers so; give the error, and how many requests it took."""
-    left = iter(replies)
-    async with a_provider(wire, lambda _: next(left)) as (server, model):
-        with pytest.raises(ApplicationError) as caught:
-            await model.complete(a_call(wire, timeout_seconds=timeout_seconds))
-        return caught.value, len(server.requests)
+@every_wire
+@pytest.mark.parametrize("status", STATUSES)
+async def test_the_status_decides_whether_temporal_retries(wire: Wire, status: int) -> None:
+    """408, 409, 429 and 5xx but 501 are retryable, all else is final; the SDK itself never sends a second request."""
+    raised, requests = await failure_of(wire, error(status))
+
+    assert (raised.type, raised.non_retryable, requests) == (*STATUSES[status], 1)
 
 
-@pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize(("status", "kind"), RETRIED.items())
-async def test_passing_errors_are_retried_by_temporal_alone(wire: Wire, status: int, kind: ErrorType) -> None:
-    """408, 409, 429 and 5xx are one request each, and retryable."""
-    raised, requests = await fail(wire, error(status))
-
-    assert (raised.type, raised.non_retryable, requests) == (kind, False, 1)
-
-
-@pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize("status", REFUSED)
-async def test_refused_requests_are_not_retried(wire: Wire, status: int) -> None:
-    """Every other 4xx is one request, and final."""
-    raised, requests = await fail(wire, error(status))
-
-    assert (raised.type, raised.non_retryable, requests) == (ErrorType.PROVIDER_REFUSED, True, 1)
-
-
-@pytest.mark.parametrize("wire", WIRES)
+@every_wire
 @pytest.mark.parametrize(
     ("status", "said", "kind", "final"),
     [
@@ -147,7 +134,7 @@ async def test_the_provider_may_say_whether_to_retry(
     final: bool,  # noqa: FBT001  # a column of the table above
 ) -> None:
     """`x-should-retry` counts more than the status, if it says true or false."""
-    raised, _ = await fail(wire, error(status, {"x-should-retry": said}))
+    raised, _ = await failure_of(wire, error(status, {"x-should-retry": said}))
 
     assert (raised.type, raised.non_retryable) == (kind, final)
 
@@ -156,7 +143,7 @@ async def test_the_provider_may_say_whether_to_retry(
 async def test_an_empty_account_is_not_a_rate_limit(wire: Wire) -> None:
     """OpenAI's 429 for a used-up quota is final although its class is that of rate limits."""
     body = {"error": {"message": "You exceeded your current quota.", "type": "q", "code": "insufficient_quota"}}
-    raised, _ = await fail(wire, error(429, {"x-should-retry": "true", "retry-after": "3"}, body))
+    raised, _ = await failure_of(wire, error(429, {"x-should-retry": "true", "retry-after": "3"}, body))
 
     assert (raised.type, raised.non_retryable, raised.next_retry_delay) == (ErrorType.PROVIDER_REFUSED, True, None)
     assert raised.message == (
@@ -169,7 +156,7 @@ async def test_a_spend_limit_is_not_a_rate_limit() -> None:
     """Anthropic's 429 for a spend limit is final, told apart by its error code."""
     details = {"error_code": "enforced_spend_limit_reached"}
     body = {"type": "error", "error": {"type": "rate_limit_error", "message": "No more.", "details": details}}
-    raised, _ = await fail("anthropic", error(429, body=json.dumps(body).encode()))
+    raised, _ = await failure_of("anthropic", error(429, body=json.dumps(body).encode()))
 
     fault = ProviderFault(
         provider="anthropic", status=429, code="enforced_spend_limit_reached", request_id="req_1", possibly_billed=False
@@ -195,14 +182,14 @@ async def test_a_spend_limit_is_not_a_rate_limit() -> None:
 )
 async def test_the_wait_that_the_provider_asks_for_is_kept(headers: dict[str, str], delay: timedelta | None) -> None:
     """`retry-after-ms` counts before `retry-after`; nonsense and the past are no wait; nothing is above an hour."""
-    raised, _ = await fail("anthropic", error(429, headers))
+    raised, _ = await failure_of("anthropic", error(429, headers))
 
     assert raised.next_retry_delay == delay
 
 
 async def test_the_wait_may_be_a_date() -> None:
     """`retry-after` as an HTTP date is the time until then."""
-    raised, _ = await fail(
+    raised, _ = await failure_of(
         "responses",
         error(503, {"retry-after": format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)}),
     )
@@ -213,12 +200,12 @@ async def test_the_wait_may_be_a_date() -> None:
 
 async def test_a_final_error_asks_for_no_wait() -> None:
     """A wait is only for those who come again."""
-    raised, _ = await fail("anthropic", error(400, {"retry-after": "7"}))
+    raised, _ = await failure_of("anthropic", error(400, {"retry-after": "7"}))
 
     assert raised.next_retry_delay is None
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@every_wire
 @pytest.mark.parametrize(
     "reply",
     [
@@ -235,22 +222,22 @@ async def test_a_final_error_asks_for_no_wait() -> None:
 )
 async def test_an_answer_that_cannot_be_read_is_asked_for_again(wire: Wire, reply: ScriptedReply) -> None:
     """A lost or garbled answer is retryable, and known to be possibly billed."""
-    raised, requests = await fail(wire, reply)
+    raised, requests = await failure_of(wire, reply)
 
     assert (raised.type, raised.non_retryable, requests) == (ErrorType.PROVIDER_UNAVAILABLE, False, 1)
     assert raised.details[0].possibly_billed
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@every_wire
 async def test_a_provider_that_hangs_is_left(wire: Wire) -> None:
     """After the call's time it is given up: retryable, possibly billed."""
-    raised, _ = await fail(wire, hanging(), timeout_seconds=0.2)
+    raised, _ = await failure_of(wire, hanging(), timeout_seconds=0.2)
 
     assert (raised.type, raised.non_retryable) == (ErrorType.PROVIDER_UNAVAILABLE, False)
     assert raised.details == (ProviderFault(provider=PROVIDERS[wire], possibly_billed=True),)
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@every_wire
 async def test_a_provider_that_is_not_there_costs_nothing(wire: Wire) -> None:
     """A refused connection is retryable and cannot have been billed."""
     async with a_provider(wire, lambda _: error(500)) as (server, model):
@@ -264,12 +251,12 @@ async def test_a_provider_that_is_not_there_costs_nothing(wire: Wire) -> None:
     assert caught.value.message.endswith("Check the network and the base URL.")
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@every_wire
 async def test_no_key_enters_the_history(wire: Wire) -> None:
     """A key that a provider quotes is in no part of the failure as Temporal stores it, causes and traces included."""
     other = "sk-ant-api03-AbCdEfGhIjKlMnOpQrStUvWxYz0123456789"
     body = {"error": {"message": f"Incorrect API key {KEY} (also {other})", "type": "x", "code": KEY}}
-    raised, _ = await fail(wire, error(401, {"x-request-id": KEY, "request-id": KEY}, body))
+    raised, _ = await failure_of(wire, error(401, {"x-request-id": KEY, "request-id": KEY}, body))
 
     stored = Failure()
     await pydantic_data_converter.encode_failure(raised, stored)
@@ -303,7 +290,7 @@ def test_a_providers_words_are_kept_short() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "passing", "kind"),
+    ("code", "retryable", "kind"),
     [
         ("rate_limit_exceeded", True, ErrorType.RATE_LIMITED),
         ("server_error", True, ErrorType.PROVIDER_UNAVAILABLE),
@@ -312,13 +299,13 @@ def test_a_providers_words_are_kept_short() -> None:
 )
 def test_a_failure_inside_an_answer_is_classified_too(
     code: str,
-    passing: bool,  # noqa: FBT001  # a column of the table above
+    retryable: bool,  # noqa: FBT001  # a column of the table above
     kind: ErrorType,
 ) -> None:
     """A provider that reports its failure with status 200 is understood the same way."""
-    raised = reported_failure("openai", code, "went wrong", passing=passing)
+    raised = reported_failure("openai", code, "went wrong", retryable=retryable)
 
-    assert (raised.type, raised.non_retryable) == (kind, not passing)
+    assert (raised.type, raised.non_retryable) == (kind, not retryable)
     assert raised.message == f"openai could not answer ({code}): went wrong"
 
 

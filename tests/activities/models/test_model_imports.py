@@ -1,10 +1,26 @@
-"""A worker without keys pays for no SDK."""
+"""A worker imports the adapters that its settings choose, and no others."""
 
 import json
 import subprocess
 import sys
+from pathlib import Path
 
-MODULES = ("anthropic_messages", "openai_responses", "openai_chat", "prices", "schemas", "failures")
+MODULES = ("anthropic_messages", "openai_responses", "openai_chat", "prices", "schemas", "failures", "registry")
+ROOT = Path(__file__).parents[3]
+NOT_CHOSEN = (
+    "activities.code.bubblewrap.runner",
+    "activities.code.e2b",
+    "activities.models.anthropic_messages",
+    "activities.models.openai_chat",
+    "activities.models.openai_responses",
+    "activities.search.ddgs",
+    "activities.search.searxng",
+    "activities.search.tavily",
+    "boto3",
+    "e2b",
+    "google.cloud.storage",
+    "tavily",
+)
 HEAVY = ("anthropic", "openai", "httpx2", "genai_prices")
 
 
@@ -23,3 +39,24 @@ print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert json.loads(done.stdout) == []
+
+
+def test_adapters_that_are_not_chosen_are_not_imported() -> None:
+    """A worker with default settings composes its activities without the other adapters, and without their packages."""
+    code = """
+import asyncio, json, sys, tempfile
+from contextlib import AsyncExitStack
+from pathlib import Path
+from activities.settings import Settings
+from worker_main import compose
+
+async def main():
+    async with AsyncExitStack() as closing:
+        await compose(Settings(state_dir=Path(tempfile.mkdtemp())), closing)
+
+asyncio.run(main())
+print(json.dumps(sorted(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+
+    assert set(json.loads(done.stdout)) & {*NOT_CHOSEN, *HEAVY} == set()

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from activities.contracts import ModelCard, PriceStep
-from activities.models.prices import Tokens, cost, price_card, usage_of
+from activities.models.prices import Tokens, cost, load, price_card, usage_of
 from chargehand.contracts import Usage, round_up_dollars
-from workflows.bounds import worst_case
+from workflows.budget.estimates import worst_case
 
 DEFAULTS = (
     ("anthropic", "claude-haiku-5-5"),
@@ -24,6 +24,12 @@ DEFAULTS = (
     ("openai", "gpt-6.1-sol"),
     ("openai", "gpt-6-astra"),
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def price_list() -> None:
+    """Load the price list outside of the time that an example may take."""
+    load()
 
 
 def counts() -> st.SearchStrategy[int]:

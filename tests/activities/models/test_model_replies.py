@@ -8,13 +8,27 @@ from decimal import Decimal
 import pytest
 from pydantic import JsonValue
 
-from activities.contracts import AgentAnswer, ToolCall
+from activities.contracts import ToolCall
 from activities.models.anthropic_messages import AnthropicModel
 from activities.models.openai_chat import OpenAIChatModel
 from activities.models.openai_responses import OpenAIResponsesModel
 from activities.models.protocol import ModelReply
+from activities.turn_kinds.work import WorkAnswer
 from chargehand.contracts import Usage
-from tests.activities.models.calls import KEY, MODELS, PROVIDERS, SEARCH, WIRES, Wire, a_call, a_provider, round_of
+from tests.activities.models.calls import (
+    KEY,
+    MODELS,
+    PROVIDERS,
+    SEARCH,
+    WIRES,
+    Wire,
+    a_call,
+    a_provider,
+    reply_to,
+    requests_of,
+    round_of,
+    second_request,
+)
 from tests.scripted_provider import (
     NO_USAGE,
     ScriptedProvider,
@@ -31,6 +45,10 @@ from tests.scripted_provider import (
     truncated,
 )
 
+USES = (
+    ToolUse("search_documents", {"query": "ferry", "limit": 3}, id="id_one"),
+    ToolUse("read_document", {"name": "timetable.pdf"}, id="id_two"),
+)
 every_wire = pytest.mark.parametrize("wire", WIRES)
 
 USUAL = {
@@ -45,11 +63,6 @@ def usual_usage(wire: Wire) -> Usage:
     return Usage(turns=1, input_tokens=1_000, output_tokens=100, cost_usd=USUAL[wire])
 
 
-async def reply_to(wire: Wire, scripted: ScriptedReply, *, must_answer: bool = False) -> ModelReply:
-    async with a_provider(wire, lambda _: scripted) as (_, model):
-        return await model.complete(a_call(wire, must_answer=must_answer))
-
-
 def a_reply(wire: Wire, **fields: object) -> ModelReply:
     return ModelReply.model_validate(
         {"model": MODELS[wire], "provider": PROVIDERS[wire], "usage": usual_usage(wire), **fields}
@@ -62,19 +75,13 @@ async def test_an_answer_comes_back_as_its_text(wire: Wire) -> None:
     scripted = answer("At eight.")
 
     assert await reply_to(wire, scripted) == a_reply(wire, stop="answer", text=scripted.text)
-    assert AgentAnswer.model_validate_json(scripted.text).content == "At eight."
+    assert WorkAnswer.model_validate_json(scripted.text).content == "At eight."
 
 
 @every_wire
 async def test_tools_come_back_in_the_order_asked(wire: Wire) -> None:
     """Several calls in one reply are `tools`, each with the provider's id for it."""
-    reply = await reply_to(
-        wire,
-        calling(
-            ToolUse("search_documents", {"query": "ferry", "limit": 3}, id="id_one"),
-            ToolUse("read_document", {"name": "timetable.pdf"}, id="id_two"),
-        ),
-    )
+    reply = await reply_to(wire, calling(*USES))
 
     assert reply.stop == "tools"
     assert reply.tool_calls == (
@@ -194,16 +201,13 @@ MALFORMED = {
 async def test_malformed_calls_are_told_and_do_not_poison_what_follows(wire: Wire, case: str) -> None:
     """A call that cannot be read says why, and the conversation with it is one that the provider takes back."""
     use, why = MALFORMED[case]
-    replies = iter([calling(use, text="I try."), answer()])
-    async with a_provider(wire, lambda _: next(replies)) as (server, model):
-        reply = await model.complete(a_call(wire))
-        (call,) = reply.tool_calls
-        await model.complete(a_call(wire, messages=round_of(reply, "could not be read")))
+    reply, request = await second_request(wire, calling(use, text="I try."), "could not be read")
+    (call,) = reply.tool_calls
 
     assert reply.stop == "tools"
     assert call.arguments == {}
     assert call.malformed.startswith(why)
-    assert calls_in(server.requests[1]) == [(call.id, call.tool, {})]
+    assert calls_in(request) == [(call.id, call.tool, {})]
     assert call.tool.replace("_", "").isalnum()
 
 
@@ -219,20 +223,7 @@ async def test_a_flood_of_calls_is_cut_off(wire: Wire) -> None:
 @every_wire
 async def test_a_conversation_goes_back_as_the_provider_wrote_it(wire: Wire) -> None:
     """Calls and results of earlier rounds are in the request, with the provider's own ids, in their order."""
-    replies = iter(
-        [
-            calling(
-                ToolUse("search_documents", {"query": "ferry", "limit": 3}, id="id_one"),
-                ToolUse("read_document", {"name": "timetable.pdf"}, id="id_two"),
-                text="Let me look.",
-            ),
-            answer(),
-        ]
-    )
-    async with a_provider(wire, lambda _: next(replies)) as (server, model):
-        reply = await model.complete(a_call(wire))
-        await model.complete(a_call(wire, messages=round_of(reply, "At eight.", "Sunday only.")))
-        again = server.requests[1]
+    _, again = await second_request(wire, calling(*USES, text="Let me look."), "At eight.", "Sunday only.")
 
     assert [(message.role, message.text.partition("\n")[0]) for message in again.messages] == [
         ("user", "When does the ferry leave?"),
@@ -249,15 +240,10 @@ async def test_a_conversation_goes_back_as_the_provider_wrote_it(wire: Wire) -> 
 @pytest.mark.parametrize("writer", WIRES)
 async def test_another_providers_reply_is_told_in_our_own_words(wire: Wire, writer: Wire) -> None:
     """A session that changes its provider goes on: what the other wrote is told anew, with the same ids."""
-    async with a_provider(writer, lambda _: calling(ToolUse("read_document", {"name": "a.pdf"}, id="id_1"))) as (
-        _,
-        model,
-    ):
-        reply = await model.complete(a_call(writer))
-    async with a_provider(wire, lambda _: answer()) as (server, model):
-        await model.complete(a_call(wire, messages=round_of(reply, "At eight.")))
+    reply = await reply_to(writer, calling(ToolUse("read_document", {"name": "a.pdf"}, id="id_1")))
+    (request,) = await requests_of(wire, a_call(wire, messages=round_of(reply, "At eight.")))
 
-    assert calls_in(server.requests[0]) == [("id_1", "read_document", {"name": "a.pdf"})]
+    assert calls_in(request) == [("id_1", "read_document", {"name": "a.pdf"})]
 
 
 @every_wire
@@ -267,7 +253,7 @@ async def test_tools_are_withheld_when_an_answer_is_due(wire: Wire) -> None:
         reply = await model.complete(a_call(wire, must_answer=True))
 
     assert server.requests[0].tools == ()
-    assert server.requests[0].answer == "AgentAnswer"
+    assert server.requests[0].answer == "WorkAnswer"
     assert [call.malformed for call in reply.tool_calls] == ["there is no such tool; the tools are: none"]
 
 
@@ -324,11 +310,9 @@ async def test_a_closed_adapter_can_be_used_again(wire: Wire, monkeypatch: pytes
 @every_wire
 async def test_the_call_is_named_for_those_who_heed_it(wire: Wire) -> None:
     """The key of a call is sent along; one that does not fit into a header is hashed."""
-    async with a_provider(wire, lambda _: answer()) as (server, model):
-        call = a_call(wire)
-        await model.complete(call)
-        await model.complete(call.model_copy(update={"idempotency_key": "séance/reader/1"}))
-        named, hashed = (request.headers["idempotency-key"] for request in server.requests)
+    call = a_call(wire)
+    requests = await requests_of(wire, call, call.model_copy(update={"idempotency_key": "séance/reader/1"}))
+    named, hashed = (request.headers["idempotency-key"] for request in requests)
 
     assert named == "session/reader/1"
     assert (len(hashed), hashed.isalnum()) == (64, True)
@@ -347,9 +331,8 @@ async def test_nothing_that_is_said_is_logged(wire: Wire, caplog: pytest.LogCapt
 @every_wire
 async def test_bounds_that_strict_schemas_lack_are_told_in_words(wire: Wire) -> None:
     """A tool's bounds reach the model in the description of the argument."""
-    async with a_provider(wire, lambda _: answer()) as (server, model):
-        await model.complete(a_call(wire, tools=(SEARCH,)))
-        written = json.dumps(server.requests[0].body["tools"])
+    (request,) = await requests_of(wire, a_call(wire, tools=(SEARCH,)))
+    written = json.dumps(request.body["tools"])
 
     assert '"description": "(minimum 1, maximum 20)"' in written
     assert '"minimum"' not in written

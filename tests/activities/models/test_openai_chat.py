@@ -4,26 +4,23 @@ import json
 
 import pytest
 
-from activities.contracts import Round, WorkTask
+from activities.contracts import Round
 from activities.models.openai_chat import OpenAIChatModel
-from activities.models.protocol import Message, ModelReply, ToolText
 from activities.models.schemas import answer_schema
-from tests.activities.models.calls import READ, a_call, a_provider, round_of
+from activities.turn_kinds.work import WorkTask
+from tests.activities.models.calls import READ, a_call, reply_to, requests_of, second_request
 from tests.scripted_provider import ScriptedProvider, ScriptedReply, ToolUse, answer, calling, raw, saying
 
 
 async def test_a_request_is_written_so() -> None:
     """The whole body of a turn in the middle of a subtask: tools, and the answer's shape in words."""
     use = ToolUse("read_document", {"name": "timetable.pdf"}, id="call_1")
-    replies = iter([calling(use, text="Let me look."), answer()])
-    async with a_provider("chat", lambda _: next(replies)) as (server, model):
-        first = a_call("chat", tools=(READ,))
-        reply = await model.complete(first)
-        failed = Message(role="tools", results=(ToolText(call_id="call_1", text="no such document", ok=False),))
-        await model.complete(a_call("chat", tools=(READ,), messages=(*round_of(reply, "")[:2], failed)))
-        request = server.requests[1]
+    call = a_call("chat")
+    _, request = await second_request(
+        "chat", calling(use, text="Let me look."), "no such document", ok=False, tools=(READ,)
+    )
 
-    schema = answer_schema(first.answer_type, first.agent_names)
+    schema = answer_schema(call.answer_type, call.agent_names)
     assert request.body == {
         "model": "house-model",
         "messages": [
@@ -70,16 +67,15 @@ async def test_a_request_is_written_so() -> None:
 
 async def test_the_shape_is_enforced_when_no_tool_is_in_play() -> None:
     """Without tools the server is given the schema to hold the model to."""
-    async with a_provider("chat", lambda _: answer()) as (server, model):
-        call = a_call("chat", must_answer=True)
-        await model.complete(call)
-        body = server.requests[0].body
+    call = a_call("chat", must_answer=True)
+    (request,) = await requests_of("chat", call)
+    body = request.body
 
     assert "tools" not in body
     assert body["response_format"] == {
         "type": "json_schema",
         "json_schema": {
-            "name": "AgentAnswer",
+            "name": "WorkAnswer",
             "schema": answer_schema(call.answer_type, call.agent_names),
             "strict": True,
         },
@@ -91,12 +87,11 @@ async def test_whoever_answered_in_another_shape_is_held_to_it() -> None:
     usual = a_call("chat")
     assert isinstance(usual.task, WorkTask)
     corrected = usual.task.model_copy(update={"rounds": (Round(correction="It was not JSON."),)})
-    async with a_provider("chat", lambda _: answer()) as (server, model):
-        await model.complete(usual.model_copy(update={"task": corrected}))
-        body = server.requests[0].body
+    (request,) = await requests_of("chat", usual.model_copy(update={"task": corrected}))
+    body = request.body
 
     assert "tools" not in body
-    assert body["response_format"]["json_schema"]["name"] == "AgentAnswer"
+    assert body["response_format"]["json_schema"]["name"] == "WorkAnswer"
 
 
 async def test_an_answer_is_no_longer_than_the_operator_allows() -> None:
@@ -111,18 +106,6 @@ async def test_an_answer_is_no_longer_than_the_operator_allows() -> None:
     assert asked == [100, a_call("chat").max_output_tokens]
 
 
-async def test_a_server_that_takes_no_schema_is_told_in_words_alone() -> None:
-    """`enforce_schema=False` sends no `response_format`."""
-    async with ScriptedProvider(lambda _: answer()) as server:
-        model = OpenAIChatModel(base_url=server.openai_url, enforce_schema=False)
-        reply = await model.complete(a_call("chat", tools=()))
-        await model.aclose()
-
-    assert "response_format" not in server.requests[0].body
-    assert server.requests[0].answer == "AgentAnswer"
-    assert reply.stop == "answer"
-
-
 async def test_a_model_without_a_price_has_no_known_usage() -> None:
     """Tokens without a price are no usage: the caller then charges the reserve, never nothing."""
     async with ScriptedProvider(lambda _: answer()) as server:
@@ -131,11 +114,6 @@ async def test_a_model_without_a_price_has_no_known_usage() -> None:
         await model.aclose()
 
     assert (reply.stop, reply.usage) == ("answer", None)
-
-
-async def read(scripted: ScriptedReply) -> ModelReply:
-    async with a_provider("chat", lambda _: scripted) as (_, model):
-        return await model.complete(a_call("chat"))
 
 
 @pytest.mark.parametrize(
@@ -151,12 +129,12 @@ async def read(scripted: ScriptedReply) -> ModelReply:
 )
 async def test_the_answer_is_taken_out_of_its_wrapping(said: str) -> None:
     """Thoughts before the answer and a fence about it are not part of it."""
-    assert (await read(saying(said))).text == '{"a": 1}'
+    assert (await reply_to("chat", saying(said))).text == '{"a": 1}'
 
 
 async def test_thoughts_alone_are_no_answer() -> None:
     """A model that thinks and says nothing has given an empty reply."""
-    assert (await read(saying("<think>Hm.</think>"))).stop == "empty"
+    assert (await reply_to("chat", saying("<think>Hm.</think>"))).stop == "empty"
 
 
 def completion(message: dict[str, object], finish_reason: str = "stop") -> ScriptedReply:
@@ -169,7 +147,7 @@ async def test_calls_without_ids_are_given_some() -> None:
     same: list[dict[str, object]] = [{"id": "call", "type": "function", "function": function}] * 2
     none: list[dict[str, object]] = [{"function": function}, {"id": "", "function": function}]
     for calls in (same, none):
-        reply = await read(completion({"content": None, "tool_calls": calls}))
+        reply = await reply_to("chat", completion({"content": None, "tool_calls": calls}))
 
         assert [call.id for call in reply.tool_calls] == ["call_1", "call_2"]
         (message,) = reply.provider_items
@@ -180,7 +158,7 @@ async def test_calls_without_ids_are_given_some() -> None:
 async def test_a_call_under_a_plain_stop_is_still_a_call() -> None:
     """Some servers end a reply with calls by `stop`."""
     function = {"name": "read_document", "arguments": {"name": "a.pdf"}}
-    reply = await read(completion({"content": "", "tool_calls": [{"id": "c", "function": function}]}))
+    reply = await reply_to("chat", completion({"content": "", "tool_calls": [{"id": "c", "function": function}]}))
 
     assert reply.stop == "tools"
     assert reply.tool_calls[0].arguments == {"name": "a.pdf"}
@@ -203,7 +181,7 @@ async def test_fields_of_the_servers_own_go_back() -> None:
             }
         ],
     }
-    reply = await read(completion(message, "tool_calls"))
+    reply = await reply_to("chat", completion(message, "tool_calls"))
 
     assert reply.provider_items == (
         {"role": "assistant", "reasoning_content": "Hm.", "tool_calls": message["tool_calls"]},
@@ -212,14 +190,14 @@ async def test_fields_of_the_servers_own_go_back() -> None:
 
 async def test_a_completion_without_choices_is_empty() -> None:
     """Nothing at all is an empty reply, not a crash."""
-    reply = await read(raw(b'{"choices": []}'))
+    reply = await reply_to("chat", raw(b'{"choices": []}'))
 
     assert (reply.stop, reply.model) == ("empty", "house-model")
 
 
 async def test_filtered_content_is_a_refusal() -> None:
     """Hosted servers end a reply by their filter."""
-    assert (await read(completion({"content": "So"}, "content_filter"))).stop == "refused"
+    assert (await reply_to("chat", completion({"content": "So"}, "content_filter"))).stop == "refused"
 
 
 async def test_more_cached_than_sent_is_not_believed() -> None:
@@ -227,4 +205,4 @@ async def test_more_cached_than_sent_is_not_believed() -> None:
     usage = {"prompt_tokens": 10, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 11}}
     body = {"choices": [{"message": {"content": "{}"}, "finish_reason": "stop"}], "usage": usage}
 
-    assert (await read(raw(body))).usage is None
+    assert (await reply_to("chat", raw(body))).usage is None

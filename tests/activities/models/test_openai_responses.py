@@ -3,25 +3,21 @@
 import json
 
 import pytest
-from temporalio.exceptions import ApplicationError
 
-from activities.models.protocol import Message, ModelReply, ToolText
 from activities.models.schemas import answer_schema
+from activities.turn_kinds.protocol import Message
 from chargehand.wire import ErrorType
-from tests.activities.models.calls import KEY, READ, a_call, a_provider, round_of
-from tests.scripted_provider import ScriptedReply, ToolUse, answer, calling, raw
+from tests.activities.models.calls import KEY, READ, a_call, failure_of, reply_to, requests_of, second_request
+from tests.scripted_provider import ScriptedReply, ToolUse, calling, raw
 
 
 async def test_a_request_is_written_so() -> None:
     """The whole body of a turn in the middle of a subtask, and the headers that matter."""
     use = ToolUse("read_document", {"name": "timetable.pdf"}, id="call_1")
-    replies = iter([calling(use, text="Let me look."), answer()])
-    async with a_provider("responses", lambda _: next(replies)) as (server, model):
-        first = a_call("responses", tools=(READ,))
-        reply = await model.complete(first)
-        failed = Message(role="tools", results=(ToolText(call_id="call_1", text="no such document", ok=False),))
-        await model.complete(a_call("responses", tools=(READ,), messages=(*round_of(reply, "")[:2], failed)))
-        before, request = server.requests
+    call = a_call("responses")
+    _, request = await second_request(
+        "responses", calling(use, text="Let me look."), "no such document", ok=False, tools=(READ,)
+    )
 
     assert request.body == {
         "model": "gpt-6-luna",
@@ -50,8 +46,8 @@ async def test_a_request_is_written_so() -> None:
         "text": {
             "format": {
                 "type": "json_schema",
-                "name": "AgentAnswer",
-                "schema": answer_schema(first.answer_type, first.agent_names),
+                "name": "WorkAnswer",
+                "schema": answer_schema(call.answer_type, call.agent_names),
                 "strict": True,
             }
         },
@@ -73,7 +69,7 @@ async def test_a_request_is_written_so() -> None:
         "parallel_tool_calls": True,
         "store": False,
         "include": ["reasoning.encrypted_content"],
-        "prompt_cache_key": before.body["prompt_cache_key"],
+        "prompt_cache_key": request.body["prompt_cache_key"],
         "service_tier": "default",
         "stream": True,
     }
@@ -87,10 +83,7 @@ async def test_the_cache_key_stands_for_the_stable_beginning() -> None:
     other_words = call.model_copy(update={"system": "You are the analyst."})
     other_messages = call.model_copy(update={"messages": (Message(role="user", text="And back?"),)})
     calls = (call, other_messages, other_words, a_call("responses", tools=()))
-    async with a_provider("responses", lambda _: answer()) as (server, model):
-        for each in calls:
-            await model.complete(each)
-        same, also, *others = (request.body["prompt_cache_key"] for request in server.requests)
+    same, also, *others = (request.body["prompt_cache_key"] for request in await requests_of("responses", *calls))
 
     assert same == also
     assert len({same, *others}) == 3
@@ -105,17 +98,12 @@ def response(
     return raw(json.dumps(body).encode())
 
 
-async def read(scripted: ScriptedReply) -> ModelReply:
-    async with a_provider("responses", lambda _: scripted) as (_, model):
-        return await model.complete(a_call("responses"))
-
-
 @pytest.mark.parametrize(
     ("reason", "stop"), [("max_output_tokens", "truncated"), ("content_filter", "refused"), ("steered", "truncated")]
 )
 async def test_an_incomplete_response_says_why(reason: str, stop: str) -> None:
     """What was filtered is a refusal; everything else without its end is truncated. Both are paid."""
-    reply = await read(response("incomplete", incomplete_details={"reason": reason}))
+    reply = await reply_to("responses", response("incomplete", incomplete_details={"reason": reason}))
 
     assert (reply.stop, reply.usage is not None) == (stop, True)
 
@@ -135,16 +123,17 @@ async def test_a_failed_response_is_a_failure(
     final: bool,  # noqa: FBT001  # a column of the table above
 ) -> None:
     """A failure that comes with status 200 is raised like one that comes with its own."""
-    with pytest.raises(ApplicationError) as caught:
-        await read(response("failed", error={"code": code, "message": f"Something went wrong with {KEY}."}))
+    raised, _ = await failure_of(
+        "responses", response("failed", error={"code": code, "message": f"Something went wrong with {KEY}."})
+    )
 
-    assert (caught.value.type, caught.value.non_retryable) == (kind, final)
-    assert caught.value.message.endswith("Something went wrong with [redacted].")
+    assert (raised.type, raised.non_retryable) == (kind, final)
+    assert raised.message.endswith("Something went wrong with [redacted].")
 
 
 async def test_a_response_against_policy_is_a_refusal() -> None:
     """It has a price and an end of its own; it is not the provider's failure."""
-    reply = await read(response("failed", error={"code": "bio_policy", "message": "No."}))
+    reply = await reply_to("responses", response("failed", error={"code": "bio_policy", "message": "No."}))
 
     assert (reply.stop, reply.usage is not None) == ("refused", True)
 
@@ -152,10 +141,9 @@ async def test_a_response_against_policy_is_a_refusal() -> None:
 @pytest.mark.parametrize("status", ["in_progress", "queued", "cancelled"])
 async def test_a_response_without_an_end_is_asked_for_again(status: str) -> None:
     """A response that is not there yet will not come by waiting for it, for nothing is stored."""
-    with pytest.raises(ApplicationError) as caught:
-        await read(response(status))
+    raised, _ = await failure_of("responses", response(status))
 
-    assert (caught.value.type, caught.value.non_retryable) == (ErrorType.PROVIDER_UNAVAILABLE, False)
+    assert (raised.type, raised.non_retryable) == (ErrorType.PROVIDER_UNAVAILABLE, False)
 
 
 async def test_reasoning_that_is_not_sealed_is_not_sent_back() -> None:
@@ -170,7 +158,7 @@ async def test_reasoning_that_is_not_sealed_is_not_sent_back() -> None:
             "arguments": '{"name":"a"}',
         },
     ]
-    reply = await read(response(output=output))
+    reply = await reply_to("responses", response(output=output))
 
     assert reply.provider_items == (
         {"type": "function_call", "call_id": "call_1", "name": "read_document", "arguments": '{"name":"a"}'},
@@ -183,4 +171,4 @@ async def test_more_cached_than_sent_is_not_believed() -> None:
     usage = {"input_tokens": 10, "input_tokens_details": details, "output_tokens": 1}
     scripted = raw({"model": "gpt-6-luna", "status": "completed", "output": [], "usage": usage})
 
-    assert (await read(scripted)).usage is None
+    assert (await reply_to("responses", scripted)).usage is None

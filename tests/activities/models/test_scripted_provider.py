@@ -10,8 +10,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from activities.contracts import AgentAnswer, PlanDraft, ReportDraft
-from activities.prompts import ANSWER_TYPES
+from activities.turn_kinds.plan import PlanAnswer
+from activities.turn_kinds.registry import TASK_TYPES
+from activities.turn_kinds.synthesis import SynthesisAnswer
+from activities.turn_kinds.work import WorkAnswer
 from tests.activities.models.calls import MODELS, WIRES, Wire, a_call, a_provider, an_adapter, round_of
 from tests.scripted_provider import (
     Exchange,
@@ -33,28 +35,28 @@ async def test_the_canned_session_goes_to_its_end(wire: Wire) -> None:
     agents = "Agents:\n- reader: Reads. Tools: read_document.\n- writer: Writes. Tools: none."
     async with a_provider(wire, canned_session()) as (server, model):
         planned = await model.complete(
-            a_call(wire, tools=(), answer_type=PlanDraft).model_copy(update={"system": agents})
+            a_call(wire, tools=(), answer_type=PlanAnswer).model_copy(update={"system": agents})
         )
         asked = await model.complete(a_call(wire))
         answered = await model.complete(a_call(wire, messages=round_of(asked, "At eight.")))
-        reported = await model.complete(a_call(wire, tools=(), answer_type=ReportDraft))
+        reported = await model.complete(a_call(wire, tools=(), answer_type=SynthesisAnswer))
 
-    plan = PlanDraft.model_validate_json(planned.text)
+    plan = PlanAnswer.model_validate_json(planned.text)
     assert [(subtask.id, subtask.agent) for subtask in plan.subtasks] == [(f"T{n}", "reader") for n in range(1, 6)]
     assert len({subtask.instruction for subtask in plan.subtasks}) == 5
     assert [call.tool for call in asked.tool_calls] == ["search_documents"]
-    assert AgentAnswer.model_validate_json(answered.text).status == "success"
-    assert ReportDraft.model_validate_json(reported.text).answer
+    assert WorkAnswer.model_validate_json(answered.text).status == "success"
+    assert SynthesisAnswer.model_validate_json(reported.text).answer
     assert server.charges == 4
 
 
-@pytest.mark.parametrize("kind", sorted(ANSWER_TYPES))
+@pytest.mark.parametrize("kind", sorted(TASK_TYPES))
 async def test_the_canned_session_answers_whatever_is_asked(kind: str) -> None:
     """Every kind of task gets an answer of its own shape."""
     async with a_provider("responses", canned_session(rounds=0)) as (_, model):
-        reply = await model.complete(a_call("responses", tools=(), answer_type=ANSWER_TYPES[kind]))
+        reply = await model.complete(a_call("responses", tools=(), answer_type=TASK_TYPES[kind].answer_type))
 
-    assert ANSWER_TYPES[kind].model_validate_json(reply.text)
+    assert TASK_TYPES[kind].answer_type.model_validate_json(reply.text)
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -69,7 +71,7 @@ async def test_a_request_is_told_without_its_wire(wire: Wire) -> None:
     assert [(message.role, message.text) for message in request.messages] == [("user", "When does the ferry leave?")]
     assert (request.tools, request.answer, request.rounds) == (
         ("search_documents", "read_document"),
-        "AgentAnswer",
+        "WorkAnswer",
         0,
     )
 
@@ -141,7 +143,7 @@ async def test_it_runs_in_a_process_of_its_own() -> None:
     process.send_signal(signal.SIGTERM)
 
     assert await process.wait() == 0
-    assert AgentAnswer.model_validate_json(reply.json()["content"][0]["text"]).status == "success"
+    assert WorkAnswer.model_validate_json(reply.json()["content"][0]["text"]).status == "success"
     assert [(entry["request"]["sequence"], entry["kind"], entry["charged"]) for entry in log] == [(1, "text", True)]
     assert json.dumps(log)
 
@@ -154,7 +156,7 @@ async def test_two_wires_can_be_open_at_once() -> None:
         for model in models:
             await model.aclose()
 
-    assert [AgentAnswer.model_validate_json(reply.text).content for reply in replies] == list(WIRES)
+    assert [WorkAnswer.model_validate_json(reply.text).content for reply in replies] == list(WIRES)
 
 
 def client_of(server: ScriptedProvider) -> httpx2.AsyncClient:

@@ -14,7 +14,18 @@ from activities.models.failures import ProviderFault
 from activities.models.protocol import ModelReply
 from activities.models.streaming import Patience
 from chargehand.wire import ErrorType
-from tests.activities.models.calls import KEY, PROVIDERS, WIRES, AnyModel, Wire, a_call, a_provider, an_adapter
+from tests.activities.models.calls import (
+    KEY,
+    PROVIDERS,
+    WIRES,
+    AnyModel,
+    Wire,
+    a_call,
+    a_provider,
+    an_adapter,
+    failure_of,
+    reply_to,
+)
 from tests.scripted_provider import (
     NO_USAGE,
     Respond,
@@ -99,8 +110,7 @@ async def test_in_pieces_or_at_once_a_reply_is_the_same(wire: Wire, name: str) -
 @every_wire
 async def test_malformed_arguments_in_pieces_are_told(wire: Wire) -> None:
     """Arguments that are no object, or no JSON, are answered to the model, each for its own reason."""
-    async with a_provider(wire, lambda _: REPLIES["malformed"]) as (_, model):
-        reply = await model.complete(a_call(wire))
+    reply = await reply_to(wire, REPLIES["malformed"])
 
     assert [call.malformed.partition(":")[0] for call in reply.tool_calls] == [
         "the arguments are not a JSON object",
@@ -111,8 +121,7 @@ async def test_malformed_arguments_in_pieces_are_told(wire: Wire) -> None:
 @every_wire
 async def test_no_arguments_at_all_are_none(wire: Wire) -> None:
     """A call whose arguments never come has none, and is not malformed."""
-    async with a_provider(wire, lambda _: calling(ToolUse("read_document", ""))) as (_, model):
-        (call,) = (await model.complete(a_call(wire))).tool_calls
+    (call,) = (await reply_to(wire, calling(ToolUse("read_document", "")))).tool_calls
 
     assert (call.arguments, call.malformed) == ({}, "")
 
@@ -168,7 +177,7 @@ SILENCES = {"hanging": hanging(), "stalling": stalling(), "dripping": dripping()
 @every_wire
 @pytest.mark.parametrize("silence", SILENCES)
 async def test_a_provider_that_falls_silent_is_left_at_once(wire: Wire, silence: str) -> None:
-    """Without a word for as long as allowed, a call is given up, long before its whole time: of unknown fate."""
+    """Without a word for as long as allowed, a call is given up, long before its whole time: of unknown outcome."""
     async with impatient(wire, lambda _: answer(), first=0.4, gap=0.4) as (server, model):
         await model.complete(a_call(wire))
         server.respond = always(SILENCES[silence])
@@ -180,7 +189,7 @@ async def test_a_provider_that_falls_silent_is_left_at_once(wire: Wire, silence:
 
     assert (caught.value.type, caught.value.non_retryable) == (ErrorType.PROVIDER_UNAVAILABLE, False)
     assert caught.value.details == (ProviderFault(provider=PROVIDERS[wire], possibly_billed=True),)
-    assert caught.value.message.endswith("did not answer (TimeoutError): it said nothing for 0.4 seconds.")
+    assert caught.value.message.endswith("did not answer (TimeoutError): it sent nothing for 0.4 seconds.")
     assert 0.39 < took < 5
 
 
@@ -215,17 +224,15 @@ async def test_the_whole_time_ends_even_a_talkative_call(wire: Wire) -> None:
 
 
 @every_wire
-async def test_a_stream_that_breaks_off_is_of_unknown_fate(wire: Wire) -> None:
+async def test_a_stream_that_breaks_off_is_of_unknown_outcome(wire: Wire) -> None:
     """A connection that is closed in the middle is no reply, although all before was well formed."""
-    async with a_provider(wire, lambda _: dropping()) as (_, model):
-        with pytest.raises(ApplicationError) as caught:
-            await model.complete(a_call(wire))
+    raised, _ = await failure_of(wire, dropping())
 
-    assert (caught.value.type, caught.value.details[0].possibly_billed) == (ErrorType.PROVIDER_UNAVAILABLE, True)
+    assert (raised.type, raised.details[0].possibly_billed) == (ErrorType.PROVIDER_UNAVAILABLE, True)
 
 
 @every_wire
-async def test_a_stream_without_its_end_is_of_unknown_fate(wire: Wire) -> None:
+async def test_a_stream_without_its_end_is_of_unknown_outcome(wire: Wire) -> None:
     """A stream that ends properly, but before the reply does, is no reply."""
     async with a_provider(wire, lambda _: answer("At eight.")) as (server, model):
         await model.complete(a_call(wire))
@@ -234,7 +241,7 @@ async def test_a_stream_without_its_end_is_of_unknown_fate(wire: Wire) -> None:
         with pytest.raises(ApplicationError) as caught:
             await model.complete(a_call(wire))
 
-    assert caught.value.message.endswith("gave an answer that cannot be read: it broke off before its end")
+    assert caught.value.message.endswith("gave an answer that cannot be read: it ended too early")
     assert caught.value.details[0].possibly_billed
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from activities.contracts import ToolCall
-from activities.models.tool_arguments import LONGEST_ARGUMENTS, MOST_CALLS, tool_call
+from activities.models.replies import LONGEST_ARGUMENTS, MOST_CALLS, tool_call
 
 OFFERED = frozenset({"read_document"})
 

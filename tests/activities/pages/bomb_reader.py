@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from activities.pages.fetch import Fetcher
-from activities.pages.network import GuardedBackend
-from activities.pages.page import FetchLimits, PageUnreadableError
+from activities.pages.guarded_get import GuardedBackend
+from activities.pages.page import FetchError, FetchLimits
 from activities.pages.text import PageTexts
 
 
@@ -46,7 +46,7 @@ async def read_all(host: str, seconds_by_path: dict[str, float]) -> dict[str, An
         before, started = forget_most(), time.monotonic()
         try:
             said = (await texts.read(await fetcher.fetch(f"http://{host}{path}"))).text[:100]
-        except PageUnreadableError as unreadable:
+        except FetchError as unreadable:
             said = str(unreadable)
         seconds = time.monotonic() - started
         watching.cancel()

@@ -95,7 +95,7 @@ def test_what_is_not_public_is_refused(address: str) -> None:
     ],
 )
 def test_what_is_public_is_allowed(address: str) -> None:
-    """Neighbours of the refused ranges, and public IPv4 addresses as IPv6 networks write them, are allowed."""
+    """Backends of the refused ranges, and public IPv4 addresses as IPv6 networks write them, are allowed."""
     assert reason_to_refuse(address) is None
 
 

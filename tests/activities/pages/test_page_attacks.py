@@ -11,8 +11,8 @@ import pytest
 from page_server import PUBLIC, Dial, Names, PageServer, answer, serve_pages
 
 from activities.pages.fetch import Fetcher
-from activities.pages.network import GuardedBackend, resolve_by_system
-from activities.pages.page import FetchLimits, PageUnreadableError
+from activities.pages.guarded_get import GuardedBackend, resolve_by_system
+from activities.pages.page import FetchError, FetchLimits
 from activities.pages.text import PageTexts
 from activities.pages.tool import ReadPage
 from activities.tools import ToolContext
@@ -111,7 +111,7 @@ async def test_no_spelling_leads_inside(host: str, scheme: str) -> None:
     """S06, S09: the URL is refused before anything is connected, whoever reads which digits into it."""
     dial = Dial()
 
-    with pytest.raises(PageUnreadableError):
+    with pytest.raises(FetchError):
         await fetcher(dial).fetch(f"{scheme}://{host}/latest/meta-data/")
 
     assert dial.dialled == []
@@ -156,7 +156,7 @@ async def test_no_trick_of_spelling_leads_inside(url: str) -> None:
     """S06, S10: what one parser reads as a public host and another as a local one is read by nobody."""
     dial = Dial()
 
-    with pytest.raises(PageUnreadableError):
+    with pytest.raises(FetchError):
         await fetcher(dial).fetch(url)
 
     assert dial.dialled == []
@@ -184,7 +184,7 @@ async def test_no_redirect_leads_inside(server: PageServer, status: str, locatio
     server.pages["/"] = answer(status=status, Location=location)
     dial = Dial(server.port)
 
-    with pytest.raises(PageUnreadableError):
+    with pytest.raises(FetchError):
         await fetcher(dial).fetch("http://www.example/")
 
     assert (dial.dialled, len(server.requests)) == ([(PUBLIC, 80)], 1)
@@ -197,7 +197,7 @@ async def test_a_long_way_round_leads_nowhere_else(server: PageServer) -> None:
     server.pages["/4"] = answer(status="302 Found", Location="http://127.0.0.1/")
     dial = Dial(server.port)
 
-    with pytest.raises(PageUnreadableError, match="may not be read"):
+    with pytest.raises(FetchError, match="may not be read"):
         await fetcher(dial).fetch("http://www.example/0")
 
     assert (server.paths, set(dial.dialled)) == ([f"/{hop}" for hop in range(5)], {(PUBLIC, 80)})
@@ -211,7 +211,7 @@ async def test_a_page_that_refreshes_leads_nowhere(server: PageServer) -> None:
     )
     dial, texts = Dial(server.port), PageTexts()
 
-    with pytest.raises(PageUnreadableError, match=r"sends browsers on to http://127\.0\.0\.1/"):
+    with pytest.raises(FetchError, match=r"redirects browsers to http://127\.0\.0\.1/"):
         await texts.read(await fetcher(dial).fetch("http://www.example/"))
     await texts.close()
 
@@ -223,7 +223,7 @@ async def test_a_name_that_changes_between_two_hops_is_refused(server: PageServe
     server.pages["/"] = answer(status="302 Found", Location="/again")
     names, dial = Names((PUBLIC,), ("127.0.0.1",)), Dial(server.port)
 
-    with pytest.raises(PageUnreadableError, match=r"is at 127\.0\.0\.1: this machine"):
+    with pytest.raises(FetchError, match=r"is at 127\.0\.0\.1: this machine"):
         await Fetcher(GuardedBackend(resolve=names.resolve, dial=dial), FetchLimits()).fetch(
             "http://rebinding.example/"
         )
@@ -251,7 +251,7 @@ async def test_one_internal_address_among_public_ones_is_enough(internal: str, p
     addresses.insert(position, internal)
     dial = Dial()
 
-    with pytest.raises(PageUnreadableError, match="may not be read"):
+    with pytest.raises(FetchError, match="may not be read"):
         await Fetcher(GuardedBackend(resolve=Names(tuple(addresses)).resolve, dial=dial), FetchLimits()).fetch(
             "http://mixed.example/"
         )
@@ -272,7 +272,7 @@ async def test_one_internal_address_among_public_ones_is_enough(internal: str, p
 )
 async def test_no_line_is_put_into_a_request(server: PageServer, path: str) -> None:
     """S10: what would end a line is refused or stays encoded."""
-    with pytest.raises(PageUnreadableError):
+    with pytest.raises(FetchError):
         await fetcher(Dial(server.port)).fetch(f"http://www.example{path}")
 
     assert all("\nX-Injected" not in request for request in server.requests)
@@ -321,7 +321,7 @@ async def test_services_are_no_pages(host: str, port: int) -> None:
     """S11: neither Temporal, its UI and metrics nor a model server is dialled, here or on a public host."""
     dial = Dial()
 
-    with pytest.raises(PageUnreadableError, match=f"port {port} is not one"):
+    with pytest.raises(FetchError, match=f"port {port} is not one"):
         await fetcher(dial).fetch(f"http://{host}:{port}/api/v1/namespaces")
 
     assert dial.dialled == []
@@ -342,7 +342,7 @@ async def test_a_name_for_a_service_is_the_address_behind_it() -> None:
     """S11: the name by which clouds know their metadata is judged by where it leads."""
     dial = Dial()
 
-    with pytest.raises(PageUnreadableError, match="the local link, where cloud platforms keep credentials"):
+    with pytest.raises(FetchError, match="the local link, where cloud platforms keep credentials"):
         await Fetcher(GuardedBackend(resolve=Names(("169.254.169.254",)).resolve, dial=dial), FetchLimits()).fetch(
             "http://metadata.google.internal/computeMetadata/v1/"
         )
@@ -374,7 +374,7 @@ async def test_what_the_operator_opens_is_open_and_nothing_else(
     fetching = Fetcher(GuardedBackend(frozenset({allowed}), Names((address,)).resolve, dial), limits)
     named = f"[{host}]" if ":" in host else host
 
-    with pytest.raises(PageUnreadableError) as caught:
+    with pytest.raises(FetchError) as caught:
         await fetching.fetch(f"{'https' if port == 443 else 'http'}://{named}:{port}/")
 
     assert dial.dialled == ([(address, port)] if is_open else [])

@@ -11,8 +11,8 @@ import pytest
 from page_server import PUBLIC, Dial, Names, PageServer, answer, serve_pages
 
 from activities.pages.fetch import Fetcher
-from activities.pages.network import GuardedBackend
-from activities.pages.page import Fetched, FetchLimits, PageUnreadableError
+from activities.pages.guarded_get import GuardedBackend
+from activities.pages.page import Fetched, FetchError, FetchLimits
 
 LIMITS = FetchLimits(wire_bytes=100_000, decoded_bytes=100_000, total=timedelta(seconds=10))
 
@@ -79,7 +79,7 @@ async def test_a_redirect_leads_nowhere_that_a_url_may_not(server: PageServer, l
     async def resolve(host: str, port: int) -> tuple[str, ...]:
         return (PUBLIC,) if host == "www.example" else await resolve_local(host, port)
 
-    with pytest.raises(PageUnreadableError):
+    with pytest.raises(FetchError):
         await Fetcher(GuardedBackend(resolve=resolve, dial=dial), LIMITS).fetch("http://www.example/")
 
     assert dial.dialled == [(PUBLIC, 80)]
@@ -97,7 +97,7 @@ async def test_five_redirects_are_followed_and_no_more(server: PageServer) -> No
     server.pages["/6"] = answer(b"end")
 
     reached = await public(server).fetch("http://www.example/1")
-    with pytest.raises(PageUnreadableError, match="more than 5 redirects"):
+    with pytest.raises(FetchError, match="more than 5 redirects"):
         await public(server).fetch("http://www.example/0")
 
     assert reached.body == b"end"
@@ -129,7 +129,7 @@ async def test_what_is_no_web_address_is_refused(server: PageServer, url: str) -
     """Nothing is dialled for a URL that is not one, or not one of a public page."""
     dial = Dial(server.port)
 
-    with pytest.raises(PageUnreadableError):
+    with pytest.raises(FetchError):
         await public(server, dial).fetch(url)
 
     assert dial.dialled == []
@@ -142,7 +142,7 @@ async def test_another_status_is_said(server: PageServer, status: str) -> None:
     """Only a page that is there is read; the agent is told the status."""
     server.pages["/"] = answer(status=status)
 
-    with pytest.raises(PageUnreadableError, match=status[:3]):
+    with pytest.raises(FetchError, match=status[:3]):
         await public(server).fetch("http://www.example/")
 
 
@@ -151,7 +151,7 @@ async def test_another_type_is_not_read(server: PageServer, content_type: str) -
     """Only text is read."""
     server.pages["/"] = answer(b"%PDF", content_type=content_type)
 
-    with pytest.raises(PageUnreadableError, match="only pages of text"):
+    with pytest.raises(FetchError, match="only pages of text"):
         await public(server).fetch("http://www.example/")
 
 
@@ -178,7 +178,7 @@ async def test_compression_that_cannot_be_undone_is_told_in_words(
     """Nothing that is not text goes on."""
     server.pages["/"] = answer(body, Content_Encoding=encoding)
 
-    with pytest.raises(PageUnreadableError, match="compressed"):
+    with pytest.raises(FetchError, match="compressed"):
         await public(server).fetch("http://www.example/")
 
 
@@ -188,7 +188,7 @@ async def test_a_bomb_does_not_go_off(server: PageServer) -> None:
     fetcher = public(server)
     tracemalloc.start()
 
-    with pytest.raises(PageUnreadableError, match="larger than"):
+    with pytest.raises(FetchError, match="larger than"):
         await fetcher.fetch("http://www.example/")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -211,7 +211,7 @@ async def test_an_endless_page_is_cut_off(server: PageServer) -> None:
 
     server.pages["/"] = endless
 
-    with pytest.raises(PageUnreadableError, match="larger than"):
+    with pytest.raises(FetchError, match="larger than"):
         await public(server).fetch("http://www.example/")
     await asyncio.wait_for(gone.wait(), 10)
 
@@ -230,7 +230,7 @@ async def test_a_page_that_takes_too_long_is_given_up(server: PageServer, head: 
 
     server.pages["/"] = drip
 
-    with pytest.raises(PageUnreadableError, match=r"took longer than 0\.2 seconds"):
+    with pytest.raises(FetchError, match=r"took longer than 0\.2 seconds"):
         await public(server, limits=LIMITS.model_copy(update={"total": timedelta(seconds=0.2)})).fetch(
             "http://www.example/"
         )
@@ -256,7 +256,7 @@ async def test_broken_answers_are_told_in_words(server: PageServer, raw: bytes) 
 
     server.pages["/"] = write
 
-    with pytest.raises(PageUnreadableError, match="could not be reached"):
+    with pytest.raises(FetchError, match="could not be reached"):
         await public(server).fetch("http://www.example/")
 
 
@@ -295,7 +295,7 @@ async def test_tls_asks_for_the_name_and_not_for_the_address() -> None:
     async with await asyncio.start_server(not_tls, "127.0.0.1", 0) as server:
         dial = Dial(server.sockets[0].getsockname()[1])
         fetcher = Fetcher(GuardedBackend(resolve=Names((PUBLIC,)).resolve, dial=dial), LIMITS)
-        with pytest.raises(PageUnreadableError, match="could not be reached"):
+        with pytest.raises(FetchError, match="could not be reached"):
             await fetcher.fetch("https://www.example/")
 
     assert dial.dialled == [(PUBLIC, 443)]

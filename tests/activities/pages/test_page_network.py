@@ -5,7 +5,7 @@ from httpcore2 import AsyncNetworkBackend, AsyncNetworkStream, ConnectError
 from page_server import PUBLIC, Dial, Names, serve_pages
 
 from activities.pages.addresses import AddressRefusedError
-from activities.pages.network import GuardedBackend, resolve_by_system
+from activities.pages.guarded_get import GuardedBackend, resolve_by_system
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from activities.pages.page import Fetched, Page, PageUnreadableError
+from activities.pages.page import Fetched, FetchError, Page
 from activities.pages.text import PageTexts
 
 ARTICLE = """<!doctype html><html><head><title>Tides explained</title>
@@ -39,7 +39,7 @@ def child_ids() -> set[int]:
     for status in Path("/proc").glob("[0-9]*/status"):
         with suppress(OSError):
             command = status.with_name("cmdline").read_bytes()
-            if f"PPid:\t{os.getpid()}\n" in status.read_text() and b"activities.pages.text_process" in command:
+            if f"PPid:\t{os.getpid()}\n" in status.read_text() and b"activities.pages.page_process" in command:
                 found.add(int(status.parent.name))
     return found
 
@@ -111,7 +111,7 @@ async def test_bytes_that_are_no_text_do_not_hurt(texts: PageTexts) -> None:
 )
 async def test_a_page_without_text_is_said_to_be(texts: PageTexts, body: bytes) -> None:
     """An agent is not handed silence."""
-    with pytest.raises(PageUnreadableError, match="no text that can be read"):
+    with pytest.raises(FetchError, match="no text that can be read"):
         await texts.read(fetched(body))
 
 
@@ -124,7 +124,7 @@ async def test_a_short_page_is_read_all_the_same(texts: PageTexts) -> None:
 
 async def test_a_page_nested_without_end_does_not_hurt(texts: PageTexts) -> None:
     """Depth is no way to bring the worker down."""
-    with pytest.raises(PageUnreadableError):
+    with pytest.raises(FetchError):
         await texts.read(fetched(b"<div>" * 900_000))
 
 
@@ -133,7 +133,7 @@ async def test_a_page_does_not_send_the_reader_on_by_itself(texts: PageTexts, qu
     """A refresh is not followed; the agent is told where to, and a call of its own is checked like any other."""
     html = f"<html><head><META HTTP-EQUIV={quote}Refresh{quote} CONTENT='0;URL=/next'></head></html>"
 
-    with pytest.raises(PageUnreadableError, match=r"no text but sends browsers on to https://www\.example/next$"):
+    with pytest.raises(FetchError, match=r"no text but redirects browsers to https://www\.example/next$"):
         await texts.read(fetched(html.encode()))
 
 
@@ -168,7 +168,7 @@ async def test_a_page_that_takes_for_ever_is_given_up(body: bytes) -> None:
     lag = LongestLag()
 
     async with lag.watched():
-        with pytest.raises(PageUnreadableError, match="takes more time or memory to parse"):
+        with pytest.raises(FetchError, match="takes more time or memory to parse"):
             await reading.read(fetched(body))
     after = await reading.read(fetched(ARTICLE.encode()))
     await reading.close()
@@ -186,7 +186,7 @@ async def test_a_child_that_dies_costs_one_page() -> None:
 
     for process in victim:
         os.kill(process, signal.SIGKILL)
-    with pytest.raises(PageUnreadableError, match="takes more time or memory to parse"):
+    with pytest.raises(FetchError, match="takes more time or memory to parse"):
         await reading.read(fetched(ARTICLE.encode()))
     after = await reading.read(fetched(ARTICLE.encode()))
     await reading.close()

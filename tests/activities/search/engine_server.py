@@ -1,12 +1,14 @@
-"""A loopback server whose answers are given, for engines that are asked by GET or by a form."""
+"""A loopback search engine whose answers are given: asked by GET, by a form, or in JSON."""
 
+import json
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
+
+from tests.loopback_http import LoopbackHandler, serve_http
 
 
 @dataclass
@@ -16,53 +18,38 @@ class EngineServer:
     url: str = ""
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
+    headers_by_query: dict[str, dict[str, str]] = field(default_factory=dict)
     body: bytes = b'{"results": []}'
+    results_for: Callable[[str], list[dict[str, Any]]] | None = None
+    """What is found for a query, if that is not always the same."""
     hold: threading.Event | None = None
     """Answers wait for it."""
-    asked: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
+    asked: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
     """Method, path and parameters of each request."""
-    seen: list[dict[str, str]] = field(default_factory=list)
-    """Its headers, by names in lower case."""
+    authorizations: list[str | None] = field(default_factory=list)
 
 
 @contextmanager
 def serve_engine() -> Generator[EngineServer]:
     state = EngineServer()
 
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            """Say nothing."""
-
-        def do_GET(self) -> None:
-            self._answer(urlsplit(self.path).query)
-
-        def do_POST(self) -> None:
-            self._answer(self.rfile.read(int(self.headers["content-length"])).decode())
-
-        def _answer(self, parameters: str) -> None:
-            state.asked.append((self.command, urlsplit(self.path).path, dict(parse_qsl(parameters))))
-            state.seen.append({name.lower(): value for name, value in self.headers.items()})
+    class Handler(LoopbackHandler):
+        def reply(self) -> None:
+            parameters: dict[str, Any] = dict(parse_qsl(urlsplit(self.path).query))
+            if body := self.body():
+                is_json = "json" in self.headers["content-type"]
+                parameters = json.loads(body) if is_json else dict(parse_qsl(body.decode()))
+            state.asked.append((self.command, urlsplit(self.path).path, parameters))
+            state.authorizations.append(self.headers.get("authorization"))
+            query = parameters.get("query", "")
+            body = json.dumps({"results": state.results_for(query)}).encode() if state.results_for else state.body
             if state.hold is not None:
                 state.hold.wait(30)
-            try:
-                self.send_response(state.status)
-                for name, value in state.headers.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(state.body)))
-                self.end_headers()
-                self.wfile.write(state.body)
-            except ConnectionError:
-                pass  # the client went away, as some of the tests want
+            self.answer(state.status, body, **state.headers, **state.headers_by_query.get(query, {}))
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    state.url = f"http://127.0.0.1:{server.server_port}"
-    try:
-        yield state
-    finally:
-        if state.hold is not None:
-            state.hold.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serve_http(Handler) as state.url:
+        try:
+            yield state
+        finally:
+            if state.hold is not None:
+                state.hold.set()

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from activities.documents.artefacts import ArtefactStore
+from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 from activities.search.local import LocalSearch
 from activities.search.protocol import SearchHit, SearchResults
 
 
 def _search(tmp_path: Path) -> LocalSearch:
-    return LocalSearch(DocumentLibrary(ArtefactStore(tmp_path / "artefacts"), tmp_path / "index", (tmp_path,)))
+    return LocalSearch(DocumentLibrary(ArtifactStore(tmp_path / "artifacts"), tmp_path / "index", (tmp_path,)))
 
 
 async def test_hits_name_the_place_in_the_document(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.search.published import iso_date
+from activities.search.engine import iso_date
 
 
 @pytest.mark.parametrize(

@@ -16,17 +16,19 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from activities.attempts import pause_after
-from activities.contracts import ModelCard, PriceStep, TurnRequest, TurnResult, WorkTask
-from activities.conversations import Conversations
+from activities.contracts import ModelCard, PriceStep
 from activities.crews import load_crews
-from activities.documents.artefacts import ArtefactStore
+from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
-from activities.journal import BEAT_SECONDS
+from activities.heartbeats import BEAT_SECONDS
+from activities.model_turn.activity import TurnActivities
+from activities.model_turn.contracts import TurnRequest, TurnResult
+from activities.model_turn.conversations import Conversations
+from activities.model_turn.retry_policy import pause_after
 from activities.models.protocol import Model
 from activities.models.registry import Models
 from activities.tools import Tool, tool_capabilities
-from activities.turns import TurnActivities
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Contract, Tier
 from chargehand.wire import ErrorType, WorkflowType
 from tests.scripted_model import ScriptedTool, found
@@ -40,12 +42,12 @@ QUICK = RetryPolicy(
 )
 """The real retries, twenty times as fast."""
 _CREW = """
-name = "desk"
-does = "Answers questions."
+name = "harness"
+description = "Answers questions."
 guidance = "Ask the clerk for everything."
 [[agents]]
 name = "clerk"
-does = "Looks things up."
+description = "Looks things up."
 prompt = "You look things up."
 tools = ["search"]
 capabilities = ["reads_untrusted", "reaches_out"]
@@ -88,7 +90,7 @@ class OneTurn:
 
 
 @dataclass
-class Desk:
+class Harness:
     """A worker that takes turns, and the way to ask it."""
 
     client: Client
@@ -124,7 +126,7 @@ def a_turn(provider_failures: int = 0, **more: JsonValue) -> Asked:
     turn: dict[str, object] = {
         "session": "a-session",
         "step": "turn-1",
-        "crew": "desk",
+        "crew": "harness",
         "agent": "clerk",
         "tier": Tier.SMALL,
         "task": WorkTask(goal="Plan a trip", instruction="When does the ferry leave?"),
@@ -144,11 +146,11 @@ def turn_activities(folder: Path, model: Model, name: str) -> TurnActivities:
     """Make the activities that take turns by a model of this name."""
     crews = folder / "crews"
     crews.mkdir(parents=True)
-    (crews / "desk.toml").write_text(_CREW)
+    (crews / "harness.toml").write_text(_CREW)
     tools: dict[str, Tool] = {"search": ScriptedTool("search", found("search.md#L1", "read"))}
     price = PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(5))
     cards = {tier: ModelCard(provider="scripted", name=name, prices=(price,)) for tier in Tier}
-    store = ArtefactStore(folder / "artefacts")
+    store = ArtifactStore(folder / "artifacts")
     library = DocumentLibrary(store, folder / "indexes")
     models = Models(adapter=model, cards=cards)
     return TurnActivities(
@@ -157,22 +159,22 @@ def turn_activities(folder: Path, model: Model, name: str) -> TurnActivities:
 
 
 @asynccontextmanager
-async def open_desk(client: Client, folder: Path, model: Model, name: str) -> AsyncGenerator[Desk]:
+async def open_harness(client: Client, folder: Path, model: Model, name: str) -> AsyncGenerator[Harness]:
     """Run a worker that takes turns by a model."""
-    async with desk_worker(client, f"desk-{uuid4().hex[:8]}", folder, model, name) as worker:
-        yield Desk(client, worker.task_queue)
+    async with harness_worker(client, f"harness-{uuid4().hex[:8]}", folder, model, name) as worker:
+        yield Harness(client, worker.task_queue)
 
 
-def desk_worker(client: Client, task_queue: str, folder: Path, model: Model, name: str) -> Worker:
+def harness_worker(client: Client, task_queue: str, folder: Path, model: Model, name: str) -> Worker:
     """Make a worker that takes turns by a model."""
     return _worker(client, task_queue, turn_activities(folder, model, name))
 
 
 @asynccontextmanager
-async def open_front(client: Client) -> AsyncGenerator[Desk]:
+async def open_front(client: Client) -> AsyncGenerator[Harness]:
     """Run a worker that asks for turns and takes none."""
     async with _worker(client, f"front-{uuid4().hex[:8]}", None) as worker:
-        yield Desk(client, worker.task_queue)
+        yield Harness(client, worker.task_queue)
 
 
 def _worker(client: Client, task_queue: str, turns: TurnActivities | None) -> Worker:
@@ -182,7 +184,7 @@ def _worker(client: Client, task_queue: str, turns: TurnActivities | None) -> Wo
         workflows=[OneTurn],
         activities=[turns.take_turn] if turns else [],
         workflow_runner=UnsandboxedWorkflowRunner(),
-        build_id="desk",
+        build_id="harness",
         max_heartbeat_throttle_interval=timedelta(seconds=BEAT_SECONDS),
         default_heartbeat_throttle_interval=timedelta(seconds=BEAT_SECONDS),
     )

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client, WorkflowFailureError
 
-from activities.journal import BEAT_SECONDS
+from activities.heartbeats import BEAT_SECONDS
 from tests.activities.models.calls import MODELS, WIRES, Wire, a_provider
-from tests.activities.turns.one_turn import a_turn, open_desk
+from tests.activities.turns.one_turn import a_turn, open_harness
 from tests.scripted_provider import ScriptedReply, answer, hanging, stalling
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
@@ -26,9 +26,9 @@ async def test_cancelling_a_session_closes_the_paid_call(
     reply: ScriptedReply = AT_WORK[state]
     async with (
         a_provider(wire, lambda _: reply) as (server, model),
-        open_desk(client, tmp_path, model, MODELS[wire]) as desk,
+        open_harness(client, tmp_path, model, MODELS[wire]) as harness,
     ):
-        turn = await desk.start(a_turn())
+        turn = await harness.start(a_turn())
         await server.until(lambda: len(server.requests) == 1)
         cancelled_at = time.monotonic()
         await turn.cancel()

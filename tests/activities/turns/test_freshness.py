@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from activities.attempts import Freshness
+from activities.model_turn.retry_policy import Freshness
 
 STARTED = datetime(2026, 11, 21, 12, tzinfo=UTC)
 PATIENCE = timedelta(seconds=5)

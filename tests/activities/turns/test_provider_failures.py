@@ -6,16 +6,17 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from activities.attempts import pause_after
+from activities.model_turn.retry_policy import pause_after
+from activities.turn_kinds.work import WorkAnswer
 from chargehand.wire import ErrorType
 from tests.activities.models.calls import MODELS, WIRES, Wire, a_provider
-from tests.activities.turns.one_turn import HURRY, a_turn, open_desk
+from tests.activities.turns.one_turn import HURRY, a_turn, open_harness
 from tests.scripted_provider import ScriptedReply, answer, dropping, error, hanging, raw, resetting
 from workflows import options
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
 
-UNKNOWN_FATES = {
+UNKNOWN_OUTCOMES = {
     "dropped": (dropping(), 1.0 / HURRY),
     "reset": (resetting(), 1.0 / HURRY),
     "not JSON": (raw(b"<html>504 from a proxy</html>", {"content-type": "text/html"}), 1.0 / HURRY),
@@ -24,19 +25,19 @@ UNKNOWN_FATES = {
 
 
 @every_wire
-@pytest.mark.parametrize("case", UNKNOWN_FATES)
+@pytest.mark.parametrize("case", UNKNOWN_OUTCOMES)
 async def test_what_may_have_been_charged_is_booked_before_more_is_paid(
     client: Client, tmp_path: Path, wire: Wire, case: str
 ) -> None:
-    """A call of unknown fate is one request; the workflow is told how many failures there were and how long to wait."""
-    reply, wait = UNKNOWN_FATES[case]
+    """A call of unknown outcome is one request; the workflow is told the number of failures and how long to wait."""
+    reply, wait = UNKNOWN_OUTCOMES[case]
     async with (
         a_provider(wire, lambda _: reply) as (server, model),
-        open_desk(client, tmp_path, model, MODELS[wire]) as desk,
+        open_harness(client, tmp_path, model, MODELS[wire]) as harness,
     ):
-        failure = await desk.fail(a_turn())
+        failure = await harness.fail(a_turn())
 
-    assert (failure.type, failure.non_retryable) == (ErrorType.FATE_UNKNOWN, True)
+    assert (failure.type, failure.non_retryable) == (ErrorType.OUTCOME_UNKNOWN, True)
     assert tuple(failure.details) == (1, pytest.approx(wait, rel=0.1))
     assert len(server.requests) == 1
 
@@ -46,9 +47,9 @@ async def test_failures_of_earlier_activities_count(client: Client, tmp_path: Pa
     """The third failure of a turn is the third, whoever handed the first two back; the wait doubles each time."""
     async with (
         a_provider(wire, lambda _: dropping()) as (_, model),
-        open_desk(client, tmp_path, model, MODELS[wire]) as desk,
+        open_harness(client, tmp_path, model, MODELS[wire]) as harness,
     ):
-        failures = [await desk.fail(a_turn(provider_failures=earlier)) for earlier in (1, 2)]
+        failures = [await harness.fail(a_turn(provider_failures=earlier)) for earlier in (1, 2)]
 
     assert [tuple(failure.details) for failure in failures] == [
         (2, pytest.approx(2 / HURRY, rel=0.1)),
@@ -62,11 +63,11 @@ async def test_known_and_unknown_failures_are_counted_together(client: Client, t
     replies = iter([error(503), dropping()])
     async with (
         a_provider(wire, lambda _: next(replies)) as (server, model),
-        open_desk(client, tmp_path, model, MODELS[wire]) as desk,
+        open_harness(client, tmp_path, model, MODELS[wire]) as harness,
     ):
-        failure = await desk.fail(a_turn())
+        failure = await harness.fail(a_turn())
 
-    assert (failure.type, tuple(failure.details)) == (ErrorType.FATE_UNKNOWN, (2, pytest.approx(2 / HURRY, rel=0.1)))
+    assert (failure.type, tuple(failure.details)) == (ErrorType.OUTCOME_UNKNOWN, (2, pytest.approx(2 / HURRY, rel=0.1)))
     assert len(server.requests) == 2
 
 
@@ -74,11 +75,11 @@ async def test_a_failure_that_is_final_leaves_nothing_to_try(client: Client, tmp
     """A provider that says not to ask again, of a call that it may charge, has had all its attempts."""
     async with (
         a_provider("anthropic", lambda _: error(504, {"x-should-retry": "false"})) as (server, model),
-        open_desk(client, tmp_path, model, MODELS["anthropic"]) as desk,
+        open_harness(client, tmp_path, model, MODELS["anthropic"]) as harness,
     ):
-        failure = await desk.fail(a_turn())
+        failure = await harness.fail(a_turn())
 
-    assert (failure.type, failure.details[0]) == (ErrorType.FATE_UNKNOWN, 3)
+    assert (failure.type, failure.details[0]) == (ErrorType.OUTCOME_UNKNOWN, 3)
     assert len(server.requests) == 1
 
 
@@ -88,9 +89,9 @@ async def test_an_error_that_passes_is_three_requests(client: Client, tmp_path: 
     """Exactly three requests, further apart each time, then the turn is given up: there is one layer of retries."""
     async with (
         a_provider(wire, lambda _: error(status)) as (server, model),
-        open_desk(client, tmp_path, model, MODELS[wire]) as desk,
+        open_harness(client, tmp_path, model, MODELS[wire]) as harness,
     ):
-        failure = await desk.fail(a_turn())
+        failure = await harness.fail(a_turn())
         arrivals = [request.arrived_at for request in server.requests]
 
     assert (failure.type, failure.non_retryable) == (ErrorType.PROVIDER_UNAVAILABLE, True)
@@ -122,12 +123,12 @@ async def test_an_error_that_passed_is_forgotten(client: Client, tmp_path: Path,
     replies = iter([error(500), error(529), answer("At eight.")])
     async with (
         a_provider(wire, lambda _: next(replies)) as (server, model),
-        open_desk(client, tmp_path, model, MODELS[wire]) as desk,
+        open_harness(client, tmp_path, model, MODELS[wire]) as harness,
     ):
-        result = await desk.take(a_turn())
+        result = await harness.take(a_turn())
 
-    assert result.work is not None
-    assert (result.work.content, len(server.requests)) == ("At eight.", 3)
+    assert isinstance(result.answer, WorkAnswer)
+    assert (result.answer.content, len(server.requests)) == ("At eight.", 3)
 
 
 @every_wire
@@ -136,9 +137,9 @@ async def test_a_refusal_is_one_request(client: Client, tmp_path: Path, wire: Wi
     """What the provider does not accept is not sent again."""
     async with (
         a_provider(wire, lambda _: error(status)) as (server, model),
-        open_desk(client, tmp_path, model, MODELS[wire]) as desk,
+        open_harness(client, tmp_path, model, MODELS[wire]) as harness,
     ):
-        failure = await desk.fail(a_turn())
+        failure = await harness.fail(a_turn())
 
     assert (failure.type, len(server.requests)) == (ErrorType.PROVIDER_REFUSED, 1)
 
@@ -148,9 +149,9 @@ async def test_the_wait_that_a_provider_asks_for_is_kept(client: Client, tmp_pat
     replies = iter([error(429, {"retry-after": "0.7"}), answer()])
     async with (
         a_provider("anthropic", lambda _: next(replies)) as (server, model),
-        open_desk(client, tmp_path, model, MODELS["anthropic"]) as desk,
+        open_harness(client, tmp_path, model, MODELS["anthropic"]) as harness,
     ):
-        await desk.take(a_turn())
+        await harness.take(a_turn())
         first, second = (request.arrived_at for request in server.requests)
 
     assert second - first >= 0.7
@@ -162,10 +163,10 @@ async def test_every_step_is_three_requests_for_every_provider(client: Client, t
     for wire in WIRES:
         async with (
             a_provider(wire, lambda _: error(500)) as (server, model),
-            open_desk(client, tmp_path / wire, model, MODELS[wire]) as desk,
+            open_harness(client, tmp_path / wire, model, MODELS[wire]) as harness,
         ):
             for _ in range(2):
-                await desk.fail(a_turn())
+                await harness.fail(a_turn())
             asked[wire] = len(server.requests)
 
     assert asked == {"anthropic": 6, "responses": 6, "chat": 6}
@@ -174,16 +175,16 @@ async def test_every_step_is_three_requests_for_every_provider(client: Client, t
 async def test_a_provider_that_hangs_is_handed_back(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A call that takes too long is given up while the activity lives, and is of unknown fate."""
-    monkeypatch.setattr("activities.turns.CALL_TIMEOUT_SECONDS", 0.3)
+    """A call that takes too long is given up while the activity lives, and is of unknown outcome."""
+    monkeypatch.setattr("activities.model_turn.activity.CALL_TIMEOUT_SECONDS", 0.3)
     async with (
         a_provider("anthropic", lambda _: hanging()) as (server, model),
-        open_desk(client, tmp_path, model, MODELS["anthropic"]) as desk,
+        open_harness(client, tmp_path, model, MODELS["anthropic"]) as harness,
     ):
-        failure = await desk.fail(a_turn())
+        failure = await harness.fail(a_turn())
         await server.until(lambda: server.exchanges[0].hung_up)
 
-    assert (failure.type, tuple(failure.details)) == (ErrorType.FATE_UNKNOWN, (1, pytest.approx(1 / HURRY, rel=0.1)))
+    assert (failure.type, tuple(failure.details)) == (ErrorType.OUTCOME_UNKNOWN, (1, pytest.approx(1 / HURRY, rel=0.1)))
 
 
 async def test_an_unreachable_provider_costs_nothing(client: Client, tmp_path: Path) -> None:
@@ -191,10 +192,10 @@ async def test_an_unreachable_provider_costs_nothing(client: Client, tmp_path: P
     replies: list[ScriptedReply] = []
     async with (
         a_provider("responses", lambda _: replies[0]) as (server, model),
-        open_desk(client, tmp_path, model, MODELS["responses"]) as desk,
+        open_harness(client, tmp_path, model, MODELS["responses"]) as harness,
     ):
         await server.stop()
-        failure = await desk.fail(a_turn())
+        failure = await harness.fail(a_turn())
         await server.start()
 
     assert failure.type == ErrorType.PROVIDER_UNAVAILABLE

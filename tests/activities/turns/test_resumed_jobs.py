@@ -11,11 +11,12 @@ import pytest
 from temporalio.client import Client, WorkflowFailureError
 
 from activities.models.anthropic_messages import AnthropicModel
+from activities.turn_kinds.work import WorkAnswer
 from chargehand.wire import ErrorType
 from tests.acceptance.test_real_wires import settings
 from tests.acceptance.workers import worker_process
 from tests.activities.models.calls import KEY, MODELS
-from tests.activities.turns.one_turn import a_turn, desk_worker, open_front
+from tests.activities.turns.one_turn import a_turn, harness_worker, open_front
 from tests.scripted_provider import ScriptedProvider, ScriptedReply, ScriptedRequest, answer, hanging
 
 
@@ -44,8 +45,8 @@ async def test_a_killed_worker_does_not_pay_a_background_response_twice(client: 
             go_on.set()
             result = await turn.result()
 
-    assert result.work is not None
-    assert result.work.content == "At eight."
+    assert isinstance(result.answer, WorkAnswer)
+    assert result.answer.content == "At eight."
     assert server.charges == 1
 
 
@@ -68,11 +69,11 @@ async def test_a_worker_that_shuts_down_leaves_its_batch_to_the_next(client: Cli
     name = MODELS["anthropic"]
     async with ScriptedProvider(respond) as server, open_front(client) as front:
         first, second = a_batch_model(server), a_batch_model(server)
-        async with desk_worker(client, queue, tmp_path / "one", first, name):
+        async with harness_worker(client, queue, tmp_path / "one", first, name):
             turn = await front.start(asked)
             await server.until(lambda: server.jobs.looks > 0)
         looks = server.jobs.looks
-        async with desk_worker(client, queue, tmp_path / "two", second, name):
+        async with harness_worker(client, queue, tmp_path / "two", second, name):
             await server.until(lambda: server.jobs.looks > looks)
             go_on.set()
             result = await turn.result()
@@ -80,8 +81,8 @@ async def test_a_worker_that_shuts_down_leaves_its_batch_to_the_next(client: Cli
         await second.aclose()
         (job,) = server.jobs.all.values()
 
-    assert result.work is not None
-    assert result.work.content == "At eight."
+    assert isinstance(result.answer, WorkAnswer)
+    assert result.answer.content == "At eight."
     assert (server.charges, job.is_cancelled, job.is_deleted) == (1, False, True)
     # 1,000 input and 100 output tokens at half of 0.10 and 0.50 dollars a million.
     assert str(result.usage.cost_usd) == "0.000075"
@@ -93,7 +94,7 @@ async def test_a_cancelled_session_cancels_its_batch(client: Client, tmp_path: P
     asked = a_turn(urgency="batch").model_copy(update={"queue": queue})
     async with ScriptedProvider(lambda _: hanging()) as server, open_front(client) as front:
         model = a_batch_model(server)
-        async with desk_worker(client, queue, tmp_path / "one", model, MODELS["anthropic"]):
+        async with harness_worker(client, queue, tmp_path / "one", model, MODELS["anthropic"]):
             turn = await front.start(asked)
             await server.until(lambda: server.jobs.looks > 0)
             await turn.cancel()
@@ -111,7 +112,7 @@ async def test_a_batch_that_takes_too_long_is_called_off_in_time(client: Client,
     asked = a_turn(urgency="batch").model_copy(update={"queue": queue, "patience": timedelta(seconds=4)})
     async with ScriptedProvider(lambda _: hanging()) as server, open_front(client) as front:
         model = a_batch_model(server)
-        async with desk_worker(client, queue, tmp_path / "one", model, MODELS["anthropic"]):
+        async with harness_worker(client, queue, tmp_path / "one", model, MODELS["anthropic"]):
             failed = await front.fail(asked)
         await model.aclose()
         (job,) = server.jobs.all.values()

@@ -8,9 +8,9 @@ from uuid import uuid4
 
 from temporalio.client import Client
 
+from activities.model_turn.activity import TurnActivities
 from activities.models.protocol import Model
 from activities.settings import Settings
-from activities.turns import TurnActivities
 from tests.activities.models.calls import MODELS, a_provider
 from tests.activities.turns.one_turn import a_turn, open_front, turn_activities
 from tests.scripted_provider import ScriptedReply, ScriptedRequest, answer, error

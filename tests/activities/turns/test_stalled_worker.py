@@ -6,6 +6,7 @@ from pathlib import Path
 
 from temporalio.client import Client
 
+from activities.turn_kinds.work import WorkAnswer
 from tests.acceptance.test_real_wires import settings
 from tests.acceptance.workers import worker_process
 from tests.activities.turns.one_turn import a_turn, open_front
@@ -36,6 +37,6 @@ async def test_a_stopped_worker_pays_once_when_it_goes_on(client: Client, tmp_pa
             worker.send_signal(signal.SIGCONT)
             result = await turn.result()
 
-    assert result.work is not None
-    assert result.work.content == "At eight."
+    assert isinstance(result.answer, WorkAnswer)
+    assert result.answer.content == "At eight."
     assert server.charges - paid_before == 1

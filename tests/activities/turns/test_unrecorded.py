@@ -6,11 +6,12 @@ from pathlib import Path
 
 from temporalio.client import Client
 
-from activities.journal import Entry, Unrecorded
+from activities.model_turn.journal import Entry, Unrecorded
+from activities.turn_kinds.work import WorkAnswer
+from chaos.proxy import open_proxy
 from tests.acceptance.test_real_wires import settings
 from tests.acceptance.workers import worker_process
 from tests.activities.turns.one_turn import a_turn, open_front
-from tests.chaos.proxy import open_proxy
 from tests.scripted_provider import ScriptedProvider, ScriptedRequest, answer
 from tests.scripted_provider.exchange import ScriptedReply
 from tests.waiting import until
@@ -54,8 +55,8 @@ async def test_a_reply_that_came_during_a_cut_is_paid_once(client: Client, tmp_p
             proxy.heal()
             result = await turn.result()
 
-    assert result.work is not None
-    assert result.work.content == "At nine."
+    assert isinstance(result.answer, WorkAnswer)
+    assert result.answer.content == "At nine."
     assert server.charges - paid_before == 1
 
 

@@ -22,14 +22,14 @@ TOOLS = {
 AGENT = """
 [[agents]]
 name = "reader"
-does = "Reads what there is to read."
+description = "Reads what there is to read."
 prompt = "Read it, and say what it says."
 tools = ["read_document"]
 capabilities = ["reads_private"]
 """
 CREW = f"""
 name = "small"
-does = "Answers small questions."
+description = "Answers small questions."
 guidance = "Plan little, and plan it well."
 {AGENT}"""
 
@@ -52,13 +52,13 @@ def test_a_crew_is_read_as_it_is_written(tmp_path: Path) -> None:
 
     assert crew == Crew(
         name="small",
-        does="Answers small questions.",
+        description="Answers small questions.",
         guidance="Plan little, and plan it well.",
         tier=Tier.MEDIUM,
         agents=(
             Agent(
                 name="reader",
-                does="Reads what there is to read.",
+                description="Reads what there is to read.",
                 prompt="Read it, and say what it says.",
                 tools=("read_document",),
                 capabilities=("reads_private",),
@@ -90,7 +90,7 @@ def test_a_users_crew_replaces_a_shipped_one(tmp_path: Path) -> None:
 
     crews = load_crews([SHIPPED, tmp_path], TOOLS)
 
-    assert {name: crew.does for name, crew in crews.items()} == {"research": "Answers small questions."}
+    assert {name: crew.description for name, crew in crews.items()} == {"research": "Answers small questions."}
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,9 @@ def test_a_users_crew_replaces_a_shipped_one(tmp_path: Path) -> None:
     [
         pytest.param("name = ", "is not TOML: Invalid value (at end of document)", id="no TOML"),
         pytest.param(CREW.replace('"small"', '"Small"'), "name: String should match pattern", id="name"),
-        pytest.param(CREW.replace('does = "Answers small questions."', ""), "does: is required", id="missing"),
+        pytest.param(
+            CREW.replace('description = "Answers small questions."', ""), "description: is required", id="missing"
+        ),
         pytest.param(
             CREW.replace("guidance", "guidence"),
             "guidance: is required; guidence: is not a known field; did you mean 'guidance'?",

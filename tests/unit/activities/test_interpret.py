@@ -6,39 +6,36 @@ from typing import Any, Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
 
-from activities.contracts import (
-    AgentAnswer,
-    CompressDraft,
-    CritiqueDraft,
-    FindingDraft,
-    JudgeDraft,
-    PlanDraft,
-    RefineDraft,
-    ReportDraft,
-    ReviewDraft,
-    ToolCall,
-    TurnResult,
-)
+from activities.contracts import ToolCall
+from activities.model_turn.activity import interpret
+from activities.model_turn.contracts import TurnResult
 from activities.models.protocol import ModelReply
-from activities.prompts import ANSWER_TYPES
-from activities.turns import interpret
+from activities.turn_kinds.compress import CompressAnswer
+from activities.turn_kinds.critique import CritiqueAnswer
+from activities.turn_kinds.judge import JudgeAnswer
+from activities.turn_kinds.plan import PlanAnswer
+from activities.turn_kinds.protocol import TurnAnswer
+from activities.turn_kinds.refine import RefineAnswer
+from activities.turn_kinds.registry import TASK_TYPES
+from activities.turn_kinds.review import ReviewAnswer
+from activities.turn_kinds.synthesis import SynthesisAnswer
+from activities.turn_kinds.work import FindingDraft, WorkAnswer
 from chargehand.contracts import Usage
 
 USAGE = Usage(turns=1, input_tokens=10, output_tokens=5)
-PLAN = PlanDraft(subtasks=[], strategy="merge", final_instruction="")
-WORK = AgentAnswer(status="success", content="c", findings=[], confidence=1, gaps=[], message="")
-REPORT = ReportDraft(answer="a", gaps=[], contradictions=[], confidence=1)
-ANSWERS: dict[str, BaseModel] = {
+PLAN = PlanAnswer(subtasks=[], strategy="merge", final_instruction="")
+WORK = WorkAnswer(status="success", content="c", findings=[], confidence=1, gaps=[], message="")
+REPORT = SynthesisAnswer(answer="a", gaps=[], contradictions=[], confidence=1)
+ANSWERS: dict[str, TurnAnswer] = {
     "plan": PLAN,
     "work": WORK,
-    "report": REPORT,
-    "refine": RefineDraft(worthwhile=True, instruction="i", reason="r"),
-    "review": ReviewDraft(enough=True, missing=[], contradictions=[], subtasks=[]),
-    "judge": JudgeDraft(chosen="T1", reason="r", confidence=1),
-    "critique": CritiqueDraft(acceptable=False, problems=["p"]),
-    "compress": CompressDraft(content="c"),
+    "synthesis": REPORT,
+    "refine": RefineAnswer(worthwhile=True, instruction="i", reason="r"),
+    "review": ReviewAnswer(enough=True, missing=[], contradictions=[], subtasks=[]),
+    "judge": JudgeAnswer(chosen="T1", reason="r", confidence=1),
+    "critique": CritiqueAnswer(acceptable=False, problems=["p"]),
+    "compress": CompressAnswer(content="c"),
 }
 Stop = Literal["answer", "tools", "truncated", "refused", "empty"]
 
@@ -53,13 +50,13 @@ def _result(**changes: Any) -> TurnResult:
     return TurnResult.model_validate(facts | changes)
 
 
-@pytest.mark.parametrize(("field", "answer"), ANSWERS.items())
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
 @pytest.mark.parametrize("written", ["{}", "  {}\n", "```json\n{}\n```", "```\n{}\n```\n"])
-def test_an_answer_is_read_as_what_was_asked(field: str, answer: BaseModel, written: str) -> None:
+def test_an_answer_is_read_as_what_was_asked(answer: TurnAnswer, written: str) -> None:
     """JSON of the asked shape is the answer, in a Markdown fence or not."""
-    text = written.replace("{}", answer.model_dump_json())
+    text = written.replace("{}", answer.model_dump_json(exclude={"kind"}))
 
-    assert interpret(_reply(text), type(answer)) == _result(**{field: answer})
+    assert interpret(_reply(text), type(answer)) == _result(answer=answer)
 
 
 @pytest.mark.parametrize(
@@ -76,12 +73,12 @@ def test_an_answer_is_read_as_what_was_asked(field: str, answer: BaseModel, writ
 )
 def test_a_reply_that_does_not_fit_says_why(text: str, problem: str) -> None:
     """What is not the asked JSON is malformed, with a reason that the model can act on, and the reply cut short."""
-    assert interpret(_reply(text), ReportDraft) == _result(stop="malformed", text=text[:2_000], problem=problem)
+    assert interpret(_reply(text), SynthesisAnswer) == _result(stop="malformed", text=text[:2_000], problem=problem)
 
 
 def test_depth_is_malformed() -> None:
     """A reply that is nested 100,000 deep is refused by the parser, and brings nothing down."""
-    result = interpret(_reply("[" * 100_000), ReportDraft)
+    result = interpret(_reply("[" * 100_000), SynthesisAnswer)
 
     assert result.stop == "malformed"
     assert result.problem.startswith("input: Invalid JSON: recursion limit exceeded")
@@ -91,7 +88,7 @@ def test_a_huge_reply_is_not_even_parsed() -> None:
     """Ten megabytes are refused by their length."""
     text = json.dumps({"subtasks": [], "strategy": "merge", "final_instruction": "w" * 10_000_000})
 
-    result = interpret(_reply(text), PlanDraft)
+    result = interpret(_reply(text), PlanAnswer)
 
     assert result == _result(stop="malformed", text=text[:2_000], problem=f"it has {len(text)} characters")
 
@@ -99,7 +96,7 @@ def test_a_huge_reply_is_not_even_parsed() -> None:
 @given(text=st.text(max_size=200) | st.binary(max_size=50).map(lambda data: data.decode("latin-1")))
 def test_no_reply_is_an_error(text: str) -> None:
     """Whatever a model writes, reading it comes to a result."""
-    assert interpret(_reply(text), AgentAnswer).stop == "malformed"
+    assert interpret(_reply(text), WorkAnswer).stop == "malformed"
 
 
 def test_an_answer_rests_on_forty_sources_at_most() -> None:
@@ -109,18 +106,18 @@ def test_an_answer_rests_on_forty_sources_at_most() -> None:
         for number in range(60)
     ]
 
-    result = interpret(_reply(WORK.model_copy(update={"findings": findings}).model_dump_json()), AgentAnswer)
+    result = interpret(_reply(WORK.model_copy(update={"findings": findings}).model_dump_json()), WorkAnswer)
 
-    assert result.work is not None
-    assert [finding.claim for finding in result.work.findings] == [finding.claim for finding in findings]
-    assert {ref for finding in result.work.findings for ref in finding.source_refs} == {f"S{n}" for n in range(40)}
+    assert isinstance(result.answer, WorkAnswer)
+    assert [finding.claim for finding in result.answer.findings] == [finding.claim for finding in findings]
+    assert {ref for finding in result.answer.findings for ref in finding.source_refs} == {f"S{n}" for n in range(40)}
 
 
 def test_tools_asked_for_are_handed_on() -> None:
     """Calls and the provider's own form of the reply pass unchanged; what was said beside them is dropped."""
     calls = (ToolCall(id="1", tool="search", arguments={"query": "q"}),)
 
-    result = interpret(_reply("Let me look.", "tools", tool_calls=calls, provider_items=({"x": 1},)), AgentAnswer)
+    result = interpret(_reply("Let me look.", "tools", tool_calls=calls, provider_items=({"x": 1},)), WorkAnswer)
 
     assert result == _result(stop="tools", tool_calls=calls, provider_items=({"x": 1},))
 
@@ -130,13 +127,13 @@ def test_a_reply_that_is_none_has_its_own_end(stop: Stop) -> None:
     """Truncated, refused and empty replies are not read as answers, even if they look like one; text is cut."""
     text = WORK.model_dump_json() + " " * 5_000
 
-    assert interpret(_reply(text, stop), AgentAnswer) == _result(stop=stop, text=text[:2_000])
+    assert interpret(_reply(text, stop), WorkAnswer) == _result(stop=stop, text=text[:2_000])
 
 
 def test_every_reply_is_one_turn() -> None:
     """A reply counts as one turn whatever a provider makes of it, and silence about its cost is told."""
-    many = interpret(_reply(PLAN.model_dump_json(), usage=Usage(turns=7, input_tokens=1)), PlanDraft)
-    silent = interpret(_reply(PLAN.model_dump_json(), usage=None), PlanDraft)
+    many = interpret(_reply(PLAN.model_dump_json(), usage=Usage(turns=7, input_tokens=1)), PlanAnswer)
+    silent = interpret(_reply(PLAN.model_dump_json(), usage=None), PlanAnswer)
 
     assert (many.usage, many.usage_known) == (Usage(turns=1, input_tokens=1), True)
     assert (silent.usage, silent.usage_known) == (Usage(turns=1), False)
@@ -144,10 +141,4 @@ def test_every_reply_is_one_turn() -> None:
 
 def test_whatever_can_be_asked_can_be_read() -> None:
     """The answer to every kind of task has its place in a result."""
-    assert {type(answer) for answer in ANSWERS.values()} == set(ANSWER_TYPES.values())
-
-
-def test_only_what_is_asked_for_is_read() -> None:
-    """A shape that no task asks for is a mistake of ours."""
-    with pytest.raises(TypeError, match="no task asks for a Usage"):
-        interpret(_reply("{}"), Usage)
+    assert {type(answer) for answer in ANSWERS.values()} == {kind.answer_type for kind in TASK_TYPES.values()}

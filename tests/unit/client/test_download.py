@@ -7,25 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from activities.documents.artefacts import ArtefactStore
+from activities.documents.artifacts import ArtifactStore
 from activities.documents.bucket_store import BucketStore
 from chargehand.bucket import bucket_location, open_bucket
-from chargehand.contracts import Artefact
-from chargehand.download import Downloaded, DownloadRefused, download_artefacts, read_artefact
-from chargehand.protection.encryption import Encryption
+from chargehand.contracts import Artifact
+from chargehand.download import Downloaded, download_artifacts, read_artifact
+from chargehand.errors import DownloadRefused
+from chargehand.payloads.encryption import Encryption
 from tests.s3_server import BUCKET, serve_s3
 
 _KEYS = f'{{"one": "{base64.b64encode(bytes(range(32))).decode()}"}}'
 
 
-def _artefact(content: bytes, name: str = "chart.png") -> Artefact:
+def _artifact(content: bytes, name: str = "chart.png") -> Artifact:
     digest = hashlib.sha256(content).hexdigest()
-    return Artefact(uri=f"artefact:{digest}/{name}", name=name, media_type="image/png", bytes=len(content))
+    return Artifact(uri=f"artifact:{digest}/{name}", name=name, media_type="image/png", bytes=len(content))
 
 
 def _store(root: Path, *contents: bytes) -> Path:
     for content in contents:
-        ArtefactStore(root).put(content)
+        ArtifactStore(root).put(content)
     return root
 
 
@@ -37,7 +38,7 @@ def test_no_name_leads_out_of_the_folder(tmp_path: Path, name: str) -> None:
     """Whatever a tool called its file, it becomes one visible file of the folder, and nothing else is written."""
     root = _store(tmp_path / "store", b"made")
 
-    (downloaded,) = download_artefacts([_artefact(b"made", name)], root, tmp_path / "to")
+    (downloaded,) = download_artifacts([_artifact(b"made", name)], root, tmp_path / "to")
 
     assert [*(tmp_path / "to").iterdir()] == [downloaded.path]
     assert downloaded.path.read_bytes() == b"made"
@@ -49,9 +50,9 @@ def test_no_name_leads_out_of_the_folder(tmp_path: Path, name: str) -> None:
 def test_two_files_of_one_name_are_two(tmp_path: Path) -> None:
     """Two subtasks that both made `chart.png` lose nothing; one file that is named twice is brought once."""
     root = _store(tmp_path / "store", b"one", b"two")
-    one, two = _artefact(b"one"), _artefact(b"two", "CHART.png")
+    one, two = _artifact(b"one"), _artifact(b"two", "CHART.png")
 
-    downloaded = [*download_artefacts([one, two, one], root, tmp_path / "to")]
+    downloaded = [*download_artifacts([one, two, one], root, tmp_path / "to")]
 
     assert downloaded == [
         Downloaded(one, tmp_path / "to" / "chart.png"),
@@ -62,17 +63,17 @@ def test_two_files_of_one_name_are_two(tmp_path: Path) -> None:
 
 def test_what_is_there_is_left_alone_unless_it_may_be_replaced(tmp_path: Path) -> None:
     """Another file of the name stays as it is, and is named; the same file is no problem; `replace` replaces."""
-    root, to, made = _store(tmp_path / "store", b"made"), tmp_path / "to", _artefact(b"made")
+    root, to, made = _store(tmp_path / "store", b"made"), tmp_path / "to", _artifact(b"made")
     to.mkdir()
     (to / "chart.png").write_bytes(b"the user's own")
 
-    (refused,) = download_artefacts([made], root, to)
+    (refused,) = download_artifacts([made], root, to)
     kept = (to / "chart.png").read_bytes()
-    (replaced,) = download_artefacts([made], root, to, replace=True)
-    (again,) = download_artefacts([made], root, to)
+    (replaced,) = download_artifacts([made], root, to, replace=True)
+    (again,) = download_artifacts([made], root, to)
 
     assert (refused.problem, kept) == (
-        "Another file of this name is there already, and was left alone.",
+        "Another file of this name exists already and was left alone.",
         b"the user's own",
     )
     assert (replaced.problem, again.problem) == ("", "")
@@ -87,7 +88,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, *, replace: bool) -> 
     to.mkdir()
     (to / "chart.png").symlink_to(outside)
 
-    (downloaded,) = download_artefacts([_artefact(b"made")], root, to, replace=replace)
+    (downloaded,) = download_artifacts([_artifact(b"made")], root, to, replace=replace)
 
     assert not outside.exists()
     assert (to / "chart.png").is_symlink() is not replace
@@ -97,14 +98,14 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, *, replace: bool) -> 
 def test_one_file_that_is_lost_does_not_keep_the_others(tmp_path: Path) -> None:
     """What is missing or damaged is named with its remedy, and everything else is brought."""
     root = _store(tmp_path / "store", b"good", b"changed")
-    damaged, missing, good = _artefact(b"changed", "a.png"), _artefact(b"never stored", "b.png"), _artefact(b"good")
+    damaged, missing, good = _artifact(b"changed", "a.png"), _artifact(b"never stored", "b.png"), _artifact(b"good")
     digest = hashlib.sha256(b"changed").hexdigest()
     (root / digest[:2] / digest).write_bytes(b"Changed")
 
-    downloaded = [*download_artefacts([damaged, missing, good], root, tmp_path / "to")]
+    downloaded = [*download_artifacts([damaged, missing, good], root, tmp_path / "to")]
 
     assert [bool(each.problem) for each in downloaded] == [True, True, False]
-    assert "is damaged: put it back from a backup" in downloaded[0].problem
+    assert "is damaged: restore it from a backup" in downloaded[0].problem
     assert "Nothing is stored under" in downloaded[1].problem
     assert [*(tmp_path / "to").iterdir()] == [tmp_path / "to" / "chart.png"]
 
@@ -113,9 +114,9 @@ def test_an_address_that_is_none_reads_nothing(tmp_path: Path) -> None:
     """Only a digest names a file: no path gets into the store."""
     (tmp_path / "secret").write_bytes(b"secret")
 
-    for uri in ("artefact:../secret", "file:///etc/passwd", f"artefact:{'0' * 63}/x", f"artefact:{'A' * 64}/x"):
+    for uri in ("artifact:../secret", "file:///etc/passwd", f"artifact:{'0' * 63}/x", f"artifact:{'A' * 64}/x"):
         with pytest.raises(DownloadRefused, match="not the address"):
-            read_artefact(uri, tmp_path)
+            read_artifact(uri, tmp_path)
 
 
 def test_a_folder_that_cannot_be_used_is_said_so(tmp_path: Path) -> None:
@@ -123,16 +124,16 @@ def test_a_folder_that_cannot_be_used_is_said_so(tmp_path: Path) -> None:
     (tmp_path / "to").write_bytes(b"")
 
     with pytest.raises(DownloadRefused, match="cannot be used as a folder"):
-        next(download_artefacts([_artefact(b"made")], tmp_path, tmp_path / "to"))
+        next(download_artifacts([_artifact(b"made")], tmp_path, tmp_path / "to"))
 
 
 def _in_directory(folder: Path, encryption: Encryption) -> str:
-    ArtefactStore(folder / "store", encryption).put(b"made")
+    ArtifactStore(folder / "store", encryption).put(b"made")
     return str(folder / "store")
 
 
 def _in_bucket(folder: Path, encryption: Encryption) -> str:
-    root = f"s3://{BUCKET}/artefacts"
+    root = f"s3://{BUCKET}/artifacts"
     location = bucket_location(root)
     assert location
     BucketStore(open_bucket(location), folder / "cache", encryption).put(b"made")
@@ -146,8 +147,8 @@ def test_sealed_files_are_opened_with_their_key_only(tmp_path: Path, put: Callab
     with serve_s3():
         root = put(tmp_path, encryption)
 
-        (opened,) = download_artefacts([_artefact(b"made")], root, tmp_path / "to", encryption=encryption)
-        (locked,) = download_artefacts([_artefact(b"made")], root, tmp_path / "without")
+        (opened,) = download_artifacts([_artifact(b"made")], root, tmp_path / "to", encryption=encryption)
+        (locked,) = download_artifacts([_artifact(b"made")], root, tmp_path / "without")
 
     assert (opened.problem, opened.path.read_bytes()) == ("", b"made")
     assert "set CHARGEHAND_ENCRYPTION_KEYS and CHARGEHAND_ENCRYPTION_KEY_ID here too" in locked.problem
@@ -157,6 +158,6 @@ def test_sealed_files_are_opened_with_their_key_only(tmp_path: Path, put: Callab
 def test_a_path_that_was_an_address_is_a_bucket_still(tmp_path: Path) -> None:
     """Options and settings hand `s3://…` on as a path, which has one slash less; what is missing is missing there."""
     with serve_s3():
-        (downloaded,) = download_artefacts([_artefact(b"made")], Path(f"s3://{BUCKET}/other"), tmp_path)
+        (downloaded,) = download_artifacts([_artifact(b"made")], Path(f"s3://{BUCKET}/other"), tmp_path)
 
     assert f"in s3://{BUCKET}/other/: name the place" in downloaded.problem

@@ -135,7 +135,7 @@ async def test_a_plan_that_is_not_there_cannot_be_decided_on() -> None:
     """A decision that nobody waits for is refused, as the real session does."""
     session = await StandInChargehand(report_of("One.")).start(REQUEST)
 
-    with pytest.raises(SessionFailed, match="No plan of this session waits for a decision"):
+    with pytest.raises(SessionFailed, match="This session is not awaiting approval"):
         await session.decide_plan(PlanDecision(decision="approve"))
 
 

@@ -1,4 +1,4 @@
-"""Uploading documents: what lands in the artefact directory, what is left out and why."""
+"""Uploading documents: what lands in the artifact directory, what is left out and why."""
 
 import hashlib
 import json
@@ -14,7 +14,8 @@ from pydantic import TypeAdapter
 from chargehand import upload
 from chargehand.bucket import bucket_location
 from chargehand.contracts.request import DocumentUri
-from chargehand.upload import UploadRefused, store_documents
+from chargehand.errors import UploadRefused
+from chargehand.upload import store_documents
 from tests.s3_server import BUCKET, serve_s3
 
 
@@ -23,7 +24,7 @@ def sha(content: bytes) -> str:
 
 
 def manifest_of(uri: str, root: Path) -> dict[str, Any]:
-    digest = uri.removeprefix("artefact:").partition("/")[0]
+    digest = uri.removeprefix("artifact:").partition("/")[0]
     content = (root / digest[:2] / digest).read_bytes()
     assert sha(content) == digest
     return json.loads(content)
@@ -38,10 +39,10 @@ def test_a_file_is_stored_under_its_digest(tmp_path: Path) -> None:
     (tmp_path / "Q3 #1.md").write_bytes(b"# Results\n")
     digest = sha(b"# Results\n")
 
-    uris = store_documents([tmp_path / "Q3 #1.md"], tmp_path / "artefacts")
+    uris = store_documents([tmp_path / "Q3 #1.md"], tmp_path / "artifacts")
 
-    assert uris == (f"artefact:{digest}/Q3%20%231.md",)
-    assert tree(tmp_path / "artefacts") == {f"{digest[:2]}/{digest}": b"# Results\n"}
+    assert uris == (f"artifact:{digest}/Q3%20%231.md",)
+    assert tree(tmp_path / "artifacts") == {f"{digest[:2]}/{digest}": b"# Results\n"}
 
 
 def test_a_folder_is_a_manifest(tmp_path: Path) -> None:
@@ -53,9 +54,9 @@ def test_a_folder_is_a_manifest(tmp_path: Path) -> None:
     (folder / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
     (folder / "empty.txt").touch()
 
-    (uri,) = store_documents([folder], tmp_path / "artefacts")
+    (uri,) = store_documents([folder], tmp_path / "artifacts")
 
-    manifest = manifest_of(uri, tmp_path / "artefacts")
+    manifest = manifest_of(uri, tmp_path / "artifacts")
     assert uri.endswith("/our%20docs/")
     assert manifest["format"] == "chargehand-manifest-1"
     assert manifest["files"] == [
@@ -74,21 +75,21 @@ def test_uris_fit_the_contract(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "ä b.txt").write_text("text")
 
-    uris = store_documents([folder, folder / "ä b.txt"], tmp_path / "artefacts")
+    uris = store_documents([folder, folder / "ä b.txt"], tmp_path / "artifacts")
 
     assert [TypeAdapter(DocumentUri).validate_python(uri) for uri in uris] == list(uris)
 
 
 def test_hidden_things_and_machinery_are_left_out(tmp_path: Path) -> None:
-    """Version control, environments and hidden files are not documents, and neither is the artefact directory."""
-    for name in (".git/config", ".venv/x.txt", "node_modules/x.txt", "__pycache__/x.txt", ".env", "artefacts/aa/bb"):
+    """Version control, environments and hidden files are not documents, and neither is the artifact directory."""
+    for name in (".git/config", ".venv/x.txt", "node_modules/x.txt", "__pycache__/x.txt", ".env", "artifacts/aa/bb"):
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).write_text("secret")
     (tmp_path / "kept.txt").write_text("kept")
 
-    (uri,) = store_documents([tmp_path], tmp_path / "artefacts")
+    (uri,) = store_documents([tmp_path], tmp_path / "artifacts")
 
-    manifest = manifest_of(uri, tmp_path / "artefacts")
+    manifest = manifest_of(uri, tmp_path / "artifacts")
     assert [file["name"] for file in manifest["files"]] == ["kept.txt"]
     assert manifest["skipped"] == []
 
@@ -104,9 +105,9 @@ def test_links_out_of_a_folder_are_not_followed(tmp_path: Path) -> None:
     (folder / "up").symlink_to("..")
     seen: list[tuple[str, str]] = []
 
-    (uri,) = store_documents([folder], tmp_path / "artefacts", on_skip=lambda name, why: seen.append((name, why)))
+    (uri,) = store_documents([folder], tmp_path / "artifacts", on_skip=lambda name, why: seen.append((name, why)))
 
-    manifest = manifest_of(uri, tmp_path / "artefacts")
+    manifest = manifest_of(uri, tmp_path / "artifacts")
     assert [file["name"] for file in manifest["files"]] == ["inside.txt", "real.txt"]
     assert seen == [("outside.txt", "it is a link out of the folder")]
 
@@ -115,7 +116,7 @@ def test_what_is_there_is_not_copied_again(tmp_path: Path) -> None:
     """The same content, under whatever name and however often, is stored once and never rewritten."""
     (tmp_path / "one.txt").write_text("same")
     (tmp_path / "two.txt").write_text("same")
-    root = tmp_path / "artefacts"
+    root = tmp_path / "artifacts"
     first = store_documents([tmp_path / "one.txt"], root)
     stored = root / sha(b"same")[:2] / sha(b"same")
     before = stored.stat()
@@ -126,10 +127,10 @@ def test_what_is_there_is_not_copied_again(tmp_path: Path) -> None:
     assert (stored.stat().st_ino, stored.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-def test_a_truncated_artefact_is_replaced(tmp_path: Path) -> None:
+def test_a_truncated_artifact_is_replaced(tmp_path: Path) -> None:
     """A file of the right name and the wrong size, as a full disk leaves it, is written again."""
     (tmp_path / "one.txt").write_text("whole")
-    root = tmp_path / "artefacts"
+    root = tmp_path / "artifacts"
     stored = root / sha(b"whole")[:2] / sha(b"whole")
     stored.parent.mkdir(parents=True)
     stored.write_text("wh")
@@ -154,7 +155,7 @@ def test_what_cannot_be_used_is_named(tmp_path: Path, make: Callable[[Path], obj
     make(tmp_path / "thing")
 
     with pytest.raises(UploadRefused, match=message):
-        store_documents([tmp_path / "thing"], tmp_path / "artefacts")
+        store_documents([tmp_path / "thing"], tmp_path / "artifacts")
 
 
 def test_a_file_that_is_too_large_is_left_out(tmp_path: Path) -> None:
@@ -165,9 +166,9 @@ def test_a_file_that_is_too_large_is_left_out(tmp_path: Path) -> None:
             file.truncate(size)
     (tmp_path / "fits.txt").rename(tmp_path / "fits.md")
 
-    (uri,) = store_documents([tmp_path], tmp_path / "artefacts")
+    (uri,) = store_documents([tmp_path], tmp_path / "artifacts")
 
-    manifest = manifest_of(uri, tmp_path / "artefacts")
+    manifest = manifest_of(uri, tmp_path / "artifacts")
     assert [file["name"] for file in manifest["files"]] == ["fits.md"]
     assert manifest["skipped"] == [{"name": "large.csv", "reason": "it is larger than 50 MB"}]
 
@@ -179,11 +180,11 @@ def test_too_much_is_refused_as_a_whole(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(upload, "MOST_FILES", 2)
     with pytest.raises(UploadRefused, match=r"More than 2 files, reached at .*c\.txt"):
-        store_documents([tmp_path / "a.txt", tmp_path / "b.txt", tmp_path / "c.txt"], tmp_path / "artefacts")
+        store_documents([tmp_path / "a.txt", tmp_path / "b.txt", tmp_path / "c.txt"], tmp_path / "artifacts")
     monkeypatch.setattr(upload, "MOST_FILES", 3)
     monkeypatch.setattr(upload, "MOST_BYTES", 20)
     with pytest.raises(UploadRefused, match=r"reached at .*c\.txt: name a smaller folder"):
-        store_documents([tmp_path], tmp_path / "artefacts")
+        store_documents([tmp_path], tmp_path / "artifacts")
 
 
 @pytest.mark.parametrize(
@@ -205,7 +206,8 @@ def test_a_bucket_is_told_from_a_directory(location: str | Path, expected: tuple
 
 
 def test_a_bucket_needs_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without boto3 the user is told what to install."""
+    """Without boto3 the error names the extra to install."""
+    monkeypatch.delitem(sys.modules, "chargehand.s3_bucket", raising=False)
     monkeypatch.setitem(sys.modules, "boto3", None)
     (tmp_path / "a.md").write_text("words")
 
@@ -234,7 +236,7 @@ def test_a_folder_goes_into_a_bucket_once(tmp_path: Path, caplog: pytest.LogCapt
         again = store_documents([folder], f"s3://{BUCKET}/team")
         stored = [entry["Key"] for entry in s3.list_objects_v2(Bucket=BUCKET)["Contents"]]
 
-    digest = uri.removeprefix("artefact:").partition("/")[0]
+    digest = uri.removeprefix("artifact:").partition("/")[0]
     digests = {sha(b"words"), sha(b"more words"), digest}
     assert again == (uri,)
     assert sorted(stored) == sorted(f"team/{one[:2]}/{one}" for one in digests)

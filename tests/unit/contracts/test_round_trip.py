@@ -111,7 +111,7 @@ RECORDS = _tuples(
         usage=USAGES,
     )
 )
-STATES = st.sampled_from(["planning", "awaiting_approval", "carrying_out", "synthesising", "finished", "failed"])
+STATES = st.sampled_from(["planning", "awaiting_approval", "executing", "synthesising", "finished", "failed"])
 STATUSES = st.builds(
     Status,
     session=TEXT,
@@ -167,7 +167,7 @@ REQUESTS = st.builds(
     SessionRequest,
     goal=TYPED.map(lambda text: f"goal {text} end"),
     crew=NAMES,
-    documents=_tuples(st.sampled_from(["file:/docs/a b.pdf", f"artefact:{'0a' * 32}/Größe.csv"])),
+    documents=_tuples(st.sampled_from(["file:/docs/a b.pdf", f"artifact:{'0a' * 32}/Größe.csv"])),
     limits=LIMITS,
     approval=st.sampled_from(["none", "plan"]),
     tenant=NAMES,

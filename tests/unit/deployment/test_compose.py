@@ -195,7 +195,7 @@ def test_the_worker_can_write_only_where_it_should() -> None:
     worker = SERVICES["worker"]
 
     assert worker["read_only"] is True
-    assert worker["volumes"] == [f"artefacts:{worker['environment']['CHARGEHAND_STATE_DIR']}"]
+    assert worker["volumes"] == [f"artifacts:{worker['environment']['CHARGEHAND_STATE_DIR']}"]
     assert [entry.split(":")[0] for entry in worker["tmpfs"]] == ["/tmp"]
     assert worker["environment"]["CHARGEHAND_STATE_DIR"] in DOCKERFILE.read_text(encoding="utf-8")
 

@@ -27,6 +27,7 @@ def project(tmp_path: Path) -> Path:
         "uv.lock",
         "pyproject.toml",
         "client/pyproject.toml",
+        "cli/pyproject.toml",
         "examples/question.txt",
     ):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -132,37 +133,41 @@ def test_a_local_model_is_run_beside_the_same_command(project: Path, said: list[
     ("said", "chosen"),
     [
         ("MODEL=local", ["-m", "local_llm"]),
-        ("BROWSER=1", ["-n", "2", "-m", "browser", "--dist", "loadfile", "tests/browser"]),
+        ("BROWSER=1", ["-n", "2", "--dist", "worksteal", "-m", "browser", "--dist", "loadfile", "tests/browser"]),
     ],
 )
 def test_tests_that_need_more_are_run_by_name(project: Path, said: str, chosen: list[str]) -> None:
     """They are no part of the others, since they need what is not installed for them."""
     assert given(make(project, "test", said)) == ["-m", "pytest", "-q", *chosen]
-    assert given(make(project, "test")) == ["-m", "pytest", "-q", "-n", "2"]
+    assert given(make(project, "test")) == ["-m", "pytest", "-q", "-n", "2", "--dist", "worksteal"]
 
 
-def test_help_names_every_word(project: Path) -> None:
-    """Plain `make` lists all words, each with what it does."""
+def test_another_python_has_an_environment_of_its_own(project: Path) -> None:
+    """PYTHON of another version than .venv's uses an environment beside it; of the same version, .venv itself."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    settings = project / ".venv" / "pyvenv.cfg"
+
+    used: list[str] = []
+    for installed in ("3.9.1", f"{version}.0"):
+        settings.write_text(f"home = /usr/bin\nversion = {installed}\n", encoding="utf-8")
+        used.append(make(project, "-n", "test", f"PYTHON={sys.executable}").stdout.splitlines()[-1].split()[0])
+
+    assert used == [f".venv-{version}/bin/python", ".venv/bin/python"]
+
+
+def test_a_python_that_does_not_run_is_named(project: Path) -> None:
+    """A mistyped interpreter is never replaced by another one silently."""
+    assert "PYTHON=python3.99 does not run" in make(project, "test", "PYTHON=python3.99").stderr
+
+
+def test_help_lists_every_command(project: Path) -> None:
+    """Plain `make` lists all commands, each with its description."""
     result = make(project)
 
     listed = [line.split()[1] for line in result.stdout.splitlines() if line.startswith("  make ")]
     assert listed == [
-        "help",
-        "run",
-        "test",
-        "check",
-        "bench",
-        "replay",
-        "chaos",
-        "nightly",
-        "up",
-        "down",
-        "clean",
-        "run",
-        "run",
-        "test",
-        "test",
-        "run",
+        *("help", "run", "test", "check", "bench", "replay", "chaos", "nightly", "up", "down", "clean"),
+        *("run", "run", "test", "test", "test", "run"),
     ]
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chargehand.contracts import Source
-from workflows.citations import cited_numbers, number_refs
-from workflows.reporting import checked_citations, only_cited
+from workflows.rules.citations import cited_numbers, number_refs
+from workflows.rules.report_content import checked_citations, only_cited
 
 SOURCES = tuple(Source(ref=ref) for ref in ("a.md#L1", "b.pdf#page=2", "https://c.example/[x]"))
 PIECES = st.sampled_from(
@@ -21,16 +21,22 @@ TEXTS = st.lists(PIECES, max_size=12).map("".join)
     ("text", "checked"),
     [
         ("It is so [S1][S3].", "It is so [S1][S3]."),
-        ("It is so [S4].", "It is so ."),
-        ("It is so [S0].", "It is so ."),
+        ("It is so [S4].", "It is so."),
+        ("It is so [S0].", "It is so."),
         ("It is so [S01].", "It is so [S1]."),
+        ("All are known [S1], [S2] and [S9].", "All are known [S1], [S2]."),
+        ("All are known [S9], [S1], [S8] and [S2].", "All are known [S1] and [S2]."),
+        ("It is so ([S9]).", "It is so."),
+        ("[S9] says so. [S9] It is so.", "An unnamed source says so. It is so."),
+        ("According to [S9], it is so.", "According to an unnamed source, it is so."),
+        ("It [S9] is so.", "It is so."),
         ("It is so [s1] (S1) S2.", "It is so [s1] (S1) S2."),
-        (f"It is so [S{'9' * 5_000}].", "It is so ."),
+        (f"It is so [S{'9' * 5_000}].", "It is so."),
         ("It is so [S٣].", "It is so [S٣]."),
     ],
 )
 def test_a_citation_of_nothing_is_removed(text: str, checked: str) -> None:
-    """A number that no source has disappears; what is no citation is left as it is."""
+    """A number that no source has disappears and leaves a whole sentence; other text stays unchanged."""
     assert checked_citations(text, SOURCES) == checked
 
 
@@ -69,7 +75,7 @@ def test_renumbering_keeps_what_is_cited_where(text: str) -> None:
             "So [a.md#L1], and [https://c.example/[x]].", "So [S1], and [S3].", id="refs, brackets in them too"
         ),
         pytest.param("So [a.md#L1-L9] and [a.md].", "So [a.md#L1-L9] and [a.md].", id="no part of another ref"),
-        pytest.param("So [S2], says [b.pdf#page=2].", "So , says [S2].", id="an agent's own numbers cite nothing"),
+        pytest.param("So [S2], says [b.pdf#page=2].", "So, says [S2].", id="an agent's own numbers cite nothing"),
         pytest.param("So (a.md#L1).", "So (a.md#L1).", id="no brackets, no citation"),
     ],
 )
@@ -85,4 +91,4 @@ def test_a_ref_that_looks_like_a_number_is_itself() -> None:
 
 def test_without_sources_nothing_is_cited() -> None:
     """A text whose agent read nothing keeps its words and loses its numbers."""
-    assert number_refs("So [S1], and [a.md#L1].", {}) == "So , and [a.md#L1]."
+    assert number_refs("So [S1], and [a.md#L1].", {}) == "So, and [a.md#L1]."

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chargehand.contracts import Plan, Subtask
-from workflows.graph import critical_path, cycle, ready
+from workflows.rules.graph import critical_path, cycle, ready
 
 
 @st.composite

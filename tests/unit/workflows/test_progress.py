@@ -7,9 +7,10 @@ from decimal import Decimal
 import pytest
 
 from chargehand.contracts import Failure, Plan, SpendLine, Status, Subtask, SubtaskRecord, Success, Usage
+from workflows.budget.ledger import Amount, Ledger
+from workflows.clock import Clock
 from workflows.progress import Progress
-from workflows.purse import Amount, Purse
-from workflows.view import details
+from workflows.web_ui import details
 
 START = datetime(2025, 6, 1, 12, 0, tzinfo=UTC)
 T1 = Subtask(id="T1", agent="reader", instruction="Find the notice")
@@ -25,12 +26,12 @@ def _at(seconds: int) -> datetime:
 
 def _planned() -> Progress:
     progress = Progress("s")
-    progress.planned(PLAN)
+    progress.adopt(PLAN)
     return progress
 
 
 def test_a_session_can_be_asked_before_anything_is_known() -> None:
-    """A status can be had from the first moment, without goal, plan or purse."""
+    """A status can be had from the first moment, without goal, plan or ledger."""
     assert Progress("s").status() == Status(session="s", goal="", state="planning")
 
 
@@ -44,9 +45,9 @@ def test_a_subtask_runs_and_ends() -> None:
     progress = _planned()
     usage = Usage(turns=2, cost_usd=Decimal("0.01"))
 
-    progress.started("T1", "s/reader/1", _at(1))
+    progress.start("T1", "s/reader/1", _at(1))
     running = progress.records[0]
-    progress.ended(
+    progress.end(
         "T1", Success(confidence=80, spend=(SpendLine(agent="reader", model="m", purpose="work", usage=usage),)), _at(3)
     )
 
@@ -63,8 +64,8 @@ def test_another_attempt_keeps_the_first_start() -> None:
     """A subtask that is tried again counts its attempts, and its time from the first."""
     progress = _planned()
 
-    progress.started("T1", "s/reader/1", _at(1))
-    progress.started("T1", "s/reader/2", _at(5))
+    progress.start("T1", "s/reader/1", _at(1))
+    progress.start("T1", "s/reader/2", _at(5))
 
     assert progress.records[0] == WAITING_1.model_copy(
         update={"state": "running", "workflow_id": "s/reader/2", "attempts": 2, "started_at": _at(1)}
@@ -75,7 +76,7 @@ def test_what_never_started_never_ended() -> None:
     """A skipped subtask has a reason but no times."""
     progress = _planned()
 
-    progress.ended("T2", Failure(reason="skipped", message="It needs T1."), _at(9))
+    progress.end("T2", Failure(reason="skipped", message="It requires T1."), _at(9))
 
     assert progress.records[1] == WAITING_2.model_copy(update={"state": "skipped", "reason": "skipped"})
 
@@ -83,29 +84,30 @@ def test_what_never_started_never_ended() -> None:
 def test_a_changed_plan_keeps_what_has_happened() -> None:
     """Records of subtasks that stay in the plan are kept; those of others go, new ones wait."""
     progress = _planned()
-    progress.started("T1", "s/reader/1", _at(1))
+    progress.start("T1", "s/reader/1", _at(1))
     kept = progress.records[0]
 
-    progress.planned(Plan(subtasks=(T1, Subtask(id="T3", agent="reader", instruction="Find the price"))))
+    progress.adopt(Plan(subtasks=(T1, Subtask(id="T3", agent="reader", instruction="Find the price"))))
 
     assert progress.records == (kept, SubtaskRecord(id="T3", agent="reader", instruction="Find the price"))
 
 
-def test_a_status_tells_the_purse() -> None:
-    """Turns and dollars of a status are those of the purse at that moment."""
+def test_a_status_tells_the_ledger() -> None:
+    """Turns and dollars of a status are those of the ledger at that moment."""
     progress = _planned()
-    progress.goal, progress.state = "a goal", "carrying_out"
-    progress.started_at, progress.deadline_at = _at(0), _at(600)
-    progress.purse = Purse(Amount(20, Decimal(2)))
-    spent, held = progress.purse.reserve(Amount(3, Decimal("0.5"))), progress.purse.reserve(Amount(1, Decimal("0.25")))
+    ledger = Ledger(Amount(20, Decimal(2)))
+    progress.set_goal("a goal")
+    progress.enter("executing")
+    progress.open(ledger, Clock(_at(0), _at(600)))
+    spent, held = ledger.reserve(Amount(3, Decimal("0.5"))), ledger.reserve(Amount(1, Decimal("0.25")))
     assert spent is not None
     assert held is not None
-    progress.purse.settle(spent, Amount(2, Decimal("0.125")))
+    ledger.settle(spent, Amount(2, Decimal("0.125")))
 
     assert progress.status() == Status(
         session="s",
         goal="a goal",
-        state="carrying_out",
+        state="executing",
         plan=PLAN,
         subtasks=(WAITING_1, WAITING_2),
         turns=2,
@@ -126,7 +128,7 @@ def test_details_draw_the_plan() -> None:
     status = Status(
         session="s",
         goal="g",
-        state="carrying_out",
+        state="executing",
         turns=3,
         max_turns=20,
         spent_usd=Decimal("0.0123"),
@@ -136,10 +138,10 @@ def test_details_draw_the_plan() -> None:
     )
 
     assert details(status).splitlines() == [
-        "**carrying out**",
+        "**executing**",
         "",
         "- turns: 3 of 20",
-        "- US dollars: 0.0123 of 2.00 spent, 0.5000 set aside",
+        "- US dollars: 0.0123 of 2.00 spent, 0.5000 reserved",
         "",
         "**plan**",
         "",
@@ -167,5 +169,5 @@ def test_no_text_draws_anything_of_its_own(text: str) -> None:
 def test_without_a_plan_there_is_no_list() -> None:
     """Before there is a plan, what is known is the state and the limits."""
     assert details(Status(session="s", goal="g", state="planning")) == (
-        "**planning**\n\n- turns: 0 of 0\n- US dollars: 0.0000 of 0.00 spent, 0.0000 set aside"
+        "**planning**\n\n- turns: 0 of 0\n- US dollars: 0.0000 of 0.00 spent, 0.0000 reserved"
     )

@@ -1,57 +1,45 @@
-"""The typed values that cross Chargehand's boundaries."""
+"""The typed values that cross Chargehand's boundaries. `__all__` is the one list of the public ones."""
 
-from chargehand.contracts.base import (
-    Contract,
-    Dollars,
-    TypedByPeople,
-    left_out,
-    round_up_dollars,
-    without_control_characters,
-)
+# Public contracts are built from these; `as` marks what workers share and callers do not need.
+from chargehand.contracts.base import Contract as Contract
+from chargehand.contracts.base import Dollars as Dollars
+from chargehand.contracts.base import TypedByPeople as TypedByPeople
+from chargehand.contracts.base import left_out as left_out
+from chargehand.contracts.base import round_up_dollars as round_up_dollars
+from chargehand.contracts.base import without_control_characters as without_control_characters
 from chargehand.contracts.outcome import (
-    Artefact,
-    Confidence,
+    Artifact,
     Escalation,
     Failure,
-    FailureReason,
     Finding,
     Issue,
     Outcome,
     Partial,
-    Severity,
     Source,
     SpendLine,
     Success,
     Usage,
 )
-from chargehand.contracts.plan import Answer, Plan, PlanDecision, Strategy, Subtask
-from chargehand.contracts.report import (
-    Contradiction,
-    LimitUse,
-    Question,
-    Report,
-    SessionState,
-    Status,
-    StopReason,
-    SubtaskRecord,
-    SubtaskState,
-    Timing,
-)
-from chargehand.contracts.request import Capability, Delegation, Limits, RaisedLimits, SessionRequest, Tier, Tiers
+from chargehand.contracts.outcome import Confidence as Confidence
+from chargehand.contracts.outcome import FailureReason as FailureReason
+from chargehand.contracts.outcome import Severity as Severity
+from chargehand.contracts.plan import Answer, Plan, PlanDecision, Subtask
+from chargehand.contracts.plan import Strategy as Strategy
+from chargehand.contracts.report import Contradiction, LimitUse, Question, Report, Status, SubtaskRecord, Timing
+from chargehand.contracts.report import SessionState as SessionState
+from chargehand.contracts.report import StopReason as StopReason
+from chargehand.contracts.report import SubtaskState as SubtaskState
+from chargehand.contracts.request import Capability as Capability
+from chargehand.contracts.request import Delegation as Delegation
+from chargehand.contracts.request import Limits, RaisedLimits, SessionRequest, Tier, Tiers
 from chargehand.contracts.trace import Step, Trace
 
 __all__ = [
     "Answer",
-    "Artefact",
-    "Capability",
-    "Confidence",
-    "Contract",
+    "Artifact",
     "Contradiction",
-    "Delegation",
-    "Dollars",
     "Escalation",
     "Failure",
-    "FailureReason",
     "Finding",
     "Issue",
     "LimitUse",
@@ -64,25 +52,16 @@ __all__ = [
     "RaisedLimits",
     "Report",
     "SessionRequest",
-    "SessionState",
-    "Severity",
     "Source",
     "SpendLine",
     "Status",
     "Step",
-    "StopReason",
-    "Strategy",
     "Subtask",
     "SubtaskRecord",
-    "SubtaskState",
     "Success",
     "Tier",
     "Tiers",
     "Timing",
     "Trace",
-    "TypedByPeople",
     "Usage",
-    "left_out",
-    "round_up_dollars",
-    "without_control_characters",
 ]

@@ -1,4 +1,4 @@
-"""The two kinds of contract: what our own processes exchange, and what people type."""
+"""The two kinds of contract: what our own processes exchange, and what people write."""
 
 import re
 from decimal import ROUND_UP, Decimal
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer
 
 _NANODOLLAR: Final = Decimal("0.000000001")
-# All but white space: tabs, line ends and page breaks come with whatever people paste.
+# Not white space: pasted text has tabs, line ends and page breaks.
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]")
 
 
@@ -24,24 +24,28 @@ class TypedByPeople(Contract):
 
 
 def without_control_characters(text: str) -> str:
-    """Take out what would steer a terminal or end a string early; white space stays."""
+    """Remove control characters, except white space."""
     return _CONTROL.sub("", text)
 
 
 def _refuse_control_characters(text: str) -> str:
     found = _CONTROL.search(text)
     if found:
-        raise ValueError(f"has a control character (U+{ord(found[0]):04X} at {found.start() + 1}); leave it out")
+        raise ValueError(f"has a control character (U+{ord(found[0]):04X} at {found.start() + 1}); remove it")
     return text
 
 
 def left_out(default: Any) -> Any:
-    """Make a field that is not written when it holds its default: for what is seldom said and often sent."""
+    """Make a field that is not written when it holds its default.
+
+    For messages between our own workflows and activities, which are kept in every history: dozens of optional fields
+    would be most of the bytes of a turn's result. What clients read always has all fields.
+    """
     return Field(default=default, exclude_if=lambda value: value == default)
 
 
 NoControlCharacters = AfterValidator(_refuse_control_characters)
-"""Text without NUL, escape sequences and their like."""
+"""Refuses NUL, escape sequences and other control characters."""
 
 Dollars = Annotated[
     Decimal,
@@ -52,5 +56,5 @@ Dollars = Annotated[
 
 
 def round_up_dollars(amount: Decimal) -> Decimal:
-    """Round an amount up to whole nanodollars, the finest unit that the books keep."""
+    """Round an amount up to whole nanodollars, the unit of the budget ledger."""
     return amount.quantize(_NANODOLLAR, rounding=ROUND_UP)

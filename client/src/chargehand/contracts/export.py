@@ -1,48 +1,35 @@
-"""JSON Schemas of what people and other services exchange with us: `python -m chargehand.contracts.export FOLDER`."""
+"""JSON Schemas of the public contracts: `python -m chargehand.contracts.export FOLDER`."""
 
 import json
 import sys
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, cast
 
 from pydantic import TypeAdapter
 
-from chargehand.contracts import (
-    Limits,
-    Outcome,
-    Plan,
-    PlanDecision,
-    Report,
-    SessionRequest,
-    Status,
-    Trace,
+from chargehand import contracts
+from chargehand.contracts import TypedByPeople
+
+# What is sent or read whole; the schema of each holds those of its parts.
+_WHOLE: Final = (
+    *("SessionRequest", "Limits", "Plan", "PlanDecision", "RaisedLimits", "Answer"),
+    *("Outcome", "Report", "Status", "Trace"),
 )
-
-Mode = Literal["validation", "serialization"]
-
-# What people write is described as it may be written; what they are given, as it is written.
-_CONTRACTS: Final[dict[str, tuple[TypeAdapter[object], Mode]]] = {
-    "SessionRequest": (TypeAdapter(SessionRequest), "validation"),
-    "Limits": (TypeAdapter(Limits), "validation"),
-    "Plan": (TypeAdapter(Plan), "validation"),
-    "PlanDecision": (TypeAdapter(PlanDecision), "validation"),
-    "Outcome": (TypeAdapter(Outcome), "serialization"),
-    "Report": (TypeAdapter(Report), "serialization"),
-    "Status": (TypeAdapter(Status), "serialization"),
-    "Trace": (TypeAdapter(Trace), "serialization"),
-}
 
 
 def schemas() -> dict[str, dict[str, object]]:
-    """Describe every public contract as JSON Schema (draft 2020-12)."""
-    return {
-        name: {"$schema": "https://json-schema.org/draft/2020-12/schema", **adapter.json_schema(mode=mode)}
-        for name, (adapter, mode) in _CONTRACTS.items()
-    }
+    """Describe each contract as JSON Schema (draft 2020-12): what people write as it is read, the rest as written."""
+    described: dict[str, dict[str, object]] = {}
+    for name in _WHOLE:
+        contract: object = getattr(contracts, name)
+        is_typed = isinstance(contract, type) and issubclass(contract, TypedByPeople)
+        schema = TypeAdapter(cast("Any", contract)).json_schema(mode="validation" if is_typed else "serialization")
+        described[name] = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+    return described
 
 
 def schema_files() -> dict[str, str]:
-    """Write every schema as the text of its file, by file name."""
+    """Return the text of each schema's file by its name."""
     return {
         f"{name}.json": json.dumps(schema, indent=2, ensure_ascii=False) + "\n" for name, schema in schemas().items()
     }

@@ -1,36 +1,36 @@
-"""What one subtask hands back: exactly one of four outcomes."""
+"""The result of a subtask: exactly one of four outcomes."""
 
 from decimal import Decimal
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from chargehand.contracts.base import Contract, Dollars, left_out
+from chargehand.contracts.base import Contract, Dollars
 
 Confidence = Annotated[int, Field(ge=0, le=100)]
 """0 (a guess) to 100 (certain)."""
 
 
 class Source(Contract):
-    """Something that a tool really read."""
+    """Something that a tool has read."""
 
     ref: str
-    """How agents and reports name it, unique in a session: `handbook.md#L10-L14`, `q3.pdf#page=2`, a URL, `sql:…`."""
+    """Its name in findings and reports, unique in a session: `handbook.md#L10-L14`, `q3.pdf#page=2`, a URL, `sql:…`."""
     title: str = ""
-    """A human title: heading path, page title, or the query."""
+    """A title for people: heading path, page title or query."""
     url: str | None = None
-    """Where it can be opened, if anywhere."""
+    """Where it can be opened, if it can."""
     quote: str = ""
-    """The words that stand there, verbatim."""
+    """The passage, verbatim."""
 
 
 class Finding(Contract):
-    """One claim and what it rests on."""
+    """One claim and its sources."""
 
     claim: str
-    """What is claimed, in a sentence that can stand alone."""
+    """The claim, as a sentence that can be read alone."""
     sources: tuple[str, ...] = ()
-    """`ref`s of the sources that say so; every one was returned by a tool of this subtask or of its inputs."""
+    """`ref`s of its sources; each was returned by a tool of this subtask or of its inputs."""
     confidence: Confidence
     """How sure the agent is of this claim: 0 (a guess) to 100 (certain)."""
 
@@ -39,25 +39,25 @@ Severity = Literal["critical", "major", "minor"]
 
 
 class Issue(Contract):
-    """Something that a reviewer found wrong with what it was given."""
+    """A defect that a reviewer found in an outcome."""
 
     severity: Severity
-    """`critical` makes the whole unusable, `major` a part of it wrong, `minor` is worth mending."""
+    """`critical` makes the whole unusable, `major` makes a part of it wrong, `minor` is worth fixing."""
     location: str
-    """Where it is: the subtask's id, and the words in question."""
+    """The subtask's id and the words concerned."""
     message: str
     """What is wrong."""
     suggestion: str = ""
-    """What would mend it; empty if the reviewer knows no way."""
+    """How to fix it; empty if the reviewer does not know."""
     confidence: Confidence
     """How sure the reviewer is: 0 (a guess) to 100 (certain)."""
 
 
-class Artefact(Contract):
-    """A file that a tool made, such as a chart; kept in the artefact store."""
+class Artifact(Contract):
+    """A file that a tool made, such as a chart, kept in the artifact store."""
 
     uri: str
-    """Where it is kept: `artefact:<sha256>/<name>`."""
+    """Its address in the artifact store: `artifact:<sha256>/<name>`."""
     name: str
     """File name."""
     media_type: str
@@ -69,22 +69,22 @@ class Artefact(Contract):
 
 
 class Usage(Contract):
-    """What model calls cost. Adding two of them adds every field."""
+    """The cost of model calls and tools. Adding two adds every field."""
 
     turns: int = 0
     """LLM calls."""
     input_tokens: int = 0
-    """All input tokens, cached ones included."""
+    """Input tokens, including cached ones."""
     cached_input_tokens: int = 0
     """Input tokens read from the provider's cache."""
     output_tokens: int = 0
-    """Tokens that the models wrote."""
+    """Output tokens."""
     cost_usd: Dollars = Decimal(0)
-    """US dollars for all of it."""
+    """Total cost in US dollars."""
     possibly_billed_twice_usd: Dollars = Decimal(0)
-    """Part of `cost_usd` for calls whose fate is unknown: charged here at their worst case."""
+    """Part of `cost_usd` for calls whose outcome is unknown, charged at their worst case."""
     tool_calls: int = 0
-    """Uses of tools."""
+    """Tool calls."""
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(**{name: getattr(self, name) + getattr(other, name) for name in Usage.model_fields})
@@ -98,25 +98,25 @@ class SpendLine(Contract):
     model: str
     """Model that answered, as its provider names it; empty for tools."""
     purpose: str
-    """What it was for: the kind of turn (`plan`, `work`, `synthesise`, `refine`, `judge`, …), `tools`, or `lost`."""
+    """The kind of turn (`plan`, `work`, `synthesis`, `refine`, `judge`, …), `tools`, or `lost`."""
     usage: Usage
-    """What it came to."""
+    """The sum of its calls."""
 
 
 class _Ended(Contract):
     content: str = ""
-    """The answer to the instruction, in Markdown; whatever there is, for the kinds that did not succeed."""
+    """The answer to the instruction, in Markdown; may be incomplete unless `kind` is `success`."""
     findings: tuple[Finding, ...] = ()
-    """Each claim by itself, with what it rests on."""
+    """Each claim with its sources."""
     sources: tuple[Source, ...] = ()
     """Every source that the findings name."""
     confidence: Confidence = 0
     """How sure the agent is of the whole: 0 (a guess) to 100 (certain)."""
     gaps: tuple[str, ...] = ()
-    """What was asked for and could not be found or done."""
-    issues: tuple[Issue, ...] = left_out(())
-    """What a reviewer found wrong with the outcomes it was given."""
-    artefacts: tuple[Artefact, ...] = left_out(())
+    """What was asked and could not be found or done."""
+    issues: tuple[Issue, ...] = ()
+    """Defects that a reviewer found in the outcomes it was given."""
+    artifacts: tuple[Artifact, ...] = ()
     """Files that the subtask's tools made."""
     spend: tuple[SpendLine, ...] = ()
     """What the subtask cost, by agent, model and purpose."""
@@ -126,16 +126,16 @@ class Success(_Ended):
     """The instruction was carried out."""
 
     kind: Literal["success"] = "success"
-    """Tells the four outcomes apart."""
+    """Discriminates the four outcomes."""
 
 
 class Partial(_Ended):
-    """Some of it was carried out; `gaps` says what is missing."""
+    """The instruction was carried out in part; `gaps` says what is missing."""
 
     kind: Literal["partial"] = "partial"
-    """Tells the four outcomes apart."""
+    """Discriminates the four outcomes."""
     reason: str = ""
-    """Why it is not all, for people; a word of `FailureReason` if something stopped it."""
+    """Why the answer is incomplete, for people; a `FailureReason` if something stopped the agent."""
 
 
 FailureReason = Literal[
@@ -157,14 +157,14 @@ FailureReason = Literal[
     "terminated",
     "internal",
 ]
-"""A fixed vocabulary, free of user text."""
+"""A fixed vocabulary without user text."""
 
 
 class Failure(_Ended):
-    """Nothing usable came out."""
+    """There is no usable result."""
 
     kind: Literal["failure"] = "failure"
-    """Tells the four outcomes apart."""
+    """Discriminates the four outcomes."""
     reason: FailureReason
     """What kind of failure, from a fixed vocabulary."""
     message: str = ""
@@ -175,12 +175,12 @@ class Escalation(_Ended):
     """The agent hands the decision back to its supervisor."""
 
     kind: Literal["escalation"] = "escalation"
-    """Tells the four outcomes apart."""
+    """Discriminates the four outcomes."""
     reason: Literal["ambiguous_input", "out_of_scope", "confidence_too_low", "timeout", "too_big"]
-    """Why the agent cannot decide by itself."""
+    """Why the agent cannot go on by itself."""
     message: str = ""
-    """What the decision is about, for people."""
+    """What has to be decided, for people."""
 
 
 Outcome = Annotated[Success | Partial | Failure | Escalation, Field(discriminator="kind")]
-"""How a subtask ended; told apart by `kind`."""
+"""How a subtask ended, discriminated by `kind`."""

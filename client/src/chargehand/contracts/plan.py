@@ -1,4 +1,4 @@
-"""The plan: a directed acyclic graph of subtasks, as the supervisor follows it."""
+"""The plan, a directed acyclic graph of subtasks, and what people decide about it."""
 
 from typing import Annotated, Literal
 
@@ -11,7 +11,7 @@ SubtaskId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,
 """A short id, unique within its plan, such as `T1`."""
 
 Strategy = Literal["merge", "select", "reduce"]
-"""How outcomes become one report: written into one text, the best one chosen, or summarised in a tree."""
+"""How outcomes become one report: merged into one text, the best one selected, or reduced step by step."""
 
 
 class Subtask(TypedByPeople):
@@ -22,18 +22,18 @@ class Subtask(TypedByPeople):
     agent: Name
     """Name of an agent of the crew, or `supervisor` for a nested session."""
     instruction: Annotated[str, StringConstraints(strip_whitespace=True, max_length=4_000), NoControlCharacters]
-    """What to do, complete in itself: the agent sees nothing else but the outcomes it depends on."""
+    """What to do. It must be complete: the agent sees only this and the outcomes it depends on."""
     depends_on: tuple[SubtaskId, ...] = ()
-    """Subtasks whose outcomes this one is given. It starts when all of them have ended."""
+    """Subtasks whose outcomes are inputs of this one. It starts when all of them have ended."""
     required: tuple[SubtaskId, ...] = ()
-    """Those of `depends_on` without which this subtask is skipped; without any other it runs with the gap stated."""
+    """The part of `depends_on` that must succeed, or else this subtask is skipped. Other missing inputs become gaps."""
 
 
 class Plan(TypedByPeople):
-    """What the supervisor carries out."""
+    """The subtasks of a session."""
 
     subtasks: Annotated[tuple[Subtask, ...], Field(max_length=200)]
-    """The nodes, in the order in which they are started when several are ready."""
+    """The nodes. If several are ready, they start in this order."""
     strategy: Strategy = "merge"
     """How outcomes become one report: `merge` into one text, `select` the best, or `reduce` in steps."""
     final_instruction: Annotated[str, StringConstraints(max_length=4_000), NoControlCharacters] = ""
@@ -46,15 +46,15 @@ class Answer(TypedByPeople):
     subtask: SubtaskId
     """Id of the subtask that asked."""
     text: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4_000), NoControlCharacters]
-    """What is to be done, or which reading is meant (1 to 4,000 characters)."""
+    """The answer (1 to 4,000 characters)."""
 
 
 class PlanDecision(TypedByPeople):
-    """A person's answer to a plan that waits for approval."""
+    """A person's decision on a plan that awaits approval."""
 
     decision: Literal["approve", "edit", "reject"]
-    """`approve` it as it is, `edit` it, or `reject` it, which ends the session."""
+    """`approve` the plan, `edit` it, or `reject` it, which ends the session."""
     plan: Plan | None = None
-    """The plan to carry out instead, with `edit`. It is checked like any plan."""
+    """The plan to carry out instead, for `edit`. It is validated like any plan."""
     reason: Annotated[str, StringConstraints(max_length=2_000), NoControlCharacters] = ""
-    """Why, with `reject`; it is quoted in the session's failure."""
+    """Why, for `reject`; the session's failure quotes it."""

@@ -1,4 +1,4 @@
-"""What a user asks for: the request that opens a session, and its limits."""
+"""The request that starts a session, and its limits."""
 
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -7,18 +7,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
-from chargehand.contracts.base import Contract, Dollars, NoControlCharacters, TypedByPeople, left_out
+from chargehand.contracts.base import Contract, Dollars, NoControlCharacters, TypedByPeople
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
 """A lower-case name: a letter, then letters, digits, `_` or `-`, 40 characters at most."""
 
 DocumentUri = Annotated[
     str,
-    StringConstraints(pattern=r"^(artefact:[0-9a-f]{64}/.+|file:/.+|https://[^/\s].*)$", max_length=2_000),
+    StringConstraints(pattern=r"^(artifact:[0-9a-f]{64}/.+|file:/.+|https://[^/\s].*)$", max_length=2_000),
     NoControlCharacters,
 ]
-"""Where a document or folder is: `artefact:<sha256>/<name>` as uploaded by the client, `file:/<path>` below a folder
-that the operator allows, or a public document at `https://…`."""
+"""The address of a document or folder: `artifact:<sha256>/<name>` as uploaded by the client, `file:/<path>` below a
+folder that the operator allows, or a public document at `https://…`."""
 
 
 def _unquoted_number(value: object) -> object:
@@ -48,18 +48,18 @@ UpToADay = Annotated[
     BeforeValidator(_duration),
     WithJsonSchema(_duration_schema(86_400), mode="validation"),
 ]
-"""A time: seconds, or ISO 8601 such as `PT10M`; more than nothing, at most a day."""
+"""A positive duration of at most a day: seconds, or ISO 8601 such as `PT10M`."""
 UpToAWeek = Annotated[
     timedelta,
     Field(gt=timedelta(0), le=timedelta(days=7)),
     BeforeValidator(_duration),
     WithJsonSchema(_duration_schema(604_800), mode="validation"),
 ]
-"""The same, at most seven days."""
+"""A positive duration of at most seven days."""
 
 
 class Tier(StrEnum):
-    """How strong a model a job needs; the operator's settings say which model each tier is."""
+    """How capable a model has to be; the operator's settings map each tier to a model."""
 
     SMALL = "small"
     MEDIUM = "medium"
@@ -67,7 +67,7 @@ class Tier(StrEnum):
 
 
 class Limits(TypedByPeople):
-    """Ceilings of one session, over everything below it. The operator's own ceilings apply on top."""
+    """Limits of one session, including everything it starts. The operator's ceilings apply as well."""
 
     max_turns: Annotated[Count, Field(le=1_000)] = 20
     """LLM calls in the whole session, whatever they are for (1 to 1,000)."""
@@ -79,30 +79,30 @@ class Limits(TypedByPeople):
     ] = Decimal("2.00")
     """US dollars that the whole session may spend on models (more than 0, at most 10,000)."""
     max_depth: Annotated[Count, Field(le=10)] = 5
-    """How many delegations deep the tree may go: 1 allows subtasks but no nested session (1 to 10)."""
+    """Levels of delegation: 1 allows subtasks but no nested session (1 to 10)."""
     max_parallel: Annotated[Count, Field(le=100)] = 5
     """Subtasks of one supervisor that run at the same time (1 to 100)."""
     max_attempts: Annotated[Count, Field(le=10)] = 3
-    """Tries at one subtask before it is given up (1 to 10)."""
+    """Attempts at one subtask (1 to 10)."""
     max_rounds: Annotated[Count, Field(le=50)] = 10
-    """Rounds of thinking and tool use within one subtask (1 to 50)."""
+    """Rounds of model turn and tool calls in one subtask (1 to 50)."""
     deadline: UpToAWeek = timedelta(minutes=10)
-    """Time from the start until the report is written from what is there: seconds, or ISO 8601 such as `PT10M`
+    """Time from the start until the report is written from the results so far: seconds, or ISO 8601 such as `PT10M`
     (at most 7 days)."""
     subtask_deadline: UpToADay = timedelta(minutes=5)
-    """Time for one attempt of an agent at a subtask, after which it hands back what it has: seconds, or ISO 8601
+    """Time for one attempt of an agent at a subtask, after which it returns what it has: seconds, or ISO 8601
     (at most a day). A nested session, and an attempt with urgency `batch`, has until the session's deadline."""
     on_limit: Literal["finish", "pause"] = "finish"
-    """What to do when a limit is reached: write the report from what is there, or wait for higher limits."""
+    """What to do when a limit is reached: write the report from the results so far, or wait for higher limits."""
 
 
 class Tiers(TypedByPeople):
-    """Model tiers that differ from the crew's own."""
+    """Model tiers that override the crew's."""
 
     supervisor: Tier | None = None
-    """Tier for planning and synthesis; the crew's own if absent."""
+    """Tier for planning and synthesis; the crew's if absent."""
     agents: dict[Name, Tier] = {}
-    """Tier by agent name; an agent that is not named keeps the crew's."""
+    """Tier by agent name; other agents keep the crew's."""
 
 
 Capability = Literal["reads_untrusted", "reads_private", "reaches_out"]
@@ -110,18 +110,18 @@ Capability = Literal["reads_untrusted", "reads_private", "reaches_out"]
 
 
 class Delegation(Contract):
-    """What a session lends a session below it. Set by a supervisor; refused from anyone else."""
+    """What a session passes to a nested session. Set by a supervisor; refused from anyone else."""
 
     session: str
     """Id of the session at the root of the tree."""
     depth: int
     """Hops from the root: 1 for its direct children."""
     ancestors: tuple[str, ...]
-    """Fingerprints of the (agent, instruction) pairs above, the root's first."""
+    """Fingerprints of the work that this session is part of, the root's first."""
     deadline_at: datetime
-    """When the session above stops, whatever this one's own deadline is."""
-    carries: tuple[Capability, ...] = left_out(())
-    """What the text in the goal rests on that the session above has put there."""
+    """When the nested session has to end, whatever its own deadline is."""
+    goal_reads: tuple[Capability, ...] = ()
+    """What kinds of text the goal rests on."""
 
 
 class SessionRequest(TypedByPeople):
@@ -134,35 +134,35 @@ class SessionRequest(TypedByPeople):
     documents: Annotated[tuple[DocumentUri, ...], Field(max_length=200)] = ()
     """Documents and folders that the agents may read (200 at most; a folder counts once)."""
     limits: Limits = Limits()
-    """Ceilings of this session."""
+    """Limits of this session."""
     approval: Literal["none", "plan"] = "none"
-    """`plan` holds the session after planning until a person approves, edits or rejects the plan."""
+    """`plan` makes the session wait after planning until a person approves, edits or rejects the plan."""
     review: Literal["auto", "always", "never"] = "auto"
-    """Whether a judge looks at the outcomes, and may add subtasks, and a critic reads the report before it is handed
-    over. `auto` does so when something is missing, doubtful or contradictory."""
+    """Whether a judge reads the outcomes and may add subtasks, and a critic reads the report before it is returned.
+    `auto` does so when something is missing, doubtful or contradictory."""
     questions: Literal["none", "allowed"] = "none"
-    """`allowed` lets a subtask that is ambiguous ask a person, who answers by the Update `answer`."""
+    """`allowed` lets an ambiguous subtask ask a person, who answers by the Update `answer`."""
     answer_within: UpToAWeek = timedelta(minutes=5)
-    """How long a question waits for its answer before the work goes on without: seconds, or ISO 8601."""
+    """How long a question waits for its answer before the subtask continues without: seconds, or ISO 8601."""
     urgency: Literal["now", "batch"] = "now"
-    """`batch` lets models answer within hours at half the price, where the provider offers that; the deadline holds."""
+    """`batch` lets models answer within hours at half the price, where the provider offers it. The deadline holds."""
     tenant: Name = "default"
-    """On whose behalf the session runs; sessions of one tenant share a fair part of the workers."""
+    """The tenant that the session runs for; tenants share the workers fairly."""
     priority: Annotated[int, Field(strict=True, ge=1, le=5)] = 3
-    """1 (first) to 5 (last) when there is a backlog."""
+    """Order in a backlog, 1 (first) to 5 (last)."""
     tiers: Tiers = Tiers()
-    """Model tiers that differ from the crew's own."""
+    """Model tiers that override the crew's."""
     delegation: Delegation | None = None
     """Set by a supervisor that delegates; refused from anyone else."""
 
 
 class RaisedLimits(TypedByPeople):
-    """Higher limits for a session that runs; what is not named stays as it is."""
+    """Higher limits for a running session; absent fields stay as they are."""
 
     max_turns: Annotated[Count, Field(le=1_000)] | None = None
-    """LLM calls in the whole session, those already made included."""
+    """LLM calls in the whole session, including those already made."""
     budget_usd: Annotated[Dollars, Field(gt=0, le=10_000), BeforeValidator(_unquoted_number)] | None = None
-    """US dollars in the whole session, those already spent included."""
+    """US dollars in the whole session, including those already spent."""
     deadline: Annotated[timedelta, Field(gt=timedelta(0), le=timedelta(days=7)), BeforeValidator(_duration)] | None = (
         None
     )

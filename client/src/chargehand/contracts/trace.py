@@ -1,4 +1,4 @@
-"""Every step of a session, for export: read back from Temporal's histories, not kept by the session itself."""
+"""Every step of a session, as read back from Temporal's histories."""
 
 from datetime import datetime
 from typing import Literal
@@ -13,25 +13,25 @@ class Step(Contract):
     id: str
     """Unique in the trace."""
     parent: str | None = None
-    """The step that this one belongs to; absent for the session itself."""
+    """Id of the enclosing step; absent for the session itself."""
     kind: Literal["session", "subtask", "turn", "tool", "other"]
-    """What kind of step: `turn` is an LLM call."""
+    """The kind of step; `turn` is an LLM call."""
     name: str
-    """What it is, in a few words."""
+    """A short description."""
     agent: str = ""
-    """Agent that the step belongs to, or `supervisor`."""
+    """The agent, or `supervisor`."""
     started_at: datetime | None = None
-    """When a worker took it up."""
+    """When a worker started it."""
     ended_at: datetime | None = None
     """When it ended; absent while it runs."""
     attempts: int = 1
-    """How often it was tried, lost workers included."""
+    """Attempts, including those of lost workers."""
     state: Literal["running", "completed", "failed", "timed_out", "cancelled", "terminated"] = "running"
     """How it ended, or `running`."""
     error: str = ""
     """Error type, from the fixed vocabulary."""
     usage: Usage = Usage()
-    """What it cost; that of a subtask or session is in the steps below it."""
+    """Its own cost; the cost of a subtask or session is in its inner steps."""
     worker: str = ""
     """Identity of the worker that ended it."""
 
@@ -42,6 +42,6 @@ class Trace(Contract):
     session: str
     """The session's id."""
     exported_at: datetime
-    """When it was read back; later steps are not in it."""
+    """When it was read; later steps are missing."""
     steps: tuple[Step, ...] = ()
     """Every step, parents before children."""

@@ -1,0 +1,88 @@
+"""The child's side of a limited child process: its resource limits, and how it answers.
+
+Imports nothing beyond the standard library, so that a child starts fast.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, TypeVar
+
+_Item = TypeVar("_Item")
+
+_PR_SET_PDEATHSIG: Final = 1
+_SECONDS_A_PIECE: Final = 0.05
+"""Processor time; pieces are chosen so that an honest document needs a fifth to a tenth of it for each."""
+
+
+def confine(memory_bytes: int, file_bytes: int) -> None:
+    """Limit this process for the rest of its life, and have it die with its parent."""
+    _limit(resource.RLIMIT_CORE, 0)
+    _limit(resource.RLIMIT_FSIZE, file_bytes)
+    _limit(resource.RLIMIT_AS, memory_bytes)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def allow_processor_seconds(seconds: float) -> None:
+    """Limit processor time from here on; the process is killed when it is used up."""
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_CPU, (int(_used_seconds() + seconds) + 1, hard))
+
+
+class Allowance:
+    """Processor time that grows with progress: little for work that yields nothing, more for a large document.
+
+    The process is killed when it is used up.
+    """
+
+    def __init__(self, first_seconds: float, most_seconds: float) -> None:
+        """Allow `first_seconds` until the first piece and between two pieces, and `most_seconds` for all."""
+        self._began = _used_seconds()
+        self._first = first_seconds
+        self._most = most_seconds
+        self._pieces = 0
+        self.note(0)
+
+    def note(self, pieces: int = 1) -> None:
+        """Record finished pieces of the work, such as a page or a thousand lines."""
+        self._pieces += pieces
+        used = _used_seconds() - self._began
+        earned = self._first + self._pieces * _SECONDS_A_PIECE
+        allow_processor_seconds(min(earned, self._most, used + self._first) - used)
+
+    def over(self, items: Iterable[_Item], piece: int = 1) -> Iterator[_Item]:
+        """Yield items, and record a finished piece after each `piece` of them."""
+        for number, item in enumerate(items, 1):
+            yield item
+            if not number % piece:
+                self.note()
+
+
+def serve(handle: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Answer each JSON line with one JSON line, until the parent closes the pipe.
+
+    What libraries print is discarded, since it would break the protocol.
+    """
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        answers.write(json.dumps(handle(json.loads(line))) + "\n")
+        answers.flush()
+
+
+def _used_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def _limit(which: int, value: int) -> None:
+    # A system that does not know a limit (RLIMIT_AS on macOS) still has the parent's clock.
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(which, (value, value))

@@ -1,0 +1,163 @@
+"""Run one program inside the sandbox: the only file of this project there, and never imported outside.
+
+The program runs in the same process, so the host bounds and checks everything that comes from here. Reads the job from
+standard input, leaves standard output to the program, and writes one line of JSON to a descriptor of its own, followed
+by the bytes of the files. Uses the standard library only.
+"""
+
+import ast
+import code
+import contextlib
+import json
+import linecache
+import os
+import resource
+import stat
+import sys
+import traceback
+import types
+from collections.abc import Iterator
+from typing import Any, Final
+
+_FILE: Final = "program.py"
+_VALUE_CHARACTERS: Final = 8_000
+_TRACEBACK_CHARACTERS: Final = 4_000
+
+
+class _Program(code.InteractiveInterpreter):
+    """Keeps the error instead of printing it."""
+
+    def __init__(self) -> None:
+        module = types.ModuleType("__main__")
+        sys.modules["__main__"] = module
+        super().__init__(module.__dict__)
+        self.error = ""
+
+    def showtraceback(self) -> None:
+        kind, error, trace = sys.exc_info()
+        # The first frame is the interpreter's.
+        inner = trace.tb_next if trace else None
+        text = "".join(traceback.format_exception(kind, error, inner))
+        self.error = text.strip()[-_TRACEBACK_CHARACTERS:]
+
+
+def run(job: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+    """Run the program; returns its result and the contents of its files."""
+    text = str(job["code"])
+    linecache.cache[_FILE] = (len(text), None, text.splitlines(keepends=True), _FILE)
+    try:
+        tree = ast.parse(text, _FILE)
+        # Compiled as interactive input, which passes the value of every expression to the display hook.
+        compiled = compile(ast.Interactive(tree.body), _FILE, "single", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        message = "".join(traceback.format_exception_only(error)).strip()
+        return {"error": message[-_TRACEBACK_CHARACTERS:]}, []
+    program = _Program()
+    shown: list[object] = [None]
+
+    def show(value: object) -> None:
+        shown[0] = value
+
+    sys.displayhook = show
+    try:
+        program.runcode(compiled)
+    except SystemExit as error:
+        if error.code not in (None, 0):
+            program.error = f"SystemExit: {error.code}"
+    value = _value_text(shown[0]) if tree.body and isinstance(tree.body[-1], ast.Expr) else ""
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    figures = list(_figures(str(job["artifacts"]), int(job["most_files"])))
+    files, left_out = _files(str(job["artifacts"]), int(job["most_files"]), int(job["most_bytes"]))
+    result = {
+        "value": value,
+        "error": program.error,
+        "files": [{"name": name, "bytes": len(content)} for name, content in files],
+        "left_out": left_out,
+        "figures": figures,
+    }
+    return result, [content for _, content in files]
+
+
+def _value_text(value: object) -> str:
+    if value is None:
+        return ""
+    try:
+        return repr(value)[:_VALUE_CHARACTERS]
+    except Exception:  # noqa: BLE001 - the program's own class may raise anything
+        return "(a value that cannot be shown; print the parts you need)"
+
+
+def _figures(folder: str, most: int) -> Iterator[str]:
+    """Save the open figures of matplotlib; yields the errors."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is None:
+        return
+    for number in list(pyplot.get_fignums())[:most]:
+        name = f"figure-{number}.png"
+        try:
+            pyplot.figure(number).savefig(os.path.join(folder, name))  # noqa: PTH118 - starts faster
+        except Exception as error:  # noqa: BLE001 - a figure that cannot be drawn is no reason to lose the rest
+            yield f"{name}: {type(error).__name__}"
+
+
+def _files(folder: str, most_files: int, most_bytes: int) -> tuple[list[tuple[str, bytes]], list[str]]:
+    """Read the regular files of a folder, one level deep, following no link."""
+    files: list[tuple[str, bytes]] = []
+    left_out: list[str] = []
+    try:
+        names = sorted(os.listdir(folder))  # noqa: PTH208
+    except OSError:
+        return [], []
+    room = most_bytes
+    for name in names[: 2 * most_files]:
+        reason = ""
+        content = b""
+        try:
+            descriptor = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # noqa: PTH118
+            with os.fdopen(descriptor, "rb") as file:
+                status = os.fstat(descriptor)
+                if not stat.S_ISREG(status.st_mode):
+                    reason = "not a regular file"
+                elif status.st_size > room or len(files) == most_files:
+                    reason = "too many or too large files"
+                else:
+                    content = file.read(room + 1)
+        except OSError:
+            reason = "not a regular file"
+        if reason or len(content) > room:
+            left_out.append(f"{name}: {reason or 'too large'}")
+            continue
+        room -= len(content)
+        files.append((name, content))
+    return files, left_out
+
+
+def main(descriptor: int, memory_bytes: int, seconds: int, file_bytes: int, descriptors: int) -> None:
+    """Set the limits, run the job, and write the result."""
+    for limit, value in (
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_CPU, seconds),
+        (resource.RLIMIT_FSIZE, file_bytes),
+        (resource.RLIMIT_NOFILE, descriptors),
+        (resource.RLIMIT_AS, memory_bytes),
+    ):
+        resource.setrlimit(limit, (value, value))
+    job = json.loads(sys.stdin.buffer.read())
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.chdir(job["folder"])
+    os.makedirs(job["artifacts"], exist_ok=True)  # noqa: PTH103
+    sys.path[:0] = [job["folder"], *job["packages"]]
+    sys.argv = [_FILE]
+    result, contents = run(job)
+    with os.fdopen(descriptor, "wb") as answer:
+        answer.write(json.dumps(result).encode() + b"\n")
+        for content in contents:
+            answer.write(content)
+    # Threads that the program left behind must not keep the sandbox open.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(*(int(argument) for argument in sys.argv[1:6]))

@@ -1,0 +1,64 @@
+"""The self-test of the sandbox: it is offered only if no known escape from it works on this host."""
+
+import asyncio
+import json
+import secrets
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from temporalio.exceptions import ApplicationError
+
+from activities.code.bubblewrap.runner import BubblewrapRunner, SandboxUnusableError
+from activities.code.protocol import CodeResult
+
+_PROBE: Final = Path(__file__).with_name("probe.py")
+
+
+async def require_tight(runner: BubblewrapRunner) -> None:
+    """Try to escape from the sandbox. Raises `SandboxUnusableError` if that works or cannot be tried."""
+    runner.start()
+    # Outside every folder that the sandbox contains.
+    with tempfile.TemporaryDirectory(prefix="chargehand-canary-") as folder:
+        canary = await asyncio.to_thread(_Canary, Path(folder))
+        probe = await asyncio.to_thread(_PROBE.read_text)
+        result = await _run_probe(runner, f"CANARIES = {[str(canary.file), folder]!r}\n{probe}")
+        was_reached = await asyncio.to_thread(canary.was_touched) or canary.secret in result.model_dump_json()
+    escapes = _escapes(result)
+    if was_reached:
+        escapes.append("reach a file of the host")
+    if escapes:
+        raise SandboxUnusableError(f"on this host, code in the bubblewrap sandbox can {', '.join(escapes)}")
+
+
+class _Canary:
+    """A folder that anyone may write to, with a secret that anyone may read."""
+
+    def __init__(self, folder: Path) -> None:
+        self.secret = secrets.token_hex(16)
+        folder.chmod(0o777)
+        self.file = folder / "secret.txt"
+        self.file.write_text(self.secret)
+
+    def was_touched(self) -> bool:
+        return [*self.file.parent.iterdir()] != [self.file] or self.file.read_text() != self.secret
+
+
+async def _run_probe(runner: BubblewrapRunner, code: str) -> CodeResult:
+    try:
+        return await runner.run(code, "self-test")
+    except ApplicationError as error:
+        raise SandboxUnusableError(
+            f"{error.message}. It needs user namespaces, which many containers and some hosts do not allow"
+        ) from error
+
+
+def _escapes(result: CodeResult) -> list[str]:
+    try:
+        found: object = json.loads(result.stdout)
+    except ValueError:
+        found = None
+    if result.error or not isinstance(found, list):
+        reason = (result.error or "no output").strip().rpartition("\n")[2]
+        raise SandboxUnusableError(f"the self-test of the bubblewrap sandbox did not finish: {reason}")
+    return [str(name) for name in found]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]

@@ -1,0 +1,215 @@
+"""Store bytes under their own SHA-256, in a directory that clients write to and workers read from.
+
+With a key they are stored encrypted and read into memory as a whole; without one they are streamed.
+"""
+
+import hashlib
+import os
+import re
+import secrets
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final, Protocol
+
+from chargehand.payloads.at_rest import is_kept, open_stored, require_plain
+from chargehand.payloads.encryption import Encryption
+from chargehand.payloads.errors import ProtectionError
+
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_CHUNK_BYTES: Final = 1 << 20
+_MOST_SIZES: Final = 100_000
+
+
+class ArtifactError(Exception):
+    """An artifact cannot be used."""
+
+
+class ArtifactMissingError(ArtifactError):
+    """Nothing is stored under this digest."""
+
+
+class ArtifactDamagedError(ArtifactError):
+    """The content stored under this digest does not match it."""
+
+
+class ArtifactLockedError(ArtifactError):
+    """The content under this digest cannot be decrypted with this worker's keys; the message names the key."""
+
+
+class Artifacts(Protocol):
+    """Bytes stored under their own SHA-256, in a directory or a bucket. Its methods block."""
+
+    def put(self, content: bytes) -> str:
+        """Store bytes and return their digest; storing the same bytes again changes nothing."""
+        ...
+
+    def put_file(self, path: Path) -> str:
+        """Store a file's bytes and return their digest."""
+        ...
+
+    def has(self, digest: str) -> bool:
+        """Whether something is stored under this digest; its content is not checked."""
+        ...
+
+    def size(self, digest: str) -> int:
+        """Bytes of the content under this digest. Raises `ArtifactError`."""
+        ...
+
+    def open(self, digest: str, copy_to: Path) -> Path:
+        """Return the path of the verified content on this machine. Raises `ArtifactError`.
+
+        That is the stored file itself, or `copy_to` if it was decrypted: readable by this user only, and removed by
+        the caller.
+        """
+        ...
+
+    def read(self, digest: str) -> bytes:
+        """Return the verified content. Raises `ArtifactError`."""
+        ...
+
+
+class ArtifactStore:
+    """A directory of files named by their content: `<root>/<first two hex digits>/<sha256>`."""
+
+    def __init__(self, root: Path, encryption: Encryption | None = None) -> None:
+        self._root = root
+        self._encryption = encryption
+        self._sizes: dict[str, int] = {}
+
+    def put(self, content: bytes) -> str:
+        digest = hashlib.sha256(content).hexdigest()
+        if self._encryption:
+            return self._put_sealed(digest, content, self._encryption)
+        return self._put(digest, len(content), lambda file: file.write(content))
+
+    def put_file(self, path: Path) -> str:
+        if self._encryption:
+            return self.put(path.read_bytes())
+        found = hashlib.sha256()
+        for chunk in _chunks(path):
+            found.update(chunk)
+
+        def fill(file: BinaryIO) -> None:
+            for chunk in _chunks(path):
+                file.write(chunk)
+
+        return self._put(found.hexdigest(), path.stat().st_size, fill)
+
+    def _put(self, digest: str, size: int, fill: Callable[[BinaryIO], object]) -> str:
+        path = self._path(digest)
+        if path.is_file():
+            if path.stat().st_size == size:
+                return digest
+            with path.open("rb") as file, locked_if_protected():
+                require_plain(digest, file.read(16))
+        self._write(path, fill)
+        return digest
+
+    def _put_sealed(self, digest: str, content: bytes, encryption: Encryption) -> str:
+        path = self._path(digest)
+        if path.is_file() and is_kept(encryption, digest, path.read_bytes()):
+            return digest
+        sealed = encryption.seal(content)
+        self._write(path, lambda file: file.write(sealed))
+        return digest
+
+    def _write(self, path: Path, fill: Callable[[BinaryIO], object]) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        try:
+            with temporary.open("xb") as file:
+                fill(file)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def has(self, digest: str) -> bool:
+        return self._path(digest).is_file()
+
+    def size(self, digest: str) -> int:
+        try:
+            stored = self._path(digest).stat().st_size
+        except OSError as error:
+            raise _missing(digest) from error
+        if not self._encryption:
+            return stored
+        # Needed at every tool call, and encrypted content has to be decrypted to be measured.
+        if (size := self._sizes.get(digest)) is None:
+            if len(self._sizes) >= _MOST_SIZES:
+                self._sizes.clear()
+            size = self._sizes[digest] = len(self.read(digest))
+        return size
+
+    def open(self, digest: str, copy_to: Path) -> Path:
+        if self._encryption:
+            return write_private(copy_to, self.read(digest))
+        path = self._path(digest)
+        found = hashlib.sha256()
+        start = b""
+        try:
+            for chunk in _chunks(path):
+                found.update(chunk)
+                start = start or chunk[:16]
+        except OSError as error:
+            raise _missing(digest) from error
+        if found.hexdigest() != digest:
+            with locked_if_protected():
+                require_plain(digest, start)
+            raise damaged(digest)
+        return path
+
+    def read(self, digest: str) -> bytes:
+        try:
+            stored = self._path(digest).read_bytes()
+        except OSError as error:
+            raise _missing(digest) from error
+        return verified(self._encryption, digest, stored)
+
+    def _path(self, digest: str) -> Path:
+        if not _DIGEST.fullmatch(digest):
+            raise ArtifactMissingError("a digest is 64 hexadecimal digits in lower case")
+        return self._root / digest[:2] / digest
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            yield chunk
+
+
+def _missing(digest: str) -> ArtifactMissingError:
+    return ArtifactMissingError(
+        f"nothing is stored under {digest}: upload it to the place from which this worker reads artifacts"
+    )
+
+
+def damaged(digest: str) -> ArtifactDamagedError:
+    return ArtifactDamagedError(f"the content stored under {digest} is damaged: delete it and upload it again")
+
+
+def verified(encryption: Encryption | None, digest: str, stored: bytes) -> bytes:
+    """Decrypt and verify stored bytes. Raises `ArtifactLockedError` or `ArtifactDamagedError`."""
+    with locked_if_protected():
+        content = open_stored(encryption, digest, stored)
+    if content is None:
+        raise damaged(digest)
+    return content
+
+
+@contextmanager
+def locked_if_protected() -> Generator[None]:
+    """Raise `ArtifactLockedError` for content that is encrypted with another key."""
+    try:
+        yield
+    except ProtectionError as error:
+        raise ArtifactLockedError(str(error).rstrip(".")) from error
+
+
+def write_private(path: Path, content: bytes) -> Path:
+    """Write a new file that only this user can read."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+    return path

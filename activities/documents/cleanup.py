@@ -1,0 +1,73 @@
+"""Remove files that have not been used for long: indexes, cached artifacts, records of downloads.
+
+Using a file updates its modification time, at most hourly; a file with an old time is unused.
+"""
+
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from datetime import timedelta
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+_MARKED_EVERY_SECONDS: Final = 3_600
+_MOST_AT_ONCE: Final = 2_000
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}(\.json)?")
+_REMOVING: Final = ".removing-"
+
+
+def mark_used(path: Path) -> bool:
+    """Update the time of a file or folder; False if it is gone."""
+    try:
+        if time.time() - path.stat().st_mtime > _MARKED_EVERY_SECONDS:
+            os.utime(path)
+    except OSError:
+        return False
+    return True
+
+
+def sweep(folders: Iterable[Path], unused_for: timedelta) -> int:
+    """Remove unused files named by a digest in these folders, a bounded number at once; returns how many.
+
+    `unused_for` must be well above an hour.
+    """
+    before = time.time() - unused_for.total_seconds()
+    removed = 0
+    for path in islice(_unused(folders, before), _MOST_AT_ONCE):
+        removed += _remove(path, before)
+    return removed
+
+
+def _unused(folders: Iterable[Path], before: float) -> Iterator[Path]:
+    for folder in folders:
+        with suppress(OSError):
+            for entry in list(os.scandir(folder)):
+                path = Path(entry.path)
+                if len(entry.name) == 2 and entry.is_dir(follow_symlinks=False):
+                    yield from _unused((path,), before)
+                elif entry.name.startswith(_REMOVING) or _DIGEST.fullmatch(entry.name):
+                    with suppress(OSError):
+                        if entry.stat(follow_symlinks=False).st_mtime < before:
+                            yield path
+
+
+def _remove(path: Path, before: float) -> bool:
+    aside = path.with_name(f"{_REMOVING}{secrets.token_hex(8)}")
+    try:
+        path.rename(aside)
+        if aside.stat().st_mtime >= before:
+            # It was used in this moment.
+            aside.rename(path)
+            return False
+        if aside.is_dir():
+            shutil.rmtree(aside)
+        else:
+            aside.unlink()
+    except OSError:
+        return False
+    return True

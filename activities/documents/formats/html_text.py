@@ -1,0 +1,112 @@
+"""Read an HTML file as its reader sees it, with the line numbers of its source."""
+
+from html.parser import HTMLParser
+from typing import Final
+
+from activities.child_limits import Allowance
+from activities.documents.formats.plain_text import read_text
+from activities.documents.parsed import Block, BlockKind, HeadingPath, Parsed, Part, Source, UnreadableError
+
+_NEVER_SHOWN: Final = frozenset({"script", "style", "template", "noscript", "svg", "iframe"})
+_BESIDE_THE_TEXT: Final = frozenset({"nav", "footer", "aside", "form", "button", "select"})
+_INLINE: Final = frozenset(
+    """
+    a abbr b bdi bdo cite code data del dfn em font i img input ins kbd label mark q s samp small span strong sub sup
+    time tt u var wbr
+    """.split()  # noqa: SIM905 - a list of words reads best as text
+)
+_BLOCKS_A_PIECE: Final = 100
+_HEADINGS: Final = {f"h{level}": level for level in range(1, 7)}
+
+
+def parse(source: Source, allowance: Allowance) -> Parsed:
+    """Split a page into blocks under its headings, without menus and scripts."""
+    text = read_text(source.path)
+    for skipped in (_NEVER_SHOWN | _BESIDE_THE_TEXT, _NEVER_SHOWN):
+        reader = _Reader(skipped, allowance)
+        reader.feed(text)
+        reader.close()
+        reader.end_block()
+        if reader.blocks:
+            parts = [Part(block.first, block.last, block.text) for block in reader.blocks]
+            return Parsed("line", text.count("\n") + 1, reader.blocks, parts, reader.path.all)
+    raise UnreadableError("The page has no text.")
+
+
+class _Reader(HTMLParser):
+    def __init__(self, skipped: frozenset[str], allowance: Allowance) -> None:
+        super().__init__(convert_charrefs=True)
+        self._allowance = allowance
+        self._skipped = skipped
+        self._skipping: list[str] = []
+        self._heading: int | None = None
+        self._in_pre = self._in_row = self._in_item = self._in_title = self._in_link = False
+        self._text: list[str] = []
+        self._plain_characters = 0
+        """Outside links: a list item without any is a menu."""
+        self._first = self._last = 0
+        self.blocks: list[Block] = []
+        self.path = HeadingPath()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        del attrs
+        if tag in self._skipped:
+            self._skipping.append(tag)
+        elif tag == "title":
+            self._in_title = True
+        elif tag == "a":
+            self._in_link = True
+        elif tag == "br":
+            self._text.append("\n" if self._in_pre else " ")
+        elif tag in {"td", "th"}:
+            if any(text.strip() for text in self._text):
+                self._text.append(" | ")
+        elif tag not in _INLINE and not (self._in_row and tag in {"p", "div"}):
+            self.end_block()
+            self._in_pre = tag == "pre"
+            self._in_row = tag == "tr"
+            self._heading = _HEADINGS.get(tag)
+            self._in_item = tag == "li"
+            if self._in_item:
+                self._text.append("- ")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self._skipping:
+            while self._skipping.pop() != tag:
+                pass
+        elif tag == "title":
+            self._in_title = False
+        elif tag == "a":
+            self._in_link = False
+        elif tag not in _INLINE | {"td", "th", "br"} and not (self._in_row and tag in {"p", "div"}):
+            self.end_block()
+
+    def handle_data(self, data: str) -> None:
+        if self._skipping or self._in_title:
+            return
+        stripped = data.strip()
+        if stripped:
+            line = self.getpos()[0] + data[: data.index(stripped[0])].count("\n")
+            self._first = self._first or line
+            self._last = line + stripped.count("\n")
+            if not self._in_link:
+                self._plain_characters += len(stripped)
+        self._text.append(data)
+
+    def end_block(self) -> None:
+        """Close the block that is open, if it has text."""
+        text = "".join(self._text)
+        text = text.strip("\n").rstrip() if self._in_pre else " ".join(text.split())
+        if self._first and text.strip("- "):
+            if self._heading is not None:
+                self.path.enter(self._heading, text.rstrip("¶# "))
+            elif self._plain_characters or not self._in_item:
+                kind: BlockKind = "code" if self._in_pre else "table" if self._in_row else "text"
+                self.blocks.append(Block(text, self._first, self._last, str(self.path), kind))
+                if not len(self.blocks) % _BLOCKS_A_PIECE:
+                    self._allowance.note()
+        self._text.clear()
+        self._first = self._last = 0
+        self._heading = None
+        self._in_pre = self._in_row = self._in_item = False
+        self._plain_characters = 0

@@ -1,0 +1,164 @@
+"""Read the text of a PDF, page by page, and find its headings and paragraphs."""
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from activities.child_limits import Allowance
+from activities.documents.parsed import Block, HeadingPath, Parsed, Part, Source, UnreadableError
+
+MOST_PAGES: Final = 3_000
+MOST_CHARACTERS: Final = 20_000_000
+_LINE_END_HYPHEN: Final = "\ufffe"
+_NUMBERED: Final = re.compile(r"^(\d{1,2}(?:\.\d{1,2}){0,3})\.?\s+[^\W\d_a-z].{2,70}$")
+_CONTENTS_LINE: Final = re.compile(r"(?:\. ?){5,}\s*\d+$")
+_BULLET: Final = re.compile(r"^\s*([-–•*▪●◦]|\d{1,3}[.)]|\([a-z\d]{1,3}\))\s+\S")
+
+
+class Line(NamedTuple):
+    """A line of a page."""
+
+    text: str
+    size: float
+    """Of its letters, in points as stated in the file."""
+
+
+def parse(source: Source, allowance: Allowance) -> Parsed:
+    """Read the text layer of every page."""
+    import pypdfium2
+
+    try:
+        document = pypdfium2.PdfDocument(source.path)
+    except pypdfium2.PdfiumError as error:
+        if "password" in str(error).lower():
+            raise UnreadableError("It is protected by a password: save a copy without one.") from error
+        raise UnreadableError("It is not a readable PDF: the file is broken or incomplete.") from error
+    pages: list[list[Line]] = []
+    length = 0
+    for number in allowance.over(range(min(len(document), MOST_PAGES))):
+        try:
+            textpage = document[number].get_textpage()
+            lines = _lines(
+                textpage.get_text_range(), lambda at, page=textpage: pypdfium2.raw.FPDFText_GetFontSize(page.raw, at)
+            )
+        except pypdfium2.PdfiumError:
+            lines = []
+        length += sum(len(line.text) for line in lines)
+        if length > MOST_CHARACTERS:
+            break
+        pages.append(lines)
+    if length < min(200, 10 * max(1, len(pages))):
+        raise UnreadableError("It has no text, only images (a scan?): run text recognition over it first.")
+    return pages_to_parsed(pages)
+
+
+def _lines(text: str, size_at: Callable[[int], float]) -> list[Line]:
+    """Lines of a page, each with the size of its first letter."""
+    lines: list[Line] = []
+    at = 0
+    for raw in re.split(r"(?<=\n)", text):
+        line = raw.replace(_LINE_END_HYPHEN, "").replace("\0", "").strip()
+        if line:
+            lines.append(Line(line, round(size_at(at + len(raw) - len(raw.lstrip())), 1)))
+        at += len(raw)
+    return lines
+
+
+def pages_to_parsed(pages: list[list[Line]]) -> Parsed:
+    """Find headings and paragraphs in the bare lines of a PDF's text layer."""
+    running = _running_lines([[line.text for line in page] for page in pages])
+    sizes: Counter[float] = Counter()
+    for line in (line for page in pages for line in page):
+        sizes[line.size] += len(line.text)
+    # Some PDF writers scale the page instead of the letters: with one size everywhere, headings are told by words.
+    body = sizes.most_common(1)[0][0] if len(sizes) > 1 else None
+    path = HeadingPath()
+    blocks: list[Block] = []
+    for number, page in enumerate(pages, 1):
+        lines = [
+            line for line in page if _without_digits(line.text) not in running and not _CONTENTS_LINE.search(line.text)
+        ]
+        blocks.extend(Block(text, number, number, heading) for text, heading in _paragraphs(lines, path, body))
+    parts = [Part(number, number, "\n".join(line.text for line in page)) for number, page in enumerate(pages, 1)]
+    return Parsed(unit="page", units=len(pages), blocks=blocks, parts=parts, headings=path.all)
+
+
+def _running_lines(pages: list[list[str]]) -> set[str]:
+    """Headers and footers: lines at the edge of most pages, ignoring digits."""
+    if len(pages) < 4:
+        return set()
+    counts: Counter[str] = Counter()
+    for lines in pages:
+        counts.update({_without_digits(line) for line in [*lines[:2], *lines[-2:]]})
+    return {line for line, count in counts.items() if count >= len(pages) * 0.6}
+
+
+def _without_digits(line: str) -> str:
+    return re.sub(r"\d+", "#", line)
+
+
+def _paragraphs(lines: list[Line], path: HeadingPath, body: float | None) -> list[tuple[str, str]]:
+    width = sorted(len(line.text) for line in lines)[int(len(lines) * 0.9)] if lines else 0
+    found: list[tuple[str, str]] = []
+    current: list[str] = []
+
+    def end() -> None:
+        if current:
+            found.append((_joined(current, width), str(path)))
+            current.clear()
+
+    for index, line in enumerate(lines):
+        following = lines[index + 1].text if index + 1 < len(lines) else ""
+        if body is None:
+            level = _level_by_words(line.text, following, width, starts=not current, is_first=not path.all)
+        else:
+            level = _level_by_size(line, body)
+        if level:
+            end()
+            path.enter(level, line.text)
+            continue
+        if _BULLET.match(line.text):
+            end()
+        current.append(line.text)
+        if line.text.endswith((".", "!", "?", ":")) and len(line.text) < width * 0.85:
+            end()
+    end()
+    return found
+
+
+def _joined(lines: list[str], width: int) -> str:
+    """Lines of a paragraph in one line; the rows of a table, which end early, each in its own."""
+    text = ""
+    for before, line in pairwise(["", *lines]):
+        text += ("\n" if len(before) < width * 0.75 else " ") + line
+    return text.strip()
+
+
+def _level_by_size(line: Line, body: float) -> int:
+    """1 to 6, or 0 for a line that is no heading: titles are larger, and numbers state their depth."""
+    if len(line.text) > 120 or not any(character.isalpha() for character in line.text):
+        return 0
+    numbered = _NUMBERED.match(line.text)
+    if numbered and line.size >= body and _may_be_title(line.text):
+        return 2 + numbered.group(1).count(".")
+    if line.size < body * 1.08:
+        return 0
+    return 1 if line.size > body * 1.6 else 2 if line.size > body * 1.25 else 3
+
+
+def _level_by_words(line: str, following: str, width: int, *, starts: bool, is_first: bool) -> int:
+    """1 to 6, or 0 for a line that is no heading: titles are short and precede something long."""
+    if not _may_be_title(line):
+        return 0
+    if numbered := _NUMBERED.match(line):
+        return 2 + numbered.group(1).count(".")
+    stands_out = len(line) < width * 0.7 and line[:1].isupper() and (starts or is_first)
+    if stands_out and (_NUMBERED.match(following) or (len(following) > 40 and following[:1].isupper())):
+        return 1 if is_first else 2
+    return 0
+
+
+def _may_be_title(line: str) -> bool:
+    return not line.endswith((".", ",", ";", ":", "!", "?")) and len(line.split()) <= 9

@@ -1,0 +1,122 @@
+"""Read XLSX, XLS and ODS workbooks: every sheet that has a table becomes a CSV file."""
+
+import csv
+import datetime
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from activities.child_limits import Allowance
+from activities.documents.parsed import Block, Parsed, Part, Sheet, Source, UnreadableError
+
+MOST_INDEXED_ROWS: Final = 5_000
+_MOST_READABLE_ROWS: Final = 20_000
+_PART_ROWS: Final = 100
+_ROWS_A_PIECE: Final = 500
+_HEADER_WITHIN_ROWS: Final = 20
+
+Cell = int | float | str | bool | datetime.time | datetime.date | datetime.datetime | datetime.timedelta
+
+
+def parse(source: Source, allowance: Allowance) -> Parsed:
+    """Read every sheet."""
+    import python_calamine
+
+    try:
+        workbook = python_calamine.CalamineWorkbook.from_path(source.path)  # pyright: ignore[reportUnknownMemberType] - its stub says PathLike of nothing
+    except python_calamine.PasswordError as error:
+        raise UnreadableError("It is protected by a password: save a copy without one.") from error
+    except (python_calamine.CalamineError, ValueError, OSError) as error:
+        raise UnreadableError("It is not a readable workbook: the file is broken or of another format.") from error
+    parsed = Parsed(unit="row", units=0)
+    for index, name in enumerate(workbook.sheet_names):
+        try:
+            sheet = workbook.get_sheet_by_name(name)
+        except python_calamine.CalamineError:
+            continue  # a chart or macro sheet
+        if sheet.start is None:
+            continue
+        allowance.note()
+        cells = sheet.to_python(skip_empty_area=True)
+        rows = [[_text(cell) for cell in row] for row in allowance.over(cells, _ROWS_A_PIECE)]
+        csv_path = source.tables.with_name(f"{source.tables.name}-{index}.csv")
+        _add_sheet(parsed, name, rows, sheet.start[0] + 1, csv_path)
+    if not parsed.units:
+        raise UnreadableError("All its sheets are empty.")
+    return parsed
+
+
+def _text(cell: Cell) -> str:
+    """A cell as it should stand in a CSV file."""
+    match cell:
+        case bool():
+            return "true" if cell else "false"
+        case float():
+            return str(int(cell)) if cell.is_integer() and abs(cell) < 1e15 else repr(cell)
+        case datetime.datetime():
+            return cell.date().isoformat() if cell.time() == datetime.time() else cell.isoformat(" ")
+        case datetime.date() | datetime.time():
+            return cell.isoformat()
+        case _:
+            return str(cell).strip()
+
+
+def _add_sheet(parsed: Parsed, name: str, rows: list[list[str]], first_row: int, csv_path: Path) -> None:
+    numbered = [(first_row + at, row) for at, row in enumerate(rows) if any(row)]
+    if not numbered:
+        return
+    parsed.headings.append(name)
+    parsed.units += len(numbered)
+    header_at = _header_at([row for _, row in numbered])
+    header = numbered[header_at][1] if header_at is not None else []
+    data = numbered[header_at + 1 :] if header_at is not None else numbered
+    used = [column for column in range(len(numbered[0][1])) if any(row[column] for _, row in data)]
+    if data and (len(used) > 1 or len(data) > 1):
+        with csv_path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow([header[column] if header else "" for column in used])
+            writer.writerows([row[column] for column in used] for _, row in data)
+        parsed.sheets.append(Sheet(name, str(csv_path)))
+    titles = ", ".join(header[column] for column in used if header and header[column])[:300]
+    heading = f"{name} > {titles}" if titles else name
+    lines = [
+        (number, " | ".join(" ".join(cell.split()) for cell in row if cell))
+        for number, row in numbered[:_MOST_READABLE_ROWS]
+    ]
+    parsed.blocks.extend(
+        Block(line, number, number, heading, "table", name) for number, line in lines[:MOST_INDEXED_ROWS]
+    )
+    for chunk in _runs(lines):
+        text = "\n".join(f"{number}: {line}" for number, line in chunk)
+        parsed.parts.append(Part(chunk[0][0], chunk[-1][0], text, name))
+
+
+def _runs(lines: list[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
+    """Stretches of rows without an empty one in between, so that each line of a stretch has a row of its own."""
+    run: list[tuple[int, str]] = []
+    for number, line in lines:
+        if run and (number != run[-1][0] + 1 or len(run) == _PART_ROWS):
+            yield run
+            run = []
+        run.append((number, line))
+    if run:
+        yield run
+
+
+def _header_at(rows: list[list[str]]) -> int | None:
+    """Index of the first row with two words or more and nothing that looks like data."""
+    for index, row in enumerate(rows[:_HEADER_WITHIN_ROWS]):
+        cells = [cell for cell in row if cell]
+        if len(cells) >= 2 and not any(_is_number(cell) for cell in cells):
+            return index
+    is_titled_column = len(rows) > 1 and len(rows[0]) == 1 and rows[0][0] and not _is_number(rows[0][0])
+    return 0 if is_titled_column else None
+
+
+def _is_number(cell: str) -> bool:
+    """Whether this is a number; years count as titles of columns."""
+    try:
+        value = float(cell)
+    except ValueError:
+        return len(cell) == 10 and cell[4] == cell[7] == "-" and cell[:4].isdigit()
+    return not (value.is_integer() and 1900 <= value <= 2100)

@@ -1,0 +1,195 @@
+"""Build the index of one set of documents: fetch, parse, index, load tables, describe."""
+
+import asyncio
+import contextlib
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, aclosing
+from itertools import takewhile
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from activities.child_process import ChildProcess
+from activities.documents.artifacts import ArtifactError
+from activities.documents.catalog import Catalog, DocumentEntry, Table
+from activities.documents.formats import Format, format_of, size_problem
+from activities.documents.index import IndexWriter
+from activities.documents.locations import DocumentSources, Found, Listing
+from activities.documents.parsed import NotADocumentError, Part, Result, Span, read_result
+from activities.documents.parsing import Answer, Job, parse_in_child
+from activities.documents.sql_names import sql_name
+from activities.documents.table_loader import TableLoader, TableSource
+
+INDEX_FILE: Final = "index.sqlite"
+TABLES_FILE: Final = "tables.duckdb"
+TABLES_DIRECTORY: Final = "tables"
+CATALOG_FILE: Final = "catalog.json"
+
+_MOST_TABLES: Final = 200
+
+
+class LibraryBuild:
+    """One build into an empty directory of its own."""
+
+    def __init__(self, directory: Path, sources: DocumentSources, listing: Listing) -> None:
+        self._directory = directory
+        self._sources = sources
+        self._files = listing.files
+        self._skipped = list(listing.skipped)
+        self._stopped = threading.Event()
+        self._formats: dict[int, Format] = {}
+        self._jobs: list[Job] = []
+        self._entries: dict[int, DocumentEntry] = {}
+        self._tabular: dict[int, Result] = {}
+
+    async def run(self) -> Catalog:
+        """Build everything; the catalog is written last."""
+        (self._directory / "inputs").mkdir()
+        (self._directory / TABLES_DIRECTORY).mkdir()
+        self._formats = dict(self._readable())
+        async with AsyncExitStack() as stack:
+            loader = None
+            if any(document.has_tables for document in self._formats.values()):
+                # Started first: it imports DuckDB while the documents are parsed.
+                child = await stack.enter_async_context(ChildProcess("activities.documents.table_process"))
+                loader = TableLoader(child, self._directory / TABLES_FILE)
+            await self._index()
+            tables = await self._load_tables(loader) if loader is not None else []
+        catalog = Catalog(
+            documents=tuple(self._entries[number] for number in sorted(self._entries)),
+            tables=tuple(tables),
+            skipped=tuple(self._skipped),
+        )
+        await asyncio.to_thread(self._finish, catalog)
+        return catalog
+
+    def _readable(self) -> Iterator[tuple[int, Format]]:
+        for number, file in enumerate(self._files):
+            try:
+                document = format_of(file.name)
+            except NotADocumentError as error:
+                self._skipped.append(f"{file.name}: {error}")
+                continue
+            if problem := file.problem or size_problem(document, file.bytes):
+                self._describe(number, document, Result(problem=problem))
+            else:
+                yield number, document
+
+    async def _index(self) -> None:
+        writer = await asyncio.to_thread(IndexWriter, self._directory / INDEX_FILE)
+        # Threads cannot be cancelled: each is told to stop, and waited for since it writes into the directory.
+        taking: asyncio.Future[None] = asyncio.ensure_future(asyncio.to_thread(self._fetch_all))
+        try:
+            await asyncio.shield(taking)
+            async with aclosing(parse_in_child(self._jobs, self._directory / TABLES_DIRECTORY)) as results:
+                # While some documents go into the index, the child parses the next.
+                async for answers in results:
+                    await asyncio.shield(taking)
+                    taking = asyncio.ensure_future(asyncio.to_thread(self._take_all, answers, writer))
+            await asyncio.shield(taking)
+        except BaseException:
+            self._stopped.set()
+            with contextlib.suppress(Exception):
+                await asyncio.shield(taking)
+            writer.abandon()
+            raise
+        await asyncio.to_thread(writer.close)
+
+    def _take_all(self, answers: list[Answer], writer: IndexWriter) -> None:
+        for job, answer in answers:
+            if not self._stopped.is_set():
+                self._take(job, answer, writer)
+
+    def _take(self, job: Job, answer: Path | str, writer: IndexWriter) -> None:
+        result = Result(problem=answer) if isinstance(answer, str) else read_result(answer)
+        if result.unsupported:
+            self._skipped.append(f"{job.name}: {result.unsupported}")
+            return
+        if not result.problem:
+            writer.add(job.number, job.name, result.unit, self._until_stopped(result.rows()))
+        if result.path is not None:
+            result.path.unlink()
+        self._describe(job.number, job.format, result)
+        if result.sheets:
+            self._tabular[job.number] = result
+
+    def _until_stopped(self, rows: Iterator[Part | Span]) -> Iterator[Part | Span]:
+        return takewhile(lambda _: not self._stopped.is_set(), rows)
+
+    def _describe(self, number: int, document: Format, result: Result) -> None:
+        file = self._files[number]
+        self._entries[number] = DocumentEntry(
+            name=file.name,
+            kind=document.kind,
+            bytes=file.bytes,
+            units=result.units,
+            headings=result.headings,
+            opening=result.opening,
+            problem=result.problem,
+        )
+
+    def _fetch_all(self) -> None:
+        for number, document in self._formats.items():
+            if self._stopped.is_set():
+                return
+            if (path := self._fetch(number)) is not None:
+                file = self._files[number]
+                self._jobs.append(Job(document, file.name, path, file.bytes, number))
+
+    def _fetch(self, number: int) -> Path | None:
+        file = self._files[number]
+        try:
+            return self._sources.fetch(file, self._directory / "inputs" / str(number))
+        except ArtifactError as error:
+            problem = f"It was not found: {error}."
+        except OSError:
+            problem = "It cannot be read: it is gone, it is not a regular file, or the worker has no permission."
+        self._describe(number, self._formats[number], Result(problem=problem))
+        return None
+
+    async def _load_tables(self, loader: TableLoader) -> list[Table]:
+        tables: list[Table] = []
+        taken: set[str] = set()
+        for number in sorted(self._tabular):
+            for source in self._table_sources(self._files[number], self._tabular[number], taken):
+                if len(tables) >= _MOST_TABLES:
+                    self._skipped.append(
+                        f"{source.document} {source.sheet}: a session has {_MOST_TABLES} tables at most"
+                    )
+                    continue
+                loaded = await loader.load(source)
+                if isinstance(loaded, Table):
+                    tables.append(loaded)
+                    # The CSV file takes the table's name, for tools that want the file itself.
+                    await asyncio.to_thread(source.path.rename, source.path.with_name(f"{loaded.name}.csv"))
+                else:
+                    self._skipped.append(f"{source.document}{f' ({source.sheet})' if source.sheet else ''}: {loaded}")
+            self._count_rows(number, tables)
+        await loader.finish()
+        return tables
+
+    def _table_sources(self, file: Found, result: Result, taken: set[str]) -> list[TableSource]:
+        stem = PurePosixPath(file.name).stem
+        several = len(result.sheets) > 1
+        return [
+            TableSource(
+                table=sql_name(f"{stem} {sheet.name}" if several else stem, taken, "data"),
+                document=file.name,
+                sheet=sheet.name,
+                path=Path(sheet.path),
+                delimiter=sheet.delimiter,
+                header=sheet.header,
+            )
+            for sheet in result.sheets
+        ]
+
+    def _count_rows(self, number: int, tables: list[Table]) -> None:
+        entry = self._entries[number]
+        rows = sum(table.rows for table in tables if table.document == entry.name)
+        if rows:
+            self._entries[number] = entry.model_copy(update={"units": rows})
+
+    def _finish(self, catalog: Catalog) -> None:
+        shutil.rmtree(self._directory / "inputs")
+        (self._directory / CATALOG_FILE).write_text(catalog.model_dump_json(), encoding="utf-8")

@@ -1,0 +1,61 @@
+"""Where documents are stored and read: the settings, and the objects that a worker builds from them."""
+
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import BaseSettings
+
+from activities.backends import SettingsError
+from activities.documents.artifacts import Artifacts, ArtifactStore
+from activities.documents.bucket_store import open_artifacts
+from activities.documents.downloads import Downloads
+from activities.documents.library import DocumentLibrary
+from chargehand.errors import BucketError
+from chargehand.payloads.encryption import Encryption
+
+_APPLICATION = Path(__file__).resolve().parents[2]
+
+
+class DocumentSettings(BaseSettings):
+    """The settings of documents and web pages."""
+
+    state_dir: Path = _APPLICATION / ".chargehand"
+    """Where this host keeps documents, indexes and artifacts."""
+    artifacts: Path | str | None = None
+    """Where uploaded documents are stored, if not below the state directory: a folder that clients and workers share,
+    `s3://BUCKET/PREFIX` or `gs://BUCKET/PREFIX`."""
+    index_days: int = Field(default=30, ge=1, le=3_650)
+    """How long unused indexes, and copies of files from a bucket, are kept."""
+    document_roots: tuple[Path, ...] = ()
+    """Folders of this host that requests may name as `file:` documents, as a JSON list."""
+    page_hosts: frozenset[str] = frozenset()
+    """Internal hosts, `name:port` or `name` for ports 80 and 443, that agents may read pages from, as a JSON list."""
+
+
+CACHES = ("indexes", "fetched-artifacts", "downloads", "conversations")
+"""Folders of the state directory whose unused files are removed after `index_days`."""
+
+
+def artifact_store(settings: DocumentSettings, encryption: Encryption | None) -> Artifacts:
+    """Open the store of uploaded documents and tool outputs: a directory or a bucket."""
+    location = settings.artifacts or settings.state_dir / "artifacts"
+    try:
+        return open_artifacts(location, settings.state_dir / "fetched-artifacts", encryption)
+    except BucketError as error:
+        raise SettingsError(f"CHARGEHAND_ARTIFACTS: {error}") from error
+
+
+def conversation_store(settings: DocumentSettings, store: Artifacts, encryption: Encryption | None) -> Artifacts:
+    """Return the store of conversations: the one that all workers share, or else a directory of this host."""
+    return store if settings.artifacts else ArtifactStore(settings.state_dir / "conversations", encryption)
+
+
+def document_library(settings: DocumentSettings, store: Artifacts) -> DocumentLibrary:
+    """Build the library of a worker."""
+    downloads = document_downloads(settings, store)
+    return DocumentLibrary(store, settings.state_dir / "indexes", settings.document_roots, downloads)
+
+
+def document_downloads(settings: DocumentSettings, store: Artifacts) -> Downloads:
+    """Build what fetches documents from the web; its HTTP client is imported with the first of them."""
+    return Downloads(store, settings.state_dir / "downloads", settings.page_hosts)

@@ -1,0 +1,149 @@
+"""Load CSV files into a DuckDB file and describe them, in a limited child process.
+
+Started by `activities.documents.table_loader`. Later queries open the file read-only, so that a query starts as fast
+over large tables as over small ones.
+"""
+
+# ruff: noqa: S608 - names are made of letters, digits and `_` or quoted here; values are literals quoted here
+
+from typing import Any, Final
+
+import duckdb
+
+from activities import child_limits
+from activities.documents.sql_names import sql_name
+
+_MEMORY_BYTES: Final = 2 << 30
+_FILE_BYTES: Final = 2 << 30
+_MOST_EXAMPLES: Final = 20
+_LONGEST_EXAMPLE: Final = 100
+_MOST_COLUMNS: Final = 300
+_EMPTY: Final = "['', 'N/A', 'n/a', 'NULL', 'null', '#N/A', '-']"
+_MONEY: Final = r"\s*\(?[-+]?\s*[$€£¥]?\s*[-+]?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?\s*[$€£¥]?\)?\s*"
+
+_connection: duckdb.DuckDBPyConnection | None = None
+
+
+def load(question: dict[str, Any]) -> dict[str, Any]:
+    """Load one CSV file as a table and answer its rows and columns, or the problem."""
+    global _connection  # noqa: PLW0603 - one child loads the tables of one library
+    if _connection is None:
+        _connection = duckdb.connect(
+            question["database"],
+            config={
+                "autoinstall_known_extensions": "false",
+                "autoload_known_extensions": "false",
+                "allow_community_extensions": "false",
+                "python_enable_replacements": "false",
+                "memory_limit": "1GB",
+                "threads": "2",
+                "temp_directory": "",
+            },
+        )
+    if question.get("close"):
+        _connection.close()
+        return {}
+    child_limits.allow_processor_seconds(question["processor_seconds"])
+    try:
+        return _load(_connection, question)
+    except (duckdb.Error, MemoryError) as error:
+        _connection.execute(f'DROP TABLE IF EXISTS "{question["table"]}"')
+        return {"problem": str(error).split("\n", 1)[0][:200]}
+
+
+def _load(connection: duckdb.DuckDBPyConnection, question: dict[str, Any]) -> dict[str, Any]:
+    table = question["table"]
+    header = f"header={str(question['header']).lower()}, nullstr={_EMPTY}, max_line_size=4000000, sample_size=-1"
+    delimiter = f"{header}, delim={_literal(question['delimiter'])}"
+    # Ragged lines keep their cells, and if that fails every value as text: half of the rows would give wrong sums.
+    ragged = f"{delimiter}, null_padding=true, strict_mode=false"
+    last = f"{ragged}, all_varchar=true"
+    for options in (header, ragged, last):
+        try:
+            connection.execute(
+                f"CREATE OR REPLACE TEMP TABLE raw AS SELECT * FROM read_csv({_literal(question['path'])}, {options})"
+            )
+        except duckdb.Error:
+            if options == last:
+                raise
+            continue
+        if options != header or not _is_undivided(connection, question["delimiter"]):
+            break
+    try:
+        described = connection.execute("DESCRIBE raw").fetchall()[:_MOST_COLUMNS]
+        taken: set[str] = set()
+        named = [(title, sql_name(title, taken, "column"), kind) for title, kind, *_ in described]
+        selected = ", ".join(
+            f'{_expression(connection, title) if kind == "VARCHAR" else _quoted(title)} AS "{name}"'
+            for title, name, kind in named
+        )
+        connection.execute(f'CREATE TABLE "{table}" AS SELECT {selected} FROM raw')
+    finally:
+        connection.execute("DROP TABLE raw")
+    return {
+        "rows": _scalar(connection, f'SELECT count(*) FROM "{table}"'),
+        "columns": _columns(connection, table, {name: title for title, name, _ in named}),
+    }
+
+
+def _is_undivided(connection: duckdb.DuckDBPyConnection, delimiter: str) -> bool:
+    """Whether the lines were taken whole, as happens when they have different numbers of cells."""
+    columns = connection.execute("DESCRIBE raw").fetchall()
+    if len(columns) != 1:
+        return False
+    title = str(columns[0][0])
+    found = connection.execute(
+        f"SELECT count(*) FROM raw WHERE contains(CAST({_quoted(title)} AS VARCHAR), $1)", [delimiter]
+    )
+    return delimiter in title or bool(found.fetchall()[0][0])
+
+
+def _expression(connection: duckdb.DuckDBPyConnection, title: str) -> str:
+    """The column as a number if all of it is money or has thousands separators, else as it is."""
+    column = _quoted(title)
+    amounts, values, plain = connection.execute(
+        f"SELECT count(*) FILTER (regexp_full_match({column}, $1)), count({column}),"
+        f" count(*) FILTER (regexp_full_match({column}, '0\\d+')) FROM raw",
+        [_MONEY],
+    ).fetchall()[0]
+    if values == 0 or amounts < values or plain:
+        return column
+    digits = f"regexp_replace({column}, '[^0-9.]', '', 'g')"
+    return f"CASE WHEN {column} SIMILAR TO '.*[-(].*' THEN -1 ELSE 1 END * CAST({digits} AS DOUBLE)"
+
+
+def _columns(connection: duckdb.DuckDBPyConnection, table: str, titles: dict[str, str]) -> list[dict[str, Any]]:
+    columns: list[dict[str, Any]] = []
+    for name, kind, *_ in connection.execute(f'DESCRIBE "{table}"').fetchall():
+        examples = connection.execute(
+            f'SELECT left(CAST("{name}" AS VARCHAR), {_LONGEST_EXAMPLE}) FROM "{table}" WHERE "{name}" IS NOT NULL'
+            f' GROUP BY "{name}" ORDER BY count(*) DESC, "{name}" LIMIT {_MOST_EXAMPLES}'
+        ).fetchall()
+        distinct = _scalar(connection, f'SELECT count(DISTINCT "{name}") FROM "{table}"')
+        columns.append(
+            {
+                "name": name,
+                "type": str(kind),
+                "title": titles[name],
+                "examples": [value for (value,) in examples],
+                "distinct": distinct,
+            }
+        )
+    return columns
+
+
+def _scalar(connection: duckdb.DuckDBPyConnection, sql: str) -> int:
+    return int(connection.execute(sql).fetchall()[0][0])
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+if __name__ == "__main__":
+    child_limits.confine(_MEMORY_BYTES, _FILE_BYTES)
+    child_limits.serve(load)

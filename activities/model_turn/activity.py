@@ -1,0 +1,215 @@
+"""The activity that takes a model turn: one LLM call, paid once."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Final
+
+from pydantic import ValidationError
+from pydantic_core import to_json
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from activities.caller_check import require_session
+from activities.crews import Crew
+from activities.documents.library import DocumentLibrary
+from activities.model_turn.contracts import TurnRequest, TurnResult
+from activities.model_turn.conversations import Conversations
+from activities.model_turn.journal import Journal, open_journal
+from activities.model_turn.resets import DiscardedTurns, reuse
+from activities.model_turn.retry_policy import (
+    Freshness,
+    Pause,
+    decide_retry,
+    fault_while_paying,
+    pause_after,
+    refuse_after_lost_attempt,
+    refuse_if_stale,
+    unpaid_faults,
+)
+from activities.models.protocol import ModelCall, ModelReply
+from activities.models.registry import Models
+from activities.tools import Tool
+from activities.turn_kinds.protocol import SCHEMA_BYTES, TurnAnswer
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.work import AgentAnswer
+from chargehand.contracts import Usage
+from chargehand.converter import describe_problems, invalid_input
+from chargehand.wire import ActivityType, ErrorType
+
+CALL_TIMEOUT_SECONDS: Final = 180.0
+_KEPT_TEXT_CHARACTERS: Final = 2_000
+_LONGEST_ANSWER_CHARACTERS: Final = 200_000
+"""Longer than the output tokens of any turn allow; a longer reply is not parsed."""
+_MOST_SOURCES: Final = 40
+"""Sources that one answer may cite: each is sent along to the report, and to every dependent subtask."""
+
+
+class TurnActivities:
+    """Calls models."""
+
+    def __init__(
+        self,
+        crews: Mapping[str, Crew],
+        models: Models,
+        tools: Mapping[str, Tool],
+        library: DocumentLibrary,
+        conversations: Conversations,
+        *,
+        pause: Pause = pause_after,
+    ) -> None:
+        """Prepare to take turns.
+
+        Args:
+            pause: how long to wait after a provider's error before the next call.
+        """
+        self._crews = crews
+        self._models = models
+        self._tools = tools
+        self._library = library
+        self._conversations = conversations
+        self._pause = pause
+        self._freshness = Freshness()
+        self._discarded = DiscardedTurns()
+
+    @activity.defn(name=ActivityType.TAKE_TURN)
+    async def take_turn(self, request: TurnRequest) -> TurnResult:
+        """Make one LLM call and interpret the reply."""
+        require_session()
+        async with open_journal() as record:
+            if record.entry.result is not None:
+                return record.entry.result
+            earlier = await self._discarded.at_this_step() if request.after_reset else None
+            if earlier is not None and earlier.matches(request):
+                return reuse(earlier)
+            refuse_after_lost_attempt(record.entry, request.provider_failures)
+            with unpaid_faults():
+                call = await self._prepare(request, await self._conversations.whole(request.task))
+                _refuse_above_reserve(call, request)
+            storing = asyncio.create_task(self._conversations.keep(call.task))
+            try:
+                reply = await self._complete(call, record, request.provider_failures)
+            except BaseException:
+                storing.cancel()
+                raise
+            result = interpret(reply, call.answer_type).model_copy(update={"conversation": await storing})
+            if earlier is not None and earlier.result is not None:
+                result = result.model_copy(update={"discarded": earlier.result.usage})
+            await record.record(record.entry.model_copy(update={"result": result}))
+            return result
+
+    async def _prepare(self, request: TurnRequest, task: Task) -> ModelCall:
+        crew = self._crews.get(request.crew)
+        if crew is None:
+            raise invalid_input("TurnRequest", [f"crew: this worker has no crew '{request.crew}'"])
+        library = await self._library.open(request.documents)
+        agent = crew.agent(request.agent)
+        offered = agent.tools if agent else ()
+        info = activity.info()
+        return ModelCall(
+            model=self._models.card(request.tier).name,
+            task=task,
+            agent=request.agent,
+            crew_agents=tuple((agent.name, agent.description, agent.tools) for agent in crew.agents),
+            catalog=library.catalog,
+            system=task.system_text(crew, request.agent),
+            messages=task.messages(None if self._reaches_out(offered) else library.catalog),
+            tools=tuple(self._tools[tool].spec for tool in offered),
+            answer_type=task.answer_type_for(agent),
+            max_output_tokens=request.max_output_tokens,
+            timeout_seconds=CALL_TIMEOUT_SECONDS,
+            idempotency_key=f"{info.workflow_id}:{info.workflow_run_id}:{request.step}",
+            urgency=request.urgency,
+        )
+
+    def _reaches_out(self, tools: Sequence[str]) -> bool:
+        return any("reaches_out" in self._tools[tool].capabilities for tool in tools)
+
+    async def _complete(self, call: ModelCall, record: Journal, earlier_failures: int) -> ModelReply:
+        await refuse_if_stale(self._freshness, record)
+        try:
+            return await self._models.adapter.complete(call.model_copy(update={"job": record.job()}))
+        except ApplicationError as error:
+            decision = await decide_retry(error, record, earlier_failures, self._pause)
+            raise decision from (None if decision is error else error)
+        except Exception as error:
+            raise fault_while_paying(error) from error
+
+
+def _refuse_above_reserve(call: ModelCall, request: TurnRequest) -> None:
+    """Refuse a call whose prompt could exceed its reserve, before it is paid."""
+    longest = prompt_bytes(call)
+    if longest > request.max_input_tokens:
+        raise ApplicationError(
+            f"The prompt may have {longest} tokens; {request.max_input_tokens} were reserved.",
+            longest,
+            type=ErrorType.RESERVE_TOO_SMALL,
+            non_retryable=True,
+        )
+
+
+def prompt_bytes(call: ModelCall) -> int:
+    """Count the bytes of a prompt: an upper bound of its tokens with every tokeniser in use.
+
+    A provider's own form of an earlier reply is counted beside our form of it, so that the bound holds for either.
+    """
+    texts = [call.system, *(message.text for message in call.messages)]
+    texts += [result.text for message in call.messages for result in message.results]
+    texts += [part.model_dump_json() for message in call.messages for part in message.calls]
+    texts += [tool.model_dump_json() for tool in call.tools]
+    items = sum(len(to_json(message.provider_items, inf_nan_mode="null")) for message in call.messages)
+    return sum(len(text.encode()) for text in texts) + items + SCHEMA_BYTES
+
+
+def interpret(reply: ModelReply, answer_type: type[TurnAnswer]) -> TurnResult:
+    """Parse a reply as an answer of the requested type; one that does not fit is `malformed`, with the reason."""
+    common = TurnResult(
+        stop=reply.stop,
+        tool_calls=reply.tool_calls,
+        provider_items=reply.provider_items,
+        text="" if reply.stop in {"answer", "tools"} else reply.text[:_KEPT_TEXT_CHARACTERS],
+        model=reply.model,
+        provider=reply.provider,
+        usage=(reply.usage or Usage()).model_copy(update={"turns": 1}),
+        usage_known=reply.usage is not None,
+    )
+    if reply.stop != "answer":
+        return common
+    if len(reply.text) > _LONGEST_ANSWER_CHARACTERS:
+        return _malformed(common, reply, f"it has {len(reply.text)} characters")
+    try:
+        answer = answer_type.model_validate_json(_without_fence(reply.text))
+    except ValidationError as error:
+        return _malformed(common, reply, "; ".join(describe_problems(error, answer_type)))
+    return common.model_copy(update={"answer": _with_bounded_sources(answer)})
+
+
+def _with_bounded_sources(answer: TurnAnswer) -> TurnAnswer:
+    """Drop an agent's references to more sources than one answer may cite."""
+    if not isinstance(answer, AgentAnswer):
+        return answer
+    refs = dict.fromkeys(ref for finding in answer.findings for ref in finding.source_refs)
+    kept = frozenset(islice(refs, _MOST_SOURCES))
+    findings = [
+        finding.model_copy(update={"source_refs": [ref for ref in finding.source_refs if ref in kept]})
+        for finding in answer.findings
+    ]
+    return answer.model_copy(update={"findings": findings})
+
+
+def _malformed(common: TurnResult, reply: ModelReply, problem: str) -> TurnResult:
+    return common.model_copy(
+        update={
+            "stop": "malformed",
+            "text": reply.text[:_KEPT_TEXT_CHARACTERS],
+            "problem": problem[:_KEPT_TEXT_CHARACTERS],
+        }
+    )
+
+
+def _without_fence(text: str) -> str:
+    """Strip the Markdown code fence that some models put around JSON."""
+    stripped = text.strip()
+    if stripped.startswith("```") and stripped.endswith("```"):
+        return stripped.removeprefix("```json").removeprefix("```").removesuffix("```")
+    return stripped

@@ -1,0 +1,65 @@
+"""The request and the result of a model turn. Pure values; imported by workflows and activities."""
+
+from typing import Literal, TypeVar
+
+from pydantic import JsonValue
+
+from activities.contracts import ToolCall
+from activities.turn_kinds.protocol import TurnAnswer
+from activities.turn_kinds.registry import Answer, Task
+from chargehand.contracts import Contract, Tier, Usage, left_out
+
+_Answer = TypeVar("_Answer", bound=TurnAnswer)
+
+
+class TurnRequest(Contract):
+    """One LLM call."""
+
+    session: str
+    step: str
+    """Names the call within its workflow; unique there."""
+    crew: str
+    agent: str
+    """Agent of the crew, or `supervisor`."""
+    tier: Tier
+    documents: tuple[str, ...] = left_out(())
+    task: Task
+    max_input_tokens: int
+    """The call is refused before it is paid if its input could be longer."""
+    max_output_tokens: int
+    after_reset: bool = left_out(False)
+    """Whether this run goes on from the middle of another, so that the turn may have been taken already."""
+    urgency: Literal["now", "batch"] = left_out("now")
+    """Whether the provider may take its time for a lower price."""
+    provider_failures: int = left_out(0)
+    """Attempts at this turn that the provider failed and that were handed back to be charged."""
+
+
+TurnStop = Literal["answer", "tools", "truncated", "refused", "empty", "malformed"]
+
+
+class TurnResult(Contract):
+    """What one LLM call came to."""
+
+    stop: TurnStop
+    answer: Answer | None = left_out(None)
+    """What the model answered; only for the stop `answer`."""
+    tool_calls: tuple[ToolCall, ...] = left_out(())
+    provider_items: tuple[JsonValue, ...] = left_out(())
+    text: str = left_out("")
+    """What the model said, for stops other than `answer` and `tools`; capped."""
+    problem: str = left_out("")
+    """Why a reply is malformed, for the model to mend."""
+    model: str
+    provider: str
+    usage: Usage = Usage()
+    usage_known: bool = left_out(True)
+    """Whether the provider said what it used; if not, the call is charged at its reserve."""
+    conversation: str = left_out("")
+    """Digest of what was said before this reply, if it is kept for the next turn."""
+    discarded: Usage | None = left_out(None)
+    """What a turn at this step has cost in a run that a reset has ended, if it was asked something else."""
+
+    def answer_as(self, kind: type[_Answer]) -> _Answer | None:
+        """Return the answer if it is of this type."""
+        return self.answer if isinstance(self.answer, kind) else None

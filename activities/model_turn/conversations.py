@@ -1,0 +1,58 @@
+"""Conversations stored outside the history, so that a turn sends only what is new since the one before.
+
+Storing them saves space and is never relied upon: a worker that does not have one asks for the whole again.
+"""
+
+import asyncio
+import zlib
+from typing import Final
+
+from temporalio.exceptions import ApplicationError
+
+from activities.documents.artifacts import ArtifactError, Artifacts
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.work import WorkTask
+from chargehand.wire import ErrorType
+
+LEAST_BYTES: Final = 4_000
+"""Size as JSON from which a conversation is stored; a smaller one is sent again."""
+
+
+class Conversations:
+    """The conversations of subtasks, by the digest of their content."""
+
+    def __init__(self, store: Artifacts) -> None:
+        self._store = store
+
+    async def whole(self, task: Task) -> Task:
+        """Prepend the stored part of a conversation.
+
+        Raises:
+            ApplicationError: `ConversationMissing`, if this worker does not have the stored part.
+        """
+        if not isinstance(task, WorkTask) or not task.earlier:
+            return task
+        try:
+            kept = await asyncio.to_thread(self._store.read, task.earlier)
+        except ArtifactError as error:
+            raise ApplicationError(
+                "This worker does not have the earlier part of the conversation.",
+                type=ErrorType.CONVERSATION_MISSING,
+                non_retryable=True,
+            ) from error
+        before = WorkTask.model_validate_json(zlib.decompress(kept))
+        return before.model_copy(
+            update={"rounds": (*before.rounds, *task.rounds), "must_answer": task.must_answer, "earlier": ""}
+        )
+
+    async def keep(self, task: Task) -> str:
+        """Store a conversation for the next turn and return its digest; "" if it is short or this is the last turn."""
+        if not isinstance(task, WorkTask) or task.must_answer:
+            return ""
+        content = task.model_dump_json().encode()
+        if len(content) < LEAST_BYTES:
+            return ""
+        try:
+            return await asyncio.to_thread(lambda: self._store.put(zlib.compress(content)))
+        except (ArtifactError, OSError):
+            return ""

@@ -1,0 +1,144 @@
+"""A call as an asynchronous job of the provider: begun once, then polled until it is done.
+
+The job's id is journalled before the first poll, so that the next attempt continues with the same job.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable
+from typing import Final, Protocol
+
+from pydantic import JsonValue
+from temporalio.exceptions import ApplicationError
+
+from activities.models.failures import UnreadableReply, is_retryable
+from activities.models.protocol import ProviderJob
+from activities.models.replies import parse, within
+from chargehand.wire import ErrorType
+
+_CLEAN_UP_SECONDS: Final = 5.0
+_CANCELLING_SECONDS: Final = 15.0
+"""How long a cancelled job may take to end: providers finish some of what they began."""
+_CANCELLING_POLL_SECONDS: Final = 0.5
+_LONGEST_OUTAGE_SECONDS: Final = 900.0
+"""A job whose provider cannot be reached for this long counts as lost."""
+REQUEST_SECONDS: Final = 60.0
+"""How long the provider may take to begin a job, or to report its state."""
+
+
+class JobStore(Protocol):
+    """One call as a job of one provider."""
+
+    async def begin(self) -> str:
+        """Submit the call; return the job's id."""
+        ...
+
+    async def result(self, identity: str) -> JsonValue:
+        """Return the finished job's reply; None while it is unfinished."""
+        ...
+
+    async def cancel(self, identity: str) -> None:
+        """Ask the provider to stop the job."""
+        ...
+
+    async def delete(self, identity: str) -> None:
+        """Ask the provider to delete a job that has ended, with its prompt and reply."""
+        ...
+
+
+def job_id(content: bytes) -> str:
+    """Read the id of a new job. Raises `UnreadableReply` if there is none."""
+    identity = within(parse(content), "id")
+    if not isinstance(identity, str) or not identity:
+        raise UnreadableReply("unexpected form of: id")
+    return identity
+
+
+async def run_job(job: ProviderJob, store: JobStore, *, poll_seconds: float, whole_seconds: float | None) -> JsonValue:
+    """Run a call as a job: a new one, or the one that an earlier attempt began.
+
+    Once its result is journalled, the provider is asked to delete it.
+
+    Args:
+        job: the id of the job, and the place to journal it.
+        store: the call at its provider.
+        poll_seconds: the time between two polls.
+        whole_seconds: how long this attempt waits, unless the job has less patience; None for as long as it lives.
+
+    Raises:
+        TimeoutError: it took longer and was cancelled; whether it was billed is unknown.
+        ApplicationError: it failed, or was cancelled before it cost anything.
+    """
+    identity = job.id
+    if not identity:
+        identity = await store.begin()
+        try:
+            await job.remember(identity)
+        except BaseException:
+            # No later attempt would find it.
+            await _give_up(store, identity)
+            raise
+    seconds = min((each for each in (whole_seconds, job.patience_seconds) if each is not None), default=None)
+    try:
+        reply = await _ended(store, identity, poll_seconds, seconds)
+    except ApplicationError:
+        job.afterwards.append(lambda: _quietly(store.delete(identity)))
+        raise
+    except asyncio.CancelledError:
+        if await job.is_unwanted():
+            await _give_up(store, identity)
+        raise
+    job.afterwards.append(lambda: _quietly(store.delete(identity)))
+    return reply
+
+
+async def _ended(store: JobStore, identity: str, poll_seconds: float, seconds: float | None) -> JsonValue:
+    try:
+        async with asyncio.timeout(seconds):
+            return await _result(store, identity, poll_seconds)
+    except TimeoutError:
+        await _quietly(store.cancel(identity))
+    try:
+        async with asyncio.timeout(_CANCELLING_SECONDS):
+            # It may have ended just before it was cancelled.
+            return await _result(store, identity, min(poll_seconds, _CANCELLING_POLL_SECONDS))
+    except TimeoutError:
+        raise TimeoutError(f"it was not done after {seconds or 0:g} seconds.") from None
+    except ApplicationError as error:
+        raise ApplicationError(
+            f"It was cancelled after {seconds or 0:g} seconds, before it was done.",
+            *error.details,
+            type=ErrorType.PROVIDER_UNAVAILABLE,
+            non_retryable=True,
+        ) from None
+
+
+async def _result(store: JobStore, identity: str, poll_seconds: float) -> JsonValue:
+    reached_at = time.monotonic()
+    while True:
+        try:
+            reply = await store.result(identity)
+            reached_at = time.monotonic()
+        except Exception as error:
+            if getattr(error, "status_code", None) == 404:
+                raise UnreadableReply("the provider no longer knows the job") from error
+            if not is_retryable(error) or time.monotonic() - reached_at > _LONGEST_OUTAGE_SECONDS:
+                raise
+            reply = None
+        if reply is not None:
+            return reply
+        await asyncio.sleep(poll_seconds)
+
+
+async def _give_up(store: JobStore, identity: str) -> None:
+    await _quietly(store.cancel(identity))
+    await _quietly(store.delete(identity))
+
+
+async def _quietly(request: Awaitable[None]) -> None:
+    """Send a clean-up request whose failure must not hide the error that led here."""
+    try:
+        async with asyncio.timeout(_CLEAN_UP_SECONDS):
+            await request
+    except Exception:  # noqa: BLE001, S110  # as above
+        pass

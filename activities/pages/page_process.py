@@ -1,0 +1,83 @@
+"""Turn the HTML of untrusted pages into text, in a limited child process started by `activities.pages.text`."""
+
+import base64
+import re
+from typing import Any, Final, NamedTuple
+from urllib.parse import urljoin
+
+from trafilatura import bare_extraction, html2txt
+from trafilatura.settings import Document
+
+from activities import child_limits
+
+LONGEST_TEXT: Final = 100_000
+"""Characters that are returned; no tool answer has room for more."""
+_MEMORY_BYTES: Final = 768 << 20
+_REFRESH: Final = re.compile(
+    rb"<meta\b[^>]{0,500}?http-equiv\s*=\s*[\"']?refresh[^>]{0,500}?url\s*=\s*[\"']?([^\"'>\s]{1,2000})", re.IGNORECASE
+)
+_REFRESH_IS_WITHIN: Final = 20_000
+
+
+class HtmlPage(NamedTuple):
+    """The text and the metadata of a page, cut to useful lengths."""
+
+    title: str
+    author: str
+    date: str
+    """ISO 8601, in the precision that is known."""
+    text: str
+    characters: int
+    """The length of the text before it was cut."""
+    refresh: str
+    """Where the page redirects browsers to by itself, or empty."""
+
+
+def answer(question: dict[str, Any]) -> dict[str, Any]:
+    """Read one page, or answer its `problem`; an empty question asks whether the process has started."""
+    if not question:
+        return {}
+    child_limits.allow_processor_seconds(question["processor_seconds"])
+    body = base64.b64decode(question["body"])
+    try:
+        # Without a charset from the server, trafilatura finds the one that the page itself declares.
+        html = body.decode(question["charset"], errors="replace") if question["charset"] else body
+        return read_html(question["url"], html)._asdict()
+    except MemoryError:
+        return {"problem": "needs more memory than a page may use"}
+    except Exception as error:  # noqa: BLE001  # a hostile page may break the parser, and the next page is still read
+        return {"problem": f"is no HTML that can be read ({type(error).__name__})"}
+
+
+def read_html(url: str, html: bytes | str) -> HtmlPage:
+    """Extract the main text, as Markdown, with title, author and date."""
+    document = bare_extraction(html, url=url, with_metadata=True, include_formatting=True)
+    if isinstance(document, Document):
+        stated = (document.title, document.author, document.date)
+        text = "\n\n".join(part.strip() for part in (document.text, document.comments) if part)
+    else:
+        stated = ("", "", "")
+        text = html2txt(html).strip()
+    title, author, date = (_sound(value or "")[:1_000] for value in stated)
+    return HtmlPage(title, author, date, _sound(text[:LONGEST_TEXT]), len(text), _refresh(url, html))
+
+
+def _refresh(url: str, html: bytes | str) -> str:
+    start = html[:_REFRESH_IS_WITHIN]
+    found = _REFRESH.search(start if isinstance(start, bytes) else start.encode("utf-8", "replace"))
+    if found is None:
+        return ""
+    try:
+        return urljoin(url, found.group(1).decode("utf-8", "replace"))
+    except ValueError:
+        return ""
+
+
+def _sound(text: str) -> str:
+    """Replace lone surrogates, which no payload can carry."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+if __name__ == "__main__":
+    child_limits.confine(_MEMORY_BYTES, file_bytes=0)
+    child_limits.serve(answer)

@@ -1,0 +1,109 @@
+"""The activity that opens a session: it looks up the crew, models and ceilings for a request."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from temporalio import activity
+
+from activities.contracts import AgentCard, CrewCard, OpenSessionRequest, SessionFacts
+from activities.crews import Agent, Crew, capabilities_of
+from activities.models.registry import Models
+from activities.tools import Tool, tool_capabilities
+from activities.turn_kinds.protocol import SCHEMA_BYTES
+from activities.turn_kinds.registry import SUPERVISOR_TASK_TYPES
+from activities.turn_kinds.work import WorkTask
+from chargehand.contracts import Limits, SessionRequest
+from chargehand.converter import invalid_input
+from chargehand.wire import ActivityType
+
+_DOCUMENT_CHARACTERS: Final = 30_000
+"""Of all documents' names together: every turn and tool call carries them in the history."""
+
+
+class SessionActivities:
+    """Reads what does not change during a session."""
+
+    def __init__(
+        self,
+        crews: Mapping[str, Crew],
+        models: Models,
+        tools: Mapping[str, Tool],
+        ceilings: Limits,
+        *,
+        turns_queue: str | None = None,
+    ) -> None:
+        self._crews = crews
+        self._turns_queue = turns_queue
+        self._models = models
+        self._tools = tools
+        self._ceilings = ceilings
+
+    @activity.defn(name=ActivityType.OPEN_SESSION)
+    async def open_session(self, opening: OpenSessionRequest) -> SessionFacts:
+        """Look up the crew and check the request against the operator's ceilings."""
+        request = opening.request
+        crew = self._crews.get(request.crew)
+        if crew is None:
+            known = ", ".join(sorted(self._crews))
+            raise invalid_input("SessionRequest", [f"crew: there is no crew '{request.crew}'; there are {known}"])
+        problems = [
+            *self._ceiling_problems(request.limits),
+            *_tier_problems(request, crew),
+            *_document_problems(request.documents),
+        ]
+        if problems:
+            raise invalid_input("SessionRequest", problems)
+        return SessionFacts(
+            crew=self._card(crew, request),
+            models=dict(self._models.cards),
+            ceilings=self._ceilings,
+            turns_queue=self._turns_queue,
+        )
+
+    def _ceiling_problems(self, limits: Limits) -> list[str]:
+        return [
+            f"limits.{name}: {asked} is above this installation's ceiling of {ceiling}; ask for less"
+            for name in Limits.model_fields
+            if name != "on_limit" and (asked := getattr(limits, name)) > (ceiling := getattr(self._ceilings, name))
+        ]
+
+    def _card(self, crew: Crew, request: SessionRequest) -> CrewCard:
+        own = max(len(task_type.system_text(crew, "").encode()) for task_type in SUPERVISOR_TASK_TYPES)
+        return CrewCard(
+            name=crew.name,
+            tier=request.tiers.supervisor or crew.tier,
+            agents=tuple(
+                AgentCard(
+                    name=agent.name,
+                    description=agent.description,
+                    tools=agent.tools,
+                    tier=request.tiers.agents.get(agent.name, agent.tier),
+                    fallback=agent.fallback,
+                    capabilities=tuple(sorted(capabilities_of(agent, tool_capabilities(self._tools)))),
+                    prompt_bytes=self._prompt_bytes(crew, agent),
+                )
+                for agent in crew.agents
+            ),
+            prompt_bytes=own + SCHEMA_BYTES,
+        )
+
+    def _prompt_bytes(self, crew: Crew, agent: Agent) -> int:
+        specs = "".join(json.dumps(self._tools[tool].spec.model_dump()) for tool in agent.tools)
+        return len(WorkTask.system_text(crew, agent.name).encode()) + len(specs.encode()) + SCHEMA_BYTES
+
+
+def _document_problems(documents: Sequence[str]) -> list[str]:
+    characters = sum(len(document) for document in documents)
+    if characters <= _DOCUMENT_CHARACTERS:
+        return []
+    problem = f"their names have {characters:,} characters together; at most {_DOCUMENT_CHARACTERS:,} are allowed"
+    return [f"documents: {problem}; upload a folder instead of its files"]
+
+
+def _tier_problems(request: SessionRequest, crew: Crew) -> list[str]:
+    return [
+        f"tiers.agents.{name}: crew '{crew.name}' has no such agent"
+        for name in request.tiers.agents
+        if crew.agent(name) is None
+    ]

@@ -1,0 +1,55 @@
+"""The tools of a worker: a new tool is a new file and a row in `build_tools`."""
+
+from contextlib import AsyncExitStack
+from typing import Final
+
+from activities.backends import Choice
+from activities.code.protocol import CodeRunner
+from activities.code.tool import RunCode
+from activities.data.chart import DrawChart
+from activities.data.query import QueryData
+from activities.documents.artifacts import Artifacts
+from activities.documents.library import DocumentLibrary
+from activities.documents.tool import ReadDocument, SearchDocuments
+from activities.pages.tool import ReadPage
+from activities.search.protocol import SearchBackend
+from activities.search.tool import Search
+from activities.tools import Tool
+
+_WEB_TOOLS: Final = frozenset({"read_page"})
+
+
+def build_tools(
+    *,
+    search: SearchBackend,
+    code: CodeRunner,
+    library: DocumentLibrary,
+    artifacts: Artifacts,
+    page_hosts: frozenset[str],
+    closing: AsyncExitStack,
+) -> dict[str, Tool]:
+    """Build every tool, by the name under which models call it."""
+    read_page = ReadPage(page_hosts)
+    closing.push_async_callback(read_page.close)
+    tools: tuple[Tool, ...] = (
+        Search(search),
+        read_page,
+        SearchDocuments(library),
+        ReadDocument(library),
+        QueryData(library),
+        DrawChart(library, artifacts),
+        RunCode(code, artifacts, library.sources),
+    )
+    return {tool.spec.name: tool for tool in tools}
+
+
+def choose_pages(search: Choice) -> Choice:
+    """Decide whether agents read web pages."""
+    if search.adapter == "local":
+        return Choice("pages", "off", "the search reads the user's documents, and no agent may carry them to the web")
+    return Choice("pages", "httpx2", "a web search is available")
+
+
+def absent_tools(pages: Choice) -> frozenset[str]:
+    """Name the tools that crews may mention and agents do not get."""
+    return _WEB_TOOLS if pages.adapter == "off" else frozenset()

@@ -1,0 +1,42 @@
+"""A turn that shortens the prose of an outcome."""
+
+from typing import ClassVar, Final, Literal
+
+from activities.documents.catalog import Catalog
+from activities.turn_kinds.protocol import TurnAnswer, TurnTask
+from activities.untrusted_text import data_block
+
+_INSTRUCTIONS: Final = """You shorten a text that answers an instruction.
+
+- content: the shorter text, in Markdown and in the language of the text. Keep every figure, name, date, unit, condition
+  and doubt that the instruction asks for, and the [ref] behind each statement that rests on it, letter by letter. Leave
+  out repetition, introductions and accounts of how it was found. Add nothing, conclude nothing."""
+
+
+class CompressAnswer(TurnAnswer):
+    """A shortened text as the model writes it, not yet checked."""
+
+    kind: Literal["compress"] = "compress"
+    content: str
+
+
+class CompressTask(TurnTask):
+    """Shorten the prose of an outcome; its findings and sources stay as they are, which code sees to."""
+
+    instructions: ClassVar = _INSTRUCTIONS
+    answer_type: ClassVar = CompressAnswer
+
+    kind: Literal["compress"] = "compress"
+    instruction: str
+    """What the text answers."""
+    content: str
+    most_words: int
+
+    def sections(self, catalog: Catalog | None) -> list[str]:
+        """Render the text and the instruction that it answers."""
+        del catalog
+        return [
+            f"Instruction that the text answers:\n{data_block(self.instruction)}",
+            f"Text:\n{data_block(self.content)}",
+            f"Shorten it to at most {self.most_words} words.",
+        ]

@@ -1,0 +1,72 @@
+"""A turn that checks a report before the user reads it."""
+
+from typing import ClassVar, Final, Literal
+
+from activities.contracts import InputOutcome
+from activities.documents.catalog import Catalog
+from activities.turn_kinds.protocol import TurnAnswer, TurnTask
+from activities.turn_kinds.rendering import (
+    bullet_list,
+    contradiction_lines,
+    evidence_text,
+    instruction_line,
+    outcome_heading,
+    request_section,
+    sources_section,
+    verdict_section,
+)
+from activities.turn_kinds.synthesis import SynthesisAnswer
+from activities.untrusted_text import data_block
+from chargehand.contracts import Escalation, Failure
+
+_INSTRUCTIONS: Final = """You are a critic. You read a report before the user does, beside the outcomes it rests on.
+
+- acceptable: false if something would mislead the user: a fact or figure that is in no outcome; a citation [S…] that
+  does not support its sentence, or is missing; a part of the request left unanswered though an outcome answers it; a
+  lost subtask or a disagreement between outcomes that is not named. Style and length alone are no reason.
+- problems: each complete in itself, since the writer will not see this version again: quote the words in question, say
+  what is wrong, and what the outcomes say instead. Empty if acceptable."""
+
+
+class CritiqueAnswer(TurnAnswer):
+    """An opinion on a report as the model writes it, not yet checked."""
+
+    kind: Literal["critique"] = "critique"
+    acceptable: bool
+    problems: list[str]
+    """Each complete in itself: the words in question, and what is wrong with them."""
+
+
+class CritiqueTask(TurnTask):
+    """Read a report before the user does."""
+
+    instructions: ClassVar = _INSTRUCTIONS
+    answer_type: ClassVar = CritiqueAnswer
+
+    kind: Literal["critique"] = "critique"
+    goal: str
+    draft: SynthesisAnswer
+    outcomes: tuple[InputOutcome, ...]
+    """What the report was written from."""
+    sources: tuple[str, ...] = ()
+    """`ref`s of all sources in citation order: the first is `[S1]`."""
+
+    def sections(self, catalog: Catalog | None) -> list[str]:
+        """Render the whole report, and the evidence that it was written from."""
+        del catalog
+        draft = self.draft
+        report = [draft.answer, f"Gaps:\n{bullet_list(draft.gaps)}", "Contradictions:"]
+        report += [contradiction_lines(found) for found in draft.contradictions]
+        return [
+            request_section(self.goal),
+            f"Report, confidence {draft.confidence}:\n" + data_block("\n".join(report)),
+            *(_evidence_section(result) for result in self.outcomes),
+            sources_section(self.sources),
+        ]
+
+
+def _evidence_section(result: InputOutcome) -> str:
+    if isinstance(result.outcome, Failure | Escalation):
+        return verdict_section(result)
+    evidence = f"{instruction_line(result)}{evidence_text(result.outcome)}"
+    return f"{outcome_heading(result)}:\n{data_block(evidence)}"

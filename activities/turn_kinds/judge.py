@@ -1,0 +1,50 @@
+"""A turn that decides which of several answers to one question is right."""
+
+from typing import ClassVar, Final, Literal
+
+from activities.contracts import InputOutcome
+from activities.documents.catalog import Catalog
+from activities.turn_kinds.protocol import TurnAnswer, TurnTask
+from activities.turn_kinds.rendering import evidence_text
+from activities.untrusted_text import data_block
+
+_INSTRUCTIONS: Final = """You are a judge. Several candidates answer the same question. You decide which one is right.
+
+- chosen: the id of that candidate; empty if the evidence does not decide.
+- reason: what decides it, in one or two sentences, with the [ref] that it rests on.
+- confidence: 0-100 that the chosen one is right.
+Go by the evidence: prefer words quoted from a source to a summary, a primary source to a report of it, the one that
+fits the question's period and unit, and the later one where a fact has changed. Ignore length, tone, self-confidence
+and order of the candidates."""
+
+
+class JudgeAnswer(TurnAnswer):
+    """A decision between candidates as the model writes it, not yet checked."""
+
+    kind: Literal["judge"] = "judge"
+    chosen: str
+    """Id of the candidate that is right; empty if the evidence does not decide."""
+    reason: str
+    confidence: int
+
+
+class JudgeTask(TurnTask):
+    """Decide which of several answers to one question is right."""
+
+    instructions: ClassVar = _INSTRUCTIONS
+    answer_type: ClassVar = JudgeAnswer
+
+    kind: Literal["judge"] = "judge"
+    question: str
+    candidates: tuple[InputOutcome, ...]
+    """Each with an `id` of its own."""
+
+    def sections(self, catalog: Catalog | None) -> list[str]:
+        """Render the question and each candidate with its evidence, whatever its confidence."""
+        del catalog
+        candidates = [
+            f"Candidate {candidate.id} ({candidate.agent}), confidence {candidate.outcome.confidence}:\n"
+            f"{data_block(evidence_text(candidate.outcome))}"
+            for candidate in self.candidates
+        ]
+        return [f"Question:\n{data_block(self.question)}", *candidates]

@@ -1,0 +1,74 @@
+"""A turn that writes a plan."""
+
+from typing import Annotated, ClassVar, Final, Literal, get_args
+
+from pydantic import Field
+
+from activities.contracts import SubtaskDraft
+from activities.documents.catalog import Catalog
+from activities.turn_kinds.protocol import TurnAnswer, TurnTask
+from activities.turn_kinds.rendering import bullet_list, document_sections, nesting_note, request_section
+from activities.untrusted_text import data_block
+from chargehand.contracts import Contract, Strategy
+
+_INSTRUCTIONS: Final = """You are the supervisor of a crew of agents. You plan; you never do an agent's work yourself.
+
+Break the user's request into subtasks for the agents below and answer with the plan as JSON:
+- id: T1, T2, …
+- agent: the one whose description fits best.
+- instruction: complete in itself. The agent sees nothing else but the outcomes it depends on: name the documents, the
+  period, the units, and what a good answer contains. Never write two subtasks that ask for the same thing.
+- depends_on: ids whose outcomes this subtask needs as input. Leave it empty whenever you can: subtasks that depend on
+  nothing start at once and run in parallel.
+- required: the ids in depends_on without which the subtask is pointless.
+- strategy: merge (one text from all outcomes), select (the best of several answers to the same question) or reduce
+  (many long outcomes summarised step by step).
+- final_instruction: how the report should be written: shape, length, audience, language of the user.
+One subtask is the right plan for a request that one agent can answer."""
+
+
+class RejectedPlan(Contract):
+    """A plan that did not pass its check."""
+
+    plan: str
+    """The plan as JSON, as the model wrote it."""
+    errors: tuple[str, ...]
+
+
+class PlanAnswer(TurnAnswer):
+    """A plan as the model writes it, not yet checked."""
+
+    kind: Literal["plan"] = "plan"
+    subtasks: list[SubtaskDraft]
+    strategy: Annotated[str, Field(json_schema_extra={"enum": list(get_args(Strategy))})]
+    final_instruction: str
+
+
+class PlanTask(TurnTask):
+    """Write a plan."""
+
+    instructions: ClassVar = _INSTRUCTIONS
+    lists_agents: ClassVar = True
+    answer_type: ClassVar = PlanAnswer
+
+    kind: Literal["plan"] = "plan"
+    goal: str
+    max_subtasks: int
+    may_nest: bool
+    """Whether a subtask may be a session of its own."""
+    rejected: tuple[RejectedPlan, ...] = ()
+    """Earlier attempts and what was wrong with them."""
+
+    def sections(self, catalog: Catalog | None) -> list[str]:
+        """Render the request, the documents, and every rejected plan with its errors."""
+        parts = [
+            request_section(self.goal),
+            *document_sections(catalog),
+            f"Write at most {self.max_subtasks} subtasks. {nesting_note(may_nest=self.may_nest)}",
+        ]
+        parts += [
+            f"Your plan was rejected:\n{data_block(rejected.plan)}\n"
+            f"for these reasons:\n{data_block(bullet_list(rejected.errors))}\nFix all of them."
+            for rejected in self.rejected
+        ]
+        return parts

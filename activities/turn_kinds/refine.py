@@ -1,0 +1,67 @@
+"""A turn that writes a better instruction for a subtask that ended badly."""
+
+from typing import ClassVar, Final, Literal
+
+from activities.documents.catalog import Catalog
+from activities.turn_kinds.protocol import TurnAnswer, TurnTask
+from activities.turn_kinds.rendering import document_sections, request_section
+from activities.untrusted_text import data_block
+from chargehand.contracts import Escalation, Failure, Outcome
+
+_INSTRUCTIONS: Final = """You are the supervisor of a crew of agents. One of its subtasks ended badly. You decide
+whether another instruction could help, and write it.
+
+- worthwhile: false if no instruction could help: the documents do not hold the answer, the tool is broken, or the
+  instruction was already as good as it can be.
+- instruction: the new one, complete in itself: the agent sees nothing of the earlier attempt. Change what the error
+  shows to be wrong: resolve what was ambiguous, name the document or the period, give other words to search for, ask
+  for less. Never rephrase the earlier instruction. Ask for nothing that the request does not need. Empty if not
+  worthwhile.
+- reason: what you changed and why, in one sentence."""
+
+
+class RefineAnswer(TurnAnswer):
+    """A better instruction as the model writes it, not yet checked."""
+
+    kind: Literal["refine"] = "refine"
+    worthwhile: bool
+    """Whether any other instruction could help."""
+    instruction: str
+    """The new instruction; empty if none could help."""
+    reason: str
+
+
+class RefineTask(TurnTask):
+    """Write a better instruction for a subtask that ended badly."""
+
+    instructions: ClassVar = _INSTRUCTIONS
+    lists_agents: ClassVar = True
+    answer_type: ClassVar = RefineAnswer
+
+    kind: Literal["refine"] = "refine"
+    goal: str
+    """The session's goal, for context only."""
+    agent: str
+    instruction: str
+    """The instruction of the attempt that ended badly."""
+    problem: str
+    """How it ended badly, in words."""
+    outcome: Outcome
+    attempts: int
+    """Attempts that have ended, this one included."""
+
+    def sections(self, catalog: Catalog | None) -> list[str]:
+        """Render the instruction, how its attempt ended, and what the agent returned."""
+        outcome = self.outcome
+        ending = f"{outcome.kind}: {outcome.reason}" if isinstance(outcome, Failure | Escalation) else outcome.kind
+        parts = [
+            request_section(self.goal, context_only=True),
+            *document_sections(catalog),
+            f"Instruction for the agent {self.agent}:\n{data_block(self.instruction)}",
+            f"It ended badly ({ending}) in attempt {self.attempts}:\n{data_block(self.problem)}",
+        ]
+        returned = [outcome.content, *(f"Gap: {gap}" for gap in outcome.gaps)]
+        if any(returned):
+            text = data_block("\n".join(returned))
+            parts.append(f"The agent returned, with confidence {outcome.confidence}:\n{text}")
+        return parts

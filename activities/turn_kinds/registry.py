@@ -1,0 +1,44 @@
+"""All kinds of turns: a new kind is a file of this folder and its row in each union below."""
+
+from collections.abc import Mapping
+from typing import Annotated, Final, get_args
+
+from pydantic import Field
+
+from activities.turn_kinds.compress import CompressAnswer, CompressTask
+from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
+from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
+from activities.turn_kinds.plan import PlanAnswer, PlanTask
+from activities.turn_kinds.protocol import TurnTask
+from activities.turn_kinds.refine import RefineAnswer, RefineTask
+from activities.turn_kinds.review import ReviewAnswer, ReviewTask
+from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
+from activities.turn_kinds.work import WorkAnswer, WorkTask, WorkWithIssuesAnswer
+
+Task = Annotated[
+    PlanTask | WorkTask | SynthesisTask | RefineTask | ReviewTask | JudgeTask | CritiqueTask | CompressTask,
+    Field(discriminator="kind"),
+]
+"""What one turn is for, told apart by `kind`."""
+
+Answer = Annotated[
+    PlanAnswer
+    | WorkAnswer
+    | WorkWithIssuesAnswer
+    | SynthesisAnswer
+    | RefineAnswer
+    | ReviewAnswer
+    | JudgeAnswer
+    | CritiqueAnswer
+    | CompressAnswer,
+    Field(discriminator="kind"),
+]
+"""What a model answered, told apart by `kind`."""
+
+TASK_TYPES: Final[Mapping[str, type[TurnTask]]] = {
+    task_type.model_fields["kind"].default: task_type for task_type in get_args(get_args(Task)[0])
+}
+"""The type of each kind of task."""
+
+SUPERVISOR_TASK_TYPES: Final = tuple(task_type for task_type in TASK_TYPES.values() if task_type is not WorkTask)
+"""Tasks that are the supervisor's own."""

@@ -1,0 +1,125 @@
+"""Parts of prompts that several kinds of turns share: documents, outcomes, sources. Everything untrusted is marked."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from activities.contracts import ContradictionDraft, InputOutcome
+from activities.documents.catalog import Catalog
+from activities.untrusted_text import data_block
+from chargehand.contracts import Contradiction, Escalation, Failure, Outcome
+
+CATALOG_BYTES: Final = 9_000
+"""The most that a prompt says about the session's documents."""
+
+_UNITS: Final = {"pdf": "pages", "xlsx": "rows", "ods": "rows", "csv": "rows"}
+
+
+def request_section(goal: str, *, context_only: bool = False) -> str:
+    """Render the user's request."""
+    return f"Request{', for context only' if context_only else ''}:\n{data_block(goal)}"
+
+
+def nesting_note(*, may_nest: bool) -> str:
+    """Tell a planner whether a subtask may be a session."""
+    if may_nest:
+        return "- supervisor: a session of its own for a part that itself needs several agents; use it rarely."
+    return "Nested sessions are not available."
+
+
+def document_sections(catalog: Catalog | None) -> list[str]:
+    """Render the user's documents, if the model may know of them."""
+    return [] if catalog is None else [f"Documents of the user:\n{data_block(catalog_text(catalog))}"]
+
+
+def catalog_text(catalog: Catalog) -> str:
+    """Describe documents and tables, one a line, up to `CATALOG_BYTES`."""
+    if not catalog.documents:
+        return "(none)"
+    lines = [
+        f"- {entry.name} ({entry.kind}, {entry.units} {_UNITS.get(entry.kind, 'lines')})"
+        + (f" — cannot be read: {entry.problem}" if entry.problem else "")
+        + (f" — {' / '.join(entry.headings[:8])}" if entry.headings else "")
+        for entry in catalog.documents
+    ]
+    lines += [
+        f'- table "{table.name}" ({table.document}, {table.rows} rows): '
+        + ", ".join(
+            f"{column.name} {column.type}" + (f" e.g. {', '.join(column.examples[:4])}" if column.examples else "")
+            for column in table.columns
+        )
+        for table in catalog.tables
+    ]
+    length = 0
+    for number, line in enumerate(lines):
+        length += len(line.encode()) + 1
+        if length > CATALOG_BYTES:
+            return "\n".join([*lines[:number], f"(and {len(lines) - number} more; search finds them too)"])
+    return "\n".join(lines)
+
+
+def bullet_list(items: Sequence[str]) -> str:
+    """Render items, one a line."""
+    return "\n".join(f"- {item}" for item in items) or "(none)"
+
+
+def contradiction_lines(found: Contradiction | ContradictionDraft, unresolved: str = "") -> str:
+    """Render a contradiction, its positions and its resolution."""
+    return f"- {found.about}\n{bullet_list(found.positions)}\n= {found.resolution or unresolved}"
+
+
+def sources_section(refs: Sequence[str]) -> str:
+    """Render the sources by the numbers under which a report cites them."""
+    numbered = "\n".join(f"[S{number}] {ref}" for number, ref in enumerate(refs, start=1))
+    return f"Sources:\n{data_block(numbered or '(none)')}"
+
+
+def outcome_heading(result: InputOutcome) -> str:
+    """Name the subtask that an outcome belongs to."""
+    return f"Outcome of {result.id} ({result.agent})"
+
+
+def outcome_section(result: InputOutcome) -> str:
+    """Render an outcome for a model that works or writes with it."""
+    outcome = result.outcome
+    if isinstance(outcome, Failure | Escalation):
+        lost = f"It produced no result ({outcome.reason}): work without it and name the gap."
+        return f"{outcome_heading(result)}:\n{data_block(instruction_line(result).rstrip())}\n{lost}"
+    return f"{outcome_heading(result)}, confidence {outcome.confidence}:\n" + data_block(
+        f"{instruction_line(result)}{outcome.content}\n\n{findings_text(outcome)}"
+    )
+
+
+def verdict_section(result: InputOutcome) -> str:
+    """Render an outcome for a model that decides what is still to be done: losses with their messages."""
+    outcome = result.outcome
+    if isinstance(outcome, Failure | Escalation):
+        message = data_block(instruction_line(result) + outcome.message)
+        return f"{outcome_heading(result)}, which produced no result ({outcome.reason}):\n{message}"
+    return outcome_section(result)
+
+
+def instruction_line(result: InputOutcome) -> str:
+    """Render what an outcome answers. A model wrote it, so it is data to every other model."""
+    return f"Asked: {result.instruction}\n\n"
+
+
+def evidence_text(outcome: Outcome) -> str:
+    """Render an outcome together with the text of its sources."""
+    parts = [outcome.content, findings_text(outcome)]
+    parts += [f"[{source.ref}] {source.title}\n{source.quote}" for source in outcome.sources]
+    return "\n\n".join(parts)
+
+
+def findings_text(outcome: Outcome) -> str:
+    """Render the findings, gaps and issues of an outcome."""
+    findings = "\n".join(
+        f"- {finding.claim} [{', '.join(finding.sources) or 'no source'}] (confidence {finding.confidence})"
+        for finding in outcome.findings
+    )
+    gaps = "".join(f"\nGap: {gap}" for gap in outcome.gaps)
+    issues = "".join(
+        f"\nIssue ({issue.severity}, confidence {issue.confidence}) at {issue.location}: {issue.message}"
+        + (f" Suggestion: {issue.suggestion}" if issue.suggestion else "")
+        for issue in outcome.issues
+    )
+    return f"Findings:\n{findings}{gaps}{issues}"

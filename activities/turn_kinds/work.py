@@ -1,0 +1,154 @@
+"""A turn of an agent that carries out a subtask, a round at a time."""
+
+import re
+from typing import ClassVar, Final, Literal
+
+from pydantic_core import to_json
+
+from activities.contracts import InputOutcome, Round, ToolResult
+from activities.crews import Agent, Crew
+from activities.documents.catalog import Catalog
+from activities.turn_kinds.protocol import Message, ToolText, TurnAnswer, TurnTask
+from activities.turn_kinds.rendering import document_sections, outcome_section
+from activities.untrusted_text import data_block, escape_marks
+from chargehand.contracts import Contract, Severity, left_out
+
+_INSTRUCTIONS: Final = """You are the {name} in a crew of agents. {description}
+
+{prompt}
+
+Work with your tools until you can answer, then answer with JSON:
+- status: success; partial (something is missing: say what in gaps); no_answer (nothing found answers it);
+  ambiguous_input (the instruction can be read in ways that lead to different answers); out_of_scope (another agent's
+  work); confidence_too_low; too_big (needs to be split up).
+- content: the answer in Markdown, at most 600 words. Put [ref] of the source behind each statement that rests on it.
+- findings: each claim by itself, with source_refs exactly as the tools named them, quote copied word for word from the
+  first of these sources, and confidence 0-100. Never invent a ref or a quote.
+- confidence: 0-100 for the whole. gaps: what was asked and not found. message: why, for any status but success."""
+
+_REVIEWER_INSTRUCTIONS: Final = """
+- issues: each thing that is wrong with the outcomes in your task: severity (critical: the whole is unusable; major: a
+  part is wrong; minor: worth fixing), location (id of the subtask, and the words in question), message (what is wrong),
+  suggestion (how to fix it, or empty), confidence 0-100. Empty if nothing is wrong."""
+
+_TOOL_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+
+
+class FindingDraft(Contract):
+    """A claim as the model writes it, not yet checked."""
+
+    claim: str
+    source_refs: list[str]
+    quote: str
+    """Words copied from the first source; empty if there are none."""
+    confidence: int
+
+
+class IssueDraft(Contract):
+    """A problem as a reviewer writes it, not yet checked."""
+
+    severity: Severity
+    location: str
+    message: str
+    suggestion: str
+    confidence: int
+
+
+class AgentAnswer(TurnAnswer):
+    """An agent's own account of its subtask, not yet checked."""
+
+    status: Literal[
+        "success", "partial", "no_answer", "ambiguous_input", "out_of_scope", "confidence_too_low", "too_big"
+    ]
+    content: str
+    findings: list[FindingDraft]
+    confidence: int
+    gaps: list[str]
+    message: str
+    """Why, for anything but success."""
+
+
+class WorkAnswer(AgentAnswer):
+    """The answer of an agent that does not review."""
+
+    kind: Literal["work"] = "work"
+
+
+class WorkWithIssuesAnswer(AgentAnswer):
+    """The answer of an agent that reviews: the account of its subtask, and the issues that it found."""
+
+    kind: Literal["work_with_issues"] = "work_with_issues"
+    issues: list[IssueDraft]
+
+
+class WorkTask(TurnTask):
+    """Carry out one subtask, a round at a time."""
+
+    instructions: ClassVar = _INSTRUCTIONS
+    answer_type: ClassVar = WorkAnswer
+
+    kind: Literal["work"] = "work"
+    goal: str
+    """The session's goal, for context only."""
+    instruction: str
+    inputs: tuple[InputOutcome, ...] = ()
+    """Outcomes of the subtasks this one depends on; failures among them are gaps to be stated."""
+    rounds: tuple[Round, ...] = ()
+    """The conversation so far, or what is new in it since `earlier`."""
+    earlier: str = left_out("")
+    """Digest of the stored conversation that `rounds` continues; all fields but `must_answer` come from there."""
+    must_answer: bool = False
+    """No tools any more: answer with what is known."""
+
+    @classmethod
+    def answer_type_for(cls, agent: Agent | None) -> type[TurnAnswer]:
+        """A reviewer lists issues too."""
+        return WorkWithIssuesAnswer if agent is not None and agent.reviews else WorkAnswer
+
+    @classmethod
+    def role(cls, crew: Crew, agent_name: str) -> str:
+        """Render an agent's own prompt; it knows nothing of the other agents."""
+        agent = crew.agent(agent_name)
+        if agent is None:
+            raise ValueError(f"crew '{crew.name}' has no agent '{agent_name}'")
+        text = cls.instructions.format(name=agent.name, description=agent.description, prompt=agent.prompt)
+        return text + (_REVIEWER_INSTRUCTIONS if agent.reviews else "")
+
+    def sections(self, catalog: Catalog | None) -> list[str]:
+        """Render the instruction, its context and its inputs."""
+        return [
+            f"Instruction:\n{escape_marks(self.instruction)}",
+            f"It is part of this request, for context only:\n{data_block(self.goal)}",
+            *document_sections(catalog),
+            *(outcome_section(result) for result in self.inputs),
+        ]
+
+    def messages(self, catalog: Catalog | None) -> tuple[Message, ...]:
+        """Render the task and the conversation so far."""
+        conversation = [message for past in self.rounds for message in _round_messages(past)]
+        if self.must_answer and self.rounds:
+            conversation.append(Message(role="user", text="No more tools can be used. Answer now from what you have."))
+        return (*super().messages(catalog), *conversation)
+
+
+def _round_messages(past: Round) -> tuple[Message, Message]:
+    if past.correction:
+        problem = data_block(past.correction)
+        return (
+            Message(role="assistant", text="(a reply that could not be used)"),
+            Message(role="user", text=f"Your reply could not be used:\n{problem}\nFix that and answer again."),
+        )
+    results = tuple(ToolText(call_id=result.call_id, text=tool_text(result), ok=result.ok) for result in past.results)
+    return (
+        Message(role="assistant", calls=past.calls, provider_items=past.provider_items),
+        Message(role="tools", results=results),
+    )
+
+
+def tool_text(result: ToolResult) -> str:
+    """Render a tool's result: the tool's name, its output as JSON, then each source with its text."""
+    parts = [to_json(result.output, inf_nan_mode="null").decode()]
+    parts += [f"[{source.ref}] {source.title}\n{source.quote}" for source in result.sources]
+    # Never echo an unknown tool name: the model wrote it.
+    name = result.tool if _TOOL_NAME.fullmatch(result.tool) else "that tool"
+    return f"From {name}:\n" + data_block("\n\n".join(parts))

@@ -1,0 +1,52 @@
+"""All experiments, in the order in which they begin."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from chaos import (
+    clocks,
+    comparison,
+    deploys,
+    kills,
+    messages,
+    network,
+    operators,
+    outages,
+    resources,
+    sizes,
+    stops,
+    unattended,
+)
+from chaos.result import Result, Scale
+
+Experiment = Callable[[Scale, Random, Path], Awaitable[Result]]
+
+EXPERIMENTS: Final[Mapping[str, Experiment]] = {
+    "beside-bare": comparison.beside_bare,
+    "nobody-there": unattended.nobody_there,
+    "killed-after-an-answer": kills.killed_after_an_answer,
+    "stopped": stops.stopped,
+    "senseless-messages": messages.senseless_messages,
+    "reset": operators.reset_by_hand,
+    "unguarded-change": deploys.unguarded_change,
+    "bad-network": network.bad_network,
+    "server-away": outages.server_away,
+    "by-hand": operators.by_hand,
+    "stopped-at-each-stage": operators.stopped_at_each_stage,
+    "rolling-restarts": stops.rolling_restarts,
+    "random-kills": kills.random_kills,
+    "server-killed": outages.server_killed,
+    "deploys": deploys.deploys,
+    "wrong-clocks": clocks.wrong_clocks,
+    "disk-full": resources.disk_full,
+    "largest": sizes.largest,
+    "killed-in-a-call": kills.killed_in_a_call,
+    "no-worker": outages.no_worker,
+    "unknown-types": unattended.unknown_types,
+    "queued": resources.queued,
+    "little-processor": resources.little_processor,
+}
+ALONE: Final = frozenset({"killed-in-a-call", "no-worker", "unknown-types", "queued", "little-processor"})
+"""Those whose figures are times, or that take all that the machine has. The others run some at a time."""

@@ -1,0 +1,138 @@
+"""Workers killed: in a call, after an answer, and at random."""
+
+import asyncio
+import statistics
+import time
+from pathlib import Path
+from random import Random
+
+from chaos.harness import STEPS, Harness, Outcome, open_harness, script
+from chaos.result import Demand, Result, Scale
+from tests.scripted_provider import Respond, ScriptedReply, ScriptedRequest
+
+
+class Holding:
+    """A script whose first answer to a chosen call takes for ever; a provider bills it nevertheless."""
+
+    def __init__(self, chosen: str, respond: Respond) -> None:
+        self._chosen = chosen
+        self._respond = respond
+        self.held = asyncio.Event()
+
+    def __call__(self, request: ScriptedRequest) -> ScriptedReply:
+        reply = self._respond(request)
+        assert isinstance(reply, ScriptedReply)
+        if not self.held.is_set() and self._chosen in request.text and request.answer == "WorkAnswer":
+            self.held.set()
+            return reply.after(3_600)
+        return reply
+
+
+async def killed_in_a_call(scale: Scale, random: Random, folder: Path) -> Result:
+    """Kill the only worker while the provider works, start it again at once, and time until the step goes on."""
+    repetitions = {"short": 1, "full": 5, "nightly": 100}[scale]
+    began = time.monotonic()
+    resumed: list[float] = []
+    polled: list[float] = []
+    outcomes: list[Outcome] = []
+    async with open_harness(folder) as harness:
+        worker = await harness.worker()
+        for number in range(repetitions):
+            holding = Holding("part 1 of", script(0.02))
+            harness.provider.respond = holding
+            running = asyncio.create_task(harness.session(f"killed-{number}"))
+            await asyncio.wait_for(holding.held.wait(), 60)
+            await asyncio.sleep(random.uniform(0.5, 3))
+            harness.fault()
+            before = len(harness.provider.exchanges)
+            await worker.kill()
+            restarted_at = time.time()
+            await worker.start()
+            await harness.polled(worker)
+            polled.append(time.time() - restarted_at)
+            await harness.provider.until(lambda before=before: len(harness.provider.exchanges) > before, 90)
+            resumed.append(harness.provider.exchanges[before].request.arrived_at - restarted_at)
+            outcomes.append(await running)
+        result = harness.judge(
+            "Killed in a call",
+            "SIGKILL of the only worker while the provider works on a call; the worker is started again at once",
+            outcomes,
+            began,
+            Demand(faults=repetitions, successes=repetitions),
+        )
+    result.require(result.extra_calls <= repetitions, f"{result.extra_calls} extra calls for {repetitions} kills")
+    result.figures = {"resumed after restart, s": spread(resumed), "until the new process polls, s": spread(polled)}
+    return result
+
+
+async def killed_after_an_answer(scale: Scale, random: Random, folder: Path) -> Result:
+    """Kill the only worker at the moment when the provider has sent the last byte of an answer."""
+    repetitions = {"short": 1, "full": 5, "nightly": 100}[scale]
+    began = time.monotonic()
+    outcomes: list[Outcome] = []
+    async with open_harness(folder, script(0.05)) as harness:
+        worker = await harness.worker()
+        for number in range(repetitions):
+            target = len(harness.provider.exchanges) + random.randint(1, STEPS)
+            running = asyncio.create_task(harness.session(f"answered-{number}"))
+            await harness.provider.until(lambda target=target: _is_answered(harness, target), 60)
+            harness.fault()
+            await worker.restart()
+            outcomes.append(await running)
+        result = harness.judge(
+            "Killed after an answer",
+            "SIGKILL of the only worker when the last byte of an answer has been sent, whether it was recorded or not",
+            outcomes,
+            began,
+            Demand(faults=repetitions, successes=repetitions),
+        )
+    result.require(result.extra_calls <= 2 * repetitions, f"{result.extra_calls} extra calls for {repetitions} kills")
+    return result
+
+
+def _is_answered(harness: Harness, number: int) -> bool:
+    exchanges = harness.provider.exchanges
+    return len(exchanges) >= number and exchanges[number - 1].answered_at is not None
+
+
+async def random_kills(scale: Scale, random: Random, folder: Path) -> Result:
+    """Kill one of two workers again and again at random."""
+    count, kills, pause = {"short": (6, 2, (3, 5)), "full": (60, 8, (4, 8)), "nightly": (1_000, 50, (5, 40))}[scale]
+    began = time.monotonic()
+    async with open_harness(folder, script(0.03)) as harness:
+        workers = [await harness.worker(), await harness.worker()]
+        killing = asyncio.create_task(_kill_now_and_then(harness, random, pause))
+        outcomes = await harness.sessions_until(lambda done: done >= count and harness.faults >= kills, lines=4)
+        killing.cancel()
+        await asyncio.gather(killing, return_exceptions=True)
+        result = harness.judge(
+            "Random kills",
+            f"SIGKILL of one of {len(workers)} workers every {pause[0]}–{pause[1]} s, started again at once",
+            outcomes,
+            began,
+            Demand(faults=kills, successes=count),
+        )
+        searches = len(harness.search.asked)
+    result.require(result.extra_calls <= result.faults, f"{result.extra_calls} extra calls for {result.faults} kills")
+    walls = sorted(outcome.seconds for outcome in outcomes)
+    result.figures = {
+        "extra calls per kill": f"{result.extra_calls / result.faults:.2f}",
+        "model calls": str(len(outcomes) * STEPS + result.extra_calls),
+        "searches beyond the calm run": str(searches - 2 * len(outcomes)),
+        "median session, s": f"{statistics.median(walls):.1f}",
+        "slowest session, s": f"{walls[-1]:.1f}",
+    }
+    return result
+
+
+async def _kill_now_and_then(harness: Harness, random: Random, pause: tuple[float, float]) -> None:
+    while True:
+        await asyncio.sleep(random.uniform(*pause))
+        victim = random.choice(harness.workers)
+        harness.fault()
+        await victim.restart()
+
+
+def spread(seconds: list[float]) -> str:
+    """Tell the median and the worst."""
+    return f"median {statistics.median(seconds):.1f}, worst {max(seconds):.1f}"

@@ -1,0 +1,127 @@
+"""Nobody there: no worker, no server, or a server that comes back on its database."""
+
+import asyncio
+import sqlite3
+import statistics
+import time
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from chaos.harness import brief, open_harness, script
+from chaos.kills import spread
+from chaos.result import Demand, Result, Scale
+from chaos.unattended import require_missed, until_missed
+
+_MISSED_WITHIN: Final = 10.0
+_MOST_SLOWER: Final = 1.5
+"""How much longer a session may take while the sessions of an outage drain."""
+
+
+async def no_worker(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
+    """Kill all workers while sessions queue up, and start them again after an outage; `doctor` says so meanwhile."""
+    count, outage = {"short": (10, 3), "full": (200, 60), "nightly": (1_000, 60)}[scale]
+    began = time.monotonic()
+    async with open_harness(folder, brief()) as harness:
+        worker = await harness.worker()
+        await harness.sessions(5, at_once=5, prefix="first")
+        calm_began = time.monotonic()
+        calm = await harness.sessions(count, at_once=count, prefix="calm")
+        normal = (time.monotonic() - calm_began) / len(calm)
+        running = asyncio.create_task(harness.sessions(count, at_once=count, seconds=900))
+        await harness.provider.until(lambda: len(harness.provider.exchanges) > 2 * len(calm) + 10, 60)
+        harness.fault()
+        await worker.kill()
+        away_until = time.monotonic() + outage
+        missed = await until_missed(harness)
+        await asyncio.sleep(max(0, away_until - time.monotonic()))
+        await worker.start()
+        await harness.polled(worker)
+        back_at = time.monotonic()
+        outcomes = await running
+        draining = (time.monotonic() - back_at) / count
+        result = harness.judge(
+            "No worker",
+            f"the only worker killed for {outage} s with {count} sessions open",
+            [*calm, *outcomes],
+            began,
+            Demand(faults=1, successes=count),
+        )
+    result.figures = {"seconds a session, calm and draining": f"{normal:.2f}, {draining:.2f}"}
+    require_missed(result, missed, within=_MISSED_WITHIN)
+    result.require(
+        scale == "short" or draining <= _MOST_SLOWER * normal,
+        f"a session took {draining:.2f} s after the outage instead of {normal:.2f} s",
+    )
+    return result
+
+
+async def server_killed(scale: Scale, random: Random, folder: Path) -> Result:
+    """Kill the server again and again and start it anew on its database; workers stay."""
+    kills = {"short": 1, "full": 8, "nightly": 50}[scale]
+    began = time.monotonic()
+    away: list[float] = []
+    async with open_harness(folder, script(0.1)) as harness:
+        workers = [await harness.worker(), await harness.worker()]
+        done = asyncio.Event()
+        running = asyncio.create_task(harness.sessions_until(lambda _: done.is_set(), lines=4))
+        for _ in range(kills):
+            await asyncio.sleep(random.uniform(0.5, 3))
+            harness.fault()
+            killed_at = time.monotonic()
+            harness.kill_server()
+            await asyncio.sleep(random.uniform(0, 1))
+            harness.start_server()
+            away.append(time.monotonic() - killed_at)
+        done.set()
+        outcomes = await running
+        result = harness.judge(
+            "Server killed",
+            f"SIGKILL of the server {kills} times under load, started anew on its database",
+            outcomes,
+            began,
+            Demand(faults=kills, successes=kills),
+        )
+        result.require(all(each.running.returncode is None for each in workers), "a worker ended with its server")
+        harness.kill_server()
+        result.require(is_whole(folder / "temporal.db"), "the database is damaged")
+        harness.start_server()
+    result.figures = {"server away, s": spread(away)}
+    harness.require_no_other_calls(result)
+    return result
+
+
+async def server_away(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
+    """Take the server away for a minute while all sessions are open."""
+    count, outage = {"short": (10, 8), "full": (200, 60), "nightly": (1_000, 60)}[scale]
+    began = time.monotonic()
+    async with open_harness(folder, brief(0.1)) as harness:
+        await harness.worker()
+        running = asyncio.create_task(harness.sessions(count, at_once=count, seconds=900))
+        await harness.provider.until(lambda: len(harness.provider.exchanges) >= count // 4, 60)
+        harness.fault()
+        harness.kill_server()
+        await asyncio.sleep(outage)
+        harness.start_server()
+        back_at = time.monotonic()
+        outcomes = await running
+        result = harness.judge(
+            "Server away",
+            f"the server killed for {outage} s with {count} sessions open",
+            outcomes,
+            began,
+            Demand(faults=1, successes=count),
+        )
+    result.figures = {
+        "all done after its return, s": f"{time.monotonic() - back_at:.0f}",
+        "median session, s": f"{statistics.median(each.seconds for each in outcomes):.0f}",
+    }
+    return result
+
+
+def is_whole(database: Path) -> bool:
+    """Whether SQLite finds nothing wrong with a database."""
+    with sqlite3.connect(f"file:{database}?mode=ro", uri=True) as connected:
+        (verdict,) = connected.execute("PRAGMA integrity_check").fetchone()
+    connected.close()
+    return verdict == "ok"

@@ -1,0 +1,269 @@
+"""The keeper: a process that owns the embedded server and its worker while any process uses them.
+
+It starts both and then waits for the in-use lock, which it acquires exactly when the last user process has left,
+crashed or been killed. Standard library only, so that it is up before its caller has imported anything.
+"""
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from chargehand_cli.embedded.server import ServerFailed, ServerProcess, end_process, spawn, start_server
+from chargehand_cli.embedded.state import (
+    ALREADY_KEPT,
+    BAD_SETTINGS,
+    COULD_NOT_START,
+    FileLock,
+    Order,
+    ServerNote,
+    StateDirectory,
+)
+
+_SERVER_GRACE_SECONDS: Final = 10
+_ORPHAN_GRACE_SECONDS: Final = 15
+_SETTINGS_BACK_OFF_SECONDS: Final = 5
+_BACK_OFF_SECONDS: Final = (0.25, 0.5, 1, 2, 5, 10, 30)
+_WELL_AFTER_SECONDS: Final = 20
+"""An exit after this long does not count as a consecutive failure."""
+_LOG_LIMIT: Final = 10_000_000
+
+
+class Keeper:
+    """Starts, watches and stops the server and the worker.
+
+    Processes are started from the main thread only, since on Linux they end with the thread that started them.
+    """
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self._state = StateDirectory(Path(order.state))
+        self._events: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._server: ServerProcess | None = None
+        self._note_lock = FileLock(self._state.note_lock)
+        self._server_lock = FileLock(self._state.server_lock)
+        self._server_deaths: list[float] = []
+        self._worker: subprocess.Popen[bytes] | None = None
+        self._worker_started_at = 0.0
+        self._worker_due_at: float | None = None
+        self._worker_address = ""
+        self._failures_in_a_row = 0
+        self._worker_exit_code: int | None = None
+        self._note: ServerNote | None = None
+
+    def keep(self) -> int:
+        """Run until no process uses the server."""
+        for log in (self._state.server_log, self._state.worker_log, self._state.keeper_log):
+            _rotate(log)
+        self._wait_for_orphan()
+        try:
+            self._start_server()
+            _in_background(self._wait_until_unused)
+            while self._next_event() not in ("unused", "stop"):
+                self._mend()
+        except ServerFailed as failure:
+            _log(f"could not start: {failure}")
+            return COULD_NOT_START
+        finally:
+            self._stop()
+        return 0
+
+    def request_stop(self, _signal: int, _frame: object) -> None:
+        """Stop everything even if it is in use: a signal handler."""
+        self._events.put("stop")
+
+    def _start_server(self) -> None:
+        before = self._note or self._state.read_note()
+        self._state.remove_note()
+        if not _acquire_soon(self._note_lock):
+            raise ServerFailed(f"another keeper is running in {self._state.path}")
+        self._server = start_server(
+            Path(self._order.temporal),
+            self._state.database,
+            self._state.server_log,
+            lock_descriptor=self._server_lock.descriptor,
+            prefer=_ports(before),
+            announce=self._start_worker_for,
+        )
+        process = self._server.process
+        _in_background(lambda: self._report_exit(process, "server exited"))
+        self._note = ServerNote(
+            address=self._server.address,
+            ui_url=self._server.ui_url,
+            keeper_pid=os.getpid(),
+            server_pid=process.pid,
+        )
+        self._renew_note()
+
+    def _start_worker_for(self, address: str) -> None:
+        if self._worker_address == address:
+            return
+        if self._worker:
+            end_process(self._worker, grace_seconds=0.5)
+        self._worker_address = address
+        self._start_worker()
+
+    def _start_worker(self) -> None:
+        self._worker_due_at = None
+        if not self._order.worker:
+            return
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
+        ours = {"TEMPORAL_ADDRESS": self._worker_address, "TEMPORAL_CONFIG_FILE": os.devnull}
+        environment = kept | self._order.worker_environment | ours
+        self._worker_started_at = time.monotonic()
+        worker = spawn(
+            list(self._order.worker),
+            self._state.worker_log,
+            environment=environment,
+            death_signal=signal.SIGKILL,
+            directory=Path(self._order.worker_directory),
+        )
+        self._worker = worker
+        _in_background(lambda: self._report_exit(worker, "worker exited"))
+
+    def _next_event(self) -> str:
+        due_in = max(0.0, self._worker_due_at - time.monotonic()) if self._worker_due_at else None
+        with suppress(queue.Empty):
+            return self._events.get(timeout=due_in)
+        return "worker due"
+
+    def _mend(self) -> None:
+        """Restart what ended unexpectedly."""
+        if self._server and self._server.process.poll() is not None:
+            self._mend_server(self._server.process.returncode)
+        if self._worker and self._worker.poll() is not None and self._worker_due_at is None:
+            self._schedule_worker(self._worker.returncode)
+        if self._worker_due_at is not None and time.monotonic() >= self._worker_due_at:
+            self._start_worker()
+            self._renew_note()
+
+    def _mend_server(self, code: int) -> None:
+        now = time.monotonic()
+        self._server_deaths = [*(death for death in self._server_deaths if now - death < 60), now]
+        _log(f"the Temporal server exited with code {code}; restarting it")
+        if len(self._server_deaths) > 5:
+            raise ServerFailed("it exited six times within a minute")
+        self._start_server()
+
+    def _schedule_worker(self, code: int) -> None:
+        lived = time.monotonic() - self._worker_started_at
+        self._failures_in_a_row = 1 if lived > _WELL_AFTER_SECONDS else self._failures_in_a_row + 1
+        wait = _BACK_OFF_SECONDS[min(self._failures_in_a_row, len(_BACK_OFF_SECONDS)) - 1]
+        if code == BAD_SETTINGS:
+            wait = max(wait, _SETTINGS_BACK_OFF_SECONDS)
+        _log(f"the worker exited with code {code} after {lived:.1f} s; restarting it in {wait} s")
+        self._worker_due_at = time.monotonic() + wait
+        self._worker_exit_code = code
+        self._renew_note()
+
+    def _renew_note(self) -> None:
+        if self._note:
+            self._note = replace(self._note, **self._worker_facts())
+            self._state.write_note(self._note)
+
+    def _worker_facts(self) -> dict[str, int | None]:
+        return {
+            "worker_pid": self._worker.pid if self._worker and self._worker_due_at is None else None,
+            "worker_deaths": self._failures_in_a_row,
+            "worker_exit_code": self._worker_exit_code,
+        }
+
+    def _stop(self) -> None:
+        self._state.remove_note()
+        if self._worker:
+            end_process(self._worker, grace_seconds=self._order.worker_grace_seconds)
+        if self._server:
+            end_process(self._server.process, grace_seconds=_SERVER_GRACE_SECONDS)
+
+    def _wait_for_orphan(self) -> None:
+        """Wait until the server of a killed keeper has closed the database; terminate it where the kernel does not."""
+        if not self._server_lock.take(wait=False):
+            note = self._state.read_note()
+            if note and sys.platform != "linux":  # there the kernel has terminated it
+                with suppress(ProcessLookupError):
+                    os.kill(note.server_pid, signal.SIGTERM)
+            give_up_at = time.monotonic() + _ORPHAN_GRACE_SECONDS
+            while not self._server_lock.take(wait=False):
+                if time.monotonic() > give_up_at:
+                    raise ServerFailed(f"the server of a killed keeper still uses {self._state.path}; stop it first")
+                time.sleep(0.05)
+
+    def _wait_until_unused(self) -> None:
+        FileLock(self._state.in_use_lock).take(wait=True)
+        self._events.put("unused")
+
+    def _report_exit(self, process: subprocess.Popen[bytes], event: str) -> None:
+        process.wait()
+        self._events.put(event)
+
+
+def main() -> None:
+    """Run the order in the first argument."""
+    order = Order.from_argument(sys.argv[1])
+    state = StateDirectory(Path(order.state))
+    lock = FileLock(state.keeper_lock)
+    if not _acquire_soon(lock):
+        os._exit(ALREADY_KEPT)
+    code = COULD_NOT_START
+    try:
+        keeper = Keeper(order)
+        signal.signal(signal.SIGTERM, keeper.request_stop)
+        for ignored in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(ignored, _ignore)
+        code = keeper.keep()
+    except ServerFailed as failure:
+        _log(str(failure))
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _ignore(_signal: int, _frame: object) -> None:
+    """Do nothing; unlike SIG_IGN this is not inherited by child processes."""
+
+
+def _acquire_soon(lock: FileLock) -> bool:
+    """Acquire the lock; user processes that check for a keeper hold it for a moment."""
+    give_up_at = time.monotonic() + 0.5
+    while not lock.take(wait=False):
+        if time.monotonic() > give_up_at:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def _ports(note: ServerNote | None) -> tuple[int, int] | None:
+    """Prefer the previous ports, so that connected clients find the server again."""
+    if not note:
+        return None
+    with suppress(ValueError):
+        return int(note.address.rpartition(":")[2]), int(note.ui_url.rpartition(":")[2])
+    return None
+
+
+def _rotate(log: Path) -> None:
+    if log.exists() and log.stat().st_size > _LOG_LIMIT:
+        log.replace(log.with_suffix(".log.1"))
+
+
+def _in_background(work: Callable[[], None]) -> None:
+    threading.Thread(target=work, daemon=True).start()
+
+
+def _log(message: str) -> None:
+    print(
+        f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {message}", file=sys.stderr, flush=True
+    )  # stderr is the keeper's log
+
+
+if __name__ == "__main__":
+    main()

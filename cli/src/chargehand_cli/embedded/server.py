@@ -1,0 +1,208 @@
+"""The Temporal development server as a child process. Standard library only.
+
+Its defaults suit interactive use: 50 ms between steps, timers on the second, a full disk sync per write. The settings
+here remove these delays. Only a server that this module started itself is ever used.
+"""
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator, Iterable
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+HOST: Final = "127.0.0.1"
+_PREFERRED_PORT: Final = 7233
+_PREFERRED_UI_PORT: Final = 8233
+_TRIES: Final = 5
+_PR_SET_PDEATHSIG: Final = 1
+_ENVIRONMENT: Final = ("PATH", "HOME", "TMPDIR", "TZ", "LANG")
+
+DYNAMIC_CONFIG: Final = (
+    "history.transferProcessorMaxPollRPS=2000",
+    "history.timerProcessorMaxPollRPS=2000",
+    'history.timerProcessorMaxTimeShift="10ms"',
+    "matching.numTaskqueueReadPartitions=1",
+    "matching.numTaskqueueWritePartitions=1",
+    "matching.enableFairness=true",
+    "frontend.WorkflowPauseEnabled=true",
+)
+
+
+class ServerFailed(Exception):  # noqa: N818  # reads as a statement: `except ServerFailed`
+    """The server or the worker could not be started; the message is the end of its output."""
+
+
+def server_command(binary: Path, *, port: int, ui_port: int | None, database: Path | None) -> list[str]:
+    """Build the command line of a tuned server; without a database nothing outlives it."""
+    command = [str(binary), "server", "start-dev", "--ip", HOST, "--port", str(port), "--log-level", "warn"]
+    # Otherwise every page of the Web UI contacts its vendor and identifies the server.
+    command += ["--ui-port", str(ui_port), "--ui-disable-news-fetch"] if ui_port else ["--headless"]
+    if database:
+        command += ["--db-filename", str(database)]
+        command += ["--sqlite-pragma", "journal_mode=WAL", "--sqlite-pragma", "synchronous=NORMAL"]
+    for setting in DYNAMIC_CONFIG:
+        command += ["--dynamic-config-value", setting]
+    return command
+
+
+class ServerProcess:
+    """A running server that owns its ports."""
+
+    def __init__(self, process: subprocess.Popen[bytes], port: int, ui_port: int) -> None:
+        self.process = process
+        self.port = port
+        self.ui_port = ui_port
+
+    @property
+    def address(self) -> str:
+        return f"{HOST}:{self.port}"
+
+    @property
+    def ui_url(self) -> str:
+        return f"http://{HOST}:{self.ui_port}"
+
+
+def start_server(
+    binary: Path,
+    database: Path,
+    log: Path,
+    *,
+    lock_descriptor: int,
+    prefer: tuple[int, int] | None = None,
+    timeout_seconds: float = 30,
+    announce: Callable[[str], None] = lambda _: None,
+) -> ServerProcess:
+    """Start a server and wait until it serves; retry with other ports if the chosen ones are taken meanwhile.
+
+    `announce` receives the address as soon as the process has been started, before it serves.
+
+    Raises:
+        ServerFailed: the process exited or never served.
+    """
+    preferred = [prefer] if prefer else []
+    words = ""
+    for attempt in range(_TRIES):
+        candidates = [*preferred, (_PREFERRED_PORT, _PREFERRED_UI_PORT)] if attempt == 0 else []
+        port, ui_port = _free_ports(candidates)
+        log_offset = log.stat().st_size if log.exists() else 0
+        command = server_command(binary, port=port, ui_port=ui_port, database=database)
+        process = spawn(command, log, environment=_environment(), death_signal=signal.SIGTERM, keep=(lock_descriptor,))
+        announce(f"{HOST}:{port}")
+        if _comes_up(process, log, log_offset, timeout_seconds):
+            return ServerProcess(process, port, ui_port)
+        end_process(process, grace_seconds=5)
+        words = _output(log, log_offset)
+        if "address already in use" not in words:
+            break
+    raise ServerFailed(words.strip() or f"no output within {timeout_seconds:.0f} s")
+
+
+def spawn(
+    command: list[str],
+    log: Path,
+    *,
+    environment: dict[str, str],
+    death_signal: signal.Signals,
+    keep: Iterable[int] = (),
+    directory: Path | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a process that logs to a file and, on Linux, ends with the calling thread.
+
+    Raises:
+        ServerFailed: the program does not exist.
+    """
+    with log.open("ab") as output, _named(command[0]):
+        return subprocess.Popen(  # noqa: S603  # the caller's own command, no shell
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            cwd=directory,
+            pass_fds=tuple(keep),
+            process_group=0,
+            preexec_fn=_die_with_parent(death_signal) if sys.platform == "linux" else None,  # noqa: PLW1509  # one system call, no lock taken
+        )
+
+
+def end_process(process: subprocess.Popen[bytes], *, grace_seconds: float) -> None:
+    """Terminate a process; kill its process group after the grace period."""
+    if process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(grace_seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _die_with_parent(death_signal: signal.Signals) -> Callable[[], None]:
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    parent = os.getpid()
+
+    def arrange() -> None:
+        prctl(_PR_SET_PDEATHSIG, int(death_signal))
+        if os.getppid() != parent:  # it died before the arrangement was made
+            os._exit(1)
+
+    return arrange
+
+
+@contextmanager
+def _named(program: str) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ServerFailed(f"'{program}' cannot be run: {error.strerror}") from error
+
+
+def _environment() -> dict[str, str]:
+    """Keep what every program needs: neither keys nor the client settings that are meant for other servers."""
+    kept = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+    return kept | {"TEMPORAL_VERSION_CHECK_DISABLED": "1"}
+
+
+def _comes_up(process: subprocess.Popen[bytes], log: Path, log_offset: int, timeout_seconds: float) -> bool:
+    """Wait for the banner that the process prints once it listens, which proves that the port is its own."""
+    give_up_at = time.monotonic() + timeout_seconds
+    while process.poll() is None and time.monotonic() < give_up_at:
+        if "Temporal Server:" in _output(log, log_offset):
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def _output(log: Path, log_offset: int) -> str:
+    with log.open("rb") as text:
+        text.seek(log_offset)
+        return text.read(65_536).decode(errors="replace")
+
+
+def _free_ports(candidates: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    for port, ui_port in [*candidates, (0, 0)]:
+        with ExitStack() as held:
+            chosen = [held.enter_context(_bound(wanted)) for wanted in (port, ui_port)]
+            if None not in chosen:
+                return chosen[0] or 0, chosen[1] or 0
+    raise ServerFailed(f"no free port on {HOST}")
+
+
+@contextmanager
+def _bound(port: int) -> Generator[int | None]:
+    """Hold a free port as the server would; None if it is taken. Port 0 picks any free one."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+            probe.listen(1)
+        except OSError:
+            yield None
+            return
+        yield int(probe.getsockname()[1])

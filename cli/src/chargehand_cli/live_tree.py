@@ -1,0 +1,211 @@
+"""Show a session's progress: a live tree on a terminal, one line for each change elsewhere."""
+
+import sys
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, Protocol, Self
+
+from chargehand import Status, SubtaskRecord
+from chargehand_cli.rendering.escaping import one_safe_line
+from chargehand_cli.rendering.text import dollars, duration
+from chargehand_cli.terminal import console, say
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
+_MARKS: Final = {
+    "waiting": ("·", "bright_black"),
+    "running": ("▶", "blue"),
+    "success": ("✔", "green"),
+    "partial": ("◐", "yellow"),
+    "failure": ("✘", "red"),
+    "escalation": ("↑", "magenta"),
+    "skipped": ("–", "red"),
+}
+_REFRESHES_PER_SECOND: Final = 8
+
+Clock = Callable[[], datetime]
+
+
+class Progress(Protocol):
+    """Shows a session while its context is entered."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *ending: object) -> None: ...
+
+    def update(self, status: Status) -> None:
+        """Show the session's status."""
+        ...
+
+    def remark(self, text: str) -> None:
+        """Show a remark beside the status, such as that no worker answers; an empty one removes it."""
+        ...
+
+    def hidden(self) -> AbstractContextManager[None]:
+        """Hide the progress while the user types."""
+        ...
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def choose_progress(session_id: str, *, quiet: bool = False) -> Progress:
+    """Draw a tree if standard error is a terminal, and write lines to it otherwise."""
+    if quiet:
+        return Lines(session_id, write=lambda _: None)
+    return LiveTree(session_id) if sys.stderr.isatty() else Lines(session_id)
+
+
+class Lines:
+    """One line for each change."""
+
+    def __init__(self, session_id: str, *, write: Callable[[str], object] = say, clock: Clock = now) -> None:
+        self._session_id = session_id
+        self._write = write
+        self._clock = clock
+        self._started_at = clock()
+        self._state = ""
+        self._subtasks: dict[str, tuple[str, int]] = {}
+        self._remark = ""
+        self._questions: set[tuple[str, datetime]] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_ending: object) -> None: ...
+
+    def update(self, status: Status) -> None:
+        if status.state != self._state:
+            self._state = status.state
+            self._line(f"session {status.state.replace('_', ' ')}{_spend(status) if status.turns else ''}")
+        for record in status.subtasks:
+            before = self._subtasks.get(record.id)
+            current = (record.state, record.attempts)
+            if before != current:
+                self._subtasks[record.id] = current
+                self._line(describe_record(record, self._clock()))
+        for question in status.questions:
+            if (question.subtask, question.open_until) not in self._questions:
+                self._questions.add((question.subtask, question.open_until))
+                self._line(f"? {one_safe_line(question.subtask, 20)} asks: {one_safe_line(question.text, 1_000)}")
+
+    def remark(self, text: str) -> None:
+        if text and text != self._remark:
+            self._line(text)
+        self._remark = text
+
+    def hidden(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def _line(self, text: str) -> None:
+        elapsed = (self._clock() - self._started_at).total_seconds()
+        self._write(f"[{elapsed:6.1f} s] {text}")
+
+
+class LiveTree:
+    """A tree that is redrawn a few times a second and removed at the end."""
+
+    def __init__(self, session_id: str) -> None:
+        from rich.live import Live
+
+        self._session_id = session_id
+        self._status: Status | None = None
+        self._remark = ""
+        self._started_at = now()
+        self._live = Live(
+            get_renderable=self._tree,
+            console=console(sys.stderr),
+            refresh_per_second=_REFRESHES_PER_SECOND,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_ending: object) -> None:
+        self._live.stop()
+
+    def update(self, status: Status) -> None:
+        self._status = status
+
+    def remark(self, text: str) -> None:
+        self._remark = text
+
+    @contextmanager
+    def hidden(self) -> Generator[None]:
+        self._live.stop()
+        try:
+            yield
+        finally:
+            self._live.start()
+
+    def _tree(self) -> "Tree":
+        return session_tree(self._session_id, self._status, self._remark, now(), self._started_at)
+
+
+def session_tree(session_id: str, status: Status | None, remark: str, at: datetime, shown_since: datetime) -> "Tree":
+    """Draw a session: its state, its subtasks, its turns and dollars."""
+    from rich.text import Text
+    from rich.tree import Tree
+
+    state = status.state.replace("_", " ") if status else "starting"
+    started_at = min(shown_since, (status.started_at if status else None) or shown_since)
+    elapsed = duration(at - started_at)
+    facts = f" · {elapsed}" + (_spend(status) if status else "")
+    tree = Tree(Text.assemble((one_safe_line(session_id), "bold"), " ", (state, "blue"), (facts, "bright_black")))
+    tree.guide_style = "bright_black"
+    for record in status.subtasks if status else ():
+        mark, colour = _MARKS[record.state]
+        tree.add(
+            Text.assemble(
+                (f"{mark} ", colour),
+                (f"{one_safe_line(record.id, 20)} {one_safe_line(record.agent, 40)} ", "bold"),
+                (_words(record, at), colour),
+                (f"  {one_safe_line(record.instruction, 400)}", "bright_black"),
+                no_wrap=True,
+                overflow="ellipsis",
+            )
+        )
+    for question in status.questions if status else ():
+        tree.add(
+            Text.assemble(
+                ("? ", "yellow"),
+                (f"{one_safe_line(question.subtask, 20)} {one_safe_line(question.agent, 40)} asks ", "bold"),
+                one_safe_line(question.text, 400),
+                (f"  until {question.open_until.astimezone():%H:%M:%S}", "bright_black"),
+            )
+        )
+    if remark:
+        tree.add(Text(one_safe_line(remark, 300), style="yellow"))
+    return tree
+
+
+def describe_record(record: SubtaskRecord, at: datetime) -> str:
+    """Describe a subtask in one line."""
+    mark, _ = _MARKS[record.state]
+    head = f"{mark} {one_safe_line(record.id, 20)} {one_safe_line(record.agent, 40)}: {_words(record, at)}"
+    return f"{head}: {one_safe_line(record.instruction, 120)}" if record.state in ("waiting", "running") else head
+
+
+def _words(record: SubtaskRecord, at: datetime) -> str:
+    facts = [record.state]
+    if record.state == "waiting" and record.depends_on:
+        facts = [f"waiting for {', '.join(one_safe_line(each, 20) for each in record.depends_on)}"]
+    if record.reason and record.reason != record.state:
+        facts.append(one_safe_line(record.reason, 80))
+    if record.attempts > 1:
+        facts.append(f"attempt {record.attempts}")
+    if record.started_at and (record.ended_at or record.state == "running"):
+        facts.append(duration((record.ended_at or at) - record.started_at))
+    return ", ".join(facts)
+
+
+def _spend(status: Status) -> str:
+    budget = f"{dollars(float(status.spent_usd))} of {dollars(float(status.budget_usd))}"
+    return f" · {status.turns} of {status.max_turns} turns · {budget}" if status.max_turns else ""

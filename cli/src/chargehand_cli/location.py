@@ -1,0 +1,182 @@
+"""Decide where a command works: on which server, with which worker, in which directories."""
+
+import os
+import shlex
+import sys
+import tomllib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, cast
+
+import typer
+
+from chargehand import TASK_QUEUE, NotReachable
+from chargehand_cli.embedded import WorkerCommand, find_temporal
+
+NAME_SHARED_FILES: Final = (
+    "name the directory, s3://BUCKET or gs://BUCKET that they share with this machine: --artifacts or "
+    "CHARGEHAND_ARTIFACTS."
+)
+_WORKER_FILE: Final = "worker_main.py"
+_PROJECT: Final = Path(sys.prefix).parent
+"""The folder that holds the virtual environment of this command."""
+
+
+class NoWorkerProgram(NotReachable):
+    """There is no worker program on this machine."""
+
+    def __init__(self, purpose: str, alternative: str = "") -> None:
+        super().__init__(
+            f"There is no worker program to {purpose}: {_PROJECT / _WORKER_FILE} does not exist. Set CHARGEHAND_WORKER "
+            f"to the command line of a worker, such as 'python /path/to/chargehand/{_WORKER_FILE}'.{alternative}"
+        )
+
+
+@dataclass(frozen=True)
+class LocationOptions:
+    """Location as typed on the command line; the environment decides whatever is None."""
+
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Temporal server. Default: TEMPORAL_ADDRESS, Temporal's profiles, or an embedded server.",
+        ),
+    ] = None
+    artifacts: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PLACE",
+            help="Directory, s3://BUCKET or gs://BUCKET that workers share with this machine, for documents and for "
+            "files made by agents (CHARGEHAND_ARTIFACTS).",
+        ),
+    ] = None
+    state: Annotated[
+        Path | None, typer.Option("--state-dir", help="Directory of sessions and files (CHARGEHAND_STATE_DIR).")
+    ] = None
+    task_queue: Annotated[str | None, typer.Option(help="Task queue of the workers (CHARGEHAND_TASK_QUEUE).")] = None
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where a command works."""
+
+    configured_by: str
+    """The option, setting or file that names the server; empty for the embedded server."""
+    address: str | None
+    """The server's address, unless Temporal's own settings decide it."""
+    state: Path
+    artifacts: str | None
+    """Where documents are uploaded to; None if it is unknown what the workers read."""
+    task_queue: str
+    worker: WorkerCommand | None
+    """The worker program of this machine."""
+    temporal: Path | None = None
+    """The `temporal` program of the embedded server."""
+    ui_url: str | None = None
+    storage: str | None = None
+    """Where large payloads go, unless CHARGEHAND_STORAGE is set."""
+
+    @property
+    def is_embedded(self) -> bool:
+        return not self.configured_by
+
+    @property
+    def worker_log(self) -> Path:
+        return self.state / "worker.log"
+
+    def require_worker(self, purpose: str) -> WorkerCommand:
+        """Return the worker program.
+
+        Raises:
+            NoWorkerProgram: there is none.
+        """
+        if self.worker is None:
+            raise NoWorkerProgram(purpose)
+        return self.worker
+
+
+def find_location(
+    options: LocationOptions, environment: Mapping[str, str], home: Path, *, project: Path = _PROJECT
+) -> Location:
+    """Prefer a configured server; otherwise use an embedded one with this machine's worker program.
+
+    Raises:
+        NoWorkerProgram: no server is configured, and there is no worker program.
+        EmbeddedServerFailed: the embedded server's program is missing.
+    """
+    has_worker = (project / _WORKER_FILE).is_file()
+    home_state = _path(environment, "XDG_STATE_HOME") or home / ".local" / "state"
+    usual_state = project / ".chargehand" if has_worker else home_state / "chargehand"
+    state = (options.state or _path(environment, "CHARGEHAND_STATE_DIR") or usual_state).absolute()
+    artifacts = options.artifacts or environment.get("CHARGEHAND_ARTIFACTS") or None
+    task_queue = options.task_queue or environment.get("CHARGEHAND_TASK_QUEUE") or TASK_QUEUE
+    configured_by = _configured_by(options, environment, home)
+    storage = None
+    if not configured_by:
+        artifacts = artifacts or str(state / "artifacts")
+        storage = environment.get("CHARGEHAND_STORAGE") or str(state / "payloads")
+    settings = {
+        "CHARGEHAND_STATE_DIR": str(state),
+        "CHARGEHAND_ARTIFACTS": artifacts,
+        "CHARGEHAND_TASK_QUEUE": task_queue,
+        "CHARGEHAND_STORAGE": storage,
+    }
+    worker = None
+    if command := _worker_command(environment, project if has_worker else None):
+        worker = WorkerCommand(command, project if has_worker else Path.cwd(), {k: v for k, v in settings.items() if v})
+    if not configured_by and worker is None:
+        raise NoWorkerProgram(
+            "run an embedded server with",
+            " Or name a Temporal server: --address HOST:PORT, TEMPORAL_ADDRESS or a profile in Temporal's settings.",
+        )
+    return Location(
+        configured_by=configured_by,
+        address=options.address,
+        state=state,
+        artifacts=artifacts,
+        task_queue=task_queue,
+        worker=worker,
+        temporal=None if configured_by else find_temporal(),
+        ui_url=environment.get("CHARGEHAND_UI_URL"),
+        storage=storage,
+    )
+
+
+def find_own_location(options: LocationOptions) -> Location:
+    """Decide by this process's environment."""
+    return find_location(options, os.environ, Path.home())
+
+
+def _worker_command(environment: Mapping[str, str], project: Path | None) -> tuple[str, ...]:
+    if named := environment.get("CHARGEHAND_WORKER"):
+        try:
+            return tuple(shlex.split(named))
+        except ValueError as error:
+            raise NotReachable(f"CHARGEHAND_WORKER is not a command line: {error}.") from error
+    return (sys.executable, str(project / _WORKER_FILE)) if project else ()
+
+
+def _configured_by(options: LocationOptions, environment: Mapping[str, str], home: Path) -> str:
+    if options.address:
+        return "--address"
+    for name in ("TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE"):
+        if environment.get(name):
+            return name
+    if sys.platform == "darwin":
+        settings = home / "Library" / "Application Support"
+    else:
+        settings = _path(environment, "XDG_CONFIG_HOME") or home / ".config"
+    file = settings / "temporalio" / "temporal.toml"
+    with suppress(OSError, ValueError, AttributeError):
+        profiles = cast("dict[str, dict[str, Any]]", tomllib.loads(file.read_text()).get("profile", {}))
+        if profiles.get("default", {}).get("address"):
+            return str(file)
+    return ""
+
+
+def _path(environment: Mapping[str, str], name: str) -> Path | None:
+    value = environment.get(name)
+    return Path(value).expanduser() if value else None

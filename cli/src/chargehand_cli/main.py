@@ -1,0 +1,70 @@
+"""The command `chargehand`: its verbs, and the exit code of each failure."""
+
+import os
+import sys
+import traceback
+from contextlib import suppress
+from typing import NoReturn
+
+import typer
+
+from chargehand import ChargehandError, ErrorType, NotReachable, SessionFailed, SessionNotFound
+from chargehand.errors import UploadRefused
+from chargehand.payloads.errors import ProtectionSettingsError
+from chargehand_cli.request import BadRequest
+from chargehand_cli.terminal import Exit, say
+from chargehand_cli.verbs import FAMILIES
+
+app = typer.Typer(
+    name="chargehand",
+    help="Durable multi-agent sessions on Temporal.\n\n"
+    "Exit codes: 0 success · 1 session failed, or a check found a problem · 2 invalid input or usage · "
+    "3 partial report · 4 server or worker unreachable · 130 interrupted.",
+    no_args_is_help=True,
+    rich_markup_mode=None,  # plain help: the other kind takes half a second to load
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for family in FAMILIES:
+    app.add_typer(family)
+
+
+def main() -> NoReturn:
+    """Run a command and exit at once: the SDK's threads can abort a process during an orderly shutdown."""
+    code = execute(sys.argv[1:])
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+def execute(arguments: list[str]) -> int:
+    """Run a command and return its exit code; errors are written to standard error."""
+    try:
+        app(arguments)
+    except SystemExit as ending:
+        return ending.code if isinstance(ending.code, int) else Exit.FAILED
+    except ChargehandError as error:
+        say(f"chargehand: {error}")
+        return _exit_code(error)
+    except BaseException:  # noqa: BLE001  # the top of the process, which must not end in an orderly shutdown
+        traceback.print_exc()
+        return Exit.FAILED
+    return Exit.DONE
+
+
+def _exit_code(error: ChargehandError) -> Exit:
+    match error:
+        case NotReachable():
+            return Exit.UNREACHABLE
+        case SessionFailed(error_type=ErrorType.INVALID_INPUT) | SessionNotFound():
+            return Exit.BAD_INPUT
+        case UploadRefused() | BadRequest() | ProtectionSettingsError():
+            return Exit.BAD_INPUT
+        case _:
+            return Exit.FAILED
+
+
+if __name__ == "__main__":
+    main()

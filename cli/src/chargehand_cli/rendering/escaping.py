@@ -1,0 +1,55 @@
+"""Make text from models and documents harmless to a terminal, a log and a Markdown viewer."""
+
+import re
+from collections.abc import Collection
+from typing import Final
+
+_CONTROL_PICTURES: Final = 0x2400
+_DANGEROUS: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # terminal control, tab and line feed excepted
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # text direction
+    "\u2028\u2029\ud800-\udfff\ufeff]"
+)
+_MARK: Final = re.compile(r"<(?=[A-Za-z/!?])|(?<=\])[(:]")
+
+
+def safe_text(text: str) -> str:
+    """Make characters visible that could move the cursor, set colours, make links or reverse the text direction."""
+    return _DANGEROUS.sub(_visible, text.replace("\r\n", "\n"))
+
+
+def one_safe_line(text: str, most: int = 200) -> str:
+    """Fold text into one harmless line of at most `most` characters."""
+    line = " ".join(safe_text(text).split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def without_links(markdown: str, known: Collection[str] = ()) -> str:
+    """Escape links, images, their definitions and HTML in Markdown, so that a viewer shows their source text.
+
+    Only plain links to known addresses stay; nothing that a viewer would load does.
+    """
+    targets = "|".join(re.escape(address) for address in sorted(known, key=len, reverse=True) if address)
+    kept = re.compile(rf"(?<!!)\[[^\[\]\n<!]*\]\((?:{targets})\)") if targets else None
+    parts: list[str] = []
+    at = 0
+    for match in kept.finditer(markdown) if kept else ():
+        parts += [_escaped(markdown[at : match.start()]), match[0]]
+        at = match.end()
+    return "".join([*parts, _escaped(markdown[at:])])
+
+
+def is_web_address(url: str) -> bool:
+    """Return whether a URL is a web address without characters that could end a link early."""
+    return re.fullmatch(r"https?://[^\s<>()\[\]\"\\]+", url) is not None
+
+
+def _visible(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if code < 0x20:
+        return chr(_CONTROL_PICTURES + code)
+    return "\N{SYMBOL FOR DELETE}" if code == 0x7F else f"<U+{code:04X}>"
+
+
+def _escaped(text: str) -> str:
+    return _MARK.sub(lambda match: "&lt;" if match[0] == "<" else f"\\{match[0]}", text)

@@ -1,0 +1,112 @@
+"""Reports as Markdown, for terminals and files."""
+
+from datetime import timedelta
+from typing import Final
+
+from chargehand import Artifact, Contradiction, Report, Source, Usage
+from chargehand.contracts import StopReason
+from chargehand_cli.rendering.escaping import is_web_address, without_links
+
+STOP_WORDS: Final[dict[StopReason, str]] = {
+    "completed": "completed",
+    "deadline": "stopped at its deadline",
+    "out_of_turns": "stopped: out of turns",
+    "out_of_budget": "stopped: out of budget",
+    "finish_now": "stopped by `finish`",
+    "nothing_succeeded": "nothing succeeded",
+}
+_QUOTE_CHARACTERS: Final = 240
+
+
+def report_markdown(report: Report) -> str:
+    """Render a report as Markdown: the answer, its sources and gaps, and the usage."""
+    known = {source.url for source in report.sources if source.url and is_web_address(source.url)}
+    parts = [without_links(report.answer.strip(), known)]
+    parts += _section("Contradictions", [_contradiction(each) for each in report.contradictions])
+    parts += _section("Not found or not done", [f"- {_inline(gap)}" for gap in report.gaps])
+    parts += _section("Sources", [_source(number, each) for number, each in enumerate(report.sources, start=1)])
+    parts += _section("Files", [_file(each) for each in report.artifacts])
+    parts.append("---")
+    parts.append(summary_line(report))
+    return "\n\n".join(parts) + "\n"
+
+
+def summary_line(report: Report) -> str:
+    """Summarise in one line how the session ended and what it used."""
+    usage = report.usage
+    facts = [
+        STOP_WORDS[report.stop_reason],
+        f"confidence {report.confidence} of 100",
+        _inline(report.brain),
+        f"{usage.turns} {'turn' if usage.turns == 1 else 'turns'}",
+        f"{usage.tool_calls} {'tool call' if usage.tool_calls == 1 else 'tool calls'}",
+        dollars(float(usage.cost_usd)) + (f" ({wasted})" if (wasted := wasted_words(report.wasted)) else ""),
+        duration(report.timing.wall),
+    ]
+    if report.timing.speed_up >= 1.05:
+        facts.append(f"speed-up {report.timing.speed_up:.1f}×")
+    return " · ".join(fact for fact in facts if fact)
+
+
+def dollars(amount: float) -> str:
+    """Format an amount with as many digits as it needs."""
+    return f"${amount:.2f}" if amount >= 1 or amount == 0 else f"${amount:.4f}"
+
+
+def duration(length: timedelta) -> str:
+    """Format a duration."""
+    seconds = length.total_seconds()
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def wasted_words(wasted: Usage) -> str:
+    """Describe wasted usage; empty if there is none."""
+    if wasted.cost_usd:
+        return f"{dollars(float(wasted.cost_usd))} of it wasted"
+    return f"{wasted.turns} {'turn' if wasted.turns == 1 else 'turns'} of it wasted" if wasted.turns else ""
+
+
+def size(count: int) -> str:
+    """Format a number of bytes."""
+    if count < 1_000:
+        return f"{count} bytes"
+    return f"{count / 1_000:.0f} kB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"
+
+
+def _section(title: str, lines: list[str]) -> list[str]:
+    return [f"## {title}", "\n".join(lines)] if lines else []
+
+
+def _contradiction(contradiction: Contradiction) -> str:
+    positions = "".join(f"\n  - {_inline(position)}" for position in contradiction.positions)
+    resolution = (
+        f"\n  - *{_inline(contradiction.resolution)}*{_confidence(contradiction)}" if contradiction.resolution else ""
+    )
+    return f"- {_inline(contradiction.about)}{positions}{resolution}"
+
+
+def _confidence(contradiction: Contradiction) -> str:
+    return f" (confidence {contradiction.confidence} of 100)" if contradiction.confidence else ""
+
+
+def _file(artifact: Artifact) -> str:
+    title = f": {_inline(artifact.title)}" if artifact.title else ""
+    return f"- **{_inline(artifact.name)}**{title} ({_inline(artifact.media_type)}, {size(artifact.bytes)})"
+
+
+def _source(number: int, source: Source) -> str:
+    title = f": {_inline(source.title)}" if source.title and source.title != source.ref else ""
+    url = f" <{source.url}>" if source.url and source.url != source.ref and is_web_address(source.url) else ""
+    quote = _inline(source.quote)
+    if len(quote) > _QUOTE_CHARACTERS:
+        quote = quote[: _QUOTE_CHARACTERS - 1] + "…"
+    return f"- **[S{number}]** {_inline(source.ref)}{title}{url}" + (f"\n  > {quote}" if quote else "")
+
+
+def _inline(text: str) -> str:
+    return without_links(" ".join(text.split()))

@@ -1,0 +1,188 @@
+"""Requests, raised limits and answers as typed on the command line."""
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast
+
+import typer
+
+from chargehand import ChargehandError
+from chargehand_cli.verb import Documents
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from chargehand import Answer, RaisedLimits, SessionRequest
+
+    Model = TypeVar("Model", bound=BaseModel)
+
+_SECONDS: Final[Mapping[str, int]] = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d)?")
+
+
+class BadRequest(ChargehandError):  # noqa: N818  # reads as a statement: `except BadRequest`
+    """The input is invalid; the message names each field."""
+
+
+@dataclass(frozen=True)
+class RequestOptions:
+    """A request as typed; None is a field that was not typed."""
+
+    goal: Annotated[str | None, typer.Argument(metavar="GOAL", help="What to find out or do.")] = None
+    docs: Documents = None
+    input: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Read the request as JSON from a file, or - for standard input.")
+    ] = None
+    crew: Annotated[str | None, typer.Option(help="Crew that does the work.", show_default="research")] = None
+    id: Annotated[
+        str | None, typer.Option(help="Session ID. If a session with this ID exists, it is used instead of a new one.")
+    ] = None
+    approve_plan: Annotated[
+        bool, typer.Option("--approve-plan", help="Wait for approval: `chargehand plan SESSION --approve`.")
+    ] = False
+    budget: Annotated[float | None, typer.Option(help="Budget in US dollars.", show_default="2.00")] = None
+    turns: Annotated[int | None, typer.Option(help="Maximum number of model calls.", show_default="20")] = None
+    deadline: Annotated[
+        str | None, typer.Option(help="Maximum duration: 90s, 10m, 2h or ISO 8601.", show_default="10m")
+    ] = None
+    parallel: Annotated[int | None, typer.Option(help="Maximum number of parallel subtasks.", show_default="5")] = None
+    depth: Annotated[int | None, typer.Option(help="Maximum depth of delegation.", show_default="5")] = None
+    attempts: Annotated[int | None, typer.Option(help="Maximum attempts per subtask.", show_default="3")] = None
+    rounds: Annotated[int | None, typer.Option(help="Maximum rounds per agent.", show_default="10")] = None
+    subtask_deadline: Annotated[
+        str | None, typer.Option(help="Maximum duration of one attempt at a subtask.", show_default="5m")
+    ] = None
+    on_limit: Annotated[
+        Literal["finish", "pause"] | None,
+        typer.Option(help="At a limit, write the report or wait for `chargehand raise`.", show_default="finish"),
+    ] = None
+    review: Annotated[
+        Literal["auto", "always", "never"] | None,
+        typer.Option(help="Review the outcomes, and have a critic check the report.", show_default="auto"),
+    ] = None
+    questions: Annotated[
+        bool, typer.Option("--questions", help="Allow agents to ask you about ambiguous instructions.")
+    ] = False
+    answer_within: Annotated[
+        str | None, typer.Option(help="How long a question waits for an answer.", show_default="5m")
+    ] = None
+    urgency: Annotated[
+        Literal["now", "batch"] | None,
+        typer.Option(help="`batch` takes hours, at half the price where the provider offers it.", show_default="now"),
+    ] = None
+
+
+def build_request(options: RequestOptions, documents: tuple[str, ...]) -> "SessionRequest":
+    """Merge the options into the JSON request, if there is one, and validate the result.
+
+    Raises:
+        BadRequest: the JSON is unreadable, or the request is invalid.
+    """
+    from chargehand import SessionRequest
+
+    fields = _read_json(options.input) if options.input else {}
+    fields |= _without_none(
+        goal=options.goal,
+        crew=options.crew,
+        approval="plan" if options.approve_plan else None,
+        review=options.review,
+        questions="allowed" if options.questions else None,
+        answer_within=_duration(options.answer_within),
+        urgency=options.urgency,
+    )
+    limits = _raisable(options.turns, options.budget, options.deadline) | _without_none(
+        max_parallel=options.parallel,
+        max_depth=options.depth,
+        max_attempts=options.attempts,
+        max_rounds=options.rounds,
+        subtask_deadline=_duration(options.subtask_deadline),
+        on_limit=options.on_limit,
+    )
+    if limits:
+        before = fields.get("limits")
+        fields["limits"] = {**(cast("dict[str, Any]", before) if isinstance(before, dict) else {}), **limits}
+    if documents:
+        before = fields.get("documents")
+        fields["documents"] = [*(cast("list[object]", before) if isinstance(before, list) else []), *documents]
+    return _validate(SessionRequest, fields, "The request is invalid")
+
+
+def build_raised_limits(turns: int | None, budget: float | None, deadline: str | None) -> "RaisedLimits":
+    """Validate new limits.
+
+    Raises:
+        BadRequest: they are invalid.
+    """
+    from chargehand import RaisedLimits
+
+    return _validate(RaisedLimits, _raisable(turns, budget, deadline), "The limits are invalid")
+
+
+def build_answer(subtask: str, text: str) -> "Answer":
+    """Validate an answer.
+
+    Raises:
+        BadRequest: it is invalid.
+    """
+    from chargehand import Answer
+
+    return _validate(Answer, {"subtask": subtask, "text": text}, "The answer is invalid")
+
+
+def read_model(kind: "type[Model]", file: Path, noun: str) -> "Model":
+    """Read a contract from a JSON file.
+
+    Raises:
+        BadRequest: the file is unreadable or its content is invalid.
+    """
+    try:
+        content = file.expanduser().read_bytes()
+    except OSError as error:
+        raise BadRequest(f"{file} cannot be read: {error.strerror}.") from error
+    return _validate(kind, content, f"{file} is not a valid {noun}")
+
+
+def _validate(kind: "type[Model]", value: dict[str, Any] | bytes, problem: str) -> "Model":
+    from pydantic import ValidationError
+
+    from chargehand.converter import describe_problems
+
+    try:
+        return kind.model_validate_json(value) if isinstance(value, bytes) else kind.model_validate(value)
+    except ValidationError as error:
+        raise BadRequest(f"{problem}: {'; '.join(describe_problems(error, kind))}") from error
+
+
+def _raisable(turns: int | None, budget: float | None, deadline: str | None) -> dict[str, Any]:
+    dollars = None if budget is None else Decimal(str(budget))
+    return _without_none(budget_usd=dollars, max_turns=turns, deadline=_duration(deadline))
+
+
+def _without_none(**fields: object) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _read_json(source: str) -> dict[str, Any]:
+    try:
+        text = sys.stdin.read() if source == "-" else Path(source).expanduser().read_text(encoding="utf-8")
+        fields = json.loads(text)
+    except OSError as error:
+        raise BadRequest(f"{source} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise BadRequest(f"{source} is not JSON: {error}.") from error
+    if not isinstance(fields, dict):
+        raise BadRequest(f'{source} is not a JSON object such as {{"goal": "…"}}.')
+    return cast("dict[str, Any]", fields)
+
+
+def _duration(text: str | None) -> float | str | None:
+    """Read `90`, `90s`, `10m` or `2h`; leave anything else to the contract, which also accepts ISO 8601."""
+    if text is None:
+        return None
+    match = _DURATION.fullmatch(text.strip().lower())
+    return float(match[1]) * _SECONDS[match[2] or "s"] if match else text

@@ -1,0 +1,109 @@
+"""Reports and traces: written to standard output, and kept as files that outlive the server's retention."""
+
+import asyncio
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from chargehand import ChargehandError, Report, SessionNotFound, Trace
+from chargehand_cli.connection import Connection
+from chargehand_cli.rendering.page import report_page
+from chargehand_cli.rendering.text import report_markdown
+from chargehand_cli.terminal import Exit, put, put_markdown, say
+
+_MAX_NAME_LENGTH: Final = 120
+"""Characters of a folder's name; file systems allow 255 bytes."""
+
+
+@dataclass(frozen=True)
+class SessionFiles:
+    """The files of one session."""
+
+    folder: Path
+
+    @property
+    def page(self) -> Path:
+        return self.folder / "report.html"
+
+    @property
+    def report(self) -> Path:
+        return self.folder / "report.json"
+
+    @property
+    def markdown(self) -> Path:
+        return self.folder / "report.md"
+
+    @property
+    def trace(self) -> Path:
+        return self.folder / "trace.json"
+
+
+def session_files(state: Path, session_id: str) -> SessionFiles:
+    """Return where a session's files are kept."""
+    name = quote(session_id, safe=" ").replace(".", "%2E")
+    if len(name) > _MAX_NAME_LENGTH:
+        name = f"{name[:_MAX_NAME_LENGTH]}-{hashlib.sha256(session_id.encode()).hexdigest()[:16]}"
+    return SessionFiles(state / "sessions" / name)
+
+
+def keep(state: Path, report: Report, trace: Trace | None) -> SessionFiles:
+    """Write a session's files, replacing earlier ones."""
+    files = session_files(state, report.session)
+    files.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    files.report.write_text(report.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    files.markdown.write_text(report_markdown(report), encoding="utf-8")
+    files.page.write_text(report_page(report, trace), encoding="utf-8")
+    if trace:
+        files.trace.write_text(trace.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    return files
+
+
+def kept_report(state: Path, session_id: str) -> Report | None:
+    """Read a kept report; None if there is none."""
+    try:
+        return Report.model_validate_json(session_files(state, session_id).report.read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+async def wait_for_report(connection: Connection, session_id: str) -> Report:
+    """Wait for a session's report; after the server's retention, read it from its file."""
+    try:
+        return await connection.session(session_id).result()
+    except SessionNotFound:
+        kept = kept_report(connection.location.state, session_id)
+        if kept is None:
+            raise
+        return kept
+
+
+async def put_report(connection: Connection, report: Report, *, as_json: bool) -> Exit:
+    """Write a report to standard output, keep it and its trace as files, and print their paths."""
+    trace = None
+    try:
+        trace = await connection.session(report.session).trace()
+    except ChargehandError as error:
+        say(f"The trace could not be read: {error}")
+    if as_json:
+        put(report.model_dump_json(indent=2))
+    else:
+        put_markdown(report_markdown(report))
+    state = connection.location.state
+    try:
+        files = await asyncio.to_thread(keep, state, report, trace)
+    except OSError as error:
+        say(f"The report could not be saved in {state}: {error.strerror}.")
+    else:
+        say(f"Report page: {_short(files.page)}")
+        if trace:
+            say(f"Trace:       {_short(files.trace)}")
+    if count := len(report.artifacts):
+        files_made = "1 file was" if count == 1 else f"{count} files were"
+        say(f"{files_made} made; to download: `chargehand artifacts {report.session} --to DIR`")
+    return Exit.DONE if report.stop_reason == "completed" else Exit.PARTIAL
+
+
+def _short(path: Path) -> str:
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -1,0 +1,187 @@
+"""The part of `doctor` that finds stuck sessions, their causes and remedies.
+
+Failures are described by their type alone: their messages may contain user text.
+"""
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from shlex import quote
+from typing import TYPE_CHECKING, Final, cast
+
+from chargehand_cli.connection import Connection
+from chargehand_cli.rendering.escaping import one_safe_line
+from chargehand_cli.terminal import Exit
+
+if TYPE_CHECKING:
+    from temporalio.api.workflow.v1 import PendingActivityInfo, WorkflowExecutionInfo
+    from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
+    from temporalio.client import Client
+
+    from chargehand_cli.verbs.doctor import Findings
+
+_MAX_CHECKED: Final = 1_000
+_MAX_REPORTED: Final = 100
+_CONCURRENCY: Final = 20
+_MANY_ATTEMPTS: Final = 3
+_REPORTED: Final = "TemporalReportedProblems"
+_MODELS_SUFFIX: Final = "-models"
+"""Suffix of the task queue of rate-limited model turns."""
+_SEE_LOG: Final = "See the worker's log; the session resumes as soon as a worker can run it."
+_TASK_REMEDIES: Final = {
+    "NonDeterministicError": (
+        "The workers' code has changed incompatibly since the session started: `chargehand replay {id}` shows where. "
+        "It resumes on workers of its original build."
+    ),
+}
+_ACTIVITY_REMEDIES: Final = {
+    "ProviderUnavailable": "The model provider is unavailable; the call is retried.",
+    "RateLimited": "The model provider limits the rate; set CHARGEHAND_REQUESTS_PER_SECOND to stay below its limit.",
+    "ToolUnavailable": "A service that the tool needs is unavailable; the call is retried.",
+    "AttemptLost": "Workers died during the call: check why they exit, and their memory.",
+    "HeartbeatTimeout": "Workers died or froze during the call: check their logs and memory.",
+    "StartToCloseTimeout": "Each attempt exceeded its time limit; see the worker's log.",
+}
+
+
+async def check_sessions(connection: Connection, findings: "Findings") -> None:
+    """Report stuck sessions and subtasks, which look like running ones everywhere else."""
+    from chargehand.visibility import OPEN, list_executions
+    from chargehand.wire import WorkflowType
+
+    client = connection.chargehand.client
+    types = ", ".join(f"'{each}'" for each in WorkflowType)
+    ours = f"{OPEN} AND WorkflowType IN ({types})"
+    reported = await _reported(client, ours)
+    newest = [each async for each in list_executions(client, ours, _MAX_CHECKED)]
+    descriptions = await _describe_all(client, [*reported, *newest])
+    problems = [problem for each in descriptions for problem in _problems(connection, each)]
+    for problem in problems[:_MAX_REPORTED]:
+        findings.bad(problem)
+    if len(problems) > _MAX_REPORTED:
+        findings.bad(f"… and {len(problems) - _MAX_REPORTED} more stuck sessions and subtasks")
+    unserved = await _unserved(connection, descriptions)
+    for problem in unserved:
+        findings.bad(problem, Exit.UNREACHABLE)
+    total = max(len(newest), (await client.count_workflows(ours)).count)
+    if total > _MAX_CHECKED:
+        findings.note(
+            f"{total} sessions and subtasks are running; only the newest {len(newest)} were checked individually, and "
+            "those whose workflow task failed five times in a row"
+        )
+    if not problems and not unserved:
+        findings.good(f"{total} session(s) and subtask(s) running, none stuck")
+
+
+async def _reported(client: "Client", ours: str) -> "list[WorkflowExecutionInfo]":
+    """List those that the server itself reports as failing, however many others are running."""
+    from temporalio.service import RPCError, RPCStatusCode
+
+    from chargehand.visibility import list_executions
+
+    try:
+        return [each async for each in list_executions(client, f"{ours} AND {_REPORTED} IS NOT NULL", _MAX_CHECKED)]
+    except RPCError as error:
+        if error.status is not RPCStatusCode.INVALID_ARGUMENT:
+            raise
+        return []  # a server without this search attribute
+
+
+async def _describe_all(
+    client: "Client", executions: "Sequence[WorkflowExecutionInfo]"
+) -> "list[DescribeWorkflowExecutionResponse]":
+    from temporalio.service import RPCError, RPCStatusCode
+
+    from chargehand.visibility import describe, is_open
+
+    at_once = asyncio.Semaphore(_CONCURRENCY)
+
+    async def one(workflow_id: str, run_id: str) -> "DescribeWorkflowExecutionResponse | None":
+        async with at_once:
+            try:
+                return await describe(client, workflow_id, run_id)
+            except RPCError as error:
+                if error.status is not RPCStatusCode.NOT_FOUND:
+                    raise
+                return None  # it has ended, and its retention too
+
+    runs = dict.fromkeys((each.execution.workflow_id, each.execution.run_id) for each in executions)
+    described = await asyncio.gather(*(one(*run) for run in runs))
+    return [each for each in described if each and is_open(each.workflow_execution_info)]
+
+
+def _problems(connection: Connection, described: "DescribeWorkflowExecutionResponse") -> Iterator[str]:
+    from chargehand.visibility import state_word
+
+    info = described.workflow_execution_info
+    name = one_safe_line(info.execution.workflow_id, 300)
+    if state_word(info) == "paused":
+        by = described.workflow_extended_info.pause_info.identity
+        unpause = connection.temporal_command(f"workflow unpause --workflow-id {quote(name)}")
+        yield f"{name} was paused{_by(by)}. Resume it: `{unpause}`"
+    elif described.pending_workflow_task.attempt > 1:
+        cause = _cause(info)
+        remedy = _TASK_REMEDIES.get(cause, _SEE_LOG).format(id=name)
+        attempt = f"attempt {described.pending_workflow_task.attempt}{f' ({cause})' if cause else ''}"
+        yield f"{name} is stuck: its workflow task is at {attempt}. {remedy}"
+    for activity in described.pending_activities:
+        if problem := _activity_problem(connection, name, activity):
+            yield problem
+
+
+def _activity_problem(connection: Connection, name: str, activity: "PendingActivityInfo") -> str:
+    from chargehand.trace_reader import error_of
+
+    activity_id = one_safe_line(activity.activity_id)
+    what = f"{name}: {activity.activity_type.name} '{activity_id}'"
+    if activity.paused:
+        names = f"--workflow-id {quote(name)} --activity-id {quote(activity_id)}"
+        unpause = connection.temporal_command(f"activity unpause {names}")
+        return f"{what} was paused{_by(activity.pause_info.manual.identity)}. Resume it: `{unpause}`"
+    if activity.attempt < _MANY_ATTEMPTS:
+        return ""
+    error = one_safe_line(error_of(activity.last_failure), 60)
+    remedy = _ACTIVITY_REMEDIES.get(error, "See the worker's log; the call is retried.")
+    return f"{what} is at attempt {activity.attempt}; last error: {error or 'unknown'}. {remedy}"
+
+
+def _by(identity: str) -> str:
+    return f" by {one_safe_line(identity, 60)}" if identity else ""
+
+
+def _cause(info: "WorkflowExecutionInfo") -> str:
+    """Read why workflow tasks fail, as reported by the server."""
+    payload = info.search_attributes.indexed_fields.get(_REPORTED)
+    problems = cast("list[str]", json.loads(payload.data)) if payload else []
+    causes = [each.removeprefix("cause=WorkflowTaskFailedCause") for each in problems if each.startswith("cause=")]
+    return one_safe_line(causes[0], 60) if causes else ""
+
+
+async def _unserved(
+    connection: Connection, descriptions: "Sequence[DescribeWorkflowExecutionResponse]"
+) -> Sequence[str]:
+    """Report other task queues on which work is waiting without a worker."""
+    from chargehand.visibility import pollers
+
+    own = connection.location.task_queue
+    waiting: defaultdict[tuple[str, bool], list[str]] = defaultdict(list)
+    for each in descriptions:
+        info = each.workflow_execution_info
+        waiting[info.task_queue, False].append(info.execution.workflow_id)
+        for queue in {activity.activity_options.task_queue.name for activity in each.pending_activities}:
+            waiting[queue, True].append(info.execution.workflow_id)
+    problems: list[str] = []
+    for (queue, for_activities), ids in waiting.items():
+        if queue in ("", own) or await pollers(connection.chargehand.client, queue, of_activities=for_activities):
+            continue
+        name = one_safe_line(queue, 100)
+        setting = f"CHARGEHAND_TASK_QUEUE={name}"
+        if for_activities and name.endswith(_MODELS_SUFFIX):
+            setting = f"CHARGEHAND_TASK_QUEUE={name.removesuffix(_MODELS_SUFFIX)} and CHARGEHAND_REQUESTS_PER_SECOND"
+        wait = f"and {len(ids) - 1} more are waiting" if len(ids) > 1 else "is waiting"
+        problems.append(
+            f"No worker polls task queue '{name}' for {'activities' if for_activities else 'workflows'}; "
+            f"{one_safe_line(ids[0], 300)} {wait} on it. Start a worker with {setting}."
+        )
+    return problems

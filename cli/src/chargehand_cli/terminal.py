@@ -1,0 +1,96 @@
+"""How a command talks to its shell: output streams, signals and exit codes."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Coroutine
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final, TextIO
+
+from chargehand_cli.rendering.escaping import safe_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_SHOW_CURSOR: Final = "\x1b[?25h"
+
+
+class Exit(IntEnum):
+    """Exit codes of every command; they are part of the interface."""
+
+    DONE = 0
+    """The command succeeded; its report, if any, is complete."""
+    FAILED = 1
+    """The session failed or was stopped, or `doctor`, `replay` or `verify` found a problem."""
+    BAD_INPUT = 2
+    """The request, an option or a session id is invalid."""
+    PARTIAL = 3
+    """There is a report, but the plan was not finished or no subtask succeeded."""
+    UNREACHABLE = 4
+    """The Temporal server or a worker does not answer."""
+    INTERRUPTED = 130
+    """Ctrl-C or SIGTERM."""
+
+
+def say(line: str) -> None:
+    """Write a line that is not part of the result to standard error."""
+    sys.stderr.write(safe_text(line) + "\n")
+    sys.stderr.flush()
+
+
+def put(text: str) -> None:
+    """Write a part of the result to standard output."""
+    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+    sys.stdout.flush()
+
+
+def put_markdown(markdown: str) -> None:
+    """Write Markdown to standard output: rendered on a terminal, as plain text elsewhere."""
+    if not sys.stdout.isatty():
+        put(safe_text(markdown))
+        return
+    from rich.markdown import Markdown
+
+    # Links are shown with their address: a hidden one could lead anywhere.
+    console(sys.stdout).print(Markdown(safe_text(markdown), hyperlinks=False))
+
+
+def console(stream: TextIO) -> "Console":
+    """Build a rich console on a stream."""
+    from rich.console import Console
+
+    return Console(file=stream, highlight=False)
+
+
+def run_interruptible(work: Coroutine[object, object, Exit]) -> Exit:
+    """Run a command's work. The first Ctrl-C or SIGTERM cancels it and lets it clean up; the second exits at once."""
+    try:
+        return asyncio.run(_cancel_on_signal(work))
+    except asyncio.CancelledError:
+        return Exit.INTERRUPTED
+
+
+async def _cancel_on_signal(work: Coroutine[object, object, Exit]) -> Exit:
+    task = asyncio.create_task(work)
+    interrupts = 0
+
+    def interrupt() -> None:
+        nonlocal interrupts
+        interrupts += 1
+        if interrupts > 1:
+            _exit_at_once()
+        task.cancel()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupt)
+    return await task
+
+
+def _exit_at_once() -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(_SHOW_CURSOR)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(Exit.INTERRUPTED)

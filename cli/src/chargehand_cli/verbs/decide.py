@@ -1,0 +1,146 @@
+"""Steer a running session: `plan`, `answer`, `raise`, `finish` and `cancel`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from chargehand_cli.connection import Connection
+from chargehand_cli.rendering.escaping import one_safe_line, safe_text
+from chargehand_cli.request import BadRequest, build_answer, build_raised_limits, read_model
+from chargehand_cli.terminal import put, say
+from chargehand_cli.verb import AsJson, SessionId, verb
+
+if TYPE_CHECKING:
+    from chargehand import Plan, PlanDecision, Question, Status
+
+app = typer.Typer()
+
+_DECISIONS: Final = {"approve": "approved", "edit": "replaced and approved", "reject": "rejected"}
+_MAX_REASON_LENGTH: Final = 2_000
+
+
+@verb(app)
+async def plan(
+    connection: Connection,
+    session: SessionId,
+    *,
+    approve: Annotated[bool, typer.Option("--approve", help="Approve the plan.")] = False,
+    edit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Replace the plan by a JSON file in the format of --json.")
+    ] = None,
+    reject: Annotated[str | None, typer.Option(metavar="REASON", help="Reject the plan and end the session.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a session's plan, or approve, replace or reject it."""
+    if sum((approve, edit is not None, reject is not None)) > 1:
+        raise typer.BadParameter("--approve, --edit and --reject are mutually exclusive.")
+    decision = _decision(edit, reject, approve=approve)
+    await connection.open()
+    if decision:
+        await connection.session(session).decide_plan(decision)
+        say(f"Session {session}: the plan was {_DECISIONS[decision.decision]}.")
+        return
+    found = await connection.session(session).plan()
+    if found is None:
+        say(f"Session {session} has no plan yet.")
+    elif as_json:
+        put(found.model_dump_json(indent=2))
+    else:
+        _put_plan(found)
+
+
+@verb(app)
+async def answer(
+    connection: Connection,
+    session: SessionId,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The answer.")],
+    *,
+    subtask: Annotated[
+        str | None, typer.Option(help="Subtask that asks.", show_default="the only one that asks")
+    ] = None,
+) -> None:
+    """Answer a question of a session that was started with --questions."""
+    if subtask is not None:
+        build_answer(subtask, text)
+    await connection.open()
+    question = _open_question(await connection.session(session).status(), subtask)
+    await connection.session(session).answer(build_answer(question.subtask, text))
+    say(f"Session {session}: {one_safe_line(question.subtask)} continues with your answer.")
+
+
+@verb(app, "raise")
+async def raise_limits(
+    connection: Connection,
+    session: SessionId,
+    *,
+    turns: Annotated[int | None, typer.Option(help="New total of model calls.")] = None,
+    budget: Annotated[float | None, typer.Option(help="New total budget in US dollars.")] = None,
+    deadline: Annotated[
+        str | None, typer.Option(help="New total duration since the start: 90s, 10m, 2h or ISO 8601.")
+    ] = None,
+) -> None:
+    """Raise a running session's limits; a paused session continues."""
+    from chargehand_cli.rendering.text import dollars
+
+    if turns is None and budget is None and deadline is None:
+        raise typer.BadParameter("Give at least one of --turns, --budget and --deadline.")
+    raised = build_raised_limits(turns, budget, deadline)
+    await connection.open()
+    now = await connection.session(session).raise_limits(raised)
+    until = f", until {now.deadline_at.astimezone():%Y-%m-%d %H:%M:%S}" if now.deadline_at else ""
+    say(f"New limits of session {session}: {now.max_turns} turns, {dollars(float(now.budget_usd))}{until}.")
+
+
+@verb(app)
+async def finish(connection: Connection, session: SessionId) -> None:
+    """Stop a session's work and have it write its report from the results so far."""
+    await connection.open()
+    await connection.session(session).finish_now()
+    say(f"Session {session} is writing its report from the results so far: `chargehand result {session}`")
+
+
+@verb(app)
+async def cancel(connection: Connection, session: SessionId) -> None:
+    """Stop a session without a report."""
+    from chargehand.visibility import describe, is_open
+
+    await connection.open()
+    await connection.session(session).cancel()
+    # Temporal accepts the cancellation of a session that has already ended.
+    found = await describe(connection.chargehand.client, session)
+    say(f"Session {session} {'is stopping' if is_open(found.workflow_execution_info) else 'has ended'}.")
+
+
+def _decision(edit: Path | None, reject: str | None, *, approve: bool) -> "PlanDecision | None":
+    from chargehand import Plan, PlanDecision
+
+    if approve:
+        return PlanDecision(decision="approve")
+    if reject is not None:
+        return PlanDecision(decision="reject", reason=reject[:_MAX_REASON_LENGTH])
+    return PlanDecision(decision="edit", plan=read_model(Plan, edit, "plan")) if edit else None
+
+
+def _put_plan(plan: "Plan") -> None:
+    for subtask in plan.subtasks:
+        after = f" after {', '.join(subtask.depends_on)}" if subtask.depends_on else ""
+        put(f"{one_safe_line(subtask.id)} {one_safe_line(subtask.agent)}{after}")
+        put("".join(f"    {line}\n" for line in safe_text(subtask.instruction).splitlines()))
+    put(f"Then: {plan.strategy}. {one_safe_line(plan.final_instruction, 2_000)}".rstrip())
+
+
+def _open_question(status: "Status", subtask: str | None) -> "Question":
+    """Find the question to answer.
+
+    Raises:
+        BadRequest: no question is open, the named subtask asks none, or several are open and none was named.
+    """
+    matching = [question for question in status.questions if subtask in (None, question.subtask)]
+    if len(matching) == 1:
+        return matching[0]
+    if not status.questions:
+        raise BadRequest(f"Session {status.session} has no open question; its state is {status.state}.")
+    known = "; ".join(f"{one_safe_line(each.subtask)}: {one_safe_line(each.text)}" for each in status.questions)
+    problem = "Several questions are open" if subtask is None else f"Subtask {one_safe_line(subtask)} asks no question"
+    raise BadRequest(f"{problem}. Choose one with --subtask: {known}")

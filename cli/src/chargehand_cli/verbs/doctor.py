@@ -1,0 +1,187 @@
+"""Diagnose an installation: `doctor`."""
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from difflib import get_close_matches
+from shlex import quote
+from typing import TYPE_CHECKING, Final, cast
+
+import typer
+
+from chargehand import NotReachable
+from chargehand_cli.connection import Connection
+from chargehand_cli.embedded import last_lines
+from chargehand_cli.rendering.escaping import one_safe_line
+from chargehand_cli.request import BadRequest
+from chargehand_cli.terminal import Exit, put
+from chargehand_cli.verb import FILES, verb
+
+if TYPE_CHECKING:
+    from temporalio.client import Client
+
+app = typer.Typer()
+
+_WORKER_SECONDS: Final = 15
+_MAX_UNKNOWN: Final = 100
+_MAX_LISTED: Final = 1_000
+_QUERIED: Final = 3
+_QUERY_TIMEOUT: Final = timedelta(seconds=3)
+
+
+class Findings:
+    """What `doctor` found, written line by line."""
+
+    def __init__(self, write: Callable[[str], object] = put) -> None:
+        self._write = write
+        self.worst = Exit.DONE
+
+    def good(self, text: str) -> None:
+        self._write(f"✔ {text}")
+
+    def note(self, text: str) -> None:
+        self._write(f"· {text}")
+
+    def bad(self, text: str, code: Exit = Exit.FAILED) -> None:
+        self._write(f"✘ {text}")
+        self.worst = max(self.worst, code)
+
+
+@verb(app, location=FILES)
+async def doctor(connection: Connection) -> Exit:
+    """Check the settings, server, workers and sessions, and explain every problem."""
+    return await examine(connection, Findings())
+
+
+async def examine(connection: Connection, findings: Findings) -> Exit:
+    """Check everything that a session needs; problems are findings, not errors."""
+    from temporalio.service import RPCError
+
+    from chargehand_cli.stuck_sessions import check_sessions
+
+    findings.good(f"Python {sys.version.split()[0]} at {sys.executable}")
+    await _check_worker_program(connection, findings)
+    try:
+        await connection.open()
+    except NotReachable as error:
+        findings.bad(str(error), Exit.UNREACHABLE)
+        return findings.worst
+    findings.good(connection.describe())
+    try:
+        await _check_worker(connection, findings)
+        await check_sessions(connection, findings)
+        await _check_unknown_workflows(connection, findings)
+    except RPCError as error:
+        findings.bad(f"The Temporal server reports an error: {one_safe_line(error.message)}", Exit.UNREACHABLE)
+    return findings.worst
+
+
+async def _check_worker_program(connection: Connection, findings: Findings) -> None:
+    from chargehand_cli.worker_program import explain
+
+    location = connection.location
+    if location.temporal:
+        version = await asyncio.to_thread(subprocess.check_output, [location.temporal, "--version"], text=True)
+        findings.good(f"{one_safe_line(version)} at {location.temporal}")
+    findings.note(f"State directory {location.state}")
+    if location.artifacts is None:
+        findings.note(
+            "Documents cannot be uploaded: no shared directory is named by --artifacts or CHARGEHAND_ARTIFACTS"
+        )
+    if location.worker is None:
+        findings.note("The workers' settings are unknown: there is no worker program on this machine")
+        return
+    if not location.is_embedded:
+        findings.note("What a worker on this machine would use; the server's workers may have other settings:")
+    try:
+        explained = await explain(location.worker)
+        active = cast("list[dict[str, str]]", explained["active"])
+        unknown = cast("list[str]", explained.get("unknown", []))
+    except (BadRequest, ValueError, KeyError, TypeError, TimeoutError) as error:
+        problem = str(error).removeprefix("The worker's settings cannot be used: ")
+        findings.bad(f"The worker's settings are invalid: {one_safe_line(problem, 600)}")
+        return
+    for each in unknown:
+        findings.note(f"Ignored: {one_safe_line(each)}")
+    for each in active:
+        chosen = one_safe_line(f"{each['backend']}: {each['adapter']} ({each['why']})")
+        if problem := each.get("problem"):
+            findings.bad(f"{chosen}: {one_safe_line(problem, 600)}")
+        else:
+            findings.good(chosen)
+
+
+async def _check_worker(connection: Connection, findings: Findings) -> None:
+    from chargehand.visibility import pollers
+
+    queue = connection.location.task_queue
+    give_up_at = time.monotonic() + (_WORKER_SECONDS if connection.location.is_embedded else 0)
+    while not (found := await pollers(connection.chargehand.client, queue)):
+        if time.monotonic() >= give_up_at:
+            log = connection.location.worker_log
+            words = f" The end of {log}:\n{last_lines(log)}" if connection.location.is_embedded else ""
+            findings.bad(
+                f"No worker polls task queue '{queue}': sessions wait until one does.{words}", Exit.UNREACHABLE
+            )
+            return
+        await asyncio.sleep(0.2)
+    workers = f"{len(found)} worker(s) on task queue '{queue}': {one_safe_line(', '.join(found), 300)}"
+    if await _answers(connection.chargehand.client, queue):
+        findings.good(workers)
+    else:
+        findings.bad(
+            f"No worker answers within {_QUERY_TIMEOUT.seconds} s, although the server lists {workers}. The server "
+            "lists workers for minutes after they were killed; if they are running, they are overloaded.",
+            Exit.UNREACHABLE,
+        )
+
+
+async def _answers(client: "Client", queue: str) -> bool:
+    """Query some sessions of a queue, which only a worker can answer; True if there is none to query."""
+    from temporalio.client import WorkflowQueryFailedError
+    from temporalio.service import RPCError, RPCStatusCode
+
+    from chargehand.visibility import list_executions
+    from chargehand.wire import QueryName, WorkflowType
+
+    async def answers(workflow_id: str) -> bool | None:
+        try:
+            await client.get_workflow_handle(workflow_id).query(QueryName.STATUS, rpc_timeout=_QUERY_TIMEOUT)
+        except RPCError as error:
+            is_silence = error.status in {RPCStatusCode.CANCELLED, RPCStatusCode.DEADLINE_EXCEEDED}
+            return False if is_silence else None  # the server itself answered: the session is new or stuck
+        except WorkflowQueryFailedError:
+            pass  # a worker answered
+        return True
+
+    ours = f"WorkflowType = '{WorkflowType.SUPERVISOR}' AND ExecutionStatus = 'Running' AND TaskQueue = '{queue}'"
+    running = [each.execution.workflow_id async for each in list_executions(client, ours, _MAX_LISTED)]
+    # The oldest ones: the newest may be waiting for their first workflow task behind the others.
+    answered = await asyncio.gather(*(answers(each) for each in running[-_QUERIED:]))
+    return True in answered or False not in answered
+
+
+async def _check_unknown_workflows(connection: Connection, findings: Findings) -> None:
+    """Report workflows of unknown types on our task queue: they wait for ever, and nothing else reports them."""
+    from chargehand.visibility import OPEN, list_executions
+    from chargehand.wire import WorkflowType
+
+    client = connection.chargehand.client
+    others = " AND ".join(f"WorkflowType != '{each}'" for each in WorkflowType)
+    query = f"{OPEN} AND TaskQueue = '{connection.location.task_queue}' AND {others}"
+    count = 0
+    async for execution in list_executions(client, query, _MAX_UNKNOWN):
+        count += 1
+        kind = one_safe_line(execution.type.name, 60)
+        similar = get_close_matches(execution.type.name, list(WorkflowType), n=1)
+        hint = f" Did you mean '{similar[0]}'?" if similar else ""
+        name = one_safe_line(execution.execution.workflow_id, 300)
+        terminate = connection.temporal_command(f"workflow terminate --workflow-id {quote(name)}")
+        findings.bad(
+            f"{name} will never run: no worker has a workflow type '{kind}'.{hint} Terminate it: `{terminate}`"
+        )
+    if count == _MAX_UNKNOWN and (total := (await client.count_workflows(query)).count) > count:
+        findings.bad(f"… and {total - count} more workflows of unknown types")

@@ -1,0 +1,255 @@
+"""Inspect sessions: `status`, `list`, `result`, `trace`, `artifacts` and `verify`."""
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from chargehand import SessionNotFound
+from chargehand.payloads.settings import encryption_of
+from chargehand.upload import store_documents
+from chargehand_cli.connection import Connection
+from chargehand_cli.location import NAME_SHARED_FILES
+from chargehand_cli.rendering.escaping import one_safe_line
+from chargehand_cli.request import BadRequest, read_model
+from chargehand_cli.terminal import Exit, console, put, say
+from chargehand_cli.verb import FILES, AsJson, Documents, SessionId, verb
+
+if TYPE_CHECKING:
+    from chargehand import Artifact, Report
+    from chargehand_cli.worker_program import Checked
+
+app = typer.Typer()
+
+
+@verb(app)
+async def status(connection: Connection, session: SessionId, *, as_json: AsJson = False) -> None:
+    """Show a session's state, plan, turns and cost."""
+    from chargehand_cli.live_session import user_action
+    from chargehand_cli.live_tree import now, session_tree
+
+    await connection.open()
+    found = await connection.session(session).status()
+    if as_json:
+        put(found.model_dump_json(indent=2))
+        return
+    at = now()
+    ended = [record.ended_at for record in found.subtasks if record.ended_at]
+    if found.state in ("finished", "failed", "cancelled") and ended:
+        at = max(ended)
+    console(sys.stdout).print(session_tree(found.session, found, "", at, found.started_at or at))
+    if action := user_action(found):
+        say(action)
+
+
+@verb(app, "list")
+async def list_sessions(
+    connection: Connection,
+    *,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="Maximum number of sessions.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List the newest sessions."""
+    await connection.open()
+    found = [each async for each in connection.chargehand.list(limit)]
+    if as_json:
+        put("[" + ",\n ".join(each.model_dump_json() for each in found) + "]")
+        return
+    if not found:
+        say("There are no sessions.")
+    for each in found:
+        took = f"{(each.ended_at - each.started_at).total_seconds():8.1f} s" if each.ended_at else " " * 10
+        put(f"{each.started_at.astimezone():%Y-%m-%d %H:%M:%S}  {each.state:<10} {took}  {one_safe_line(each.id)}")
+
+
+@verb(app)
+async def result(connection: Connection, session: SessionId, *, as_json: AsJson = False) -> Exit:
+    """Wait for a session's report and print it."""
+    from chargehand_cli.session_files import put_report, wait_for_report
+
+    await connection.open()
+    return await put_report(connection, await wait_for_report(connection, session), as_json=as_json)
+
+
+@verb(app)
+async def trace(
+    connection: Connection,
+    session: SessionId,
+    *,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the report and trace as an HTML page instead.")
+    ] = None,
+) -> None:
+    """Print every step of a session as JSON. Needs no worker, and includes failed sessions."""
+    await connection.open()
+    steps = await connection.session(session).trace()
+    if html is None:
+        put(steps.model_dump_json(indent=2))
+        return
+    from chargehand_cli.rendering.page import report_page
+
+    page = report_page(await connection.session(session).result(), steps)
+    await asyncio.to_thread(html.write_text, page, encoding="utf-8")
+    say(f"Report page: {html}")
+
+
+@verb(app, location=FILES)
+async def artifacts(
+    connection: Connection,
+    session: SessionId,
+    *,
+    to: Annotated[Path | None, typer.Option(metavar="DIR", help="Download the files to this folder.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    as_json: AsJson = False,
+) -> Exit:
+    """List or download the files made by a session's agents. Waits for its report."""
+    from chargehand_cli.session_files import wait_for_report
+
+    if force and to is None:
+        raise typer.BadParameter("--force needs a folder: --to DIR.")
+    await connection.open()
+    made = (await wait_for_report(connection, session)).artifacts
+    if to is not None and made:
+        return await _download(connection, made, to, replace=force, as_json=as_json)
+    if as_json:
+        put(json.dumps([each.model_dump(mode="json") for each in made], indent=1))
+    elif not made:
+        say(f"Session {session} made no files.")
+    else:
+        for each in made:
+            put(_describe_artifact(each, each.name))
+        say(f"To download them: `chargehand artifacts {session} --to DIR`")
+    return Exit.DONE
+
+
+@verb(app, location=FILES)
+async def verify(
+    connection: Connection,
+    session: Annotated[str | None, typer.Argument(metavar="SESSION", help="Session ID.")] = None,
+    *,
+    file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Verify this report instead, a JSON file such as report.json.")
+    ] = None,
+    docs: Documents = None,
+    as_json: AsJson = False,
+) -> Exit:
+    """Check that a report's quotations occur in its documents. Exits with 1 if one does not.
+
+    Without --docs, the documents that the session was given are used.
+    """
+    if (session is None) == (file is None):
+        raise typer.BadParameter("Give either SESSION or --file FILE with a report as JSON.")
+    connection.location.require_worker("verify with")
+    report = await _find_report(connection, session, file)
+    if docs:
+        with tempfile.TemporaryDirectory(prefix="chargehand-verify-") as folder:
+            encryption = encryption_of(os.environ)
+            uris = await asyncio.to_thread(store_documents, docs, Path(folder), encryption=encryption)
+            return await _verify(connection, report, uris, {"CHARGEHAND_ARTIFACTS": folder}, as_json=as_json)
+    documents = await _documents_of(connection, report)
+    return await _verify(connection, report, documents, {}, as_json=as_json)
+
+
+async def _download(
+    connection: Connection, made: "tuple[Artifact, ...]", folder: Path, *, replace: bool, as_json: bool
+) -> Exit:
+    from chargehand.download import download_artifacts
+
+    location = connection.location
+    if location.artifacts is None:
+        raise BadRequest(
+            f"Files cannot be downloaded from the workers of the server set by {location.configured_by}: "
+            f"{NAME_SHARED_FILES}"
+        )
+    encryption = encryption_of(os.environ)
+    downloads = download_artifacts(made, location.artifacts, folder, replace=replace, encryption=encryption)
+    downloaded = await asyncio.to_thread(list, downloads)
+    if as_json:
+        facts = [
+            each.artifact.model_dump(mode="json") | {"path": str(each.path), "problem": each.problem}
+            for each in downloaded
+        ]
+        put(json.dumps(facts, indent=1))
+    for each in downloaded:
+        if each.problem:
+            say(f"✘ {each.path}: {one_safe_line(each.problem, 400)}")
+        elif not as_json:
+            put(_describe_artifact(each.artifact, str(each.path)))
+    if missing := sum(1 for each in downloaded if each.problem):
+        say(f"{missing} of {len(downloaded)} files could not be downloaded to {folder}.")
+        return Exit.FAILED
+    return Exit.DONE
+
+
+def _describe_artifact(artifact: "Artifact", name: str) -> str:
+    from chargehand_cli.rendering.text import size
+
+    facts = [one_safe_line(name, 300), one_safe_line(artifact.media_type, 60), size(artifact.bytes)]
+    return "  ".join([*facts, one_safe_line(artifact.title)]).rstrip()
+
+
+async def _find_report(connection: Connection, session: str | None, file: Path | None) -> "Report":
+    from chargehand import Report
+    from chargehand_cli.session_files import wait_for_report
+
+    if file:
+        return await asyncio.to_thread(read_model, Report, file, "report")
+    assert session, "either is given"
+    await connection.open()
+    return await wait_for_report(connection, session)
+
+
+async def _documents_of(connection: Connection, report: "Report") -> tuple[str, ...]:
+    """Ask the server which documents a session was given.
+
+    Raises:
+        BadRequest: the server does not know the session any more, or the documents are out of reach.
+    """
+    await connection.open()
+    try:
+        documents = (await connection.session(report.session).request()).documents
+    except SessionNotFound as error:
+        raise BadRequest(
+            f"The server no longer knows the documents of session '{report.session}': name them with --docs, as they "
+            "were named for the session."
+        ) from error
+    location = connection.location
+    if location.artifacts is None and any(each.startswith("artifact:") for each in documents):
+        raise BadRequest(
+            f"The documents are stored by the workers of the server set by {location.configured_by}: "
+            f"{NAME_SHARED_FILES}"
+        )
+    return documents
+
+
+async def _verify(
+    connection: Connection, report: "Report", documents: tuple[str, ...], settings: dict[str, str], *, as_json: bool
+) -> Exit:
+    """Have the worker program look up each quotation, and print the results."""
+    from chargehand_cli.worker_program import check, put_result
+
+    quoted = {each.ref: each for each in report.sources if each.quote}
+    labels = {each.ref: f"S{number}" for number, each in enumerate(report.sources, start=1)}
+
+    def show(result: "Checked") -> None:
+        put_result(result, f"{labels.get(result['ref'], ''):<4} {one_safe_line(result['ref'], 300)}")
+
+    worker = connection.location.require_worker("verify with")
+    with tempfile.TemporaryDirectory(prefix="chargehand-verify-") as folder:
+        file = Path(folder) / "quotations.json"
+        sources = [each.model_dump(mode="json") for each in quoted.values()]
+        file.write_text(json.dumps({"documents": documents, "sources": sources}), encoding="utf-8")
+        results = await check(worker, "--verify", file, settings, show=None if as_json else show)
+    wrong = sum(1 for each in results if each["problem"])
+    if others := len(report.sources) - len(results):
+        say(f"Not checked: {others} sources that are not documents (web pages, queries, computations).")
+    if results:
+        say(f"Verified quotations: {len(results) - wrong} of {len(results)}.")
+    else:
+        say("The report quotes no documents.")
+    return Exit.FAILED if wrong else Exit.DONE

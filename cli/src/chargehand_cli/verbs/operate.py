@@ -1,0 +1,284 @@
+"""Operate Chargehand: `up`, `replay`, `codec-server` and `clean`."""
+
+import asyncio
+import gzip
+import json
+import os
+import re
+import secrets
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+from urllib.parse import urlsplit
+
+import typer
+
+from chargehand import SessionNotFound
+from chargehand.payloads.errors import ProtectionSettingsError
+from chargehand.payloads.settings import protection_from
+from chargehand_cli.connection import Connection
+from chargehand_cli.embedded import StateDirectory
+from chargehand_cli.location import Location, NoWorkerProgram
+from chargehand_cli.rendering.escaping import one_safe_line
+from chargehand_cli.terminal import Exit, put, say
+from chargehand_cli.verb import LOCAL, AsJson, verb
+
+if TYPE_CHECKING:
+    from temporalio.client import Client, WorkflowHistory
+
+    from chargehand_cli.worker_program import Checked
+
+app = typer.Typer()
+
+_TOKEN: Final = "CHARGEHAND_CODEC_TOKEN"  # noqa: S105  # the name of a setting
+_UI_ORIGINS: Final = ("http://localhost:8233", "http://127.0.0.1:8233")
+_AGE: Final = re.compile(r"(\d{1,6})([hdw])")
+_UNITS: Final[Mapping[str, timedelta]] = {
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+    "w": timedelta(weeks=1),
+}
+_REPLAYED: Final = 20
+
+
+@verb(app, location=LOCAL)
+async def up(connection: Connection) -> None:
+    """Run the embedded server and a worker until Ctrl-C."""
+    await connection.open()
+    say(connection.describe())
+    say(f"Worker log: {connection.location.worker_log}")
+    say("Ctrl-C shuts both down, unless another command uses them; running sessions resume the next time.")
+    try:
+        while True:
+            await asyncio.sleep(1)
+            await connection.mend()
+            connection.check_worker()
+    except asyncio.CancelledError:
+        say("Waiting for in-flight calls, then shutting down …")
+
+
+@verb(app)
+async def replay(
+    connection: Connection,
+    sessions: Annotated[list[str] | None, typer.Argument(metavar="SESSION", help="Session IDs.")] = None,
+    *,
+    last: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="Replay the newest N sessions.", show_default="20")
+    ] = None,
+    running: Annotated[
+        bool, typer.Option("--running", help="Replay running sessions only; all of them unless --last is given.")
+    ] = False,
+    file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Replay histories from --save or from Temporal's tools.")
+    ] = None,
+    save: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the histories to replay them later.")] = None,
+    as_json: AsJson = False,
+) -> Exit:
+    """Check that sessions replay on this machine's workflows, and so survive an upgrade. Exits with 1 if not."""
+    if sum((bool(sessions), last is not None or running, file is not None)) > 1 or (file and save):
+        raise typer.BadParameter(
+            "SESSION, --last or --running, and --file are mutually exclusive; --save cannot be combined with --file."
+        )
+    connection.location.require_worker("replay with")
+    if file:
+        return await _replay(connection.location, file.absolute(), namespace=None, as_json=as_json)
+    await connection.open()
+    client = connection.chargehand.client
+    limit = last or (None if running else _REPLAYED)
+    ids = sessions or [each async for each in _newest(client, limit, only_running=running)]
+    if not ids:
+        say(f"There are no {'running ' if running else ''}sessions to replay.")
+        return Exit.DONE
+    with tempfile.TemporaryDirectory(prefix="chargehand-replay-") as folder:
+        histories = Path(folder) / "histories.json.gz"
+        await _fetch(client, ids, histories)
+        if save:
+            await asyncio.to_thread(_save, histories, save)
+        return await _replay(connection.location, histories, namespace=client.namespace, as_json=as_json)
+
+
+@verb(app, "codec-server", location=())
+async def codec_server(
+    connection: Connection,
+    *,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 picks a free one.")] = 8081,
+    host: Annotated[str, typer.Option(help="Address to listen on; anything but loopback needs TLS.")] = "127.0.0.1",
+    namespace: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Namespace to serve; may be repeated.", show_default="TEMPORAL_NAMESPACE"),
+    ] = None,
+    ui_origin: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL", help="Address of a Web UI that may use the server; may be repeated."),
+    ] = None,
+    certificate: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="TLS certificate chain, PEM.", exists=True)
+    ] = None,
+    private_key: Annotated[Path | None, typer.Option(metavar="FILE", help="TLS private key, PEM.", exists=True)] = None,
+) -> None:
+    """Decode encrypted and externally stored payloads for Temporal's Web UI and command line.
+
+    Clients need a token: CHARGEHAND_CODEC_TOKEN, or a random one that is printed at the start.
+    """
+    from chargehand import data_converter
+    from chargehand_cli.codec_server import CodecServer, CodecServerSettings
+
+    storage, usual_origins = _local_codec_defaults(connection)
+    namespaces = namespace or [os.environ.get("TEMPORAL_NAMESPACE") or "default"]
+    protections = {each: protection_from(os.environ, each, usual_storage=storage) for each in namespaces}
+    if not any(each.encryption or each.storage for each in protections.values()):
+        raise ProtectionSettingsError(
+            "There is nothing to decode: set CHARGEHAND_ENCRYPTION_KEYS and CHARGEHAND_ENCRYPTION_KEY_ID, or "
+            "CHARGEHAND_STORAGE."
+        )
+    given = os.environ.get(_TOKEN)
+    token = given or secrets.token_urlsafe(24)
+    settings = CodecServerSettings(
+        token=token,
+        converters={name: data_converter(each.encryption, each.storage) for name, each in protections.items()},
+        origins=frozenset(_origin(each) for each in ui_origin or usual_origins),
+        host=host,
+        port=port,
+        certificate=str(certificate) if certificate else None,
+        private_key=str(private_key) if private_key else None,
+    )
+    async with CodecServer(settings) as server:
+        shown = f"${_TOKEN}" if given else token
+        say(f"Codec server at {server.url} for {', '.join(namespaces)}. Press Ctrl-C to stop.")
+        say(f"  Command line: temporal … --codec-endpoint {server.url} --codec-auth 'Bearer {shown}'")
+        say(f"  Web UI: click the glasses at the top, choose the browser's setting, and enter {server.url}/{shown}")
+        say("Anyone who knows the token can read every session of these namespaces.")
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+
+@verb(app)
+async def clean(
+    connection: Connection,
+    *,
+    older_than: Annotated[str, typer.Option(help="Minimum age: 12h, 30d or 4w.")] = "30d",
+    delete: Annotated[bool, typer.Option("--delete", help="Delete; without it, only print what would be.")] = False,
+) -> None:
+    """Delete stored payloads that no session on the server needs."""
+    from chargehand.payloads.cleaning import clean as clean_directory
+    from chargehand.payloads.storage import PayloadDirectory
+
+    minimum_age = age(older_than)
+    await connection.open()
+    client = connection.chargehand.client
+    storage = protection_from(os.environ, client.namespace, usual_storage=connection.location.storage).storage
+    if storage is None:
+        raise ProtectionSettingsError("CHARGEHAND_STORAGE is not set: no payloads are stored outside of Temporal.")
+    if not isinstance(storage.driver, PayloadDirectory):
+        raise ProtectionSettingsError(
+            "Only a directory can be cleaned. For a bucket, use a lifecycle rule that is longer than the namespace's "
+            "retention and the longest session together."
+        )
+    done = await clean_directory(client, storage.driver, minimum_age, delete=delete)
+    verb = "Deleted" if delete else "Would delete"
+    put(f"{verb} {done.files} payloads ({done.bytes:,} bytes) last stored before {done.before:%Y-%m-%d %H:%M} UTC.")
+    put(f"{done.kept} payloads remain." if delete else f"{done.kept} payloads would remain. Delete with --delete.")
+
+
+def age(text: str) -> timedelta:
+    """Read `12h`, `30d` or `4w`.
+
+    Raises:
+        ProtectionSettingsError: the text has another format.
+    """
+    found = _AGE.fullmatch(text)
+    if not found:
+        raise ProtectionSettingsError("--older-than must be a number of hours, days or weeks: 12h, 30d or 4w.")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+async def _newest(client: "Client", limit: int | None, *, only_running: bool) -> AsyncIterator[str]:
+    from chargehand.visibility import OPEN, list_executions
+    from chargehand.wire import WorkflowType
+
+    query = f"WorkflowType = '{WorkflowType.SUPERVISOR}' AND ParentWorkflowId IS NULL"
+    if only_running:
+        query += f" AND {OPEN}"
+    async for execution in list_executions(client, query, limit):
+        yield execution.execution.workflow_id
+
+
+async def _fetch(client: "Client", sessions: Sequence[str], file: Path) -> None:
+    """Write a list of `{"id", "history"}` one history at a time, since all of them together may be large."""
+    with gzip.open(file, "wt", encoding="utf-8") as written:
+        separator = "["
+        for session in sessions:
+            async for history in _tree(client, session, None):
+                entry = {"id": history.workflow_id, "history": json.loads(history.to_json())}
+                text = separator + json.dumps(entry, separators=(",", ":"))
+                await asyncio.to_thread(written.write, text)
+                separator = ",\n"
+        written.write("]" if separator != "[" else "[]")
+
+
+async def _tree(client: "Client", workflow_id: str, run_id: str | None) -> AsyncIterator["WorkflowHistory"]:
+    """Fetch the history of a workflow and of everything below it."""
+    from temporalio.service import RPCError, RPCStatusCode
+
+    try:
+        history = await client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        if run_id is None:
+            raise SessionNotFound(workflow_id) from error
+        say(f"Skipped {one_safe_line(workflow_id)}: it is no longer on the server.")
+        return
+    yield history
+    for event in history.events:
+        if event.HasField("child_workflow_execution_started_event_attributes"):
+            child = event.child_workflow_execution_started_event_attributes.workflow_execution
+            async for below in _tree(client, child.workflow_id, child.run_id):
+                yield below
+
+
+def _save(file: Path, target: Path) -> None:
+    # Histories contain user text, so only their owner may read them.
+    with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as saved:
+        saved.write(file.read_bytes())
+    say(f"Histories saved to {target}. They contain user text.")
+
+
+async def _replay(location: Location, file: Path, *, namespace: str | None, as_json: bool) -> Exit:
+    """Have the worker program replay a file of histories, and print the results."""
+    from chargehand_cli.worker_program import check, put_result
+
+    def show(result: "Checked") -> None:
+        put_result(result, f"{result['events']:>6} events  {result['type']:<10}  {one_safe_line(result['id'], 300)}")
+
+    worker = location.require_worker("replay with")
+    settings = {"TEMPORAL_NAMESPACE": namespace} if namespace else {}
+    results = await check(worker, "--replay", file, settings, show=None if as_json else show)
+    if differing := sum(1 for each in results if each["problem"]):
+        say(f"{differing} of {len(results)} histories differ: such sessions would get stuck on these workflows.")
+        return Exit.FAILED
+    say(f"All {len(results)} histories replay on these workflows.")
+    return Exit.DONE
+
+
+def _local_codec_defaults(connection: Connection) -> tuple[str | None, tuple[str, ...]]:
+    """Find the embedded server's payload storage and Web UI, if this machine has one."""
+    try:
+        location = connection.location
+    except NoWorkerProgram:
+        return None, _UI_ORIGINS
+    note = StateDirectory(location.state).read_note() if location.is_embedded else None
+    named = [note.ui_url] if note else [location.ui_url] if location.ui_url else []
+    origins = {_origin(each) for each in named}
+    on_localhost = {each.replace("//127.0.0.1", "//localhost") for each in origins}
+    return location.storage, tuple({*_UI_ORIGINS, *origins, *on_localhost})
+
+
+def _origin(address: str) -> str:
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise ProtectionSettingsError(f"{address} is not the address of a Web UI, such as http://localhost:8233.")
+    return f"{parts.scheme}://{parts.netloc}".lower()

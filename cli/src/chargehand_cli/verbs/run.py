@@ -1,0 +1,152 @@
+"""Run sessions: `run`, `start` and `watch`."""
+
+import asyncio
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from chargehand import ChargehandError, NotReachable
+from chargehand.errors import UploadRefused
+from chargehand.payloads.settings import encryption_of
+from chargehand.upload import store_documents
+from chargehand_cli.connection import Connection
+from chargehand_cli.location import NAME_SHARED_FILES
+from chargehand_cli.request import RequestOptions, build_request
+from chargehand_cli.terminal import Exit, put, say
+from chargehand_cli.verb import FILES, AsJson, Quiet, SessionId, verb
+
+if TYPE_CHECKING:
+    from chargehand import Session
+
+app = typer.Typer()
+
+_CANCEL_SECONDS: Final = 3
+_MAX_RESUMED_SHOWN: Final = 5
+_MAX_SKIPPED_SHOWN: Final = 5
+
+
+@verb(app, location=FILES)
+async def run(
+    connection: Connection, options: RequestOptions, *, as_json: AsJson = False, quiet: Quiet = False
+) -> Exit:
+    """Run a session, show its progress, and print its report."""
+    from chargehand_cli.live_session import cancel
+
+    session = await _start(connection, options)
+    try:
+        return await _follow(connection, session.id, as_json=as_json, quiet=quiet)
+    except asyncio.CancelledError:
+        say("Interrupted: cancelling the session. Press Ctrl-C again to exit at once.")
+        if await cancel(connection, session.id):
+            say("The session was cancelled.")
+        else:
+            say(f"The session is still stopping; see `chargehand status {session.id}`.")
+        return Exit.INTERRUPTED
+    except NotReachable:
+        # No worker took the request up: it must not start by surprise days later.
+        if connection.location.is_embedded:
+            with suppress(ChargehandError, TimeoutError):
+                async with asyncio.timeout(_CANCEL_SECONDS):
+                    await session.cancel()
+        raise
+
+
+@verb(app, location=FILES)
+async def start(connection: Connection, options: RequestOptions) -> None:
+    """Start a session and print its ID, without waiting for its report."""
+    session = await _start(connection, options)
+    put(session.id)
+    connection.farewell = (
+        "The embedded server shut down with this command. The session resumes the next time it runs:\n"
+        f"  chargehand up    or    chargehand watch {session.id}"
+    )
+
+
+@verb(app)
+async def watch(connection: Connection, session: SessionId, *, as_json: AsJson = False, quiet: Quiet = False) -> Exit:
+    """Show a session's progress until it ends, and print its report. Ctrl-C leaves the session running."""
+    await connection.open()
+    say(connection.describe())
+    try:
+        return await _follow(connection, session, as_json=as_json, quiet=quiet)
+    except asyncio.CancelledError:
+        say(f"The session was left running. To stop it: `chargehand cancel {session}`")
+        return Exit.INTERRUPTED
+
+
+async def _start(connection: Connection, options: RequestOptions) -> "Session":
+    """Check the options before anything is started, upload the documents, and start the session."""
+    if (options.goal is None) == (options.input is None):
+        raise typer.BadParameter("Give either GOAL or --input FILE with a request as JSON.")
+    documents = tuple(options.docs or ())
+    for document in documents:
+        if not document.expanduser().exists():
+            raise UploadRefused(f"No such file or folder: {document}")
+    connection.join()
+    opening = asyncio.create_task(connection.open())
+    try:
+        request = build_request(options, await asyncio.to_thread(_upload, connection, documents))
+        await opening
+    finally:
+        opening.cancel()
+        await asyncio.gather(opening, return_exceptions=True)
+    say(connection.describe())
+    await _list_resumed(connection, options.id)
+    session = await connection.chargehand.start(request, session_id=options.id)
+    url = connection.session_url(session.id)
+    say(f"Session {session.id}{f': {url}' if url else ''}")
+    if url and encryption_of(os.environ):
+        say("Its payloads are encrypted; run `chargehand codec-server` to read them in the Web UI.")
+    return session
+
+
+def _upload(connection: Connection, documents: tuple[Path, ...]) -> tuple[str, ...]:
+    """Copy documents to where the workers read them.
+
+    Raises:
+        UploadRefused: they cannot be used, or no directory is known to be shared with the workers.
+        ProtectionSettingsError: the encryption settings are invalid.
+    """
+    if not documents:
+        return ()
+    location = connection.location
+    if location.artifacts is None:
+        raise UploadRefused(
+            f"Documents cannot be uploaded for the workers of the server set by {location.configured_by}: "
+            f"{NAME_SHARED_FILES}"
+        )
+    skipped: list[str] = []
+    uris = store_documents(
+        documents,
+        location.artifacts,
+        on_skip=lambda name, reason: skipped.append(f"{name}: {reason}"),
+        encryption=encryption_of(os.environ),
+    )
+    for line in skipped[:_MAX_SKIPPED_SHOWN]:
+        say(f"Skipped {line}")
+    if len(skipped) > _MAX_SKIPPED_SHOWN:
+        say(f"Skipped {len(skipped) - _MAX_SKIPPED_SHOWN} more files")
+    return uris
+
+
+async def _list_resumed(connection: Connection, session_id: str | None) -> None:
+    """List the sessions of earlier commands that resume with the embedded server."""
+    if not connection.location.is_embedded:
+        return
+    resumed = [each.id async for each in connection.chargehand.list(50) if each.state == "running"]
+    resumed = [each for each in resumed if each != session_id]
+    for each in resumed[:_MAX_RESUMED_SHOWN]:
+        say(f"Resumed session: {each} (chargehand watch {each})")
+    if len(resumed) > _MAX_RESUMED_SHOWN:
+        say(f"… and {len(resumed) - _MAX_RESUMED_SHOWN} more (chargehand list)")
+
+
+async def _follow(connection: Connection, session_id: str, *, as_json: bool, quiet: bool) -> Exit:
+    from chargehand_cli.live_session import follow
+    from chargehand_cli.session_files import put_report
+
+    report = await follow(connection, session_id, quiet=quiet)
+    return await put_report(connection, report, as_json=as_json)

@@ -1,1 +1,0 @@
-"""The command `chargehand`. Modules load temporalio and rich only when a command needs them."""

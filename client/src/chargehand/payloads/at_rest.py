@@ -1,0 +1,51 @@
+"""Artifacts as they lie in directories and buckets: sealed if there is a key, named by the SHA-256 of their content.
+
+The name is that of the content and not of what is stored, so that references do not change with the key.
+"""
+
+import hashlib
+
+from chargehand.payloads.encryption import Encryption, looks_sealed
+from chargehand.payloads.errors import ArtifactInClear, ArtifactSealed, ProtectionError
+
+
+def open_stored(encryption: Encryption | None, digest: str, stored: bytes) -> bytes | None:
+    """Return the content of what is stored under a digest; None if it is not what the digest says.
+
+    Raises:
+        KeyMissing: it was sealed with a key that is not listed.
+        SealBroken: it was changed since it was sealed.
+        ArtifactInClear: it is not sealed, although there is a key.
+        ArtifactSealed: it is sealed, and there is no key at all.
+    """
+    if encryption is None:
+        content = stored
+    elif looks_sealed(stored):
+        content = encryption.open(stored)
+    elif encryption.accept_plain:
+        content = stored
+    else:
+        raise ArtifactInClear(digest)
+    if hashlib.sha256(content).hexdigest() == digest:
+        return content
+    if encryption is None and looks_sealed(stored):
+        raise ArtifactSealed(digest)
+    return None
+
+
+def is_kept(encryption: Encryption, digest: str, stored: bytes) -> bool:
+    """Tell whether content need not be stored again: it is there, sealed, and can be opened."""
+    try:
+        return looks_sealed(stored) and open_stored(encryption, digest, stored) is not None
+    except ProtectionError:
+        return False
+
+
+def require_plain(digest: str, start: bytes) -> None:
+    """See to it that content in clear does not replace what others sealed.
+
+    Raises:
+        ArtifactSealed: what begins so is sealed.
+    """
+    if looks_sealed(start):
+        raise ArtifactSealed(digest)

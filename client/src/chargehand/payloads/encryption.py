@@ -1,0 +1,191 @@
+"""Encryption of payloads and artifacts: AES-256 in GCM, by keys that have names.
+
+Sealed bytes describe themselves: `CHS1`, what was done to the content, the key's id, a random nonce, and the content
+with its tag. All that stands before the content is authenticated with it, and so is its purpose: what was sealed as an
+artifact cannot be passed off as a payload.
+"""
+
+import asyncio
+import base64
+import binascii
+import json
+import os
+import re
+import stat
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from chargehand.payloads.errors import KeyMissing, ProtectionSettingsError, SealBroken
+
+PAYLOAD: Final = "payload"
+ARTIFACT: Final = "artifact"
+
+_MAGIC: Final = b"CHS1"
+_PLAIN: Final = 0
+_COMPRESSED: Final = 1
+_NONCE_BYTES: Final = 12
+_TAG_BYTES: Final = 16
+_KEY_BYTES: Final = 32
+_KEY_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_COMPRESS_FROM_BYTES: Final = 1_024
+_MOST_BYTES: Final = 256 << 20
+"""What sealed content may come to when it is unpacked."""
+_ENOUGH_FOR_A_THREAD: Final = 256 << 10
+
+
+class Encryption:
+    """Seals with the current key, and opens with any key that is listed."""
+
+    def __init__(self, keys: Mapping[str, bytes], current: str, *, accept_plain: bool = False) -> None:
+        """Take 32 bytes for each key id.
+
+        Args:
+            accept_plain: read payloads that are not encrypted too, for the time in which encryption is switched on
+                while sessions run. Nothing is ever written without it.
+
+        Raises:
+            ProtectionSettingsError: keys, or the library, are not as they have to be.
+        """
+        try:
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415  # an extra, slow to load
+        except ImportError as error:
+            raise ProtectionSettingsError(
+                "Encryption needs the package 'cryptography': install chargehand[encryption]."
+            ) from error
+        for key_id, key in keys.items():
+            _check_key(key_id, key)
+        if current not in keys:
+            raise ProtectionSettingsError(
+                f"CHARGEHAND_ENCRYPTION_KEY_ID names '{current}', which is not among CHARGEHAND_ENCRYPTION_KEYS."
+            )
+        self.current = current
+        self.accept_plain = accept_plain
+        self._ciphers = {key_id: AESGCM(key) for key_id, key in keys.items()}
+
+    @classmethod
+    def from_text(cls, keys: str, current: str, *, accept_plain: bool = False) -> "Encryption":
+        """Read keys as settings hold them: a JSON object of base64 by key id, or the path of a file with one.
+
+        Raises:
+            ProtectionSettingsError: as for the constructor; never repeats what was read.
+        """
+        text = keys if keys.lstrip().startswith("{") else _private_text(Path(keys).expanduser())
+        try:
+            named: Any = json.loads(text, object_pairs_hook=_each_once)
+            decoded = {str(key_id): base64.b64decode(key, validate=True) for key_id, key in named.items()}
+        except (ValueError, TypeError, AttributeError, binascii.Error):
+            raise ProtectionSettingsError(
+                "CHARGEHAND_ENCRYPTION_KEYS is not a JSON object of keys in base64 by their ids, each id once, such as "
+                '{"2026-11": "…44 characters…"}. `openssl rand -base64 32` makes a key.'
+            ) from None
+        return cls(decoded, current, accept_plain=accept_plain)
+
+    def seal(self, content: bytes, purpose: str = ARTIFACT) -> bytes:
+        """Encrypt with the current key, compressed if that makes it smaller."""
+        done, body = _PLAIN, content
+        if len(content) >= _COMPRESS_FROM_BYTES:
+            compressed = zlib.compress(content, 1)
+            if len(compressed) < len(content):
+                done, body = _COMPRESSED, compressed
+        key_id = self.current.encode()
+        header = _MAGIC + bytes((done, len(key_id))) + key_id
+        nonce = os.urandom(_NONCE_BYTES)
+        return header + nonce + self._ciphers[self.current].encrypt(nonce, body, header + purpose.encode())
+
+    def open(self, sealed: bytes, purpose: str = ARTIFACT) -> bytes:
+        """Decrypt what was sealed for this purpose.
+
+        Raises:
+            KeyMissing: it was sealed with a key that is not listed.
+            SealBroken: it is not what was sealed.
+        """
+        from cryptography.exceptions import InvalidTag  # noqa: PLC0415  # an extra; loaded with the cipher
+
+        key_id, header_length = _key_id(sealed)
+        cipher = self._ciphers.get(key_id)
+        if cipher is None:
+            raise KeyMissing(key_id)
+        header, nonce = sealed[:header_length], sealed[header_length : header_length + _NONCE_BYTES]
+        try:
+            body = cipher.decrypt(nonce, sealed[header_length + _NONCE_BYTES :], header + purpose.encode())
+        except InvalidTag:
+            raise SealBroken(
+                f"it was changed, or its key '{key_id}' is another one than the key of that name here"
+            ) from None
+        return _unpacked(body) if sealed[len(_MAGIC)] == _COMPRESSED else body
+
+
+def looks_sealed(content: bytes) -> bool:
+    """Tell whether bytes begin as sealed ones do."""
+    return content.startswith(_MAGIC)
+
+
+async def off_the_loop(work: Callable[[bytes], bytes], contents: Sequence[bytes]) -> list[bytes]:
+    """Do work on bytes, in a thread if there are many, so that the event loop stays free."""
+    if sum(map(len, contents)) < _ENOUGH_FOR_A_THREAD:
+        return [work(content) for content in contents]
+    return await asyncio.to_thread(lambda: [work(content) for content in contents])
+
+
+def _check_key(key_id: str, key: bytes) -> None:
+    if not _KEY_ID.fullmatch(key_id):
+        raise ProtectionSettingsError(
+            "CHARGEHAND_ENCRYPTION_KEYS holds a key id that cannot be used: it has up to 64 letters, digits, '.', '_' "
+            "and '-', and begins with a letter or digit."
+        )
+    if len(key) != _KEY_BYTES:
+        raise ProtectionSettingsError(
+            f"CHARGEHAND_ENCRYPTION_KEYS: the key '{key_id}' has {len(key)} bytes; {_KEY_BYTES} are needed. "
+            "`openssl rand -base64 32` makes one."
+        )
+
+
+def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key id stands there twice")
+    return found
+
+
+def _private_text(path: Path) -> str:
+    if not path.is_absolute():  # commands and workers run in different directories
+        raise ProtectionSettingsError(
+            "CHARGEHAND_ENCRYPTION_KEYS is neither a JSON object nor the absolute path of a file with one."
+        )
+    try:
+        with path.open(encoding="utf-8") as file:
+            if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
+                raise ProtectionSettingsError(
+                    f"The file of keys {path} can be read by others: give it the mode 600, `chmod 600 {path}`."
+                )
+            return file.read()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise ProtectionSettingsError(
+            f"CHARGEHAND_ENCRYPTION_KEYS is neither a JSON object nor the path of a file that can be read: {reason}."
+        ) from None
+
+
+def _key_id(sealed: bytes) -> tuple[str, int]:
+    """Read the id of the key and the length of the header."""
+    start = len(_MAGIC) + 2
+    if len(sealed) < start or not sealed.startswith(_MAGIC) or sealed[len(_MAGIC)] not in (_PLAIN, _COMPRESSED):
+        raise SealBroken("it does not begin as encrypted content does")
+    end = start + sealed[start - 1]
+    key_id = sealed[start:end].decode("ascii", errors="replace")
+    if len(sealed) < end + _NONCE_BYTES + _TAG_BYTES or not _KEY_ID.fullmatch(key_id):
+        raise SealBroken("it is cut short, or names no key")
+    return key_id, end
+
+
+def _unpacked(body: bytes) -> bytes:
+    unpacking = zlib.decompressobj()
+    try:
+        content = unpacking.decompress(body, _MOST_BYTES)
+    except zlib.error:
+        raise SealBroken("it cannot be unpacked") from None
+    if not unpacking.eof:
+        raise SealBroken(f"unpacked it is more than {_MOST_BYTES} bytes, or it is cut short")
+    return content

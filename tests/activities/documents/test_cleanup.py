@@ -1,0 +1,102 @@
+"""What is removed when a worker starts, and what never is."""
+
+import os
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from made_documents import HANDBOOK, folder, library
+
+from activities.documents import cleanup as sweeping
+from activities.documents.cleanup import mark_used, sweep
+
+_MONTH = timedelta(days=30)
+
+
+def _aged(path: Path, days: float) -> Path:
+    then = time.time() - days * 24 * 3_600
+    os.utime(path, (then, then))
+    return path
+
+
+def _index(root: Path, letter: str, days: float) -> Path:
+    directory = root / (letter * 64)
+    directory.mkdir(parents=True)
+    (directory / "index.sqlite").write_text("x")
+    return _aged(directory, days)
+
+
+def test_only_what_is_out_of_use_goes(tmp_path: Path) -> None:
+    """Indexes, copies in folders of two digits, and notes, by their age; and nothing that is not ours."""
+    indexes, copies = tmp_path / "indexes", tmp_path / "copies"
+    old, young = _index(indexes, "a", 31), _index(indexes, "b", 29)
+    halfway = _aged(_index(indexes, "c", 31).rename(indexes / ".removing-1"), 31)
+    building = _aged(_index(indexes, "d", 31).rename(indexes / ".building-1"), 31)
+    foreign = _aged(_index(indexes, "e", 31).rename(indexes / "my notes"), 31)
+    (copies / "ff").mkdir(parents=True)
+    copy, note = copies / "ff" / ("f" * 64), copies / f"{'0' * 64}.json"
+    for file in (copy, note):
+        file.touch()
+        _aged(file, 31)
+
+    removed = sweep([indexes, copies, tmp_path / "missing"], _MONTH)
+
+    assert removed == 4
+    assert [path.exists() for path in (old, halfway, copy, note)] == [False] * 4
+    assert [path.exists() for path in (young, building, foreign)] == [True] * 3
+
+
+def test_a_start_removes_a_bounded_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker with ten thousand old indexes starts all the same; the rest goes at the next start."""
+    monkeypatch.setattr(sweeping, "_MOST_AT_ONCE", 2)
+    for letter in "abc":
+        _index(tmp_path, letter, 31)
+
+    assert [sweep([tmp_path], _MONTH) for _ in range(3)] == [2, 1, 0]
+
+
+def test_what_somebody_begins_to_use_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Marked between the look and the removal, it is put back whole."""
+    directory = _index(tmp_path, "a", 31)
+    rename = Path.rename
+
+    def used_in_this_moment(self: Path, target: Path) -> Path:
+        if self == directory:
+            assert mark_used(directory)
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", used_in_this_moment)
+
+    assert sweep([tmp_path], _MONTH) == 0
+    assert (directory / "index.sqlite").read_text() == "x"
+
+
+async def test_an_index_in_use_stays_and_is_usable(tmp_path: Path) -> None:
+    """Opening documents marks their index, also when this worker had them open already."""
+    docs = tmp_path / "docs"
+    uri = folder(docs, a__md=HANDBOOK)
+    documents = library(tmp_path, docs)
+    await documents.open((uri,))
+    [index] = (tmp_path / "index").iterdir()
+    _aged(index, 31)
+
+    opened = await documents.open((uri,))
+
+    assert sweep([tmp_path / "index"], _MONTH) == 0
+    assert (await opened.search("hotels"))[0].ref == "a.md#L12"
+
+
+async def test_an_index_that_is_gone_is_built_again(tmp_path: Path) -> None:
+    """A worker that has it open notices at the next use."""
+    docs = tmp_path / "docs"
+    uri = folder(docs, a__md=HANDBOOK)
+    documents = library(tmp_path, docs)
+    await documents.open((uri,))
+    [index] = (tmp_path / "index").iterdir()
+    _aged(index, 31)
+    assert sweep([tmp_path / "index"], _MONTH) == 1
+
+    opened = await documents.open((uri,))
+
+    assert (await opened.search("hotels"))[0].ref == "a.md#L12"

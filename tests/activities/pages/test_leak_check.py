@@ -1,0 +1,130 @@
+"""Private text in URLs, however it is dressed."""
+
+import base64
+from collections.abc import Callable
+from urllib.parse import quote
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from activities.pages.leak_check import LEAST_CHARACTERS, carries
+
+SECRET = "Renewal of the Nordhafen lease: 48,250 EUR"
+
+PLAIN: dict[str, Callable[[str], str]] = {
+    "words": lambda text: quote(text, safe=""),
+    "upper case": lambda text: quote(text.upper(), safe=""),
+    "dashes": lambda text: quote("-".join(text), safe=""),
+    "percent": lambda text: "".join(f"%{byte:02x}" for byte in text.encode()),
+    "percent twice": lambda text: quote("".join(f"%{byte:02X}" for byte in text.encode()), safe=""),
+    "base64": lambda text: quote(base64.b64encode(text.encode()).decode(), safe=""),
+    "base64 unquoted": lambda text: base64.b64encode(text.encode()).decode(),
+    "base64 for URLs": lambda text: base64.urlsafe_b64encode(text.encode()).decode().rstrip("="),
+    "base64 within a text": lambda text: base64.urlsafe_b64encode(f"a{text}b".encode()).decode().rstrip("="),
+    "base32": lambda text: base64.b32encode(text.encode()).decode().rstrip("=").lower(),
+    "hexadecimal": lambda text: text.encode().hex(),
+    "upper hexadecimal": lambda text: f"0{text.encode().hex().upper()}",
+    "hexadecimal in base64": lambda text: base64.urlsafe_b64encode(text.encode().hex().encode()).decode().rstrip("="),
+    "base64 in base32": lambda text: base64.b32encode(base64.b64encode(text.encode())).decode().rstrip("="),
+    "UTF-16 in hexadecimal": lambda text: text.encode("utf-16-le").hex(),
+}
+PLACES: dict[str, Callable[[str], str]] = {
+    "user": lambda sent: f"https://{sent.replace('/', '%2F')}@e.example/",
+    "password": lambda sent: f"https://u:{sent.replace('/', '%2F')}@e.example/",
+    "path": lambda sent: f"https://e.example/p/{sent}/i.png",
+    "path in pieces": lambda sent: "https://e.example/" + "/".join(sent[at : at + 5] for at in range(0, len(sent), 5)),
+    "query": lambda sent: f"https://e.example/?q={sent.replace('+', '%2B')}&page=1",
+    "name in query": lambda sent: f"https://e.example/?a=1&{sent}",
+    "query in pieces": lambda sent: (
+        "https://e.example/?" + "&".join(f"k{at}={sent[at : at + 7]}" for at in range(0, len(sent), 7))
+    ),
+    "address in query": lambda sent: "https://e.example/?to=" + quote(PLACES["query in pieces"](sent), safe=""),
+    "fragment": lambda sent: f"https://e.example/#{sent}",
+    "another scheme": lambda sent: f"ftp://e.example/{sent}",
+    "no URL": lambda sent: f"https://[e.example:x/{sent}",
+}
+HOST_SAFE = ("base32", "hexadecimal", "base64 in base32", "UTF-16 in hexadecimal")
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("dress", PLAIN)
+def test_a_secret_is_found(dress: str, place: str) -> None:
+    """In every part of a URL, in every encoding, whole or in pieces."""
+    assert carries(PLACES[place](PLAIN[dress](SECRET)), ["another text", SECRET]) == SECRET
+
+
+@pytest.mark.parametrize("dress", HOST_SAFE)
+def test_a_secret_in_the_name_of_a_host_is_found(dress: str) -> None:
+    """A request need not even be answered: the name is looked up at the sender's own server."""
+    sent = PLAIN[dress](SECRET)
+    labels = ".".join(sent[at : at + 20] for at in range(0, len(sent), 20))
+
+    assert carries(f"https://{labels}.e.example/", [SECRET]) == SECRET
+
+
+def test_words_in_the_name_of_a_host_are_found() -> None:
+    """Spaces become dots or dashes, and letters beyond ASCII become Punycode."""
+    assert carries("https://the.nordhafen.lease.e.example/", [SECRET]) == SECRET
+    assert carries("https://the-nordhafen-lease.e.example/", [SECRET]) == SECRET
+    assert carries("https://" + "größenwahn".encode("idna").decode() + ".e.example/", ["Größenwahn"]) == "Größenwahn"
+
+
+_letters = st.text(st.characters(codec="utf-8", categories=("Lu", "Ll", "Nd")), min_size=LEAST_CHARACTERS, max_size=40)
+_noise = st.text("abcdefghijklmnopqrstuvwxyz0123456789-._~", max_size=30)
+
+
+@given(
+    secret=_letters,
+    before=_letters | st.just(""),
+    dress=st.sampled_from(sorted(set(PLAIN) - {"upper case", "UTF-16 in hexadecimal"})),
+    place=st.sampled_from(sorted(PLACES)),
+    noise=_noise,
+)
+@example(secret="ßßßßßßßß", before="", dress="words", place="path", noise="")
+def test_any_text_is_found(secret: str, before: str, dress: str, place: str, noise: str) -> None:
+    """Whatever its letters, wherever in a longer private text it stands, and whatever stands before it in the URL."""
+    url = PLACES[place](PLAIN[dress](secret)).replace("e.example", f"{noise.strip('-._~')}e.example", 1)
+    private = f"{before} {secret} and more"
+
+    assert carries(url, [private]) == private
+
+
+@given(
+    words=st.lists(st.sampled_from(["tide", "harbour", "2026", "report", "q", "index.html", "en"]), max_size=8),
+    private=st.lists(st.text("αβγδεζηθικλμνξο ", max_size=50), max_size=5),
+)
+def test_an_ordinary_url_carries_nothing(words: list[str], private: list[str]) -> None:
+    """What shares no letters with what is private goes out."""
+    assert carries("https://www.example/" + "/".join(words) + "?q=" + "+".join(words), private) is None
+
+
+@given(_letters, st.sampled_from(sorted(PLAIN)), st.sampled_from(sorted(PLACES)))
+def test_what_is_known_anyway_goes_out(text: str, dress: str, place: str) -> None:
+    """The user's own question may be asked, although a document says it too."""
+    assert carries(PLACES[place](PLAIN[dress](text)), [text], [text]) is None
+
+
+@given(st.text(max_size=300), st.lists(st.text(max_size=20), max_size=3))
+def test_no_text_makes_it_fail(url: str, private: list[str]) -> None:
+    """Anything can be judged; what is found is one of the private texts."""
+    assert carries(url, private) in {None, *private}
+
+
+@given(_letters)
+def test_a_url_carries_the_text_that_is_all_of_it(text: str) -> None:
+    """A private address is private, whatever its scheme."""
+    assume(not text.startswith("xn--"))
+
+    assert carries(f"https://{text}", [text]) == text
+
+
+def test_a_few_letters_are_not_recognised() -> None:
+    """Seven letters are shared by chance; eight are not."""
+    assert carries("https://e.example/?q=4825017", ["4825017 EUR"]) is None
+    assert carries("https://e.example/?q=48250171", ["48250171 EUR"]) == "48250171 EUR"
+
+
+def test_a_url_with_no_end_of_meanings_is_taken_for_hostile() -> None:
+    """Looking has an end, and what was not looked at does not go out."""
+    assert carries("https://e.example/" + "%2525" * 500_000, ["nothing of it"]) == "nothing of it"

@@ -1,0 +1,81 @@
+"""A worker with scripted backends: what tests of workflows and the recorder of histories run sessions on."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from temporalio.client import Client
+
+from activities.contracts import ModelCard, PriceStep
+from activities.crews import load_crews
+from activities.documents.artifacts import ArtifactStore
+from activities.documents.library import DocumentLibrary
+from activities.model_turn.activity import TurnActivities
+from activities.model_turn.conversations import Conversations
+from activities.model_turn.resets import RunningDuplicateActivities
+from activities.models.registry import Models
+from activities.session_facts import SessionActivities
+from activities.settings import Settings
+from activities.tool_use import ToolActivities
+from activities.tools import Tool, tool_capabilities
+from chargehand.client import Chargehand
+from chargehand.contracts import Limits, Report, SessionRequest, Tier
+from tests.scripted_model import Respond, ScriptedModel, ScriptedTool, found
+from worker_main import build_worker
+
+_CREWS: Final = Path(__file__).resolve().parent.parent / "crews"
+_TOOLS: Final = ("search", "read_page", "search_documents", "read_document", "query_data", "draw_chart", "run_code")
+_PRICES: Final = (PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(5)),)
+
+
+@dataclass
+class SessionEnvironment:
+    """A running worker with its client and its fakes."""
+
+    chargehand: Chargehand
+    model: ScriptedModel
+    tools: dict[str, ScriptedTool] = field(default_factory=dict[str, ScriptedTool])
+
+    async def run(self, request: SessionRequest, seconds: float = 60) -> Report:
+        """Run a session to its report."""
+        session = await self.chargehand.start(request)
+        return await asyncio.wait_for(session.result(), seconds)
+
+
+@asynccontextmanager
+async def open_environment(
+    client: Client,
+    folder: Path,
+    respond: Respond,
+    *,
+    ceilings: Limits | None = None,
+    cached_workflows: int = 0,
+    task_queue: str = "",
+) -> AsyncGenerator[SessionEnvironment]:
+    """Run a worker whose model answers by a function, on a task queue of its own unless one is named.
+
+    Without cached workflows every workflow task replays from the start, so whatever is not deterministic shows.
+    """
+    task_queue = task_queue or f"test-{uuid4().hex[:8]}"
+    settings = Settings(state_dir=folder, task_queue=task_queue)
+    fakes = {name: ScriptedTool(name, found(f"{name}.md#L1", f"what {name} read")) for name in _TOOLS}
+    tools: dict[str, Tool] = {**fakes}
+    crews = load_crews([_CREWS], tool_capabilities(tools))
+    model = ScriptedModel(respond)
+    cards = {tier: ModelCard(provider="scripted", name=f"scripted-{tier}", prices=_PRICES) for tier in Tier}
+    models = Models(adapter=model, cards=cards)
+    conversations = Conversations(ArtifactStore(folder / "conversations"))
+    library = DocumentLibrary(ArtifactStore(folder / "artifacts"), folder / "indexes")
+    activities = [
+        SessionActivities(crews, models, tools, ceilings or settings.ceilings).open_session,
+        TurnActivities(crews, models, tools, library, conversations).take_turn,
+        ToolActivities(crews, tools).use_tool,
+        RunningDuplicateActivities().await_duplicate,
+    ]
+    async with build_worker(client, settings, activities, cached_workflows=cached_workflows):
+        yield SessionEnvironment(Chargehand(client, task_queue), model, fakes)

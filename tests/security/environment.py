@@ -1,0 +1,181 @@
+"""A worker with the real tools, whose model is as obedient as can be, and the web as one server on loopback."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from pydantic import JsonValue
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+from activities.contracts import ModelCard, PriceStep
+from activities.crews import Crew, load_crews
+from activities.data.query import QueryData
+from activities.documents.artifacts import ArtifactStore
+from activities.documents.library import DocumentLibrary
+from activities.documents.tool import ReadDocument, SearchDocuments
+from activities.model_turn.activity import TurnActivities
+from activities.model_turn.conversations import Conversations
+from activities.model_turn.resets import RunningDuplicateActivities
+from activities.models.protocol import ToolSpec
+from activities.models.registry import Models
+from activities.pages.tool import ReadPage
+from activities.search.protocol import SearchHit, SearchResults
+from activities.search.tool import Search
+from activities.session_facts import SessionActivities
+from activities.settings import Settings
+from activities.tool_use import ToolActivities
+from activities.tools import Tool, ToolAnswer, ToolContext, tool_capabilities
+from chargehand.client import Chargehand
+from chargehand.contracts import Capability, Limits, Tier
+from chargehand.wire import ErrorType
+from tests.scripted_model import Respond, ScriptedModel, ScriptedTool, found
+from workflows.registry import WORKFLOWS
+
+_PRICES: Final = (PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(5)),)
+_CREWS: Final = Path(__file__).resolve().parents[2] / "crews"
+
+
+@dataclass
+class Web:
+    """Everything outside: its pages, and every request that reached it, to the letter."""
+
+    host: str = ""
+    pages: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    """Content type and body, by path."""
+    requests: list[str] = field(default_factory=list[str])
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError):
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+            self.requests.append(head)
+            kind, body = self.pages.get(head.split(" ", 2)[1], ("text/plain", "Noted."))
+            data = body.encode()
+            writer.write(
+                f"HTTP/1.1 200 OK\r\nContent-Type: {kind}; charset=utf-8\r\nContent-Length: {len(data)}\r\n"
+                "Connection: close\r\n\r\n".encode()
+                + data
+            )
+            await writer.drain()
+        writer.close()
+
+
+@asynccontextmanager
+async def open_web() -> AsyncGenerator[Web]:
+    """Serve the web on loopback."""
+    web = Web()
+    server = await asyncio.start_server(web.answer, "127.0.0.1", 0)
+    web.host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server:
+        yield web
+
+
+@dataclass
+class Engine:
+    """A search engine whose results are written by strangers: by a word of the query."""
+
+    results: dict[str, tuple[SearchHit, ...]] = field(default_factory=dict[str, tuple[SearchHit, ...]])
+    failures: dict[str, str] = field(default_factory=dict[str, str])
+    name: str = "engine"
+    reaches_out: bool = True
+
+    async def search(self, query: str, limit: int, documents: tuple[str, ...]) -> SearchResults:  # noqa: ARG002  # the protocol's
+        if query in self.failures:
+            raise ApplicationError(self.failures[query], type=ErrorType.TOOL_UNAVAILABLE, non_retryable=True)
+        return SearchResults(query=query, results=self.results.get(query, ()), confidence=50)
+
+
+@dataclass
+class Used:
+    """A tool that was really used."""
+
+    session: str
+    agent: str
+    tool: str
+    arguments: Mapping[str, JsonValue]
+
+
+class Watched:
+    """A tool that notes every use of it."""
+
+    def __init__(self, tool: Tool, uses: list[Used]) -> None:
+        self._tool = tool
+        self._uses = uses
+        self.capabilities: frozenset[Capability] = tool.capabilities
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self._tool.spec
+
+    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
+        self._uses.append(Used(context.session, context.agent, self.spec.name, dict(arguments)))
+        return await self._tool.use(arguments, context)
+
+
+@dataclass
+class Stand:
+    """A running worker with its client and its fakes."""
+
+    chargehand: Chargehand
+    model: ScriptedModel
+    crew: Crew
+    uses: list[Used]
+
+
+@asynccontextmanager
+async def open_stand(
+    client: Client,
+    folder: Path,
+    respond: Respond,
+    web: Web,
+    engine: Engine,
+    *,
+    roots: Sequence[Path] = (),
+    change: Callable[[ToolActivities], None] = lambda _: None,
+) -> AsyncGenerator[Stand]:
+    """Run a worker with the real tools, each of them watched; those that run programs are scripted."""
+    settings = Settings(state_dir=folder, task_queue=f"test-{uuid4().hex[:8]}")
+    uses: list[Used] = []
+    library = DocumentLibrary(ArtifactStore(folder / "artifacts"), folder / "indexes", tuple(roots))
+    read_page = ReadPage(frozenset({web.host}))
+    made: list[Tool] = [
+        Search(engine),
+        read_page,
+        SearchDocuments(library),
+        ReadDocument(library),
+        QueryData(library),
+        *(ScriptedTool(name, found(f"{name}.md#L1", f"what {name} read")) for name in ("draw_chart", "run_code")),
+    ]
+    tools: dict[str, Tool] = {tool.spec.name: Watched(tool, uses) for tool in made}
+    crews = load_crews([_CREWS], tool_capabilities(tools))
+    model = ScriptedModel(respond)
+    cards = {tier: ModelCard(provider="scripted", name=f"scripted-{tier}", prices=_PRICES) for tier in Tier}
+    models = Models(adapter=model, cards=cards)
+    conversations = Conversations(ArtifactStore(folder / "conversations"))
+    ceilings = Limits.model_validate({"max_turns": 1000, "budget_usd": 1000, "max_rounds": 50})
+    using = ToolActivities(crews, tools, library)
+    change(using)
+    activities = [
+        SessionActivities(crews, models, tools, ceilings).open_session,
+        TurnActivities(crews, models, tools, library, conversations).take_turn,
+        using.use_tool,
+        RunningDuplicateActivities().await_duplicate,
+    ]
+    try:
+        async with Worker(
+            client,
+            task_queue=settings.task_queue,
+            workflows=WORKFLOWS,
+            activities=activities,
+            workflow_runner=UnsandboxedWorkflowRunner(),  # other tests look after determinism; this one takes long
+            debug_mode=True,  # without it a busy machine is taken for a deadlock: prompts here are very long
+        ):
+            yield Stand(Chargehand(client, settings.task_queue), model, crews["research"], uses)
+    finally:
+        await read_page.close()

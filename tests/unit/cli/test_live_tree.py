@@ -1,0 +1,130 @@
+"""What is shown while a session runs."""
+
+from datetime import datetime
+from decimal import Decimal
+from io import StringIO
+from typing import get_args
+
+from rich.console import Console
+
+from chargehand import Question, Status, SubtaskRecord
+from chargehand.contracts import SessionState
+from chargehand_cli.live_session import user_action
+from chargehand_cli.live_tree import Lines, session_tree
+from tests.unit.cli.reports import at
+
+_WAITING = SubtaskRecord(id="T1", agent="reader", instruction="Read the rules.")
+_RUNNING = _WAITING.model_copy(update={"state": "running", "attempts": 1, "started_at": at(1)})
+_DONE = _RUNNING.model_copy(update={"state": "success", "ended_at": at(3)})
+_AFTER = SubtaskRecord(id="T2", agent="writer", instruction="Write it up.", depends_on=("T1",))
+
+
+def status(*records: SubtaskRecord, **changes: object) -> Status:
+    made = Status(session="s", goal="g", state="executing", subtasks=records, max_turns=20, started_at=at(0))
+    return made.model_copy(update={"turns": 1, "budget_usd": Decimal(2), **changes})
+
+
+def drawn(found: Status, remark: str = "", moment: datetime | None = None) -> str:
+    output = StringIO()
+    console = Console(file=output, width=100, force_terminal=False)
+    console.print(session_tree(found.session, found, remark, moment or at(4), at(0)))
+    return output.getvalue()
+
+
+def test_there_is_a_line_for_each_change() -> None:
+    """A change is said once, with the time since the beginning; what stays the same is not said again."""
+    lines: list[str] = []
+    times = iter([at(0), at(1), at(1), at(1), at(2), at(3), at(3)])
+    shown = Lines("s", write=lines.append, clock=lambda: next(times, at(3)))
+
+    shown.update(status(_RUNNING, _AFTER))
+    shown.update(status(_RUNNING, _AFTER))
+    shown.update(status(_DONE, _AFTER))
+
+    assert [line.partition("] ")[2] for line in lines] == [
+        "session executing · 1 of 20 turns · $0.00 of $2.00",
+        "▶ T1 reader: running, 0.0 s: Read the rules.",
+        "· T2 writer: waiting for T1: Write it up.",
+        "✔ T1 reader: success, 2.0 s",
+    ]
+
+
+def test_a_remark_is_said_once() -> None:
+    """That nobody answers is not repeated with every question."""
+    lines: list[str] = []
+    shown = Lines("s", write=lines.append, clock=lambda: at(0))
+
+    for remark in ("nobody", "nobody", "", "nobody"):
+        shown.remark(remark)
+
+    assert lines == ["[   0.0 s] nobody", "[   0.0 s] nobody"]
+
+
+def test_the_tree_shows_every_subtask_with_its_state() -> None:
+    """One branch a subtask: who does what, how far it is, how long it has run."""
+    failed = SubtaskRecord(id="T3", agent="analyst", instruction="Count.", state="failure", reason="no_answer",
+                           attempts=3, started_at=at(0), ended_at=at(2))  # fmt: skip
+
+    assert drawn(status(_RUNNING, _AFTER, failed), remark="no worker answers") == (
+        "s executing · 4.0 s · 1 of 20 turns · $0.00 of $2.00\n"
+        "├── ▶ T1 reader running, 3.0 s  Read the rules.\n"
+        "├── · T2 writer waiting for T1  Write it up.\n"
+        "├── ✘ T3 analyst failure, no_answer, attempt 3, 2.0 s  Count.\n"
+        "└── no worker answers\n"
+    )
+
+
+def test_hostile_text_cannot_leave_its_branch() -> None:
+    """Escape sequences, markup and line feeds in what a model wrote are shown, not obeyed."""
+    hostile = _WAITING.model_copy(update={"instruction": "\x1b[2J[red]all\nclear[/red]\x07", "agent": "a\x1b[1mb"})
+
+    assert drawn(status(hostile)) == (
+        "s executing · 4.0 s · 1 of 20 turns · $0.00 of $2.00\n└── · T1 a␛[1mb waiting  ␛[2J[red]all clear[/red]␇\n"
+    )
+
+
+def test_a_session_that_waits_for_its_user_says_what_to_type() -> None:
+    """A plan to approve and limits to raise come with their commands; no other state asks for anything."""
+    actions = {state: user_action(status(state=state)) for state in get_args(SessionState)}
+
+    assert {state for state, action in actions.items() if action} == {"awaiting_approval", "paused"}
+    assert "`chargehand plan s`" in actions["awaiting_approval"]
+    assert "`chargehand raise s --turns N --budget USD`" in actions["paused"]
+    assert "`chargehand finish s`" in actions["paused"]
+
+
+def test_open_questions_come_with_the_command_that_answers_them() -> None:
+    """One question needs no subtask's name, several do; a session that is paused as well says so first."""
+    question = Question(subtask="T1", agent="reader", text="Which year?", open_until=at(300))
+    other = question.model_copy(update={"subtask": "T2"})
+
+    assert user_action(status(state="awaiting_answer", questions=(question,))) == (
+        "Awaiting an answer: `chargehand answer s TEXT`"
+    )
+    assert "`chargehand answer s --subtask T1 TEXT`" in user_action(status(questions=(question, other)))
+    assert "chargehand raise" in user_action(status(state="paused", questions=(question,)))
+
+
+def test_a_question_is_a_branch_and_a_line_said_once() -> None:
+    """Whoever watches sees who asks what."""
+    asked = Question(subtask="T1", agent="reader", text="Which\x1b[2J year?", open_until=at(300))
+    found = status(_RUNNING, state="awaiting_answer", questions=(asked,))
+    lines: list[str] = []
+    shown = Lines("s", write=lines.append, clock=lambda: at(0))
+
+    shown.update(found)
+    shown.update(found)
+
+    assert lines[2:] == ["[   0.0 s] ? T1 asks: Which␛[2J year?"]
+    assert "└── ? T1 reader asks Which␛[2J year?  until " in drawn(found)
+
+
+def test_a_paused_session_is_shown_as_such() -> None:
+    """The tree says that it is paused, how much of each limit is used, and what to type."""
+    paused = status(_DONE, state="paused", turns=20)
+
+    assert drawn(paused, remark="waits for you: raise") == (
+        "s paused · 4.0 s · 20 of 20 turns · $0.00 of $2.00\n"
+        "├── ✔ T1 reader success, 2.0 s  Read the rules.\n"
+        "└── waits for you: raise\n"
+    )

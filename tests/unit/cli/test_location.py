@@ -1,0 +1,117 @@
+"""Where a command works: which server, which worker, which directories."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from chargehand import NotReachable
+from chargehand_cli.location import LocationOptions, NoWorkerProgram, find_location
+
+_FILE = "worker_main.py"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with a worker program."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / _FILE).touch()
+    return folder
+
+
+def test_a_project_runs_an_embedded_server(project: Path, tmp_path: Path) -> None:
+    """The program beside this command's virtual environment is the worker, on a state directory beside it."""
+    location = find_location(LocationOptions(), {}, tmp_path, project=project)
+
+    state = project / ".chargehand"
+    assert location.is_embedded
+    assert (location.state, location.artifacts, location.task_queue) == (state, str(state / "artifacts"), "chargehand")
+    assert location.temporal == Path(sys.executable).parent / "temporal"
+    assert location.worker
+    assert location.worker.command == (sys.executable, str(project / _FILE))
+    assert location.worker.directory == project
+    assert location.worker.environment == {
+        "CHARGEHAND_STATE_DIR": str(state),
+        "CHARGEHAND_ARTIFACTS": str(state / "artifacts"),
+        "CHARGEHAND_TASK_QUEUE": "chargehand",
+        "CHARGEHAND_STORAGE": str(state / "payloads"),
+    }
+
+
+def test_another_worker_program_is_a_command_line(project: Path, tmp_path: Path) -> None:
+    """CHARGEHAND_WORKER is split as a shell would, and needs no project."""
+    environment = {"CHARGEHAND_WORKER": "python '/other place/worker_main.py' --fast"}
+
+    located = [find_location(LocationOptions(), environment, tmp_path, project=each) for each in (project, tmp_path)]
+
+    commands = [each.worker.command for each in located if each.worker]
+    assert commands == [("python", "/other place/worker_main.py", "--fast")] * 2
+    with pytest.raises(NotReachable, match="CHARGEHAND_WORKER is not a command line"):
+        find_location(LocationOptions(), {"CHARGEHAND_WORKER": "'"}, tmp_path, project=project)
+
+
+def test_options_take_precedence_over_the_environment(project: Path, tmp_path: Path) -> None:
+    """What is typed wins over what is set, which wins over the defaults."""
+    environment = {
+        "CHARGEHAND_STATE_DIR": "/set/state",
+        "CHARGEHAND_ARTIFACTS": "/set/artifacts",
+        "CHARGEHAND_TASK_QUEUE": "set",
+    }
+    options = LocationOptions(state=Path("/typed/state"), artifacts="s3://typed/artifacts", task_queue="typed")
+
+    found = find_location(LocationOptions(), environment, tmp_path, project=project)
+    typed = find_location(options, environment, tmp_path, project=project)
+
+    assert (found.state, found.artifacts, found.task_queue) == (Path("/set/state"), "/set/artifacts", "set")
+    assert (typed.state, typed.artifacts, typed.task_queue) == (Path("/typed/state"), "s3://typed/artifacts", "typed")
+
+
+@pytest.mark.parametrize(
+    ("address", "environment", "configured_by"),
+    [
+        ("t:7233", {}, "--address"),
+        (None, {"TEMPORAL_ADDRESS": "t:7233"}, "TEMPORAL_ADDRESS"),
+        (None, {"TEMPORAL_PROFILE": "cloud"}, "TEMPORAL_PROFILE"),
+        (None, {"TEMPORAL_CONFIG_FILE": "/t.toml"}, "TEMPORAL_CONFIG_FILE"),
+    ],
+)
+def test_a_configured_server_is_used(
+    project: Path, tmp_path: Path, address: str | None, environment: dict[str, str], configured_by: str
+) -> None:
+    """However a server is named, it is used even in a project, and nothing is known of its workers' disk."""
+    location = find_location(LocationOptions(address=address), environment, tmp_path, project=project)
+
+    assert (location.is_embedded, location.configured_by) == (False, configured_by)
+    assert (location.artifacts, location.storage) == (None, None)
+
+
+def test_temporals_default_profile_names_a_server(project: Path, tmp_path: Path) -> None:
+    """The settings file that Temporal's CLI writes counts if its default profile has an address."""
+    file = tmp_path / "config" / "temporalio" / "temporal.toml"
+    file.parent.mkdir(parents=True)
+    environment = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+
+    found: list[str] = []
+    for content in ('[profile.other]\naddress = "t:7233"\n', '[profile.default]\naddress = "t:7233"\n', "not toml"):
+        file.write_text(content)
+        found.append(find_location(LocationOptions(), environment, tmp_path, project=project).configured_by)
+
+    assert found == ["", str(file), ""]
+
+
+def test_without_a_project_the_state_is_where_the_user_keeps_state(tmp_path: Path) -> None:
+    """A client that is installed on its own keeps reports in the user's state directory."""
+    location = find_location(
+        LocationOptions(address="t:7233"), {"XDG_STATE_HOME": "/home/u/state"}, tmp_path, project=tmp_path
+    )
+
+    assert location.state == Path("/home/u/state/chargehand")
+    with pytest.raises(NoWorkerProgram, match=r"no worker program to replay with: .* Set CHARGEHAND_WORKER"):
+        location.require_worker("replay with")
+
+
+def test_neither_a_server_nor_a_worker_says_what_to_do(tmp_path: Path) -> None:
+    """The message names the setting of the worker and the ways to name a server."""
+    with pytest.raises(NoWorkerProgram, match=r"Set CHARGEHAND_WORKER .*--address HOST:PORT, TEMPORAL_ADDRESS"):
+        find_location(LocationOptions(), {}, tmp_path, project=tmp_path)

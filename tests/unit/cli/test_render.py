@@ -1,0 +1,271 @@
+"""Reports as Markdown and as a page: everything is in it, nothing can be smuggled in."""
+
+import re
+from decimal import Decimal
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from chargehand import Artifact, Contradiction, Source, SubtaskRecord, Usage
+from chargehand_cli.rendering.escaping import one_safe_line, safe_text
+from chargehand_cli.rendering.page import report_page
+from chargehand_cli.rendering.svg import plan_graph, timeline
+from chargehand_cli.rendering.text import dollars, report_markdown, size, wasted_words
+from tests.unit.cli.reports import at, report, trace
+
+_VOID = {"meta", "br", "hr"}
+
+
+class Page(HTMLParser):
+    """Reads a page back: its elements, its text, and whether every element is closed in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self._open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in _VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def test_markdown_holds_the_whole_report() -> None:
+    """Answer, contradictions, gaps, numbered sources and what it took, in this order."""
+    assert report_markdown(report()) == (
+        "They are **tested** twice a year [S1], and [S2] agrees.\n\n"
+        "## Contradictions\n\n- the interval\n  - 6 months [S1]\n  - a year [S2]\n  - *S1*\n\n"
+        "## Not found or not done\n\n- The test of 2024 was not found.\n\n"
+        "## Sources\n\n"
+        "- **[S1]** boilers.md#L3: Boiler rules\n  > tested every six months\n"
+        "- **[S2]** https://example.org/b: Boilers\n\n"
+        "---\n\n"
+        "completed · confidence 80 of 100 · claude-sonnet-5-5 · 3 turns · 2 tool calls · $0.0123 · 1 min 35 s · "
+        "speed-up 1.5×\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("amount", "written"), [(0, "$0.00"), (0.0123, "$0.0123"), (0.5, "$0.5000"), (1.5, "$1.50"), (2000, "$2000.00")]
+)
+def test_small_amounts_keep_their_digits(amount: float, written: str) -> None:
+    """A turn costs fractions of a cent, which two digits would show as nothing."""
+    assert dollars(amount) == written
+
+
+_ON_THE_PAGE = (
+    "How safe are our boilers?",
+    "twice a year",
+    "The test of 2024 was not found.",
+    "tested every six months",
+    "12,000",
+    "3 of 20",
+    "no_answer",
+)
+
+
+def test_the_page_holds_the_whole_report() -> None:
+    """Everything that a report says is on the page, with both drawings, and every citation leads to its source."""
+    page = Page(report_page(report(), trace()))
+
+    words = " ".join("".join(page.words).split())
+    links = [attributes["href"] for tag, attributes in page.elements if tag == "a"]
+    anchors = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    drawings = [attributes["aria-label"] for tag, attributes in page.elements if tag == "svg"]
+    assert [part for part in _ON_THE_PAGE if part not in words] == []
+    assert links == ["#S1", "#S2", "https://example.org/b"]
+    assert anchors == ["S1", "S2"]
+    assert drawings == ["Plan with 3 subtasks", "Timeline"]
+
+
+_MADE = Artifact(
+    uri="artifact:" + "0" * 64 + "/by-month.png",
+    name="by-month.png",
+    media_type="image/png",
+    bytes=48_200,
+    title="Incidents <by> month",
+)
+_DECIDED = Contradiction(about="the interval", positions=("6 months [S1]",), resolution="S1 is newer.", confidence=85)
+_WASTED = Usage(turns=2, cost_usd=Decimal("0.0040"))
+
+
+def test_a_report_names_its_files_its_waste_and_how_sure_a_judge_was() -> None:
+    """Files are named with their sizes and neither shown nor linked; waste stands beside what was paid."""
+    made = report(artifacts=(_MADE,), contradictions=(_DECIDED,), wasted=_WASTED)
+
+    page = Page(report_page(made, trace()))
+    words = " ".join("".join(page.words).split())
+    markdown = report_markdown(made)
+    assert "by-month.png image/png, 48 kB Incidents <by> month".replace(" ", "") in words.replace(" ", "")
+    assert "S1 is newer. · confidence 85 of 100" in words
+    assert "$0.0040 of it wasted: unused attempts, rejected plans and lost calls." in words
+    assert not any("artifact:" in (value or "") for _, found in page.elements for value in found.values())
+    assert "## Files\n\n- **by-month.png**: Incidents &lt;by> month (image/png, 48 kB)\n" in markdown
+    assert "*S1 is newer.* (confidence 85 of 100)" in markdown
+    assert "$0.0123 ($0.0040 of it wasted)" in markdown
+
+
+def test_what_is_still_set_aside_is_said() -> None:
+    """A report with an open reservation says so; it is the sign of something wrong."""
+    words = " ".join("".join(Page(report_page(report(reserved_usd=Decimal("0.5")))).words).split())
+
+    assert "$0.5000 was still reserved when the report was written." in words
+
+
+@pytest.mark.parametrize(
+    ("count", "written"), [(0, "0 bytes"), (999, "999 bytes"), (1_000, "1 kB"), (1_260_000, "1.3 MB")]
+)
+def test_sizes_are_short(count: int, written: str) -> None:
+    """Bytes are written in the largest unit that fits."""
+    assert size(count) == written
+
+
+@pytest.mark.parametrize(
+    ("wasted", "written"),
+    [
+        (Usage(), ""),
+        (Usage(turns=1), "1 turn of it wasted"),
+        (Usage(turns=2), "2 turns of it wasted"),
+        (_WASTED, "$0.0040 of it wasted"),
+    ],
+)
+def test_waste_of_models_that_cost_nothing_is_counted_in_turns(wasted: Usage, written: str) -> None:
+    """Where no money is paid, turns are what was wasted."""
+    assert wasted_words(wasted) == written
+
+
+def test_the_page_loads_and_runs_nothing() -> None:
+    """No element that loads or runs anything, no event handler, and a policy that forbids both."""
+    page = Page(report_page(report(), trace()))
+
+    tags = {tag for tag, _ in page.elements}
+    attributes = {name for _, found in page.elements for name in found}
+    policy = next(found["content"] for tag, found in page.elements if tag == "meta" and "http-equiv" in found)
+    assert (
+        tags & {"script", "img", "link", "iframe", "object", "embed", "form", "image", "use", "foreignobject"} == set()
+    )
+    assert {name for name in attributes if name.startswith("on") or name in ("src", "srcset", "xlink:href")} == set()
+    assert (policy or "").startswith("default-src 'none'")
+
+
+_HOSTILE = (
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "</section></main><iframe src=//evil.example>",
+    "[click](javascript:alert(1))",
+    "![pixel](https://evil.example/p.gif)",
+    "[S1](https://evil.example) <a href='data:text/html,x'>x</a>",
+    '" onmouseover="alert(1)',
+    "\x1b[31mred\x1b]8;;https://evil.example\x07link\x1b]8;;\x07 \u202egnp.exe",
+    "<svg onload=alert(1)><title></title></svg>",
+    "[S99] [S1, S99] [S0]",
+)
+
+
+@pytest.mark.parametrize("hostile", _HOSTILE)
+def test_hostile_text_stays_text(hostile: str) -> None:
+    """Whatever models, documents and users wrote, in whatever field, no page element comes of it but harmless ones."""
+    source = Source(ref=hostile, title=hostile, url="javascript:alert(1)", quote=hostile)
+    record = SubtaskRecord(
+        id="T1", agent=hostile, instruction=hostile, reason=hostile, started_at=at(0), ended_at=at(1)
+    )
+    made = report(
+        goal=hostile,
+        answer=hostile,
+        gaps=(hostile,),
+        sources=(source,),
+        brain=hostile,
+        subtasks=(record,),
+        session=hostile,
+    )
+    steps = [step.model_copy(update={"name": hostile, "agent": hostile, "error": hostile}) for step in trace().steps]
+
+    text = report_page(made, trace().model_copy(update={"steps": tuple(steps)}))
+
+    page = Page(text)
+    allowed = {"html", "head", "meta", "title", "style", "body", "main", "header", "section", "footer", "h1", "h2", "p",
+               "ul", "ol", "li", "div", "span", "table", "thead", "tbody", "tfoot", "tr", "th", "td", "strong", "a",
+               "blockquote", "details", "summary", "svg", "g", "rect", "path", "line", "text"}  # fmt: skip
+    links = {attributes.get("href") or "" for tag, attributes in page.elements if tag == "a"}
+    handlers = {name for _, found in page.elements for name in found if name.startswith("on")}
+    assert {tag for tag, _ in page.elements} - allowed == set()
+    assert handlers == set()
+    assert links - {"", "#S1"} == set()
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+
+
+def test_citations_of_unknown_sources_are_not_links() -> None:
+    """A number that no source has leads nowhere and is left as it is."""
+    text = report_page(report(answer="Known [S1, S2], unknown [S3], [S1, S9] and [S0]."))
+
+    cited = re.findall(r'<a class="cite" href="#(S\d)">', text)
+    assert cited == ["S1", "S2"]
+    assert "[S3], [S1, S9] and [S0]" in text
+
+
+def test_a_plan_is_drawn_in_the_order_of_its_dependencies() -> None:
+    """A subtask stands right of everything it waits for, and an edge leads to it from each."""
+    drawing = plan_graph(report().subtasks)
+
+    left = {name: float(x) for x, name in re.findall(r'<text x="(\d+)" [^>]*font-weight="600">(T\d) ', drawing)}
+    assert left["T1"] == left["T2"] < left["T3"]
+    assert drawing.count("<path ") == 2
+
+
+@pytest.mark.parametrize("depends_on", [("T1",), ("nobody",)])
+def test_an_impossible_plan_is_drawn_all_the_same(depends_on: tuple[str, ...]) -> None:
+    """Records that wait for themselves or for nobody, as only a defect makes them, do not hang the drawing."""
+    record = SubtaskRecord(id="T1", agent="reader", instruction="Read.", depends_on=depends_on)
+
+    assert plan_graph((record,)).count("<text") == 2
+
+
+def test_the_time_line_has_a_lane_for_each_agent_at_work() -> None:
+    """Bars lie on the lane of their workflow, failures show, and what still runs reaches to the end."""
+    drawing = timeline(trace())
+
+    lanes = re.findall(r"</title>([^<]+)</text>", drawing)
+    bars = re.findall(
+        r'<rect x="([\d.]+)" y="[\d.]+" width="([\d.]+)"[^>]*fill:var\(--(\w+)\)"><title>([^<]*)', drawing
+    )
+    running = next(bar for bar in bars if bar[3].startswith("supervisor: write"))
+    failed = next(bar for bar in bars if bar[3].startswith("search"))
+    assert lanes == ["session", "T1 reader"]
+    assert float(running[0]) + float(running[1]) == pytest.approx(892, abs=0.2)
+    assert failed[2:] == ("failure", "search: boilers · 2.0 s · failed · attempt 3 · ToolUnavailable")
+    assert "never taken up" not in drawing
+
+
+@pytest.mark.parametrize("changes", [{"subtasks": ()}, {"sources": ()}, {"spend": (), "limits": ()}])
+def test_a_report_without_parts_is_a_page_without_them(changes: dict[str, Any]) -> None:
+    """Nothing is promised that is not there; an empty session still makes a page."""
+    assert Page(report_page(report(**changes))).elements
+
+
+def test_terminals_are_not_moved() -> None:
+    """Escape sequences, carriage returns, backspaces and direction marks are shown, line feeds and tabs kept."""
+    assert safe_text("a\tb\nc\r\nd") == "a\tb\nc\nd"
+    assert safe_text("\x1b[2J\x07\x08\r\x7f\x9b") == "␛[2J␇␈␍␡<U+009B>"
+    assert safe_text("\u202egnp.exe\u2066\u2028") == "<U+202E>gnp.exe<U+2066><U+2028>"
+    assert safe_text("naïve 日本 👩‍👩‍👧 العربية") == "naïve 日本 👩‍👩‍👧 العربية"
+
+
+def test_a_line_stays_a_line() -> None:
+    """Text that is put into a line cannot begin another one, nor grow without end."""
+    assert one_safe_line(" two\nlines\x0b \r\n here ") == "two lines␋ here"
+    assert one_safe_line("x" * 300, 10) == "xxxxxxxxx…"

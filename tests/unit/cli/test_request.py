@@ -1,0 +1,160 @@
+"""From options to a request."""
+
+import io
+import json
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from chargehand import Limits, RaisedLimits, SessionRequest
+from chargehand_cli.request import BadRequest, RequestOptions, build_raised_limits, build_request
+
+_URI = "artifact:" + "0" * 64 + "/notes/"
+
+
+def test_a_goal_is_enough() -> None:
+    """Everything but the goal has the contract's own default."""
+    assert build_request(RequestOptions(goal="What is new?"), ()) == SessionRequest(goal="What is new?")
+
+
+def test_every_option_reaches_its_field() -> None:
+    """Options are the request's fields under the names people type."""
+    typed = RequestOptions(
+        goal="What is new?",
+        crew="audit",
+        budget=0.1,
+        turns=7,
+        deadline="90s",
+        parallel=2,
+        depth=1,
+        attempts=4,
+        rounds=3,
+        approve_plan=True,
+        subtask_deadline="2m",
+        on_limit="pause",
+        review="always",
+        questions=True,
+        answer_within="PT1H",
+        urgency="batch",
+    )
+
+    assert build_request(typed, (_URI,)) == SessionRequest(
+        goal="What is new?",
+        crew="audit",
+        documents=(_URI,),
+        limits=Limits(
+            max_turns=7,
+            budget_usd=Decimal("0.1"),
+            max_depth=1,
+            max_parallel=2,
+            max_attempts=4,
+            max_rounds=3,
+            deadline=timedelta(seconds=90),
+            subtask_deadline=timedelta(minutes=2),
+            on_limit="pause",
+        ),
+        approval="plan",
+        review="always",
+        questions="allowed",
+        answer_within=timedelta(hours=1),
+        urgency="batch",
+    )
+
+
+def test_options_lie_over_a_request_in_json(tmp_path: Path) -> None:
+    """A file gives the request; options change single fields of it and add documents."""
+    file = tmp_path / "request.json"
+    file.write_text(
+        json.dumps({"goal": "What is new?", "documents": [_URI], "limits": {"max_turns": 9, "max_depth": 2}})
+    )
+
+    request = build_request(RequestOptions(input=str(file), turns=5), (_URI.replace("0", "1"),))
+
+    assert request.documents == (_URI, _URI.replace("0", "1"))
+    assert (request.limits.max_turns, request.limits.max_depth) == (5, 2)
+
+
+def test_a_request_is_read_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`-` stands for standard input."""
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"goal": "What is new?"}'))
+
+    assert build_request(RequestOptions(input="-"), ()).goal == "What is new?"
+
+
+@pytest.mark.parametrize(
+    ("typed", "seconds"),
+    [("90", 90), ("90s", 90), ("1.5m", 90), ("10 min", 600), ("2h", 7_200), ("1d", 86_400), ("PT10M", 600)],
+)
+def test_deadlines_are_typed_as_people_do(typed: str, seconds: int) -> None:
+    """Seconds, minutes, hours, days, and ISO 8601."""
+    request = build_request(RequestOptions(goal="What is new?", deadline=typed), ())
+
+    assert request.limits.deadline == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize(
+    ("typed", "problem"),
+    [
+        (RequestOptions(goal="  a "), "goal: String should have at least 3 characters"),
+        (RequestOptions(goal="What is new?", crew="No Crew"), "crew: "),
+        (RequestOptions(goal="What is new?", budget=-1), "limits.budget_usd: "),
+        (RequestOptions(goal="What is new?", budget=float("nan")), "limits.budget_usd: "),
+        (RequestOptions(goal="What is new?", turns=0), "limits.max_turns: "),
+        (RequestOptions(goal="What is new?", deadline="soon"), "limits.deadline: "),
+        (RequestOptions(goal="What is new?", deadline="0"), "limits.deadline: "),
+        (RequestOptions(input="/nowhere.json"), "/nowhere.json cannot be read: No such file or directory"),
+    ],
+)
+def test_bad_input_is_named(typed: RequestOptions, problem: str) -> None:
+    """Each problem names its field or its file."""
+    with pytest.raises(BadRequest) as refusal:
+        build_request(typed, ())
+
+    assert problem in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "is not a JSON object"),
+        ('{"goal": "What is new?", "limits": 3}', "limits: "),
+        ('{"goal": "What is new?", "documents": "all"}', "documents: "),
+    ],
+)
+def test_a_file_that_is_no_request_is_named(tmp_path: Path, content: str, problem: str) -> None:
+    """What is not a request says so, instead of being mended in silence."""
+    file = tmp_path / "request.json"
+    file.write_text(content)
+
+    with pytest.raises(BadRequest) as refusal:
+        build_request(RequestOptions(input=str(file)), ())
+
+    assert problem in str(refusal.value)
+
+
+def test_only_the_limits_that_are_typed_are_raised() -> None:
+    """Limits are typed as those of a request are; the others stay as they are."""
+    assert build_raised_limits(30, 0.3, "20m") == RaisedLimits(
+        max_turns=30, budget_usd=Decimal("0.3"), deadline=timedelta(minutes=20)
+    )
+    assert build_raised_limits(30, None, None) == RaisedLimits(max_turns=30)
+
+
+@pytest.mark.parametrize(
+    ("turns", "budget", "deadline", "problem"),
+    [
+        (0, None, None, "max_turns: "),
+        (None, -1.0, None, "budget_usd: "),
+        (None, float("nan"), None, "budget_usd: "),
+        (None, None, "soon", "deadline: "),
+    ],
+)
+def test_an_invalid_limit_is_named(turns: int | None, budget: float | None, deadline: str | None, problem: str) -> None:
+    """The problem names its limit before any session is asked."""
+    with pytest.raises(BadRequest) as refusal:
+        build_raised_limits(turns, budget, deadline)
+
+    assert str(refusal.value).startswith(f"The limits are invalid: {problem}")

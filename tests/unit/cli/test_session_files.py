@@ -1,0 +1,35 @@
+"""The files of a session."""
+
+from pathlib import Path
+
+import pytest
+
+from chargehand import Report, Trace
+from chargehand_cli.session_files import keep, kept_report, session_files
+from tests.unit.cli.reports import report, trace
+
+
+def test_what_is_kept_is_read_back(tmp_path: Path) -> None:
+    """Report and trace survive as JSON, beside a page and Markdown, for their owner only."""
+    kept = keep(tmp_path, report(), trace())
+
+    assert kept_report(tmp_path, "session-1") == report()
+    assert Report.model_validate_json(kept.report.read_bytes()) == report()
+    assert Trace.model_validate_json(kept.trace.read_bytes()) == trace()
+    assert kept.page.read_text().startswith("<!doctype html>")
+    assert kept.markdown.read_text().startswith("They are **tested**")
+    assert kept.folder.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("session_id", ["../../etc", "a/b", "..", ".", "a\0b", "ü" * 500])
+def test_no_id_leads_out_of_the_folder(tmp_path: Path, session_id: str) -> None:
+    """Whatever a session is called, its files can be made and lie one level below the sessions' folder."""
+    folder = session_files(tmp_path, session_id).folder
+
+    folder.mkdir(parents=True)
+    assert folder.resolve().parent == tmp_path / "sessions"
+
+
+def test_a_report_that_was_never_kept_is_none(tmp_path: Path) -> None:
+    """No file, no report."""
+    assert kept_report(tmp_path, "nobody") is None

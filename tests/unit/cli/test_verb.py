@@ -1,0 +1,68 @@
+"""Verbs: their options as typer sees them, and the list of them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+import typer
+
+from chargehand_cli.connection import Connection
+from chargehand_cli.main import execute
+from chargehand_cli.terminal import Exit
+from chargehand_cli.verb import LOCAL, verb
+
+
+@dataclass(frozen=True)
+class _Group:
+    near: Annotated[str | None, typer.Option(help="A place.")] = None
+    name: Annotated[str | None, typer.Argument()] = None
+    kept: str = "as it was"
+
+
+def test_a_verb_is_one_function() -> None:
+    """A group's annotated fields are options, location options go to the connection, the result is the exit code."""
+    given: list[tuple[_Group, bool, object]] = []
+    app = typer.Typer()
+
+    @verb(app, location=LOCAL)
+    async def look(
+        connection: Connection, group: _Group, *, loud: Annotated[bool, typer.Option("--loud")] = False
+    ) -> Exit:
+        given.append((group, loud, connection._options))  # pyright: ignore[reportPrivateUsage]  # what the verb was given
+        return Exit.PARTIAL if loud else Exit.DONE
+
+    codes = [app(arguments, standalone_mode=False) for arguments in (["here", "--near", "you", "--loud"], [])]
+    with pytest.raises(SystemExit) as refused:
+        app(["--address", "t:7233"])
+
+    assert codes == [Exit.PARTIAL, None]
+    assert [each[:2] for each in given] == [(_Group("you", "here"), True), (_Group(), False)]
+    assert refused.value.code == 2
+
+
+def test_help_lists_each_verb_once_by_family(capsys: pytest.CaptureFixture[str]) -> None:
+    """Run, inspect, decide, operate, and the doctor."""
+    execute(["--help"])
+
+    listed = capsys.readouterr().out.partition("Commands:\n")[2].splitlines()
+    assert [line.split()[0] for line in listed if line.startswith("  ") and not line.startswith("   ")] == [
+        *("run", "start", "watch"),
+        *("status", "list", "result", "trace", "artifacts", "verify"),
+        *("plan", "answer", "raise", "finish", "cancel"),
+        *("up", "replay", "codec-server", "clean", "doctor"),
+    ]
+
+
+def test_wrong_usage_is_found_before_a_location(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A verb's own checks come first: they need neither a server nor a worker program."""
+    monkeypatch.setattr("chargehand_cli.location._PROJECT", tmp_path)
+
+    assert execute(["raise", "any"]) == Exit.BAD_INPUT
+
+
+@pytest.mark.parametrize("option", ["--review", "--urgency", "--on-limit"])
+def test_an_unknown_choice_is_refused(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Options with fixed values name them, before anything starts."""
+    assert execute(["start", "What is new?", option, "sometimes"]) == Exit.BAD_INPUT
+    assert "'sometimes' is not one of" in capsys.readouterr().err

@@ -1,0 +1,90 @@
+"""The project's documents agree with its files."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+DECISIONS = ROOT / "docs" / "decisions"
+
+
+def project_file(name: str) -> dict[str, Any]:
+    return tomllib.loads((ROOT / name).read_text(encoding="utf-8"))
+
+
+def test_every_dependency_has_its_licence_and_reason() -> None:
+    """The page on dependencies lists exactly what the project files ask for."""
+    application, client = project_file("pyproject.toml"), project_file("client/pyproject.toml")
+    command_line = project_file("cli/pyproject.toml")
+    asked = [
+        *application["project"]["dependencies"],
+        *(asked for group in application["dependency-groups"].values() for asked in group if isinstance(asked, str)),
+        *client["project"]["dependencies"],
+        *(asked for extra in client["project"]["optional-dependencies"].values() for asked in extra),
+        *command_line["project"]["dependencies"],
+    ]
+
+    page = (DECISIONS / "0005-dependencies.md").read_text(encoding="utf-8")
+
+    listed = re.findall(r"^\| ([a-z0-9-]+) \| \S.* \| \S.* \|$", page, re.MULTILINE)
+    assert set(listed) - {"package"} == {re.split(r"[\[<>=]", requirement)[0] for requirement in asked}
+
+
+def test_the_list_of_decisions_is_complete() -> None:
+    """Each page is in the list under its own title, and the list names no page that is missing."""
+    pages = {path.name: path.read_text(encoding="utf-8").splitlines()[0] for path in DECISIONS.glob("0*.md")}
+
+    listed = re.findall(r"^(\d+)\. \[(.+)\]\((.+)\)$", (DECISIONS / "README.md").read_text(encoding="utf-8"), re.M)
+
+    assert {name: f"# {number}. {title}" for number, title, name in listed} == pages
+
+
+def test_every_decision_says_what_it_costs_and_when_it_falls() -> None:
+    """A decision without a cost has not been thought through."""
+    for path in DECISIONS.glob("0*.md"):
+        parts = re.findall(r"^\*\*(.+?)\.?\*\*", path.read_text(encoding="utf-8"), re.MULTILINE)
+
+        assert parts == ["Context", "Choice", "Cost", "What would change our mind"], path.name
+
+
+def test_the_licence_is_the_one_that_the_packages_declare() -> None:
+    """The text in LICENSE is that of the licence named in both project files."""
+    declared = {
+        project_file(name)["project"]["license"]
+        for name in ("pyproject.toml", "client/pyproject.toml", "cli/pyproject.toml")
+    }
+
+    text = (ROOT / "LICENSE").read_text(encoding="utf-8")
+
+    assert declared == {"Apache-2.0"}
+    assert "Apache License\n                           Version 2.0, January 2004" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+
+
+_PATH = re.compile(r"`((?:[\w-][\w.-]*/)+[\w.-]*|[\w-]+\.py|\.ci/run)`|\]\(([^)#:]+)(?:#[^)]*)?\)")
+_BASES = ("", "client/src", "client/src/chargehand", "workflows", "activities")
+_CODE = ("activities", "benchmarks", "chaos", "cli", "client", "examples", "tests", "workflows")
+
+
+def _exists(path: str) -> bool:
+    if "/" in path or path == "worker_main.py":
+        return any((ROOT / base / path).exists() for base in _BASES)
+    return any(next((ROOT / folder).rglob(path), None) for folder in _CODE)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))],
+    ids=lambda page: page.name,
+)
+def test_every_path_that_a_document_names_exists(page: Path) -> None:
+    """Paths in backquotes are below the root or a package, module names are in the code, and links lead to files."""
+    found = _PATH.findall(page.read_text(encoding="utf-8"))
+
+    missing = [named for named, _ in found if named and not _exists(named)]
+    broken = [linked for _, linked in found if linked and not (page.parent / linked).exists()]
+
+    assert (missing, broken) == ([], [])

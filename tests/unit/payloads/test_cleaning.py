@@ -1,0 +1,105 @@
+"""What is deleted from a directory of payloads, and what must not be."""
+
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import cast
+
+import pytest
+from temporalio.api.common.v1 import Payload
+from temporalio.api.workflowservice.v1 import ListWorkflowExecutionsRequest, ListWorkflowExecutionsResponse
+from temporalio.client import Client
+from temporalio.converter import StorageDriverStoreContext
+
+from chargehand.payloads.cleaning import clean
+from chargehand.payloads.errors import ProtectionSettingsError
+from chargehand.payloads.storage import PayloadDirectory
+from chargehand_cli.verbs.operate import age
+
+NOW = datetime.now(UTC)
+
+
+@dataclass
+class ServerWithWorkflows:
+    """A client of a server that knows workflows which were started then."""
+
+    started: tuple[datetime, ...]
+    namespace: str = "default"
+
+    @property
+    def workflow_service(self) -> "ServerWithWorkflows":
+        return self
+
+    async def list_workflow_executions(
+        self, asked: ListWorkflowExecutionsRequest, *, retry: bool
+    ) -> ListWorkflowExecutionsResponse:
+        assert asked.query.startswith("StartTime < ")
+        assert retry
+        answer = ListWorkflowExecutionsResponse()
+        for each in self.started:
+            answer.executions.add().start_time.FromDatetime(each)
+        return answer
+
+
+async def _stored(directory: PayloadDirectory, *ages: timedelta) -> list[Path]:
+    """Store a payload for each age, and make it look that old."""
+    paths: list[Path] = []
+    for number, old in enumerate(ages):
+        [claim] = await directory.store(StorageDriverStoreContext(), [Payload(data=b"%d" % number)])
+        path = directory.path(claim.claim_data["sha256"])
+        at = (NOW - old).timestamp()
+        os.utime(path, (at, at))
+        paths.append(path)
+    return paths
+
+
+async def test_what_an_old_workflow_may_need_stays(tmp_path: Path) -> None:
+    """A workflow that started 40 days ago keeps everything that was stored since, however old that is by now."""
+    directory = PayloadDirectory(tmp_path, "default")
+    older, younger, new = await _stored(directory, timedelta(days=50), timedelta(days=35), timedelta(days=1))
+    client = cast("Client", ServerWithWorkflows((NOW - timedelta(days=31), NOW - timedelta(days=40))))
+
+    done = await clean(client, directory, timedelta(days=30), delete=True)
+
+    assert (done.files, done.kept) == (1, 2)
+    assert (older.exists(), younger.exists(), new.exists()) == (False, True, True)
+    assert done.before < NOW - timedelta(days=40)
+
+
+async def test_nothing_young_is_ever_deleted(tmp_path: Path) -> None:
+    """Even an age of nothing spares the last hour, in which a session may just be about to start."""
+    directory = PayloadDirectory(tmp_path, "default")
+    [young] = await _stored(directory, timedelta(minutes=50))
+
+    await clean(cast("Client", ServerWithWorkflows(())), directory, timedelta(0), delete=True)
+
+    assert young.exists()
+
+
+async def test_a_payload_that_is_stored_again_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file whose time is renewed between the look at it and its deletion is put back."""
+    directory = PayloadDirectory(tmp_path, "default")
+    [path] = await _stored(directory, timedelta(days=50))
+    monkeypatch.setattr("time.monotonic_ns", lambda: os.utime(path) or 1)  # happens just before the file moves
+
+    done = await clean(cast("Client", ServerWithWorkflows(())), directory, timedelta(days=30), delete=True)
+
+    assert (done.files, done.kept, path.exists()) == (0, 1, True)
+
+
+async def test_an_empty_place_is_clean(tmp_path: Path) -> None:
+    """A directory that was never written to is no error."""
+    done = await clean(
+        cast("Client", ServerWithWorkflows(())), PayloadDirectory(tmp_path, "x"), timedelta(1), delete=True
+    )
+
+    assert (done.files, done.bytes, done.kept) == (0, 0, 0)
+
+
+def test_ages_are_read() -> None:
+    """Hours, days and weeks are understood; anything else is an error with an example."""
+    assert [age(text) for text in ("12h", "30d", "4w")] == [timedelta(hours=12), timedelta(days=30), timedelta(days=28)]
+    for wrong in ("", "30", "d", "-1d", "1.5d", "30 d", "1y", "9" * 7 + "d"):
+        with pytest.raises(ProtectionSettingsError, match="12h, 30d or 4w"):
+            age(wrong)

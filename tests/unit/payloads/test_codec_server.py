@@ -1,0 +1,210 @@
+"""The codec server over real HTTP: what the Web UI and the command line send, and what strangers try."""
+
+import asyncio
+import json
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf import json_format
+from temporalio.api.common.v1 import Payload, Payloads
+
+from chargehand.converter import data_converter
+from chargehand.payloads.encryption import Encryption
+from chargehand.payloads.errors import ProtectionSettingsError
+from chargehand.payloads.storage import PayloadDirectory, Storage
+from chargehand_cli.codec_server import CodecServer, CodecServerSettings
+
+TOKEN = "a-token-of-tests"
+UI = "http://localhost:8233"
+ENCRYPTION = Encryption({"one": bytes(32)}, "one")
+BEARER = {"Authorization": f"Bearer {TOKEN}", "X-Namespace": "default"}
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return Storage(PayloadDirectory(tmp_path, "default"), threshold_bytes=1_000)
+
+
+@pytest.fixture
+async def url(storage: Storage) -> AsyncIterator[str]:
+    """A codec server's address."""
+    converters = {"default": data_converter(ENCRYPTION, storage)}
+    async with CodecServer(CodecServerSettings(TOKEN, converters, frozenset({UI}), port=0)) as server:
+        yield server.url
+
+
+async def _ask(
+    url: str, payloads: list[Payload] | bytes, headers: dict[str, str], method: str = "POST"
+) -> tuple[int, dict[str, str], Any]:
+    """Ask as a browser or a command would; status, headers and body."""
+    body = payloads if isinstance(payloads, bytes) else json_format.MessageToJson(Payloads(payloads=payloads)).encode()
+    request = urllib.request.Request(
+        url, body if method == "POST" else None, {"Content-Type": "application/json", **headers}, method=method
+    )
+
+    def send() -> tuple[int, dict[str, str], Any]:
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return answer.status, dict(answer.headers), json.loads(answer.read() or b"null")
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, dict(error.headers), json.loads(error.read() or b"null")
+
+    return await asyncio.to_thread(send)
+
+
+def _payloads(body: Any) -> list[Payload]:
+    return list(json_format.ParseDict(body, Payloads()).payloads)
+
+
+async def test_the_web_ui_sees_what_is_encrypted(url: str) -> None:
+    """What the Web UI sends, a preflight and a POST below the token's path, is answered in clear for its origin."""
+    sealed = await data_converter(ENCRYPTION).encode([{"goal": "canary"}])
+    preflight = {
+        "Origin": UI,
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "content-type,x-namespace",
+    }
+
+    allowed, cors, _ = await _ask(f"{url}/{TOKEN}/decode?preserveStorageRefs=true", b"", preflight, "OPTIONS")
+    status, headers, body = await _ask(
+        f"{url}/{TOKEN}/decode?preserveStorageRefs=true", sealed, {"Origin": UI, "X-Namespace": "default"}
+    )
+
+    assert (allowed, cors["Access-Control-Allow-Origin"]) == (204, UI)
+    assert {"content-type", "x-namespace"} <= set(cors["Access-Control-Allow-Headers"].split(", "))
+    assert (status, headers["Access-Control-Allow-Origin"]) == (200, UI)
+    assert [each.data for each in _payloads(body)] == [b'{"goal":"canary"}']
+
+
+async def test_the_command_line_encrypts_and_decrypts(url: str) -> None:
+    """With the token as a header plain input is encrypted, and comes back when it is decoded."""
+    plain = Payload(metadata={"encoding": b"json/plain"}, data=b'"canary"')
+
+    _, _, encoded = await _ask(f"{url}/encode", [plain], BEARER)
+    _, _, decoded = await _ask(f"{url}/decode", _payloads(encoded), BEARER)
+
+    assert b"canary" not in _payloads(encoded)[0].SerializeToString()
+    assert _payloads(decoded) == [plain]
+
+
+async def test_stored_payloads_are_fetched_when_that_is_asked(url: str, storage: Storage) -> None:
+    """A reference stays one for the Web UI's overview, and is fetched for its download and for the command line."""
+    value = "words " * 10_000
+    references = await data_converter(ENCRYPTION, Storage(storage.driver, 1)).encode([value])
+
+    _, _, kept = await _ask(f"{url}/decode?preserveStorageRefs=true", references, BEARER)
+    _, _, downloaded = await _ask(f"{url}/download?preserveStorageRefs=true", references, BEARER)
+    _, _, decoded = await _ask(f"{url}/decode", references, BEARER)
+
+    assert _payloads(kept) == references
+    assert [json.loads(each.data) for each in (*_payloads(downloaded), *_payloads(decoded))] == [value, value]
+
+
+async def test_what_is_not_encrypted_is_left_alone(url: str) -> None:
+    """Payloads from before encryption was switched on are given back as they are, beside encrypted ones."""
+    plain = Payload(metadata={"encoding": b"json/plain"}, data=b"1")
+    sealed = await data_converter(ENCRYPTION).encode(["x"])
+
+    _, _, body = await _ask(f"{url}/decode", [plain, *sealed], BEARER)
+
+    assert [each.data for each in _payloads(body)] == [b"1", b'"x"']
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        ("/decode", {"X-Namespace": "default"}, 401),
+        ("/decode", {"X-Namespace": "default", "Authorization": "Bearer wrong"}, 401),
+        ("/decode", {"X-Namespace": "default", "Authorization": f"Bearer {TOKEN}x"}, 401),
+        ("/decode", {"X-Namespace": "default", "Authorization": "Bearer "}, 401),
+        ("/wrong/decode", {"X-Namespace": "default"}, 401),
+        (f"/decode/{TOKEN}", {"X-Namespace": "default"}, 401),
+        (f"/{TOKEN}/decode", {"X-Namespace": "other"}, 403),
+        (f"/{TOKEN}/decode", {}, 403),
+        (f"/{TOKEN}/decode", {"X-Namespace": "default", "Origin": "http://evil.example"}, 403),
+        (f"/{TOKEN}/decode", {"X-Namespace": "default", "Origin": "null"}, 403),
+        (f"/{TOKEN}/decode", {"X-Namespace": "default", "Origin": UI + ".evil.example"}, 403),
+        (f"/{TOKEN}/keys", {"X-Namespace": "default"}, 404),
+        (f"/{TOKEN}/x/decode", {"X-Namespace": "default"}, 401),
+    ],
+)
+async def test_strangers_get_nothing(url: str, path: str, headers: dict[str, str], status: int) -> None:
+    """Without the token, from another web page or for another namespace, nothing is decoded or encoded."""
+    sealed = await data_converter(ENCRYPTION).encode(["canary"])
+
+    answered, given, body = await _ask(f"{url}{path}", sealed, headers)
+
+    assert answered == status
+    assert "canary" not in json.dumps(body)
+    assert given.get("Access-Control-Allow-Origin") in (None, UI)
+
+
+async def test_other_pages_are_not_told_that_they_may_ask(url: str) -> None:
+    """The preflight of a page from elsewhere is refused without any header that would let it in."""
+    status, headers, _ = await _ask(f"{url}/{TOKEN}/decode", b"", {"Origin": "http://evil.example"}, "OPTIONS")
+
+    assert status == 403
+    assert [name for name in headers if name.lower().startswith("access-control")] == []
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"no json", b"[5]", b'{"payloads": 5}', b'{"payloads":[{"words":"x"}]}', b"[" * 100_000, b"\xff"]
+)
+async def test_rubbish_is_refused(url: str, body: bytes) -> None:
+    """A body that is no list of payloads is a bad request; the server goes on."""
+    status, _, _ = await _ask(f"{url}/decode", body, BEARER)
+
+    assert status == 400
+    assert (await _ask(f"{url}/health", b"", {}, "GET"))[0] == 200
+
+
+async def test_a_missing_key_is_said(url: str) -> None:
+    """What was encrypted with a key that the server does not have is refused with the key's name."""
+    sealed = await data_converter(Encryption({"lost": bytes(32)}, "lost")).encode(["x"])
+
+    status, _, body = await _ask(f"{url}/decode", sealed, BEARER)
+
+    assert status == 422
+    assert "key 'lost'" in body["message"]
+
+
+async def test_too_much_is_refused_unread(url: str) -> None:
+    """A body that is announced as too large is refused before it is sent."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+
+    writer.write(f"POST /decode HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\nX-Namespace: default\r\n".encode())
+    writer.write(b"Content-Length: 99999999999\r\n\r\n")
+    status = await asyncio.wait_for(reader.readline(), 10)
+    writer.close()
+    await writer.wait_closed()
+
+    assert b" 413 " in status
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"token": "short"}, "at least 16 characters"),
+        ({"token": "with/slashes/in/the/token"}, "letters, digits"),
+        ({"host": "0.0.0.0"}, "requires TLS"),
+        ({"host": "codec.example.com"}, "requires TLS"),
+    ],
+)
+def test_openness_is_refused(settings: dict[str, str], message: str) -> None:
+    """A weak token, or an address that others reach without TLS, is refused at the start."""
+    with pytest.raises(ProtectionSettingsError, match=message):
+        CodecServerSettings(**{"token": TOKEN, "converters": {}, **settings})  # pyright: ignore[reportArgumentType]  # one mapping for all cases
+
+
+async def test_a_taken_port_is_said(url: str) -> None:
+    """A port that somebody else serves is an error that names it."""
+    port = int(url.rpartition(":")[2])
+
+    with pytest.raises(ProtectionSettingsError, match=f"cannot listen on 127.0.0.1:{port}"):
+        CodecServer(CodecServerSettings(TOKEN, {}, port=port))

@@ -1,0 +1,140 @@
+"""Sealing and opening: what goes in comes out, and nothing else does."""
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chargehand.payloads.encryption import ARTIFACT, PAYLOAD, Encryption
+from chargehand.payloads.errors import KeyMissing, ProtectionSettingsError, SealBroken
+from chargehand.payloads.settings import encryption_from
+
+OLD, NEW = bytes(range(32)), bytes(range(32, 64))
+ENCRYPTION = Encryption({"old": OLD, "new": NEW}, "new")
+
+
+@given(st.binary(max_size=4_000), st.sampled_from([PAYLOAD, ARTIFACT]))
+def test_what_is_sealed_can_be_opened(content: bytes, purpose: str) -> None:
+    """Opening gives back exactly what was sealed, compressed or not."""
+    assert ENCRYPTION.open(ENCRYPTION.seal(content, purpose), purpose) == content
+
+
+def test_equal_contents_look_different() -> None:
+    """The same content sealed twice shows nobody that it is the same."""
+    assert ENCRYPTION.seal(b"same") != ENCRYPTION.seal(b"same")
+
+
+def test_sealed_content_tells_nothing() -> None:
+    """Sealed bytes hold neither the content nor its key, compressed or not."""
+    content = b"the canary sings " * 200
+
+    sealed = ENCRYPTION.seal(content) + ENCRYPTION.seal(b"the canary sings")
+
+    assert b"canary" not in sealed
+    assert NEW not in sealed
+    assert len(sealed) < len(content)  # the long one was compressed
+
+
+@given(st.data())
+def test_any_changed_bit_is_noticed(data: st.DataObject) -> None:
+    """Whatever single bit is flipped, also in the header, the content is refused rather than read."""
+    sealed = bytearray(ENCRYPTION.seal(b"content" * 300))
+    place = data.draw(st.integers(0, len(sealed) - 1))
+    sealed[place] ^= 1 << data.draw(st.integers(0, 7))
+
+    with pytest.raises((SealBroken, KeyMissing)):
+        ENCRYPTION.open(bytes(sealed))
+
+
+@given(st.integers(0, 60))
+def test_cut_content_is_refused(length: int) -> None:
+    """Content that is cut short anywhere is refused."""
+    with pytest.raises((SealBroken, KeyMissing)):
+        ENCRYPTION.open(ENCRYPTION.seal(b"some content that goes on")[:length])
+
+
+def test_purposes_do_not_mix() -> None:
+    """What was sealed as an artifact cannot be passed off as a payload."""
+    with pytest.raises(SealBroken):
+        ENCRYPTION.open(ENCRYPTION.seal(b"content", ARTIFACT), PAYLOAD)
+
+
+def test_old_keys_open_what_they_sealed() -> None:
+    """After a rotation new content is sealed with the new key, and old content is still read."""
+    before = Encryption({"old": OLD}, "old").seal(b"content")
+
+    assert ENCRYPTION.open(before) == b"content"
+    assert Encryption({"new": NEW}, "new").open(ENCRYPTION.seal(b"content")) == b"content"
+
+
+def test_a_missing_key_is_named() -> None:
+    """Content of a key that is not listed is refused by an error that says which key is missing."""
+    with pytest.raises(KeyMissing, match="encrypted with the key 'new'") as refusal:
+        Encryption({"old": OLD}, "old").open(ENCRYPTION.seal(b"content"))
+
+    assert refusal.value.key_id == "new"
+
+
+def test_another_key_of_the_same_name_opens_nothing() -> None:
+    """Two machines with different keys under one name notice it, instead of reading rubbish."""
+    with pytest.raises(SealBroken, match="another one than the key of that name"):
+        Encryption({"new": OLD}, "new").open(ENCRYPTION.seal(b"content"))
+
+
+def _keys(**keys: bytes) -> str:
+    return json.dumps({name: base64.b64encode(key).decode() for name, key in keys.items()})
+
+
+def test_keys_come_from_settings(tmp_path: Path) -> None:
+    """Keys are read from the setting itself or from a private file that it names; both open each other's content."""
+    file = tmp_path / "keys.json"
+    file.write_text(_keys(one=OLD))
+    file.chmod(0o600)
+
+    inline, named = encryption_from(_keys(one=OLD), "one"), encryption_from(str(file), "one")
+
+    assert inline
+    assert named
+    assert named.open(inline.seal(b"content")) == b"content"
+
+
+def test_encryption_is_off_unless_it_is_asked_for() -> None:
+    """Without settings there is no encryption."""
+    assert encryption_from(None, None) is None
+
+
+@pytest.mark.parametrize(
+    ("keys", "key_id", "message"),
+    [
+        (_keys(one=OLD), None, "CHARGEHAND_ENCRYPTION_KEY_ID is not set"),
+        (None, "one", "CHARGEHAND_ENCRYPTION_KEYS is not set"),
+        (_keys(one=OLD), "two", "names 'two', which is not among"),
+        (_keys(one=OLD[:16]), "one", "the key 'one' has 16 bytes; 32 are needed"),
+        ('{"one": "no base64!"}', "one", "not a JSON object of keys in base64"),
+        ('{"one": 5}', "one", "not a JSON object of keys in base64"),
+        ("{", "one", "not a JSON object of keys in base64"),
+        (_keys(one=OLD)[:-1] + "," + _keys(one=NEW)[1:], "one", "each id once"),
+        (_keys(**{"a b": OLD}), "a b", "a key id that cannot be used"),
+        ("keys.json", "one", "nor the absolute path of a file"),
+        ("/does/not/exist", "one", "No such file"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_refused(keys: str | None, key_id: str | None, message: str) -> None:
+    """Half a setting, or one that cannot be used, is an error: never a start without encryption."""
+    with pytest.raises(ProtectionSettingsError, match=message) as refusal:
+        encryption_from(keys, key_id)
+
+    assert base64.b64encode(OLD).decode() not in str(refusal.value)
+
+
+def test_a_file_of_keys_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    """Keys in a file that others may read are no secret, and are refused with the remedy."""
+    file = tmp_path / "keys.json"
+    file.write_text(_keys(one=OLD))
+    file.chmod(0o640)
+
+    with pytest.raises(ProtectionSettingsError, match="chmod 600"):
+        encryption_from(str(file), "one")

@@ -1,0 +1,196 @@
+"""Large payloads in a directory and in buckets: what was stored comes back, or an error says why not."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import (
+    StorageDriver,
+    StorageDriverClaim,
+    StorageDriverRetrieveContext,
+    StorageDriverStoreContext,
+)
+
+from chargehand.converter import data_converter
+from chargehand.payloads.encryption import Encryption
+from chargehand.payloads.errors import ProtectionSettingsError, StoredPayloadDamaged, StoredPayloadMissing
+from chargehand.payloads.settings import protection_from
+from chargehand.payloads.storage import PayloadDirectory, Storage, storage_from_text
+from tests.google_server import serve_google
+from tests.s3_server import BUCKET, serve_s3
+
+LARGE = Payload(metadata={"encoding": b"json/plain"}, data=b'"' + b"many words " * 20_000 + b'"')
+STORING, FETCHING = StorageDriverStoreContext(), StorageDriverRetrieveContext()
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+async def test_what_is_stored_comes_back(tmp_path: Path) -> None:
+    """Payloads come back as they were, in order, and lie compressed in a private file each."""
+    directory = PayloadDirectory(tmp_path, "default")
+    small = Payload(metadata={"encoding": b"json/plain"}, data=b"1")
+
+    claims = await directory.store(STORING, [LARGE, small])
+    back = await directory.retrieve(FETCHING, claims)
+
+    assert back == [LARGE, small]
+    files = _files(tmp_path)
+    assert len(files) == 2
+    assert max(file.stat().st_size for file in files) < len(LARGE.data) / 10
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+
+
+async def test_the_same_payload_is_stored_once(tmp_path: Path) -> None:
+    """Storing again what is there adds nothing, and renews the time by which old payloads are deleted."""
+    directory = PayloadDirectory(tmp_path, "default")
+    await directory.store(STORING, [LARGE])
+    [file] = _files(tmp_path)
+    os.utime(file, (1, 1))
+
+    await directory.store(STORING, [LARGE])
+
+    assert _files(tmp_path) == [file]
+    assert file.stat().st_mtime > 1
+
+
+async def test_a_damaged_payload_is_refused_and_can_be_stored_anew(tmp_path: Path) -> None:
+    """A changed file is never read as if it were right; storing the same payload again mends it."""
+    directory = PayloadDirectory(tmp_path, "default")
+    claims = await directory.store(STORING, [LARGE])
+    [file] = _files(tmp_path)
+    content = bytearray(file.read_bytes())
+    content[-20] ^= 1
+    file.write_bytes(content)
+
+    with pytest.raises(StoredPayloadDamaged, match="is damaged"):
+        await directory.retrieve(FETCHING, claims)
+    await directory.store(STORING, [LARGE])
+
+    assert await directory.retrieve(FETCHING, claims) == [LARGE]
+
+
+async def test_a_missing_payload_is_named(tmp_path: Path) -> None:
+    """A payload that is gone is an error that says which and where it was looked for."""
+    directory = PayloadDirectory(tmp_path, "default")
+    [claim] = await directory.store(STORING, [LARGE])
+    [file] = _files(tmp_path)
+    file.unlink()
+
+    with pytest.raises(StoredPayloadMissing, match=rf"{claim.claim_data['sha256']} is not in {tmp_path}/default"):
+        await directory.retrieve(FETCHING, [claim])
+
+
+@pytest.mark.parametrize("digest", ["../../secret", "", "A" * 64, "0" * 63, "0" * 64 + "/x"])
+def test_a_reference_leads_nowhere_else(tmp_path: Path, digest: str) -> None:
+    """A reference that is no digest is refused, so a forged one cannot name another file."""
+    with pytest.raises(StoredPayloadMissing):
+        PayloadDirectory(tmp_path, "default").path(digest)
+
+
+@pytest.mark.parametrize("namespace", ["../..", "a/b", ".", "team.abc12"])
+def test_namespaces_stay_below_the_root(tmp_path: Path, namespace: str) -> None:
+    """Whatever a namespace is called, its payloads lie in one folder right below the root."""
+    assert PayloadDirectory(tmp_path, namespace).folder.resolve().parent == tmp_path.resolve()
+
+
+async def test_only_large_payloads_are_stored_elsewhere(tmp_path: Path) -> None:
+    """Below the threshold a payload stays in the history; above it, a reference does, and readers see no difference."""
+    converter = data_converter(storage=Storage(PayloadDirectory(tmp_path, "default")))
+    values = ["short", "words of some length " * 2_000]
+
+    payloads = await converter.encode(values)
+
+    assert await converter.decode(payloads, [str, str]) == values
+    assert payloads[0].data == b'"short"'
+    assert len(payloads[1].data) < 400
+    assert payloads[1].external_payloads[0].size_bytes > 40_000
+
+
+async def test_stored_payloads_are_encrypted(tmp_path: Path) -> None:
+    """With encryption on, what lies in the directory shows no word of the content."""
+    encryption = Encryption({"one": bytes(32)}, "one")
+    converter = data_converter(encryption, Storage(PayloadDirectory(tmp_path, "default"), threshold_bytes=1))
+    value = "canary " + os.urandom(40_000).hex()
+
+    payloads = await converter.encode([value])
+
+    assert await converter.decode(payloads, [str]) == [value]
+    assert b"canary" not in b"".join(file.read_bytes() for file in _files(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("payloads", "absolute path"),
+        ("ftp://host/x", "absolute path"),
+        ("s3://", "s3://BUCKET"),
+        ("s3://bucket?colour=red", "s3://BUCKET"),
+        ("gs://", "gs://BUCKET"),
+        ("gs://bucket?colour=red", "gs://BUCKET"),
+    ],
+)
+def test_storage_that_cannot_be_used_is_refused(place: str, message: str) -> None:
+    """A setting that names no storage is an error that shows how one is named."""
+    with pytest.raises(ProtectionSettingsError, match=message):
+        storage_from_text(place, "default")
+
+
+@pytest.mark.parametrize("name", ["CHARGEHAND_STORAGE_THRESHOLD", "CHARGEHAND_ENCRYPTION_ACCEPT_PLAIN"])
+def test_settings_of_clients_are_checked(name: str) -> None:
+    """A value of the wrong kind is an error that names the setting."""
+    with pytest.raises(ProtectionSettingsError, match=name):
+        protection_from({name: "-many"}, "default")
+
+
+@pytest.fixture(params=["s3", "gs"])
+def bucket(request: pytest.FixtureRequest) -> Iterator[StorageDriver]:
+    """A driver for a bucket of an S3, and of a Google Cloud Storage, on loopback."""
+    with serve_s3() if request.param == "s3" else serve_google():
+        yield storage_from_text(f"{request.param}://{BUCKET}/team", "default").driver
+
+
+async def test_payloads_go_to_a_bucket_and_back(bucket: StorageDriver) -> None:
+    """The same holds in a bucket: payloads come back in order, and storing one twice is harmless."""
+    small = Payload(metadata={"encoding": b"json/plain"}, data=b"1")
+
+    claims = await bucket.store(STORING, [LARGE, small, LARGE])
+    back = await bucket.retrieve(FETCHING, claims)
+
+    assert back == [LARGE, small, LARGE]
+
+
+async def test_what_is_not_in_a_bucket_is_named(bucket: StorageDriver) -> None:
+    """A reference to an object that is not there is an error of the same type as in a directory."""
+    [claim] = await bucket.store(STORING, [LARGE])
+    name = "key" if "key" in claim.claim_data else "object_name"
+    gone = StorageDriverClaim(claim_data={**claim.claim_data, name: "v0/nothing"})
+
+    with pytest.raises(StoredPayloadMissing, match=f"{claim.claim_data['hash_value']} is not in .*://{BUCKET}/team"):
+        await bucket.retrieve(FETCHING, [gone])
+
+
+async def test_what_is_damaged_in_a_bucket_is_refused(bucket: StorageDriver) -> None:
+    """A reference to something else is never read as if it were right."""
+    [claim] = await bucket.store(STORING, [LARGE])
+    other = StorageDriverClaim(claim_data={**claim.claim_data, "hash_value": "0" * 64})
+
+    with pytest.raises(StoredPayloadDamaged, match=r"0000 .*is damaged"):
+        await bucket.retrieve(FETCHING, [other])
+
+
+@pytest.mark.parametrize(
+    ("place", "adapter", "library"),
+    [("s3://payloads", "s3_bucket", "boto3"), ("gs://payloads", "gcs_bucket", "google.cloud")],
+)
+def test_a_bucket_needs_its_extra(monkeypatch: pytest.MonkeyPatch, place: str, adapter: str, library: str) -> None:
+    """Without the vendor's library the error names the extra to install."""
+    monkeypatch.delitem(sys.modules, f"chargehand.{adapter}", raising=False)
+    monkeypatch.setitem(sys.modules, library, None)
+
+    with pytest.raises(ProtectionSettingsError, match=r"chargehand\[(s3|gcs)\]"):
+        storage_from_text(place, "default")

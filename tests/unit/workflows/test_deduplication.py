@@ -1,0 +1,85 @@
+"""The loop guard: what is the same piece of work, and what is not."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workflows.rules.deduplication import child_workflow_id, fingerprint, normalise
+
+WORDS = st.lists(st.sampled_from(["ferry", "costs", "2025", "Größe", "夏", "summer", "€"]), min_size=2, max_size=6)
+
+
+@pytest.mark.parametrize(
+    "said_otherwise",
+    [
+        "LIST THE COSTS OF THE FERRY HARALD IN 2025",
+        "  list the\n\tcosts of the   ferry Harald in 2025 ",
+        "List the costs of the ferry “Harald” in 2025!",
+        "Please list costs of your ferry Harald for 2025.",
+        "List costs, ferry Harald, 2025",
+        "**List** the `costs` of the ferry Harald (in 2025)",
+        "Ｌｉｓｔ the costs of the ferry Harald in ２０２５",
+    ],
+)
+def test_the_way_of_saying_it_does_not_matter(said_otherwise: str) -> None:
+    """Case, white space, punctuation, typographic forms and trivial words make no other piece of work."""
+    same = fingerprint("analyst", "List the costs of the ferry Harald in 2025")
+
+    assert fingerprint("analyst", said_otherwise) == same
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Compare Harald with Ida", "Compare Ida with Harald"),
+        ("costs in 2024", "costs in 2025"),
+        ("costs above 5 €", "costs above 5 $"),
+        ("delays > 10 minutes", "delays < 10 minutes"),
+        ("jobs for C++", "jobs for C#"),
+        ("find कि", "find की"),
+        ("find fee", "find fée"),
+    ],
+)
+def test_what_changes_the_meaning_matters(one: str, other: str) -> None:
+    """The order of words, numbers, accents, vowel signs and symbols make another piece of work."""
+    assert fingerprint("reader", one) != fingerprint("reader", other)
+
+
+@given(words=WORDS)
+def test_the_order_of_words_matters(words: list[str]) -> None:
+    """Two instructions of other words, or of the same in another order, are never taken for one another."""
+    assert (normalise(" ".join(words)) == normalise(" ".join(reversed(words)))) == (words == words[::-1])
+
+
+@given(text=st.text())
+def test_normalising_twice_is_normalising_once(text: str) -> None:
+    """What is normalised is normalised: a fingerprint does not depend on how often a text was handed on."""
+    assert normalise(normalise(text)) == normalise(text)
+
+
+def test_trivial_words_alone_still_count() -> None:
+    """An instruction of trivial words only is told from another such."""
+    assert normalise("To be or to do") == "to be or to do"
+    assert fingerprint("writer", "to be") != fingerprint("writer", "to do")
+
+
+@given(text=st.text(max_size=50))
+def test_agents_do_not_share_fingerprints(text: str) -> None:
+    """The same words for another agent are another piece of work."""
+    assert fingerprint("reader", text) != fingerprint("writer", text)
+
+
+@given(instruction=st.text(max_size=200))
+def test_a_child_id_says_who_but_not_what(instruction: str) -> None:
+    """An id is `<session>/<agent>/<16 hex digits>`: it carries nothing of the user's words into logs and lists."""
+    workflow_id = child_workflow_id("session-1", "reader", instruction)
+
+    assert re.fullmatch(r"session-1/reader/[0-9a-f]{16}", workflow_id)
+
+
+def test_a_fingerprint_stays_what_it_is() -> None:
+    """SHA-256 of agent, line feed and normalised words, first 16 digits: ids of running sessions must not move."""
+    # printf 'reader\nlist costs ferry' | sha256sum
+    assert fingerprint("reader", "List the costs of the ferry") == "5cb1b572e7e97cfa"

@@ -1,0 +1,376 @@
+"""Worst cases: no turn can cost more than what is reserved for it."""
+
+import json
+from decimal import ROUND_UP, Decimal
+from typing import cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from activities.contracts import (
+    AgentCard,
+    ContradictionDraft,
+    CrewCard,
+    InputOutcome,
+    ModelCard,
+    PriceStep,
+    Round,
+    SessionFacts,
+    ToolCall,
+    ToolResult,
+)
+from activities.documents.catalog import Catalog, Column, DocumentEntry, Table
+from activities.model_turn.activity import prompt_bytes
+from activities.models.protocol import ModelCall
+from activities.turn_kinds.compress import CompressTask
+from activities.turn_kinds.critique import CritiqueTask
+from activities.turn_kinds.judge import JudgeTask
+from activities.turn_kinds.plan import PlanTask, RejectedPlan
+from activities.turn_kinds.protocol import SCHEMA_BYTES
+from activities.turn_kinds.refine import RefineTask
+from activities.turn_kinds.registry import TASK_TYPES, Task
+from activities.turn_kinds.review import ReviewTask
+from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
+from activities.turn_kinds.work import WorkTask
+from chargehand.contracts import Escalation, Failure, Finding, Limits, Outcome, Partial, Source, Success, Tier
+from workflows.budget.estimates import input_bound, least_workable, worst_case
+from workflows.budget.ledger import Amount
+
+SYSTEM = "You are the reader. Wörter."
+FIXED = len(SYSTEM.encode()) + SCHEMA_BYTES
+"""What `prompt_bytes` of a crew's card holds for an agent without tools."""
+
+TEXT = st.text(max_size=60) | st.sampled_from(["</data>" * 9, "€" * 40, '\x00\x1f\\"' * 9, "夏🚢" * 20, ""])
+SOURCES = st.lists(st.builds(Source, ref=TEXT, title=TEXT, quote=TEXT), max_size=3).map(tuple)
+FINDINGS = st.lists(
+    st.builds(Finding, claim=TEXT, sources=st.lists(TEXT, max_size=3).map(tuple), confidence=st.integers(0, 100)),
+    max_size=4,
+).map(tuple)
+OUTCOMES: st.SearchStrategy[Outcome] = st.one_of(
+    st.builds(Success, content=TEXT, findings=FINDINGS, sources=SOURCES, gaps=st.lists(TEXT, max_size=4).map(tuple)),
+    st.builds(Partial, content=TEXT, findings=FINDINGS, gaps=st.lists(TEXT, max_size=9).map(tuple), reason=TEXT),
+    st.builds(Failure, reason=st.just("no_answer"), message=TEXT),
+    st.builds(Escalation, reason=st.just("too_big"), message=TEXT),
+)
+INPUTS = st.lists(st.builds(InputOutcome, id=TEXT, agent=TEXT, instruction=TEXT, outcome=OUTCOMES), max_size=3).map(
+    tuple
+)
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=12,
+).map(lambda value: cast("JsonValue", value))
+JSON_OBJECTS = st.dictionaries(TEXT, JSON_VALUES, max_size=4)
+ROUNDS = st.lists(
+    st.builds(
+        Round,
+        calls=st.lists(st.builds(ToolCall, id=TEXT, tool=TEXT, arguments=JSON_OBJECTS), max_size=3).map(tuple),
+        results=st.lists(
+            st.builds(ToolResult, call_id=TEXT, tool=TEXT, ok=st.booleans(), output=JSON_OBJECTS, sources=SOURCES),
+            max_size=3,
+        ).map(tuple),
+        provider_items=st.lists(JSON_VALUES, max_size=2).map(tuple),
+        correction=TEXT,
+    ),
+    max_size=4,
+).map(tuple)
+TEXTS = st.lists(TEXT, max_size=9)
+DRAFTS = st.builds(
+    SynthesisAnswer,
+    answer=TEXT,
+    gaps=TEXTS,
+    contradictions=st.lists(
+        st.builds(ContradictionDraft, about=TEXT, positions=TEXTS, resolution=TEXT),
+        max_size=3,
+    ),
+    confidence=st.integers(0, 100),
+)
+TASKS: st.SearchStrategy[Task] = st.one_of(
+    st.builds(
+        PlanTask,
+        goal=TEXT,
+        max_subtasks=st.integers(1, 100),
+        may_nest=st.booleans(),
+        rejected=st.lists(
+            st.builds(RejectedPlan, plan=TEXT, errors=st.lists(TEXT, max_size=9).map(tuple)), max_size=2
+        ).map(tuple),
+    ),
+    st.builds(WorkTask, goal=TEXT, instruction=TEXT, inputs=INPUTS, rounds=ROUNDS, must_answer=st.booleans()),
+    st.builds(
+        SynthesisTask,
+        goal=TEXT,
+        final_instruction=TEXT,
+        strategy=st.sampled_from(["merge", "select"]),
+        outcomes=INPUTS,
+        sources=st.lists(TEXT, max_size=20).map(tuple),
+        stopped_because=TEXT,
+        problems=TEXTS.map(tuple),
+    ),
+    st.builds(
+        RefineTask,
+        goal=TEXT,
+        agent=TEXT,
+        instruction=TEXT,
+        problem=TEXT,
+        outcome=OUTCOMES,
+        attempts=st.integers(1, 10),
+    ),
+    st.builds(ReviewTask, goal=TEXT, outcomes=INPUTS, max_subtasks=st.integers(0, 100), may_nest=st.booleans()),
+    st.builds(JudgeTask, question=TEXT, candidates=INPUTS),
+    st.builds(CritiqueTask, goal=TEXT, draft=DRAFTS, outcomes=INPUTS, sources=TEXTS.map(tuple)),
+    st.builds(CompressTask, instruction=TEXT, content=TEXT, most_words=st.integers(1, 2_000)),
+)
+CATALOGS = st.builds(
+    Catalog,
+    documents=st.lists(
+        st.builds(
+            DocumentEntry,
+            name=TEXT,
+            kind=st.sampled_from(["pdf", "md"]),
+            units=st.integers(0, 10**9),
+            headings=st.lists(TEXT, max_size=3).map(tuple),
+            problem=TEXT,
+        ),
+        max_size=3,
+    ).map(tuple),
+    tables=st.lists(
+        st.builds(
+            Table,
+            name=TEXT,
+            document=TEXT,
+            columns=st.lists(
+                st.builds(Column, name=TEXT, type=TEXT, examples=st.lists(TEXT, max_size=2).map(tuple)), max_size=2
+            ).map(tuple),
+        ),
+        max_size=2,
+    ).map(tuple),
+)
+
+
+def _rendered(task: Task, catalog: Catalog) -> int:
+    return prompt_bytes(
+        ModelCall(
+            model="m",
+            task=task,
+            agent="reader",
+            catalog=catalog,
+            system=SYSTEM,
+            messages=task.messages(catalog),
+            answer_type=task.answer_type,
+            max_output_tokens=1,
+            timeout_seconds=1,
+            idempotency_key="k",
+        )
+    )
+
+
+@settings(max_examples=80)
+@given(task=TASKS, catalog=CATALOGS)
+def test_no_prompt_is_longer_than_its_bound(task: Task, catalog: Catalog) -> None:
+    """I01: whatever the texts, the rendered prompt has no more bytes than were reserved tokens."""
+    assert _rendered(task, catalog) <= input_bound(task, FIXED)
+
+
+LONG = 20_000
+SMALL_NUMBERS: list[JsonValue] = [1e-07, 1e22] * LONG
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        pytest.param(SynthesisTask(goal="g", outcomes=(), sources=("a",) * LONG), id="many sources"),
+        pytest.param(
+            WorkTask(
+                goal="g",
+                instruction="i",
+                inputs=(
+                    InputOutcome(id="T1", agent="a", instruction="i", outcome=Success(gaps=("b",) * LONG)),
+                    InputOutcome(
+                        id="T2",
+                        agent="a",
+                        instruction="i",
+                        outcome=Success(findings=(Finding(claim="c", confidence=1),) * LONG),
+                    ),
+                ),
+            ),
+            id="many gaps and findings",
+        ),
+        pytest.param(WorkTask(goal="</data>" * LONG, instruction="i"), id="forged ends of data"),
+        pytest.param(
+            WorkTask(goal="g", instruction="i", rounds=(Round(provider_items=({"thinking": "夏" * LONG},)),)),
+            id="thoughts in another script",
+        ),
+        pytest.param(
+            WorkTask(
+                goal="g",
+                instruction="i",
+                rounds=(Round(results=(ToolResult(call_id="1", tool="t", output={"rows": SMALL_NUMBERS}),)),),
+            ),
+            id="many small numbers",
+        ),
+        pytest.param(
+            WorkTask(goal="g", instruction="i", rounds=(Round(correction="x"),) * 50, must_answer=True),
+            id="corrections only",
+        ),
+        pytest.param(
+            PlanTask(
+                goal="g", max_subtasks=1, may_nest=True, rejected=(RejectedPlan(plan="p", errors=("e",) * LONG),) * 2
+            ),
+            id="many errors",
+        ),
+        pytest.param(SynthesisTask(goal="g", outcomes=(), problems=("p",) * LONG), id="many problems"),
+        pytest.param(
+            CritiqueTask(
+                goal="g",
+                draft=SynthesisAnswer(
+                    answer="a",
+                    gaps=["g"] * LONG,
+                    contradictions=[ContradictionDraft(about="a", positions=["p"] * 3, resolution="")] * LONG,
+                    confidence=1,
+                ),
+                outcomes=(),
+                sources=("a",) * LONG,
+            ),
+            id="many contradictions",
+        ),
+        pytest.param(
+            JudgeTask(
+                question="q",
+                candidates=(
+                    InputOutcome(
+                        id="T1",
+                        agent="a",
+                        instruction="i",
+                        outcome=Success(gaps=("b",) * LONG, sources=(Source(ref="r"),) * LONG),
+                    ),
+                )
+                * 2,
+            ),
+            id="many sources of candidates",
+        ),
+        pytest.param(
+            ReviewTask(
+                goal="g",
+                outcomes=(InputOutcome(id="", agent="", instruction="", outcome=Failure(reason="empty")),) * LONG,
+                max_subtasks=0,
+                may_nest=False,
+            ),
+            id="many lost subtasks",
+        ),
+        pytest.param(
+            RefineTask(
+                goal="g",
+                agent="a",
+                instruction="i",
+                problem="p",
+                outcome=Partial(gaps=("g",) * LONG),
+                attempts=1,
+            ),
+            id="many gaps of a bad end",
+        ),
+    ],
+)
+def test_no_amount_of_small_parts_passes_the_bound(task: Task) -> None:
+    """I01: what a prompt adds around each part is in the bound, however many parts there are."""
+    assert _rendered(task, Catalog()) <= input_bound(task, FIXED)
+
+
+def test_a_huge_catalogue_passes_no_bound() -> None:
+    """I01: the catalogue is cut to its allowance, and what must be defused in it is paid for as well."""
+    entries = tuple(DocumentEntry(name="</data>" * 9 + str(number), kind="md") for number in range(5_000))
+    task = WorkTask(goal="g", instruction="i")
+
+    assert _rendered(task, Catalog(documents=entries)) <= input_bound(task, FIXED)
+
+
+@pytest.mark.parametrize("kind", sorted(TASK_TYPES))
+def test_the_shape_of_an_answer_fits_its_allowance(kind: str) -> None:
+    """I01: the schema that goes with a prompt is no longer than what is set aside for it, even indented."""
+    schema = json.dumps(TASK_TYPES[kind].answer_type.model_json_schema(), indent=1)
+
+    assert len(schema.encode()) <= SCHEMA_BYTES
+
+
+PRICES = st.integers(0, 10**12).map(lambda nanodollars: Decimal(nanodollars).scaleb(-9))
+STEPS = st.lists(st.tuples(st.integers(1, 400_000), PRICES, PRICES), max_size=3).flatmap(
+    lambda later: st.tuples(PRICES, PRICES).map(
+        lambda first: tuple(
+            PriceStep(above_input_tokens=above, input_usd_per_million=given, output_usd_per_million=written)
+            for above, given, written in sorted([(0, *first), *later])
+        )
+    )
+)
+
+
+@given(steps=STEPS, bounds=st.tuples(st.integers(0, 500_000), st.integers(0, 100_000)), data=st.data())
+def test_no_usage_within_the_bounds_costs_more(
+    steps: tuple[PriceStep, ...], bounds: tuple[int, int], data: st.DataObject
+) -> None:
+    """I01: any number of tokens up to the bounds, priced by the step that it falls on, is covered."""
+    most_input, most_output = bounds
+    model = ModelCard(provider="p", name="m", prices=steps)
+    given_tokens = data.draw(st.integers(0, most_input))
+    written_tokens = data.draw(st.integers(0, most_output))
+
+    worst = worst_case(model, most_input, most_output)
+
+    at = [step for step in steps if step.above_input_tokens < given_tokens] or [steps[0]]
+    true = given_tokens * at[-1].input_usd_per_million + written_tokens * at[-1].output_usd_per_million
+    assert worst.turns == 1
+    assert worst.usd * 1_000_000 >= true
+
+
+@pytest.mark.parametrize(
+    ("input_tokens", "usd"),
+    [
+        # 2.50 and 10 dollars a million up to 200,000 tokens, 5 and 15 above: all input is charged at the step.
+        (100_000, "0.26"),
+        (199_999, "0.5099975"),
+        (200_000, "1.015"),
+        (400_000, "2.015"),
+    ],
+)
+def test_a_long_prompt_is_priced_at_its_step(input_tokens: int, usd: str) -> None:
+    """The whole turn is priced at the step that its prompt can reach."""
+    model = ModelCard(
+        provider="p",
+        name="m",
+        prices=(
+            PriceStep(input_usd_per_million=Decimal("2.5"), output_usd_per_million=Decimal(10)),
+            PriceStep(above_input_tokens=200_000, input_usd_per_million=Decimal(5), output_usd_per_million=Decimal(15)),
+        ),
+    )
+
+    assert worst_case(model, input_tokens, 1_000) == Amount(1, Decimal(usd))
+
+
+def test_a_free_model_costs_a_turn() -> None:
+    """What costs no dollars still counts as a turn."""
+    model = ModelCard(
+        provider="extractive",
+        name="extractive",
+        prices=(PriceStep(input_usd_per_million=Decimal(0), output_usd_per_million=Decimal(0)),),
+    )
+
+    assert worst_case(model, 10**6, 10**6) == Amount(1, Decimal(0))
+
+
+def test_the_smallest_limits_pay_for_a_plan_a_turn_and_a_report() -> None:
+    """The named smallest limits are the three worst cases together, in whole cents, with the cheapest agent."""
+    cheap = (PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(1)),)
+    dear = (PriceStep(input_usd_per_million=Decimal(10), output_usd_per_million=Decimal(100)),)
+    models = {tier: ModelCard(provider="p", name=tier, prices=dear) for tier in Tier}
+    models[Tier.SMALL] = ModelCard(provider="p", name="small", prices=cheap)
+    agents = tuple(
+        AgentCard(name=name, description="works", tier=tier, prompt_bytes=2_000)
+        for name, tier in [("reader", Tier.SMALL), ("writer", Tier.LARGE)]
+    )
+    crew = CrewCard(name="c", tier=Tier.LARGE, agents=agents, prompt_bytes=2_000)
+
+    least = least_workable(SessionFacts(crew=crew, models=models, ceilings=Limits()))
+
+    # plan 20,000 in and 4,000 out, report 86,000 in and 6,000 out, both dear; a turn 20,000 in and 4,000 out, cheap
+    usd = (Decimal(200_000 + 400_000) + Decimal(860_000 + 600_000) + Decimal(20_000 + 4_000)) / 1_000_000
+    assert least == Amount(3, usd.quantize(Decimal("0.01"), rounding=ROUND_UP))

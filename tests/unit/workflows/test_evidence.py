@@ -1,0 +1,224 @@
+"""From what an agent says to what it may say."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from activities.contracts import PASSAGE_GAP, InputOutcome, Round, ToolResult
+from activities.turn_kinds.work import FindingDraft, WorkAnswer
+from chargehand.contracts import (
+    Escalation,
+    Failure,
+    Finding,
+    Outcome,
+    Partial,
+    Report,
+    Source,
+    SpendLine,
+    Success,
+    Timing,
+    Usage,
+)
+from workflows.rules.evidence import ground, nested_outcome, read_so_far, sources_read
+
+HANDBOOK = Source(ref="handbook.md#L1-L3", title="Notice", quote="Notice is given\n  three months before the end.")
+COSTS = Source(ref="sql:1", title="SELECT 1", quote="1")
+READ = {source.ref: source for source in (HANDBOOK, COSTS)}
+SPEND = (SpendLine(agent="reader", model="m", purpose="work", usage=Usage(turns=1)),)
+
+
+def _finding(*refs: str, quote: str = "", confidence: int = 80) -> FindingDraft:
+    return FindingDraft(claim="Notice is three months.", source_refs=list(refs), quote=quote, confidence=confidence)
+
+
+def _answer(*findings: FindingDraft, **changes: Any) -> WorkAnswer:
+    facts: dict[str, Any] = {
+        "status": "success",
+        "content": "Three months.",
+        "confidence": 70,
+        "gaps": [],
+        "message": "",
+    }
+    return WorkAnswer.model_validate(facts | {"findings": list(findings)} | changes)
+
+
+def test_a_sourced_answer_keeps_its_sources() -> None:
+    """Content, findings, confidence and spend are taken over; of what was read, only what is cited."""
+    outcome = ground(_answer(_finding("handbook.md#L1-L3", quote="three months before")), READ, SPEND)
+
+    assert outcome == Success(
+        content="Three months.",
+        findings=(Finding(claim="Notice is three months.", sources=("handbook.md#L1-L3",), confidence=80),),
+        sources=(HANDBOOK.model_copy(update={"quote": "three months before"}),),
+        confidence=70,
+        spend=SPEND,
+    )
+
+
+def test_a_source_that_no_tool_returned_is_dropped() -> None:
+    """An invented ref disappears; the claim stays, resting on what is left."""
+    outcome = ground(_answer(_finding("invented.pdf#page=9", "sql:1", "sql:1"), _finding("nowhere")), READ, ())
+
+    assert [finding.sources for finding in outcome.findings] == [("sql:1",), ()]
+    assert outcome.sources == (COSTS,)
+
+
+@pytest.mark.parametrize(
+    ("quote", "kept"),
+    [
+        pytest.param("Notice is given three months", "Notice is given three months", id="words as they stand"),
+        pytest.param("given   three\nmonths before", "given   three\nmonths before", id="other white space"),
+        pytest.param("Notice is given six months", HANDBOOK.quote, id="another word"),
+        pytest.param("notice is given", HANDBOOK.quote, id="another case"),
+        pytest.param("  ", HANDBOOK.quote, id="nothing"),
+    ],
+)
+def test_a_quotation_is_verbatim_or_not_the_agents(quote: str, kept: str) -> None:
+    """The agent's quotation is kept only if its words stand in the source; else the source's own words are."""
+    outcome = ground(_answer(_finding("handbook.md#L1-L3", quote=quote)), READ, ())
+
+    assert outcome.sources == (HANDBOOK.model_copy(update={"quote": kept}),)
+
+
+def test_a_quotation_belongs_to_the_first_real_source() -> None:
+    """An invented ref in front does not shift a quotation onto nothing, and no other source is quoted by it."""
+    outcome = ground(_answer(_finding("invented", "sql:1", "handbook.md#L1-L3", quote="three months")), READ, ())
+
+    assert outcome.sources == (COSTS, HANDBOOK)
+
+
+@pytest.mark.parametrize(
+    ("status", "ending"),
+    [
+        ("success", Success()),
+        ("partial", Partial(reason="why")),
+        ("no_answer", Failure(reason="no_answer", message="why")),
+        ("ambiguous_input", Escalation(reason="ambiguous_input", message="why")),
+        ("out_of_scope", Escalation(reason="out_of_scope", message="why")),
+        ("confidence_too_low", Escalation(reason="confidence_too_low", message="why")),
+        ("too_big", Escalation(reason="too_big", message="why")),
+    ],
+)
+def test_every_status_is_one_outcome(status: str, ending: Outcome) -> None:
+    """Each status that an agent may give becomes its own kind and reason, with the message where there is one."""
+    outcome = ground(_answer(status=status, content="", confidence=0, message="why"), READ, ())
+
+    assert outcome == ending
+
+
+@pytest.mark.parametrize(("said", "taken"), [(-5, 0), (0, 0), (100, 100), (900, 100)])
+def test_confidence_is_a_percentage(said: int, taken: int) -> None:
+    """A number outside 0 to 100 is taken as the nearest in it, for the whole and for each claim."""
+    outcome = ground(_answer(_finding(confidence=said), confidence=said), READ, ())
+
+    assert (outcome.confidence, outcome.findings[0].confidence) == (taken, taken)
+
+
+def test_an_outcome_is_capped() -> None:
+    """However much an agent writes, its outcome stays small enough to be handed on."""
+    source = Source(ref="big", quote="word " * 1_000)
+    answer = _answer(
+        *[_finding("big").model_copy(update={"claim": "c" * 9_000})] * 99,
+        status="partial",
+        content="a" * 30_000,
+        gaps=["g" * 9_000] * 99,
+        message="m" * 9_000,
+    )
+
+    outcome = ground(answer, {"big": source}, ())
+
+    assert outcome == Partial(
+        content="a" * 20_000,
+        findings=(Finding(claim="c" * 1_000, sources=("big",), confidence=80),) * 40,
+        sources=(source.model_copy(update={"quote": source.quote[:600]}),),
+        confidence=70,
+        gaps=("g" * 500,) * 20,
+        reason="m" * 500,
+    )
+
+
+def test_claims_may_rest_on_what_was_read_here_or_handed_down() -> None:
+    """Sources of the inputs count like those of the agent's own tools; of the same ref, all readings count."""
+    again = HANDBOOK.model_copy(update={"quote": "Read again."})
+    inputs = [InputOutcome(id="T1", agent="a", instruction="i", outcome=Success(sources=(HANDBOOK, COSTS)))]
+    rounds = [Round(results=(ToolResult(call_id="1", tool="read_document", sources=(again,)),)), Round(correction="x")]
+
+    found = sources_read(rounds, inputs)
+
+    both = HANDBOOK.model_copy(update={"quote": f"{HANDBOOK.quote}{PASSAGE_GAP}Read again."})
+    assert found == {HANDBOOK.ref: both, COSTS.ref: COSTS}
+
+
+def test_what_was_read_is_handed_back() -> None:
+    """A subtask that had to stop hands back each thing that it read, said to be unweighed."""
+    outcome = read_so_far(READ, "out_of_turns", SPEND)
+
+    assert outcome == Partial(
+        content="The findings list what was read before the subtask had to stop.",
+        findings=(
+            Finding(claim=HANDBOOK.quote, sources=(HANDBOOK.ref,), confidence=30),
+            Finding(claim=COSTS.quote, sources=(COSTS.ref,), confidence=30),
+        ),
+        sources=(HANDBOOK, COSTS),
+        confidence=20,
+        gaps=("The subtask stopped before it could evaluate what it had read.",),
+        spend=SPEND,
+        reason="out_of_turns",
+    )
+
+
+def test_nothing_read_is_nothing_to_hand_back() -> None:
+    """Without anything read there is no partial outcome to be made."""
+    with pytest.raises(ValueError, match="nothing was read"):
+        read_so_far({}, "deadline", ())
+
+
+def _report(**changes: Any) -> Report:
+    now = datetime(2025, 1, 1, tzinfo=UTC)
+    zero = timedelta(0)
+    timing = Timing(
+        started_at=now, ended_at=now, wall=zero, subtasks_one_after_another=zero, critical_path=zero, speed_up=1
+    )
+    facts: dict[str, Any] = {
+        "session": "s",
+        "goal": "g",
+        "answer": "Three months [S1], one [S2], nobody [S3][S0].",
+        "sources": (HANDBOOK, COSTS),
+        "confidence": 60,
+        "stop_reason": "completed",
+        "spend": SPEND,
+        "timing": timing,
+    }
+    return Report(**facts | changes)
+
+
+@pytest.mark.parametrize(
+    ("stop_reason", "gaps", "ending"),
+    [
+        ("completed", (), Success()),
+        ("completed", ("costs",), Partial(reason="completed")),
+        ("deadline", (), Partial(reason="deadline")),
+        (
+            "nothing_succeeded",
+            (),
+            Failure(reason="no_answer", message="No subtask of the nested session found anything."),
+        ),
+    ],
+)
+def test_a_report_from_below_becomes_an_outcome(stop_reason: str, gaps: tuple[str, ...], ending: Outcome) -> None:
+    """Numbered citations become refs again, and the way the session ended becomes the kind of the outcome."""
+    content = "Three months [handbook.md#L1-L3], one [sql:1], nobody."
+
+    outcome = nested_outcome(_report(stop_reason=stop_reason, gaps=gaps))
+
+    assert outcome == ending.model_copy(
+        update={
+            "content": content,
+            "findings": (Finding(claim=content, sources=(HANDBOOK.ref, COSTS.ref), confidence=60),),
+            "sources": (HANDBOOK, COSTS),
+            "confidence": 60,
+            "gaps": gaps,
+            "spend": SPEND,
+        }
+    )

@@ -1,0 +1,134 @@
+"""The ledger: books that always balance."""
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
+
+from tests.simulation import budget
+from workflows.budget.ledger import Amount, Ledger, Reservation
+
+DOLLARS = st.integers(min_value=0, max_value=3_000_000_000).map(lambda nanodollars: Decimal(nanodollars).scaleb(-9))
+AMOUNTS = st.builds(Amount, st.integers(min_value=0, max_value=30), DOLLARS)
+
+
+class LedgerMachine(RuleBasedStateMachine):
+    """Reserves and settles in any order, beside books kept by hand in whole nanodollars."""
+
+    opened = Bundle[Reservation]("opened")
+
+    @initialize(granted=AMOUNTS)
+    def grant(self, granted: Amount) -> None:
+        self.ledger = Ledger(granted)
+        self.granted = granted
+        self.spent_turns, self.spent_nanodollars = 0, 0
+        self.open: dict[int, Amount] = {}
+
+    @rule(target=opened, amount=AMOUNTS)
+    def reserve(self, amount: Amount) -> Reservation:
+        free_turns = self.granted.turns - self.spent_turns - sum(held.turns for held in self.open.values())
+        free = _nano(self.granted) - self.spent_nanodollars - sum(_nano(held) for held in self.open.values())
+        fits = amount.turns <= free_turns and _nano(amount) <= free
+        before = (self.ledger.spent, self.ledger.reserved, self.ledger.unspent)
+
+        reservation = self.ledger.reserve(amount)
+
+        assert (reservation is not None) == fits
+        if reservation is None:
+            assert (self.ledger.spent, self.ledger.reserved, self.ledger.unspent) == before
+            return Reservation(-1, amount)
+        self.open[reservation.number] = amount
+        return reservation
+
+    @rule(reservation=consumes(opened), cost=AMOUNTS)
+    def settle(self, reservation: Reservation, cost: Amount) -> None:
+        if reservation.number == -1:
+            return
+        held = self.open.pop(reservation.number)
+        self.spent_turns += min(cost.turns, held.turns)
+        self.spent_nanodollars += min(_nano(cost), _nano(held))
+
+        self.ledger.settle(reservation, cost)
+
+        with pytest.raises(KeyError):
+            self.ledger.settle(reservation, cost)
+
+    @invariant()
+    def balances(self) -> None:
+        ledger = self.ledger
+        assert ledger.spent + ledger.reserved + ledger.unspent == ledger.granted == self.granted
+        assert (ledger.spent.turns, _nano(ledger.spent)) == (self.spent_turns, self.spent_nanodollars)
+        assert _nano(ledger.reserved) == sum(_nano(held) for held in self.open.values())
+
+    @invariant()
+    def never_passes_what_was_granted(self) -> None:
+        assert self.granted.covers(self.ledger.spent + self.ledger.reserved)
+
+
+def _nano(amount: Amount) -> int:
+    return int(amount.usd.scaleb(9))
+
+
+class TestLedger(LedgerMachine.TestCase):
+    """I01: after every operation, in any order, spent + reserved + unspent = granted, exactly, and none is negative."""
+
+    settings = budget.settings_for(500)
+
+
+@pytest.mark.parametrize("usd", ["NaN", "sNaN", "Infinity", "-Infinity", "-0.000000001"])
+def test_no_amount_is_negative_or_no_number(usd: str) -> None:
+    """I01: NaN, infinite and negative dollars cannot even be written down."""
+    with pytest.raises(ValueError, match="never negative, infinite or NaN"):
+        Amount(1, Decimal(usd))
+
+
+def test_no_amount_has_negative_turns() -> None:
+    """I01: fewer than no turns cannot be written down."""
+    with pytest.raises(ValueError, match="never negative"):
+        Amount(-1)
+
+
+@given(less=AMOUNTS, more=AMOUNTS)
+def test_what_is_not_there_cannot_be_taken_away(less: Amount, more: Amount) -> None:
+    """I01: a subtraction gives a true difference, or raises."""
+    if less.covers(more):
+        assert (less - more) + more == less
+    else:
+        with pytest.raises(ValueError, match="never negative"):
+            _ = less - more
+
+
+def test_a_ledger_covers_both_turns_and_dollars() -> None:
+    """I01: neither dollars stand in for turns, nor turns for dollars."""
+    ledger = Ledger(Amount(1, Decimal(1)))
+
+    refused = [ledger.reserve(Amount(2, Decimal(0))), ledger.reserve(Amount(0, Decimal("1.000000001")))]
+    taken = ledger.reserve(Amount(1, Decimal(1)))
+
+    assert refused == [None, None]
+    assert taken == Reservation(1, Amount(1, Decimal(1)))
+    assert ledger.unspent == Amount()
+
+
+def test_a_cost_above_its_reserve_is_booked_at_the_reserve() -> None:
+    """I01: what was reserved is the most that can ever be booked for it."""
+    ledger = Ledger(Amount(5, Decimal(2)))
+    reservation = ledger.reserve(Amount(1, Decimal("0.5")))
+    assert reservation is not None
+
+    ledger.settle(reservation, Amount(3, Decimal(9)))
+
+    assert ledger.spent == Amount(1, Decimal("0.5"))
+    assert ledger.unspent == Amount(4, Decimal("1.5"))
+
+
+def test_a_reserve_of_one_ledger_is_not_settled_from_another() -> None:
+    """A reservation that a ledger does not know changes nothing in it."""
+    ledger = Ledger(Amount(5, Decimal(2)))
+
+    with pytest.raises(KeyError):
+        ledger.settle(Reservation(7, Amount(1)), Amount())
+
+    assert ledger.unspent == ledger.granted

@@ -1,0 +1,295 @@
+"""Which plans may be carried out, and that nothing a model or a stranger writes ends in anything but a refusal."""
+
+import time
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from activities.contracts import AgentCard, CrewCard, SubtaskDraft
+from activities.turn_kinds.plan import PlanAnswer
+from chargehand.contracts import Plan, Subtask, Tier
+from workflows.rules.deduplication import fingerprint
+from workflows.rules.plan_validation import InvalidPlan, check_plan
+
+CREW = CrewCard(
+    name="research",
+    tier=Tier.MEDIUM,
+    agents=(
+        AgentCard(name="reader", description="reads", tier=Tier.SMALL, prompt_bytes=1),
+        AgentCard(name="writer", description="writes", tier=Tier.SMALL, prompt_bytes=1),
+    ),
+    prompt_bytes=1,
+)
+VAGUE = "the instruction is too vague; write a full sentence, complete in itself"
+
+
+def _subtask(id_: str = "T1", **changes: Any) -> SubtaskDraft:
+    facts: dict[str, Any] = {
+        "agent": "reader",
+        "instruction": f"Find the fact of {id_}",
+        "depends_on": [],
+        "required": [],
+    }
+    return SubtaskDraft.model_validate({"id": id_} | facts | changes)
+
+
+def _draft(*subtasks: SubtaskDraft, strategy: str = "merge", final_instruction: str = "") -> PlanAnswer:
+    return PlanAnswer(subtasks=list(subtasks), strategy=strategy, final_instruction=final_instruction)
+
+
+def _check(
+    draft: PlanAnswer | Plan, *, max_subtasks: int = 20, may_nest: bool = True, ancestors: Collection[str] = ()
+) -> Plan:
+    return check_plan(draft, CREW, max_subtasks=max_subtasks, may_nest=may_nest, ancestors=ancestors)
+
+
+def _errors(
+    draft: PlanAnswer | Plan, *, max_subtasks: int = 20, may_nest: bool = True, ancestors: Collection[str] = ()
+) -> tuple[str, ...]:
+    with pytest.raises(InvalidPlan) as caught:
+        _check(draft, max_subtasks=max_subtasks, may_nest=may_nest, ancestors=ancestors)
+    return caught.value.errors
+
+
+def test_a_good_draft_becomes_the_same_plan() -> None:
+    """What passes is carried out as it was written."""
+    draft = _draft(
+        _subtask("T1"),
+        _subtask("T2", agent="supervisor"),
+        _subtask("T3", agent="writer", depends_on=["T1", "T2"], required=["T1"]),
+        strategy="reduce",
+        final_instruction="One page.",
+    )
+
+    plan = _check(draft)
+
+    assert plan == Plan(
+        subtasks=(
+            Subtask(id="T1", agent="reader", instruction="Find the fact of T1"),
+            Subtask(id="T2", agent="supervisor", instruction="Find the fact of T2"),
+            Subtask(
+                id="T3",
+                agent="writer",
+                instruction="Find the fact of T3",
+                depends_on=("T1", "T2"),
+                required=("T1",),
+            ),
+        ),
+        strategy="reduce",
+        final_instruction="One page.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("subtasks", "errors"),
+    [
+        pytest.param([], ["subtasks: there are none; a plan has at least one"], id="empty"),
+        pytest.param(
+            [_subtask(agent="pirate")],
+            ["subtask T1: there is no agent 'pirate'; the agents are reader, supervisor, writer"],
+            id="unknown agent",
+        ),
+        pytest.param([_subtask(instruction="")], [f"subtask T1: {VAGUE}"], id="no instruction"),
+        pytest.param([_subtask(instruction="Do it")], [f"subtask T1: {VAGUE}"], id="vague"),
+        pytest.param([_subtask(instruction="- - - . . . ? ! x y z")], [f"subtask T1: {VAGUE}"], id="no words"),
+        pytest.param(
+            [_subtask("T1"), _subtask("T1", instruction="Find something else")],
+            ["subtask T1: the id occurs 2 times"],
+            id="repeated id",
+        ),
+        pytest.param(
+            [_subtask("T1"), _subtask("T2", instruction="find the FACT of T1!")],
+            ["subtask T2: gives the same agent the same task as T1"],
+            id="the same twice",
+        ),
+        pytest.param(
+            [_subtask("T1", depends_on=["T9"])],
+            ["subtask T1: depends on 'T9', which is not in the plan"],
+            id="dangling",
+        ),
+        pytest.param(
+            [_subtask("T1"), _subtask("T2", required=["T1"])],
+            ["subtask T2: requires 'T1', which is not among its depends_on"],
+            id="required but not an input",
+        ),
+        pytest.param(
+            [_subtask("T1", depends_on=["T1"])],
+            ["depends_on: T1 -> T1 is a cycle; no subtask of it could ever start"],
+            id="needs itself",
+        ),
+        pytest.param(
+            [_subtask("1")],
+            ["subtasks.0.id: String should match pattern '^[A-Za-z][A-Za-z0-9_-]{0,19}$'"],
+            id="weird id",
+        ),
+        pytest.param(
+            [_subtask(instruction="word " * 1_000)],
+            ["subtasks.0.instruction: String should have at most 4000 characters"],
+            id="endless instruction",
+        ),
+        pytest.param(
+            [_subtask(instruction="Find this\x00 fact")],
+            ["subtasks.0.instruction: has a control character (U+0000 at 10); remove it"],
+            id="NUL",
+        ),
+    ],
+)
+def test_each_rule_refuses_by_itself(subtasks: list[SubtaskDraft], errors: list[str]) -> None:
+    """A draft with one mistake is refused with that mistake and no other."""
+    found = _errors(_draft(*subtasks))
+
+    assert found == tuple(errors)
+
+
+def test_a_cycle_is_shown_in_order() -> None:
+    """The refusal names the round trip, so that the model can cut it."""
+    draft = _draft(_subtask("A", depends_on=["C"]), _subtask("B", depends_on=["A"]), _subtask("C", depends_on=["B"]))
+
+    [error] = _errors(draft)
+
+    assert error.startswith("depends_on: ")
+    assert error.removeprefix("depends_on: ").split(" is a cycle")[0] in {
+        "A -> B -> C -> A",
+        "B -> C -> A -> B",
+        "C -> A -> B -> C",
+    }
+
+
+def test_an_unknown_strategy_is_refused() -> None:
+    """Outcomes are merged, selected or reduced, and nothing else."""
+    found = _errors(_draft(_subtask(), strategy="vote"))
+
+    assert found == ("strategy: Input should be 'merge', 'select' or 'reduce'",)
+
+
+def test_a_plan_is_no_larger_than_the_limits_pay_for() -> None:
+    """As many subtasks as can be paid pass; one more is refused, with both numbers."""
+    subtasks = [_subtask(f"T{number}") for number in range(4)]
+
+    passed = _check(_draft(*subtasks[:3]), max_subtasks=3)
+    found = _errors(_draft(*subtasks), max_subtasks=3)
+
+    assert len(passed.subtasks) == 3
+    assert found == ("subtasks: there are 4, but the limits pay for 3 at most",)
+
+
+def test_no_session_below_the_depth_limit() -> None:
+    """At the last depth a nested session is refused, and agents still pass."""
+    found = _errors(_draft(_subtask(agent="supervisor")), may_nest=False)
+    passed = _check(_draft(_subtask()), may_nest=False)
+
+    assert found == ("subtask T1: the depth limit allows no nested session; name an agent instead",)
+    assert [subtask.agent for subtask in passed.subtasks] == ["reader"]
+
+
+def test_no_way_round_in_a_circle() -> None:
+    """Work that an ancestor is doing is refused, however it is worded; for another agent it is other work."""
+    ancestors = [fingerprint("supervisor", "Find the fact of T1")]
+
+    found = _errors(
+        _draft(_subtask(agent="supervisor", instruction="  please find FACT of the T1.  " + " " * 5_000)),
+        ancestors=ancestors,
+    )
+    passed = _check(_draft(_subtask(agent="reader")), ancestors=ancestors)
+
+    assert found == ("subtask T1: this session is already part of the same task; that would be a loop",)
+    assert len(passed.subtasks) == 1
+
+
+def test_all_reasons_come_together() -> None:
+    """A draft with several mistakes is refused once, with all of them, so that one more turn can mend it."""
+    draft = _draft(
+        _subtask("T1", agent="pirate", depends_on=["T2"]),
+        _subtask("T2", instruction="Do it", depends_on=["T1", "T7"]),
+        _subtask("T2", required=["T1"]),
+        strategy="vote",
+    )
+
+    found = _errors(draft, max_subtasks=2)
+
+    assert found == (
+        "subtasks: there are 3, but the limits pay for 2 at most",
+        "strategy: Input should be 'merge', 'select' or 'reduce'",
+        "subtask T1: there is no agent 'pirate'; the agents are reader, supervisor, writer",
+        f"subtask T2: {VAGUE}",
+        "subtask T2: the id occurs 2 times",
+        "subtask T2: depends on 'T7', which is not in the plan",
+        "subtask T2: requires 'T1', which is not among its depends_on",
+    )
+
+
+def test_an_edited_plan_passes_the_same_check() -> None:
+    """A plan that a person wrote is refused for the same reasons as a model's."""
+    plan = Plan(subtasks=(Subtask(id="T1", agent="pirate", instruction="Find the treasure chest"),))
+
+    found = _errors(plan)
+
+    assert found == ("subtask T1: there is no agent 'pirate'; the agents are reader, supervisor, writer",)
+
+
+def test_a_plan_sets_no_limits() -> None:
+    """Budget, depth or turns that a model writes into a plan have nowhere to go."""
+    draft = PlanAnswer.model_validate_json(
+        """{"subtasks": [{"id": "T1", "agent": "reader", "instruction": "Find the one fact", "depends_on": [],
+        "required": [], "budget_usd": 999, "task_queue": "other", "workflow_id": "victim"}],
+        "strategy": "merge", "final_instruction": "", "limits": {"max_turns": 1000}, "max_depth": 99}"""
+    )
+
+    plan = _check(draft)
+
+    assert plan == Plan(subtasks=(Subtask(id="T1", agent="reader", instruction="Find the one fact"),))
+
+
+TEXT = st.text(max_size=30) | st.sampled_from(
+    ["T1", "T2", "reader", "supervisor", "x" * 5_000, "../../etc", "reader/1", "\x00\x1b[31m", "Find the fact of T1"]
+)
+SUBTASKS = st.builds(
+    SubtaskDraft,
+    id=TEXT,
+    agent=TEXT,
+    instruction=TEXT,
+    depends_on=st.lists(TEXT, max_size=4),
+    required=st.lists(TEXT, max_size=4),
+)
+
+
+@settings(max_examples=300)
+@given(draft=st.builds(PlanAnswer, subtasks=st.lists(SUBTASKS, max_size=6), strategy=TEXT, final_instruction=TEXT))
+def test_whatever_is_written_passes_or_is_refused(draft: PlanAnswer) -> None:
+    """Any draft ends as a plan within the crew and the limits, or in a refusal of a few printable lines."""
+    plan, errors = None, ()
+    try:
+        plan = _check(draft, max_subtasks=5, may_nest=False)
+    except InvalidPlan as error:
+        errors = error.errors
+
+    assert (plan is None) == (1 <= len(errors) <= 20)
+    assert all(told.isprintable() and len(told) < 1_000 for told in errors)
+    assert plan is None or len(plan.subtasks) in range(1, 6)
+    assert plan is None or {subtask.agent for subtask in plan.subtasks} <= {"reader", "writer"}
+
+
+@pytest.mark.parametrize(
+    "draft",
+    [
+        pytest.param(_draft(*(_subtask(f"T{number}") for number in range(10_000))), id="10,000 subtasks"),
+        pytest.param(_draft(_subtask(instruction="word " * 2_000_000)), id="10 MB instruction"),
+        pytest.param(_draft(_subtask(depends_on=[f"U{number}" for number in range(200_000)])), id="200,000 inputs"),
+        pytest.param(
+            _draft(*(_subtask(f"T{n}", depends_on=[f"T{m}" for m in range(200)] * 20) for n in range(200))),
+            id="everything needs everything",
+        ),
+        pytest.param(_draft(*(_subtask("T" * 5_000 + str(number)) for number in range(200))), id="5 KB ids"),
+    ],
+)
+def test_a_huge_draft_is_refused_soon(draft: PlanAnswer) -> None:
+    """No size of draft holds a workflow task up, or makes a refusal that is itself huge."""
+    began = time.process_time()
+
+    found = _errors(draft)
+
+    assert time.process_time() - began < 1.5
+    assert sum(map(len, found)) < 10_000

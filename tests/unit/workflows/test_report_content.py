@@ -1,0 +1,301 @@
+"""From outcomes to the report."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from activities.contracts import InputOutcome
+from activities.turn_kinds.synthesis import SynthesisAnswer
+from chargehand.contracts import (
+    Escalation,
+    Failure,
+    Finding,
+    Outcome,
+    Partial,
+    Plan,
+    Source,
+    SpendLine,
+    Subtask,
+    SubtaskRecord,
+    Success,
+    Timing,
+    Usage,
+)
+from workflows.rules.report_content import (
+    brain_of,
+    draft_from,
+    draft_without_writer,
+    fitted,
+    gaps_of,
+    input_for,
+    merged_spend,
+    nested_goal,
+    numbered_sources,
+    reason_of,
+    state_of,
+    stop_reason_of,
+    timing_of,
+    usage_of,
+)
+
+START = datetime(2025, 6, 1, 12, 0, tzinfo=UTC)
+A, B, C = (Source(ref=ref) for ref in ("a", "b", "c"))
+
+
+def _given(outcome: Outcome, id_: str = "T1", agent: str = "reader") -> InputOutcome:
+    return InputOutcome(id=id_, agent=agent, instruction=f"Do {id_}", outcome=outcome)
+
+
+def _at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def test_each_source_is_numbered_once_in_the_plans_order() -> None:
+    """A source that two subtasks read has one number: that of its first reader."""
+    sources = numbered_sources([_given(Success(sources=(B, A))), _given(Success(sources=(A, C)), "T2")])
+
+    assert sources == (B, A, C)
+
+
+def test_the_report_of_one_subtask_is_its_answer() -> None:
+    """Its content with numbered citations; what it read without citing it is named below, nothing is lost."""
+    outcome = Partial(content="So it is [b].", sources=(A, B, C), confidence=64, gaps=("costs",), reason="r")
+
+    draft = draft_from(outcome, (A, B, C))
+
+    assert draft == SynthesisAnswer(
+        answer="So it is [S2].\n\nRead for this: [S1], [S3]", gaps=["costs"], contradictions=[], confidence=64
+    )
+
+
+def test_without_a_writer_the_outcomes_are_set_out() -> None:
+    """What agents finished stands under its own heading with its sources; what came to nothing does not."""
+    outcomes = [
+        _given(Success(content="One [a].", sources=(A,), confidence=80)),
+        _given(Failure(reason="no_answer", message="none"), "T2"),
+        _given(Partial(content="Two.", confidence=30), "T3", "writer"),
+    ]
+
+    draft = draft_without_writer(outcomes, (A,), "No model answered.")
+
+    assert draft == SynthesisAnswer(
+        answer="*No model answered. What the agents finished is set out below as they wrote it.*\n\n"
+        "## T1 · reader\n\nOne [S1].\n\nSources: [S1]\n\n## T3 · writer\n\nTwo.",
+        gaps=[],
+        contradictions=[],
+        confidence=30,
+    )
+
+
+def test_every_gap_is_named_once() -> None:
+    """The writer's gaps, the agents' and every subtask that came to nothing, in this order, none twice."""
+    outcomes = [
+        _given(Partial(gaps=("prices", "dates"))),
+        _given(Failure(reason="no_answer", message="Nothing found."), "T2"),
+        _given(Failure(reason="deadline"), "T3"),
+        _given(Escalation(reason="too_big", message="Split it."), "T4"),
+    ]
+
+    gaps = gaps_of(outcomes, ["dates", "names"])
+
+    assert gaps == (
+        "dates",
+        "names",
+        "prices",
+        "T2 (reader) failed: Nothing found.",
+        "T3 (reader) failed: deadline",
+        "T4 (reader) failed: Split it.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state", "reason"),
+    [
+        (Success(), "success", ""),
+        (Partial(reason="half"), "partial", "half"),
+        (Failure(reason="empty"), "failure", "empty"),
+        (Failure(reason="skipped"), "skipped", "skipped"),
+        (Escalation(reason="too_big"), "escalation", "too_big"),
+    ],
+)
+def test_an_outcome_is_told_in_a_word_and_a_reason(outcome: Outcome, state: str, reason: str) -> None:
+    """Each kind of end has its own state, and a reason unless it succeeded."""
+    assert (state_of(outcome), reason_of(outcome)) == (state, reason)
+
+
+USAGES = st.builds(
+    Usage,
+    turns=st.integers(0, 9),
+    input_tokens=st.integers(0, 9_999),
+    cost_usd=st.integers(0, 10**9).map(lambda nanodollars: Decimal(nanodollars).scaleb(-9)),
+    tool_calls=st.integers(0, 9),
+)
+LINES = st.lists(
+    st.builds(
+        SpendLine,
+        agent=st.sampled_from(["reader", "writer"]),
+        model=st.sampled_from(["m1", "m2"]),
+        purpose=st.sampled_from(["work", "plan"]),
+        usage=USAGES,
+    ),
+    max_size=12,
+)
+
+
+@given(lines=LINES)
+def test_merging_spend_loses_no_cent(lines: list[SpendLine]) -> None:
+    """There is one line for each agent, model and purpose, and they add up to the same usage."""
+    merged = merged_spend(lines)
+
+    keys = [(line.agent, line.model, line.purpose) for line in merged]
+    assert len(set(keys)) == len(keys)
+    assert usage_of(merged) == usage_of(lines)
+    assert usage_of(lines).cost_usd == sum((line.usage.cost_usd for line in lines), Decimal(0))
+
+
+def _record(id_: str, start: float, end: float) -> SubtaskRecord:
+    return SubtaskRecord(id=id_, agent="reader", instruction="i", started_at=_at(start), ended_at=_at(end))
+
+
+def _plan(**needs: tuple[str, ...]) -> Plan:
+    return Plan(
+        subtasks=tuple(
+            Subtask(id=id_, agent="reader", instruction=f"Do {id_}", depends_on=needed) for id_, needed in needs.items()
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("records", "one_after_another", "critical", "speed_up"),
+    [
+        # 10 s of planning and writing around 10 s of work: nothing overlaps, nothing is gained.
+        pytest.param([_record("T1", 5, 15)], 10, 10, 1.0, id="one"),
+        # 20 s of work done in 10 s of the 20 s: 30 s one after another, 30 / 20.
+        pytest.param([_record("T1", 5, 15), _record("T2", 5, 15)], 20, 10, 1.5, id="two side by side"),
+        pytest.param([_record("T1", 5, 10), _record("T2", 10, 15)], 10, 5, 1.0, id="two in a row"),
+        # T1 5-12 and T2 8-15 overlap by 4 s: 24 / 20.
+        pytest.param([_record("T2", 8, 15), _record("T1", 5, 12)], 14, 7, 1.2, id="two that overlap"),
+        # T1 5-10, then T3 10-15 needs it; T2 5-15 beside them. 10 s overlap: 30 / 20.
+        pytest.param([_record("T1", 5, 10), _record("T2", 5, 15), _record("T3", 10, 15)], 20, 10, 1.5, id="a chain"),
+        pytest.param([], 0, 0, 1.0, id="none"),
+    ],
+)
+def test_the_speed_up_is_against_one_after_another(
+    records: list[SubtaskRecord], one_after_another: int, critical: int, speed_up: float
+) -> None:
+    """A session of 20 s is compared with the same steps in a row: what overlapped is what was gained."""
+    plan = _plan(T1=(), T2=(), T3=("T1",))
+
+    timing = timing_of(plan, records, START, _at(20))
+
+    assert timing == Timing(
+        started_at=START,
+        ended_at=_at(20),
+        wall=timedelta(seconds=20),
+        subtasks_one_after_another=timedelta(seconds=one_after_another),
+        critical_path=timedelta(seconds=critical),
+        speed_up=speed_up,
+    )
+
+
+def test_what_did_not_run_took_no_time() -> None:
+    """Skipped and unfinished subtasks count nothing, and a session that took no time gained none."""
+    waiting = SubtaskRecord(id="T1", agent="reader", instruction="i")
+    unfinished = SubtaskRecord(id="T2", agent="reader", instruction="i", started_at=START)
+
+    timing = timing_of(None, [waiting, unfinished], START, START)
+
+    assert timing == Timing(
+        started_at=START,
+        ended_at=START,
+        wall=timedelta(0),
+        subtasks_one_after_another=timedelta(0),
+        critical_path=timedelta(0),
+        speed_up=1.0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("models", "brain"),
+    [
+        ([], "No model was called."),
+        (["extractive", "extractive"], "No language model was used: quoted passages and computed figures only."),
+        (["m2", "m1", "m2", ""], "m1, m2"),
+        (["extractive", "m1"], "extractive, m1"),
+    ],
+)
+def test_the_report_says_who_thought(models: list[str], brain: str) -> None:
+    """The models that worked on a session are named, and that none was a language model if so."""
+    lines = [SpendLine(agent="reader", model=model, purpose="work", usage=Usage()) for model in models]
+
+    assert brain_of(lines) == brain
+
+
+def test_an_input_is_an_outcome_without_its_bookkeeping() -> None:
+    """Those who depend on a subtask are given all that it found, but not what it cost."""
+    subtask = Subtask(id="T1", agent="reader", instruction="Do T1")
+    line = SpendLine(agent="reader", model="m", purpose="work", usage=Usage(turns=1))
+
+    assert input_for(subtask, Success(content="c", spend=(line,))) == _given(Success(content="c"))
+
+
+def test_a_session_below_is_told_what_is_known() -> None:
+    """Its goal is the instruction and what its inputs found: within the length of a goal, and without control codes."""
+    subtask = Subtask(id="T3", agent="supervisor", instruction="Compare them")
+    inputs = [_given(Success(content="One\x00.")), _given(Failure(reason="empty"), "T2")]
+
+    goal = nested_goal(subtask, inputs)
+    long = nested_goal(subtask, [_given(Success(content="w" * 30_000))])
+
+    assert goal == "Compare them\n\nKnown already, from T1:\nOne."
+    assert len(long) == 20_000
+
+
+OUTCOMES: st.SearchStrategy[Outcome] = st.builds(
+    Success,
+    content=st.integers(0, 9_000).map(lambda length: "ü" * length),
+    findings=st.integers(0, 40).map(lambda count: (Finding(claim="c" * 300, sources=("a",), confidence=1),) * count),
+    sources=st.integers(0, 40).map(lambda count: (Source(ref="a", quote="q" * 600),) * count),
+    gaps=st.integers(0, 20).map(lambda count: ("g" * 300,) * count),
+)
+
+
+@given(outcomes=st.lists(OUTCOMES, max_size=8), most=st.integers(0, 60_000))
+def test_outcomes_are_shortened_until_they_fit(outcomes: list[Outcome], most: int) -> None:
+    """Together they take no more than the allowance, or nothing is left in them to take away; none is left out."""
+    inputs = [_given(outcome, f"T{number}") for number, outcome in enumerate(outcomes)]
+
+    shortened = fitted(inputs, most)
+
+    size = sum(len(short.model_dump_json().encode()) for short in shortened)
+    bare = tuple(short.model_copy(update={"outcome": Success()}) for short in shortened)
+    assert size <= most or shortened == bare
+    assert [short.id for short in shortened] == [given.id for given in inputs]
+
+
+def test_what_fits_is_not_shortened() -> None:
+    """Outcomes within the allowance are handed on whole."""
+    inputs = (_given(Success(content="c" * 8_000, gaps=("g",), sources=(A,)), "T1"),)
+
+    assert fitted(inputs, 9_000) == inputs
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "reason"),
+    [
+        ([Success(), Failure(reason="empty")], "completed"),
+        ([Partial(reason="half")], "completed"),
+        ([Failure(reason="empty"), Escalation(reason="too_big")], "nothing_succeeded"),
+        ([], "nothing_succeeded"),
+        ([Success(), Failure(reason="out_of_turns")], "out_of_turns"),
+        ([Partial(reason="out_of_budget"), Failure(reason="out_of_turns")], "out_of_budget"),
+    ],
+)
+def test_why_a_session_stopped(outcomes: list[Outcome], reason: str) -> None:
+    """A limit that was reached is named before anything else that happened, and what cut it short before all."""
+    assert stop_reason_of(outcomes, None) == reason
+    assert stop_reason_of(outcomes, "deadline") == "deadline"
+    assert stop_reason_of(outcomes, "finish_now") == "finish_now"

@@ -1,0 +1,76 @@
+"""State is changed only where it lives: by the methods of the object that holds it."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+WORKFLOWS: Final = Path(__file__).parents[3] / "workflows"
+MUTATORS: Final = frozenset(
+    {
+        "add",
+        "append",
+        "appendleft",
+        "clear",
+        "discard",
+        "extend",
+        "insert",
+        "pop",
+        "popitem",
+        "remove",
+        "setdefault",
+        "sort",
+        "update",
+    }
+)
+
+
+def foreign_changes(source: str) -> Iterator[str]:
+    """List the statements that change a field of anything but `self`."""
+    for node in ast.walk(ast.parse(source)):
+        targets: list[ast.expr] = []
+        match node:
+            case ast.Assign() | ast.Delete():
+                targets = list(node.targets)
+            case ast.AugAssign() | ast.AnnAssign():
+                targets = [node.target]
+            case ast.Call(func=ast.Attribute(attr=name, value=value)) if name in MUTATORS:
+                targets = [value]
+            case _:
+                pass
+        for target in targets:
+            for changed in target.elts if isinstance(target, ast.Tuple | ast.List) else [target]:
+                if _is_foreign_field(changed):
+                    yield f"line {changed.lineno}: {ast.unparse(changed)}"
+
+
+def _is_foreign_field(target: ast.expr) -> bool:
+    while isinstance(target, ast.Subscript):
+        target = target.value
+    return isinstance(target, ast.Attribute) and not (isinstance(target.value, ast.Name) and target.value.id == "self")
+
+
+@pytest.mark.parametrize("file", sorted(WORKFLOWS.rglob("*.py")), ids=lambda file: str(file.relative_to(WORKFLOWS)))
+def test_no_module_changes_the_fields_of_another_object(file: Path) -> None:
+    """Fields are assigned, and collections in them changed, through `self` only."""
+    assert list(foreign_changes(file.read_text(encoding="utf-8"))) == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "session.deadline = 1",
+        "session.reviews += 1",
+        "session.ready: bool = True",
+        "self.progress.plan = plan",
+        "one, session.plan = plans",
+        "session.answers[id_] = text",
+        "del session.questions[id_]",
+        "session.progress.gaps.append(gap)",
+    ],
+)
+def test_every_way_to_change_a_foreign_field_is_found(statement: str) -> None:
+    """The check itself sees each kind of change."""
+    assert len(list(foreign_changes(statement))) == 1

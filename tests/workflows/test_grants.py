@@ -1,0 +1,135 @@
+"""Grants: what children are lent, ask for, and give back; and sessions that wait for higher limits."""
+
+import asyncio
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from temporalio.client import WorkflowUpdateFailedError
+from temporalio.exceptions import ApplicationError
+
+from activities.turn_kinds.work import WorkTask
+from chargehand.client import Session
+from chargehand.contracts import Limits, RaisedLimits, SessionRequest
+from chargehand.errors import ChargehandError, SessionFailed
+from chargehand.wire import ErrorType, UpdateName
+from tests.scripted_model import Held, Script, Turn, answer, keep_using, report, subtask, topics, use
+from tests.waiting import until, until_state
+from tests.workflows.conftest import OpenEnvironment
+
+GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never")
+
+
+def limited(**limits: object) -> SessionRequest:
+    return GOAL.model_copy(update={"limits": Limits.model_validate(limits)})
+
+
+def _searching(rounds: int) -> list[Turn]:
+    """Search in so many rounds, then answer."""
+    return [*(use("search_documents", about=number) for number in range(rounds)), answer("Found at last.")]
+
+
+async def test_a_child_that_needs_more_asks_its_parent(environment: OpenEnvironment) -> None:
+    """An agent of nine turns asks twice: it has four at first, then five more, and it keeps one in hand to answer with.
+
+    Whatever it asks for, it is lent as much again as it has, since the session's limits pay for that.
+    """
+    script = Script().plan(subtask("T1")).work("", *_searching(8))
+    async with environment(script) as opened:
+        session = await opened.chargehand.start(GOAL)
+        result = await session.result()
+        history = await opened.chargehand.client.get_workflow_handle(session.id).fetch_history()
+
+    asked = [event for event in history.events if event.HasField("workflow_execution_signaled_event_attributes")]
+    assert result.answer == "Found at last."
+    assert result.usage.turns == 1 + 9
+    assert len(asked) == 2
+    assert not any(task.must_answer for task in opened.model.tasks(WorkTask))
+
+
+async def test_a_grandchild_is_lent_from_above_its_parent(environment: OpenEnvironment) -> None:
+    """Two levels down an agent gets more than its own session was lent at first; the books of all levels agree."""
+    tides = subtask("N1", agent="supervisor", instruction="Look into the tides as a whole.")
+    script = Script().plan(subtask("T1")).plan(tides, goal=GOAL.goal).work("", *_searching(9))
+    async with environment(script) as opened:
+        session = await opened.chargehand.start(limited(max_turns=30))
+        result = await session.result()
+        status = await session.status()
+
+    assert result.answer == "Found at last."
+    assert result.usage.turns == 2 + 10 == status.turns
+    assert status.reserved_usd == 0
+
+
+async def test_when_all_wait_for_more_one_goes_without_and_the_others_go_on(environment: OpenEnvironment) -> None:
+    """Five insatiable agents under a tight limit never wait for each other for ever (I20)."""
+    stopped = answer("Had to stop.", status="partial", gaps=["the rest"])
+    script = Script().plan(*topics(5)).work("", keep_using("search_documents", "read_document"), forced=stopped)
+    async with environment(script) as opened:
+        result = await opened.run(limited(max_turns=17))
+
+    assert result.usage.turns <= 17
+    assert all(record.state in {"partial", "success"} for record in result.subtasks)
+
+
+async def test_a_paused_session_goes_on_with_the_same_plan_and_results(environment: OpenEnvironment) -> None:
+    """An agent that needs more than there is waits in a paused session, and goes on when the limits are raised."""
+    script = Script().plan(*topics(3)).work("", use("search_documents"), answer("Known."))
+    async with environment(script) as opened:
+        session = await opened.chargehand.start(limited(max_turns=5, on_limit="pause"))
+        await until_state(session, "paused")
+        before = await session.status()
+        with pytest.raises(SessionFailed, match="max_turns: 5 is not more than the present 5"):
+            await session.raise_limits(RaisedLimits(max_turns=5))
+        with pytest.raises(SessionFailed, match="ceiling of 100"):
+            await session.raise_limits(RaisedLimits(max_turns=999))
+        await session.raise_limits(RaisedLimits(max_turns=12, deadline=timedelta(minutes=20)))
+        result = await asyncio.wait_for(session.result(), 60)
+
+    assert before.turns <= 5
+    assert result.stop_reason == "completed"
+    assert [record.state for record in result.subtasks] == ["success"] * 3
+    assert len(opened.model.of_kind("plan")) == 1
+    assert result.usage.turns == 1 + 3 * 2 + 1
+
+
+async def test_finish_now_brings_the_report_from_what_is_there(environment: OpenEnvironment) -> None:
+    """Asked to finish, a session stops what runs, keeps what is done, and names why it stopped."""
+    script = Script().plan(*topics(2)).work("T2", Held(answer("Late."))).synthesis(report("What was ready."))
+
+    async def one_is_done(session: Session) -> bool:
+        return [record.state for record in (await session.status()).subtasks] == ["success", "running"]
+
+    async with environment(script) as opened:
+        session = await opened.chargehand.start(GOAL)
+        await until(lambda: one_is_done(session))
+        await session.finish_now()
+        result = await asyncio.wait_for(session.result(), 30)
+        with pytest.raises(ChargehandError, match="has ended"):
+            await session.finish_now()
+
+    assert result.stop_reason == "finish_now"
+    assert result.answer == "What was ready."
+    assert [record.state for record in result.subtasks] == ["success", "failure"]
+
+
+@pytest.mark.parametrize("raised", [{"max_turns": 0}, {"budget_usd": -1}, {"budget_usd": "9"}, {"max_turn": 30}])
+async def test_limits_cannot_be_raised_by_nonsense(environment: OpenEnvironment, raised: dict[str, object]) -> None:
+    """What is not a limit is refused by field, and the session goes on as it was."""
+    held = Held(answer("Known."))
+    script = Script().plan(subtask("T1")).work("", held)
+    async with environment(script) as opened:
+        session = await opened.chargehand.start(GOAL)
+        await until_state(session, "executing")
+        handle = opened.chargehand.client.get_workflow_handle(session.id)
+        with pytest.raises(WorkflowUpdateFailedError) as failure:
+            await handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+                UpdateName.RAISE_LIMITS, raised
+            )
+        held.released.set()
+        result = await session.result()
+
+    assert isinstance(failure.value.cause, ApplicationError)
+    assert failure.value.cause.type == ErrorType.INVALID_INPUT
+    assert next(iter(raised)) in failure.value.cause.message
+    assert result.usage.cost_usd < Decimal(2)

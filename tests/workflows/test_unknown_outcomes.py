@@ -1,0 +1,172 @@
+"""Calls of unknown outcome are charged at their worst case and named, and are repeated within limits."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from temporalio.exceptions import ApplicationError
+
+from activities.model_turn.retry_policy import PROVIDER_ATTEMPTS
+from activities.models.failures import ProviderFault
+from activities.models.protocol import ModelCall
+from chargehand.contracts import Limits, Report, SessionRequest
+from chargehand.errors import SessionFailed
+from chargehand.wire import ErrorType
+from tests.scripted_model import COST, Script, Turn, answer, most_expensive, reply, topics
+from tests.workflows.conftest import OpenEnvironment
+
+GOAL = SessionRequest(goal="What do the documents say about the topics?", limits=Limits(max_turns=40), review="never")
+
+
+def _unanswered(*, billed: bool = True, retry: bool = True) -> ApplicationError:
+    fault = ProviderFault(provider="scripted", possibly_billed=billed)
+    return ApplicationError(
+        "scripted did not answer (ReadTimeout).",
+        fault,
+        type=ErrorType.PROVIDER_UNAVAILABLE,
+        non_retryable=not retry,
+        next_retry_delay=timedelta(milliseconds=10) if retry else None,
+    )
+
+
+class Faults:
+    """Answers as usual, but lets the first calls of one kind fail."""
+
+    def __init__(self, kind: str, *faults: ApplicationError) -> None:
+        self._kind = kind
+        self._left = list(faults)
+        self._usual = Script().plan(*topics(2))
+        self.injected = 0
+
+    def __call__(self, call: ModelCall) -> Turn:
+        if call.task.kind == self._kind and self._left:
+            self.injected += 1
+            raise self._left.pop(0)
+        return self._usual(call)
+
+
+def _of_kind(result: Report, kind: str) -> Decimal:
+    return sum((line.usage.possibly_billed_twice_usd for line in result.spend if line.purpose == kind), Decimal(0))
+
+
+@pytest.mark.parametrize(("kind", "times"), [("plan", 2), ("work", 1), ("work", 2), ("synthesis", 1)])
+async def test_a_call_without_an_answer_is_charged_in_full_and_made_again(
+    environment: OpenEnvironment, kind: str, times: int
+) -> None:
+    """Each such call costs its whole reservation, is named as possibly billed twice, and counts as waste; the turn
+    is then made again and counts once."""
+    faults = Faults(kind, *(_unanswered() for _ in range(times)))
+
+    async with environment(faults) as opened:
+        result = await opened.run(GOAL)
+
+    [call, *_] = opened.model.of_kind(kind)
+    named = result.usage.possibly_billed_twice_usd
+    assert faults.injected == times
+    assert len(opened.model.calls) == 4 + times
+    assert result.answer == "All of it."
+    assert named == _of_kind(result, kind)
+    assert named >= times * most_expensive(call)
+    assert result.usage.cost_usd == named + 4 * COST
+    assert result.usage.turns == 4
+    assert result.wasted.cost_usd == named
+    assert result.reserved_usd == 0
+
+
+@pytest.mark.parametrize("unanswered", [3, 2], ids=["all unanswered", "one refused between"])
+async def test_a_turn_is_given_up_after_three_provider_attempts_of_either_kind(
+    environment: OpenEnvironment, unanswered: int
+) -> None:
+    """Errors that were surely not charged and calls that may have been count together; then the subtask has failed,
+    its siblings and the report go on."""
+    faults = Faults("work", _unanswered(), _unanswered(billed=unanswered == PROVIDER_ATTEMPTS), _unanswered())
+    request = GOAL.model_copy(update={"limits": Limits(max_turns=40, max_parallel=1)})
+
+    async with environment(faults) as opened:
+        result = await opened.run(request)
+
+    assert faults.injected == PROVIDER_ATTEMPTS
+    assert len(opened.model.of_kind("work")) == PROVIDER_ATTEMPTS + 1
+    assert [(record.state, record.reason) for record in result.subtasks] == [
+        ("failure", "provider_unavailable"),
+        ("success", ""),
+    ]
+    assert result.answer == "All of it."
+    assert result.usage.turns == 4
+    assert result.usage.possibly_billed_twice_usd >= unanswered * most_expensive(opened.model.of_kind("work")[0])
+    assert result.subtasks[0].wasted.possibly_billed_twice_usd == result.usage.possibly_billed_twice_usd
+
+
+async def test_a_provider_that_says_not_to_ask_again_is_not_asked_again(environment: OpenEnvironment) -> None:
+    """A call that may have been charged and must not be repeated is charged once and made once."""
+    faults = Faults("work", _unanswered(retry=False))
+    request = GOAL.model_copy(update={"limits": Limits(max_turns=40, max_parallel=1)})
+
+    async with environment(faults) as opened:
+        result = await opened.run(request)
+
+    assert faults.injected == 1
+    assert len(opened.model.of_kind("work")) == 2
+    assert [record.state for record in result.subtasks] == ["failure", "success"]
+    assert result.usage.possibly_billed_twice_usd > 0
+
+
+async def test_what_was_surely_not_charged_costs_nothing(environment: OpenEnvironment) -> None:
+    """A connection that was never made is tried again by the activity and is not in the books."""
+    faults = Faults("work", _unanswered(billed=False))
+
+    async with environment(faults) as opened:
+        result = await opened.run(GOAL)
+
+    assert faults.injected == 1
+    assert result.usage.possibly_billed_twice_usd == 0
+    assert result.usage.cost_usd == 4 * COST
+    assert result.wasted.cost_usd == 0
+
+
+async def test_planning_that_never_gets_an_answer_fails_in_words(environment: OpenEnvironment) -> None:
+    """Without a plan there is no report: the session says why, after three calls."""
+    faults = Faults("plan", *(_unanswered() for _ in range(5)))
+
+    async with environment(faults) as opened:
+        session = await opened.chargehand.start(GOAL)
+        with pytest.raises(SessionFailed, match="did not answer") as failure:
+            await session.result()
+        status = await session.status()
+
+    assert failure.value.error_type is ErrorType.PROVIDER_UNAVAILABLE
+    assert faults.injected == PROVIDER_ATTEMPTS
+    assert status.spent_usd >= PROVIDER_ATTEMPTS * most_expensive(opened.model.calls[0])
+
+
+@pytest.mark.parametrize("cents", [22, 26, 34])
+async def test_charges_for_unknown_outcomes_never_pass_the_budget(environment: OpenEnvironment, cents: int) -> None:
+    """However many calls may have been billed, what is booked stays within the budget; a report is written (I01)."""
+    faults = Faults("work", *(_unanswered() for _ in range(100)))
+    budget = Decimal(cents) / 100
+    request = GOAL.model_copy(update={"limits": Limits(max_turns=40, budget_usd=budget)})
+
+    async with environment(faults) as opened:
+        session = await opened.chargehand.start(request)
+        result = await session.result()
+        status = await session.status()
+
+    assert faults.injected >= 1
+    assert result.usage.cost_usd <= budget
+    assert status.spent_usd == result.usage.cost_usd
+    assert status.reserved_usd == 0
+    assert result.stop_reason in {"nothing_succeeded", "out_of_budget"}
+    assert result.answer
+
+
+async def test_a_reply_without_usage_is_named_as_possibly_billed(environment: OpenEnvironment) -> None:
+    """A provider that does not say what it used is charged at the worst case, and the report says how much that is."""
+    script = Script().plan(*topics(2)).work("", reply(answer("Known."), None))
+    async with environment(script) as opened:
+        result = await opened.run(GOAL)
+
+    named = result.usage.possibly_billed_twice_usd
+    assert named == _of_kind(result, "work") >= 2 * most_expensive(opened.model.of_kind("work")[0])
+    assert result.usage.cost_usd == named + 2 * COST
+    assert result.wasted.cost_usd == 0
+    assert result.usage.turns == 4

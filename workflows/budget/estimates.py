@@ -1,0 +1,78 @@
+"""Estimates: the worst case of a model turn, before it is taken."""
+
+from decimal import ROUND_UP, Decimal
+from typing import Final
+
+from activities.contracts import ModelCard, SessionFacts
+from activities.turn_kinds.registry import Task
+from chargehand.contracts import round_up_dollars
+from workflows.budget.ledger import Amount
+
+PLAN_OUTPUT_TOKENS: Final = 4_000
+WORK_OUTPUT_TOKENS: Final = 4_000
+REPORT_OUTPUT_TOKENS: Final = 6_000
+DECISION_OUTPUT_TOKENS: Final = 2_000
+SYNTHESIS_INPUT_BYTES: Final = 50_000
+"""The most of the outcomes that the writer of a report reads: never more than 50,000 tokens, by any tokeniser."""
+INPUT_BYTES: Final = 100_000
+"""The most that a subtask reads of the outcomes it depends on: in a dense plan they would multiply."""
+DECISION_INPUT_BYTES: Final = 40_000
+"""The most of the outcomes that a judge or a critic reads."""
+CATALOG_BYTES: Final = 12_000
+"""The most that a prompt says about the session's documents."""
+_MARGIN_BYTES: Final = 2_000
+"""Headings and separators around the parts of a prompt."""
+_ITEM_BYTES: Final = 6
+"""By how much a line of a prompt may be longer than the same item in a JSON list."""
+_END_OF_DATA: Final = "</data>"
+"""Takes one byte more in a prompt, where it is escaped."""
+_REPORT_TASK_BYTES: Final = 20_000
+"""The most that is set aside for what the writer reads beside the outcomes: the goal, and the list of sources."""
+_USUAL_TASK_BYTES: Final = 4_000
+"""What a first task says beyond its fixed parts, when the smallest workable limits are named."""
+
+
+def input_bound(task: Task, prompt_bytes: int) -> int:
+    """Bound the input tokens of a turn by the bytes of its prompt.
+
+    Every tokeniser in use encodes at least one byte of text per token, so no prompt has more tokens than bytes. The
+    worker checks the rendered prompt against this bound before it calls, and refuses if it is longer.
+    """
+    text = task.model_dump_json()
+    lists = text.count('","') * _ITEM_BYTES
+    return prompt_bytes + len(text.encode()) + lists + text.count(_END_OF_DATA) + CATALOG_BYTES + _MARGIN_BYTES
+
+
+def worst_case(model: ModelCard, input_tokens: int, output_tokens: int) -> Amount:
+    """Price a turn at the most that it can cost, whichever of the price steps up to there it ends on."""
+    reachable = [step for step in model.prices if step.above_input_tokens <= input_tokens]
+    dearest_input = max(step.input_usd_per_million for step in reachable)
+    dearest_output = max(step.output_usd_per_million for step in reachable)
+    million = Decimal(1_000_000)
+    usd = (input_tokens * dearest_input + output_tokens * dearest_output) / million
+    return Amount(1, round_up_dollars(usd))
+
+
+def usual_turn_of(model: ModelCard, prompt_bytes: int) -> Amount:
+    """Estimate the worst case of an early turn of an agent, before there is a task to measure."""
+    return worst_case(
+        model,
+        prompt_bytes + CATALOG_BYTES + _MARGIN_BYTES + _USUAL_TASK_BYTES,
+        max(PLAN_OUTPUT_TOKENS, WORK_OUTPUT_TOKENS),
+    )
+
+
+def worst_report(model: ModelCard, prompt_bytes: int) -> Amount:
+    """Estimate the worst case of the turn that writes the report."""
+    shown = SYNTHESIS_INPUT_BYTES + _REPORT_TASK_BYTES + CATALOG_BYTES + _MARGIN_BYTES
+    return worst_case(model, prompt_bytes + shown, REPORT_OUTPUT_TOKENS)
+
+
+def least_workable(facts: SessionFacts) -> Amount:
+    """Estimate the smallest limits that pay for a plan, one turn of an agent, and the report."""
+    own = facts.models[facts.crew.tier]
+    plan = usual_turn_of(own, facts.crew.prompt_bytes)
+    report = worst_report(own, facts.crew.prompt_bytes)
+    turn = min(usual_turn_of(facts.models[agent.tier], agent.prompt_bytes).usd for agent in facts.crew.agents)
+    cents = (plan.usd + report.usd + turn).quantize(Decimal("0.01"), rounding=ROUND_UP)
+    return Amount(3, cents)

@@ -1,0 +1,145 @@
+"""The parent's side of a grant: what a supervisor sets aside for its children and for its own report. Pure."""
+
+from collections.abc import Mapping
+from decimal import ROUND_DOWN, Decimal
+from typing import Final
+
+from chargehand.contracts import Failure, FailureReason, Outcome, SpendLine, Usage
+from workflows.budget.ledger import Amount, Ledger, Reservation
+from workflows.rules.plan_validation import SUPERVISOR
+from workflows.rules.report_content import usage_of
+
+_LEAST_TURNS: Final = 2
+"""A smaller share would let an agent look but not answer."""
+_USUAL: Final = 4
+"""How many times the least a subtask is granted at first, if there is enough; it asks when it needs more."""
+_SPEND_UNKNOWN: Final[frozenset[FailureReason]] = frozenset({"terminated", "internal"})
+"""Failures after which a child cannot report what it spent."""
+
+
+class Grants:
+    """The open grants of one supervisor, by the child's workflow id."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._open: dict[str, Reservation] = {}
+        self._waiting: list[str] = []
+        self.lost_spend: list[SpendLine] = []
+        """What was charged for children that did not report what they spent."""
+        self.closed = 0
+        """How many grants were closed so far: when it changes, there may be something left to share."""
+
+    @property
+    def amounts(self) -> Mapping[str, Amount]:
+        """What running children hold."""
+        return {child: reservation.amount for child, reservation in self._open.items()}
+
+    @property
+    def all_wait(self) -> bool:
+        """Whether nothing can come back: no child runs, or all that run wait for a larger grant."""
+        return set(self._open) <= set(self._waiting)
+
+    def reserve(self, least: Amount, not_started: int) -> Reservation | None:
+        """Reserve a share of what is left for a subtask; None if not even the least can be paid.
+
+        Args:
+            least: the least that is of use: the worst case of one turn, or a whole nested session.
+            not_started: among how many subtasks the rest has to be shared, this one included.
+        """
+        left = self._ledger.unspent
+        fair = _share(left, not_started)
+        usual = Amount(least.turns * _USUAL, least.usd * _USUAL)
+        share = usual.capped(Amount(min(max(_LEAST_TURNS, fair.turns), left.turns), fair.usd))
+        return self._ledger.reserve(share if share.covers(least) else least)
+
+    def open(self, child: str, reservation: Reservation) -> bool:
+        """Grant a reservation to a child; False, and nothing changes, if a child of that id holds one already."""
+        if child in self._open:
+            return False
+        self._open[child] = reservation
+        return True
+
+    def enlarge(self, child: str, asked: Amount, sharers: int) -> Amount:
+        """Enlarge a child's grant; returns by how much: nothing, or at least what it asked for.
+
+        To let a child with much to do ask seldom, its grant is doubled if that is within its share of what is left.
+        """
+        grant = self._open.get(child)
+        left = self._ledger.unspent
+        if grant is None or not left.covers(asked):
+            return Amount()
+        more = asked + grant.amount.capped(_share(left - asked, max(sharers, 1)))
+        extended = self._ledger.extend(grant, more)
+        if extended is None:
+            return Amount()
+        self._open[child] = extended
+        return more
+
+    def close(self, child: str, agent: str, outcome: Outcome) -> Outcome:
+        """Settle a child's grant; an outcome that does not tell what was spent is charged the whole grant."""
+        grant = self._open.pop(child)
+        unknown = _SPEND_UNKNOWN | {"cancelled"} if agent == SUPERVISOR else _SPEND_UNKNOWN
+        if isinstance(outcome, Failure) and outcome.reason in unknown and not outcome.spend:
+            outcome = outcome.model_copy(update={"spend": (_charged_in_full(agent, grant.amount),)})
+        usage = usage_of(outcome.spend)
+        self._ledger.settle(grant, Amount(usage.turns, usage.cost_usd))
+        self.closed += 1
+        return outcome
+
+    def release(self, reservation: Reservation) -> None:
+        """Return a reservation that no child used."""
+        self._ledger.settle(reservation, Amount())
+
+    def charge_lost(self) -> None:
+        """Charge the grants of children that did not end, in full."""
+        for child, grant in self._open.items():
+            self.lost_spend.append(_charged_in_full(child.split("/")[-2], grant.amount))
+            self._ledger.settle(grant, grant.amount)
+        self._open.clear()
+
+    def queue(self, child: str) -> None:
+        """Note that a child waits for a larger grant."""
+        self._waiting.append(child)
+
+    def dequeue(self, child: str) -> None:
+        """Note that a child has its answer."""
+        self._waiting.remove(child)
+
+    def is_hopeless(self, child: str) -> bool:
+        """Whether waiting is in vain: all that run wait, and this child came last, so it goes without."""
+        return child not in self._open or (self.all_wait and self._waiting[-1] == child)
+
+
+class ReportReserve:
+    """The worst case of the turn that writes the report, reserved before anything else is paid."""
+
+    def __init__(self, ledger: Ledger, worst: Amount) -> None:
+        self._ledger = ledger
+        self._worst = worst
+        self._reservation: Reservation | None = None
+
+    @property
+    def is_payable(self) -> bool:
+        """Whether the report is reserved for, or could be."""
+        return self._reservation is not None or self._ledger.unspent.covers(self._worst)
+
+    def hold(self) -> bool:
+        """Reserve the report's worst case, unless it is reserved; False if the ledger does not cover it."""
+        if self._reservation is None:
+            self._reservation = self._ledger.reserve(self._worst)
+        return self._reservation is not None
+
+    def release(self) -> None:
+        """Free the reserve, when the report is due or needs no turn."""
+        if self._reservation is not None:
+            self._ledger.settle(self._reservation, Amount())
+            self._reservation = None
+
+
+def _share(left: Amount, sharers: int) -> Amount:
+    return Amount(left.turns // sharers, (left.usd / sharers).quantize(Decimal("0.000001"), rounding=ROUND_DOWN))
+
+
+def _charged_in_full(agent: str, grant: Amount) -> SpendLine:
+    usage = Usage(turns=grant.turns, cost_usd=grant.usd, possibly_billed_twice_usd=grant.usd)
+    return SpendLine(agent=agent, model="unknown", purpose="lost", usage=usage)

@@ -1,0 +1,109 @@
+"""The budget ledger of one workflow. Pure bookkeeping in exact amounts.
+
+At every step `spent + reserved + unspent = granted`, in turns and in dollars. Every cost is reserved at its worst case
+before it arises, and settled at its true amount afterwards. A grant to a child is a reservation like any other.
+"""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """LLM calls and US dollars, neither negative."""
+
+    turns: int = 0
+    usd: Decimal = Decimal(0)
+
+    def __post_init__(self) -> None:
+        if self.turns < 0 or not self.usd.is_finite() or self.usd < 0:
+            raise ValueError(f"an amount is never negative, infinite or NaN: {self.turns} turns, {self.usd} dollars")
+
+    def __add__(self, other: "Amount") -> "Amount":
+        return Amount(self.turns + other.turns, self.usd + other.usd)
+
+    def __sub__(self, other: "Amount") -> "Amount":
+        return Amount(self.turns - other.turns, self.usd - other.usd)
+
+    def covers(self, other: "Amount") -> bool:
+        """Whether `other` can be paid from this."""
+        return self.turns >= other.turns and self.usd >= other.usd
+
+    def beyond(self, other: "Amount") -> "Amount":
+        """The excess over another amount, in turns and in dollars; zero where there is none."""
+        return Amount(max(self.turns - other.turns, 0), max(self.usd - other.usd, Decimal(0)))
+
+    def capped(self, most: "Amount") -> "Amount":
+        """Return the lesser of the two, in turns and in dollars."""
+        return Amount(min(self.turns, most.turns), min(self.usd, most.usd))
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A part of a ledger that is reserved."""
+
+    number: int
+    amount: Amount
+
+
+class Ledger:
+    """The budget of one supervisor or one subtask."""
+
+    def __init__(self, granted: Amount) -> None:
+        self._granted = granted
+        self._spent = Amount()
+        self._open: dict[int, Reservation] = {}
+        self._numbers = 0
+
+    @property
+    def granted(self) -> Amount:
+        return self._granted
+
+    @property
+    def spent(self) -> Amount:
+        return self._spent
+
+    @property
+    def reserved(self) -> Amount:
+        return sum((reservation.amount for reservation in self._open.values()), Amount())
+
+    @property
+    def unspent(self) -> Amount:
+        """What is neither spent nor reserved."""
+        return self._granted - self._spent - self.reserved
+
+    def reserve(self, amount: Amount) -> Reservation | None:
+        """Reserve an amount; None, and nothing changes, if it does not fit."""
+        if not self.unspent.covers(amount):
+            return None
+        self._numbers += 1
+        reservation = Reservation(self._numbers, amount)
+        self._open[reservation.number] = reservation
+        return reservation
+
+    def extend(self, reservation: Reservation, more: Amount) -> Reservation | None:
+        """Enlarge a reservation; None, and nothing changes, if it does not fit.
+
+        Raises:
+            KeyError: this reservation was settled before.
+        """
+        if not self.unspent.covers(more):
+            return None
+        extended = Reservation(reservation.number, self._open[reservation.number].amount + more)
+        self._open[reservation.number] = extended
+        return extended
+
+    def grant(self, more: Amount) -> None:
+        """Add to what may be spent."""
+        self._granted += more
+
+    def settle(self, reservation: Reservation, cost: Amount) -> None:
+        """Book the true cost of what was reserved and free the rest.
+
+        A cost above the reservation is booked at the reservation, which bounds what may be charged.
+
+        Raises:
+            KeyError: this reservation was settled before.
+        """
+        held = self._open.pop(reservation.number)
+        self._spent += cost.capped(held.amount)

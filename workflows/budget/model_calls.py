@@ -1,0 +1,286 @@
+"""Metered model calls: every turn is reserved in the ledger before it is called, and settled afterwards."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
+
+from activities.contracts import ModelCard
+from activities.model_turn.activity import TurnActivities
+from activities.model_turn.contracts import TurnRequest, TurnResult
+from activities.turn_kinds.registry import Task
+from chargehand.contracts import FailureReason, SpendLine, Tier, Usage
+from chargehand.wire import ErrorType
+from workflows import options
+from workflows.budget.client import BudgetClient, raise_if_cancelled
+from workflows.budget.estimates import input_bound, worst_case
+from workflows.budget.ledger import Amount, Ledger, Reservation
+
+_REASONS: Final[dict[str, FailureReason]] = {
+    ErrorType.PROVIDER_UNAVAILABLE: "provider_unavailable",
+    ErrorType.RATE_LIMITED: "provider_unavailable",
+    ErrorType.PROVIDER_REFUSED: "provider_refused",
+}
+
+
+def was_reset() -> bool:
+    """Whether this run continues from the middle of another one, after an operator's `workflow reset`."""
+    info = workflow.info()
+    return info.continued_run_id is None and info.run_id != info.first_execution_run_id
+
+
+class CannotPay(Exception):  # noqa: N818  # it is raised as a statement of fact
+    """The ledger does not cover the worst case of the next turn."""
+
+    def __init__(self, reason: FailureReason) -> None:
+        super().__init__(reason)
+        self.reason: FailureReason = reason
+
+
+class TurnLost(Exception):  # noqa: N818  # as above
+    """A turn failed for good."""
+
+    def __init__(self, reason: FailureReason, message: str, error_type: str) -> None:
+        super().__init__(message)
+        self.reason: FailureReason = reason
+        self.message = message
+        self.error_type = error_type
+
+
+class MeteredModelCalls:
+    """The model calls of one workflow, paid from its ledger."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        session: str,
+        crew: str,
+        documents: Sequence[str],
+        budget_client: BudgetClient | None = None,
+        urgency: Literal["now", "batch"] = "now",
+        queue: str | None = None,
+    ) -> None:
+        """Pay from a ledger.
+
+        Args:
+            ledger: the workflow's own.
+            session: id of the workflow that `crew` and `documents` were opened for.
+            crew: name of the crew.
+            documents: what the agents may read.
+            budget_client: asks for a larger grant when the ledger runs short.
+            urgency: whether the provider may answer within hours.
+            queue: task queue of the turns, if it is not the workflow's own.
+        """
+        self._ledger = ledger
+        self._session = session
+        self._crew = crew
+        self._documents = tuple(documents)
+        self._turns = 0
+        self._budget_client = budget_client
+        self._urgency: Literal["now", "batch"] = urgency
+        self._queue = queue
+        self.spend: list[SpendLine] = []
+        self.wasted = Usage()
+        """Part of `spend` for turns that gave nothing."""
+
+    def cost_of(self, model: ModelCard, task: Task, prompt_bytes: int, output_tokens: int) -> Amount:
+        """Estimate the worst case of a turn."""
+        return worst_case(model, input_bound(task, prompt_bytes), output_tokens)
+
+    async def can_pay(self, amount: Amount, *, patient: bool = False) -> bool:
+        """Whether the ledger covers an amount, after asking the parent for what is missing."""
+        missing = amount.beyond(self._ledger.unspent)
+        if missing != Amount() and self._budget_client is not None:
+            self._ledger.grant(await self._budget_client.ask(missing, patient=patient))
+        return self._ledger.unspent.covers(amount)
+
+    async def take(
+        self,
+        task: Task,
+        *,
+        agent: str,
+        tier: Tier,
+        model: ModelCard,
+        prompt_bytes: int,
+        output_tokens: int,
+        until: Callable[[], datetime | None] | None = None,
+        sent: Task | None = None,
+    ) -> TurnResult:
+        """Take one turn.
+
+        Args:
+            task: what is asked; the worst case is estimated from it.
+            agent: whose prompt and tools are used.
+            tier: of the model.
+            model: the tier's model and its prices.
+            prompt_bytes: length of the fixed parts of the prompt.
+            output_tokens: the most that the model may write.
+            until: returns when the turn's time is up with all its attempts; called before each call.
+            sent: what is sent instead of the whole task, if a worker keeps the rest of the conversation.
+
+        Raises:
+            CannotPay: the ledger does not cover it; nothing was called.
+            TurnLost: it was called and failed.
+        """
+        self._turns += 1
+        request = TurnRequest(
+            session=self._session,
+            step=f"turn-{self._turns}",
+            crew=self._crew,
+            agent=agent,
+            tier=tier,
+            documents=self._documents,
+            task=sent or task,
+            max_input_tokens=input_bound(task, prompt_bytes),
+            max_output_tokens=output_tokens,
+            urgency=self._urgency,
+            after_reset=was_reset(),
+        )
+        turn = _Turn(request, model, task)
+        for repetition in range(options.MAX_LOST_WORKERS):
+            raise_if_cancelled()
+            reservation = await self._reserve(turn.worst)
+            try:
+                result = await self._call(turn.request, repetition, until() if until else None)
+            except asyncio.CancelledError:
+                # Cancelled in the same workflow task in which its result came: the result cannot be read any more.
+                self._charge_in_full(reservation, turn)
+                raise
+            except ActivityError as error:
+                await self._after_error(error, reservation, turn)
+                continue
+            self._book(reservation, turn, result)
+            return result
+        raise TurnLost(
+            "provider_unavailable",
+            f"The worker was lost {options.MAX_LOST_WORKERS} times in the middle of this call.",
+            ErrorType.ATTEMPT_LOST,
+        )
+
+    def waste_last(self) -> None:
+        """Count the latest turn as wasted after all."""
+        self.wasted += self.spend[-1].usage
+
+    async def _reserve(self, worst: Amount) -> Reservation:
+        await self.can_pay(worst, patient=True)
+        reservation = self._ledger.reserve(worst)
+        if reservation is None:
+            raise CannotPay("out_of_turns" if self._ledger.unspent.turns < worst.turns else "out_of_budget")
+        return reservation
+
+    async def _call(self, request: TurnRequest, repetition: int, until: datetime | None) -> TurnResult:
+        left = None if until is None else until - workflow.now()
+        return await workflow.execute_activity_method(
+            TurnActivities.take_turn,
+            request,
+            task_queue=self._queue,
+            activity_id=request.step if not repetition else f"{request.step}.again-{repetition}",
+            summary=f"{request.agent}: {request.task.kind}",
+            **options.turn(is_batch=request.urgency == "batch", left=left),
+        )
+
+    async def _after_error(self, error: ActivityError, reservation: Reservation, turn: "_Turn") -> None:
+        """Settle a call that failed, and prepare its repetition, if there is one."""
+        cause = error.cause
+        if not isinstance(cause, ApplicationError):
+            # Timed out or cancelled while a call was in flight: whether it was charged is unknown.
+            self._charge_in_full(reservation, turn)
+            if is_cancelled_exception(error):
+                raise error
+            raise TurnLost("provider_unavailable", "The model call did not end in time.", "Timeout") from error
+        match cause.type:
+            case ErrorType.CONVERSATION_MISSING:
+                self._ledger.settle(reservation, Amount())
+                turn.change(task=turn.whole)
+            case ErrorType.RESERVE_TOO_SMALL:
+                self._ledger.settle(reservation, Amount())
+                turn.change(max_input_tokens=int(cause.details[0]))
+            case ErrorType.ATTEMPT_LOST:
+                self._charge_in_full(reservation, turn)
+                failures = int(cause.details[0]) if cause.details else 0
+                turn.change(provider_failures=max(failures, turn.request.provider_failures))
+            case ErrorType.OUTCOME_UNKNOWN:
+                self._charge_in_full(reservation, turn)
+                await _wait_before_repeating(cause, turn)
+            case kind:
+                self._settle(reservation, turn, Usage(), turn.model.name, wasted=True)
+                raise TurnLost(_REASONS.get(kind or "", "internal"), cause.message, kind or "") from error
+
+    def _charge_in_full(self, reservation: Reservation, turn: "_Turn") -> None:
+        worst = reservation.amount.usd
+        usage = Usage(cost_usd=worst, possibly_billed_twice_usd=worst)
+        self._settle(reservation, turn, usage, turn.model.name, wasted=True)
+
+    def _book(self, reservation: Reservation, turn: "_Turn", result: TurnResult) -> None:
+        usage, worst = result.usage, reservation.amount.usd
+        if not result.usage_known:
+            usage = usage.model_copy(update={"cost_usd": worst, "possibly_billed_twice_usd": worst})
+        usage = usage.model_copy(update={"cost_usd": min(usage.cost_usd, worst)})
+        self._settle(reservation, turn, usage, result.model, wasted=result.stop not in {"answer", "tools"})
+        if result.discarded is not None:
+            self._book_discarded(turn, result.discarded, result.model)
+
+    def _book_discarded(self, turn: "_Turn", discarded: Usage, model: str) -> None:
+        """Book what a run before the reset paid at this step, as far as the ledger covers it."""
+        paid = Amount(discarded.turns, discarded.cost_usd).capped(self._ledger.unspent)
+        reservation = self._ledger.reserve(paid)
+        if reservation is not None:
+            turn.count(paid.turns)
+            self._settle(reservation, turn, discarded.model_copy(update={"cost_usd": paid.usd}), model, wasted=True)
+
+    def _settle(self, reservation: Reservation, turn: "_Turn", usage: Usage, model: str, *, wasted: bool) -> None:
+        usage = usage.model_copy(update={"turns": turn.take_count()})
+        self._ledger.settle(reservation, Amount(usage.turns, usage.cost_usd))
+        if wasted:
+            self.wasted += usage
+        agent, purpose = turn.request.agent, turn.request.task.kind
+        self.spend.append(SpendLine(agent=agent, model=model, purpose=purpose, usage=usage))
+
+
+@dataclass
+class _Turn:
+    """A turn that is being taken: the call that is made next, and what is still to be counted."""
+
+    request: TurnRequest
+    model: ModelCard
+    whole: Task
+    """What is asked, even if only a part of it is sent."""
+    uncounted: int = 1
+    """Turns that the next settlement counts: a turn counts once, however often its call is repeated."""
+
+    @property
+    def worst(self) -> Amount:
+        """The most that the next call can cost."""
+        worst = worst_case(self.model, self.request.max_input_tokens, self.request.max_output_tokens)
+        return Amount(self.uncounted, worst.usd)
+
+    def change(self, **changes: object) -> None:
+        """Change the next call."""
+        self.request = self.request.model_copy(update=changes)
+
+    def count(self, turns: int) -> None:
+        """Have the next settlement count some turns."""
+        self.uncounted = turns
+
+    def take_count(self) -> int:
+        """Return how many turns a settlement counts; the next one counts none."""
+        turns, self.uncounted = self.uncounted, 0
+        return turns
+
+
+async def _wait_before_repeating(cause: ApplicationError, turn: _Turn) -> None:
+    """Wait before repeating a call that the provider may have worked on without answering.
+
+    Raises:
+        TurnLost: the provider failed too often.
+    """
+    failures, seconds = int(cause.details[0]), float(cause.details[1])
+    if failures >= options.MAX_PROVIDER_ATTEMPTS:
+        raise TurnLost("provider_unavailable", cause.message, ErrorType.PROVIDER_UNAVAILABLE) from cause
+    await workflow.sleep(timedelta(seconds=max(seconds, 0.0)), summary="before the model is called again")
+    turn.change(provider_failures=failures)

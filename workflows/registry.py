@@ -1,0 +1,106 @@
+"""The workflows that a worker runs, and how it runs them."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from temporalio.bridge.proto.workflow_activation import WorkflowActivation
+from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
+from temporalio.converter import StorageDriverStoreContext, StorageDriverWorkflowInfo
+from temporalio.worker import (
+    ExecuteWorkflowInput,
+    HandleSignalInput,
+    Interceptor,
+    WorkflowInboundInterceptor,
+    WorkflowInstance,
+    WorkflowInstanceDetails,
+    WorkflowInterceptorClassInput,
+)
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+from temporalio.workflow import Info
+
+from chargehand.contracts import Contract
+from chargehand.converter import invalid_input
+from workflows.subtask import SubtaskWorkflow
+from workflows.supervisor import SupervisorWorkflow
+
+WORKFLOWS: Final[Sequence[type]] = (SupervisorWorkflow, SubtaskWorkflow)
+
+# Our own modules and pydantic are loaded once, not anew for every workflow start: that halves the worker's load.
+_SHARED_MODULES: Final = (
+    "pydantic",
+    "pydantic_core",
+    "annotated_types",
+    "typing_extensions",
+    "chargehand",
+    "activities",
+    "workflows",
+)
+
+
+def workflow_runner() -> SandboxedWorkflowRunner:
+    """Build the sandbox in which workflows run."""
+    return _Sandbox(restrictions=SandboxRestrictions.default.with_passthrough_modules(*_SHARED_MODULES))
+
+
+class _Sandbox(SandboxedWorkflowRunner):
+    """The SDK's sandbox, entered for the code of workflows only.
+
+    The SDK enters it up to four times for every payload, to ask in which context a converter serializes. Ours does the
+    same in every context, and those entries take a quarter of a worker's processor time. External storage always
+    gets the workflow that stores.
+    """
+
+    def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
+        info = det.info
+        storing = StorageDriverWorkflowInfo(
+            namespace=info.namespace, id=info.workflow_id, run_id=info.run_id, type=info.workflow_type
+        )
+        return _WithoutContexts(super().create_instance(det), StorageDriverStoreContext(target=storing))
+
+
+class _WithoutContexts(WorkflowInstance):
+    def __init__(self, sandboxed: WorkflowInstance, storing: StorageDriverStoreContext) -> None:
+        self._sandboxed = sandboxed
+        self._storing = storing
+
+    def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
+        return self._sandboxed.activate(act)
+
+    def get_info(self) -> Info:
+        return self._sandboxed.get_info()
+
+    def get_thread_id(self) -> int | None:
+        return self._sandboxed.get_thread_id()
+
+    def get_serialization_context(self, command_info: object) -> None:  # noqa: ARG002  # the SDK's own signature
+        return None
+
+    def get_external_store_context(self, command_info: object) -> StorageDriverStoreContext:  # noqa: ARG002  # as above
+        return self._storing
+
+
+class RefuseBadInput(Interceptor):
+    """Fails a workflow that was started with no input or with several, instead of retrying its task for ever.
+
+    Such signals are dropped, as the SDK drops those whose input it cannot read.
+    """
+
+    def workflow_interceptor_class(
+        self,
+        input: WorkflowInterceptorClassInput,  # noqa: A002, ARG002  # the SDK's own name
+    ) -> type[WorkflowInboundInterceptor]:
+        """Return the interceptor of workflows."""
+        return _RefuseBadInput
+
+
+class _RefuseBadInput(WorkflowInboundInterceptor):
+    async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:  # noqa: A002  # the SDK's own name
+        if len(input.args) != 1 or not isinstance(input.args[0], Contract):
+            raise invalid_input(
+                "input", [f'input: one JSON object is expected, such as {{"goal": "…"}}; {len(input.args)} were given']
+            )
+        return await super().execute_workflow(input)
+
+    async def handle_signal(self, input: HandleSignalInput) -> None:  # noqa: A002  # as above
+        if len(input.args) == 1:
+            await super().handle_signal(input)

@@ -1,0 +1,107 @@
+"""Replay recorded histories on the installed workflows, one after the other, and report what differs.
+
+It needs no server: a history holds everything that the workflow received. `worker_main.py --replay FILE` calls it.
+"""
+
+import gzip
+import json
+import re
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final, cast
+
+from temporalio.client import WorkflowHistory
+from temporalio.converter import DataConverter
+from temporalio.worker import Replayer
+
+from workflows.registry import WORKFLOWS, RefuseBadInput, workflow_runner
+
+_MOST_CHARACTERS: Final = 600
+_OWN_WORDS: Final = re.compile(r'message: "((?:[^"\\]|\\.)+)"')
+"""The sentence in the SDK's dump of a failure."""
+
+
+class HistoriesError(Exception):
+    """A file of histories cannot be read; the message says why."""
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """The result of replaying one history."""
+
+    id: str
+    type: str
+    events: int
+    problem: str = ""
+    """What differs; empty if the workflow makes the same decisions today."""
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+
+async def replay(file: Path, converter: DataConverter) -> AsyncIterator[Replayed]:
+    """Replay every history of a file.
+
+    Raises:
+        HistoriesError: it holds none.
+    """
+    replayer = Replayer(
+        workflows=WORKFLOWS,
+        workflow_runner=workflow_runner(),
+        interceptors=[RefuseBadInput()],
+        data_converter=converter,
+    )
+
+    async def one_by_one() -> AsyncIterator[WorkflowHistory]:
+        for history in read_histories(file):
+            yield history
+
+    async with replayer.workflow_replay_iterator(one_by_one()) as results:
+        async for result in results:
+            history = result.history
+            yield Replayed(history.workflow_id, _type_of(history), len(history.events), _problem(result.replay_failure))
+
+
+def read_histories(file: Path) -> Iterator[WorkflowHistory]:
+    """Read a list of `{"id", "history"}` as Chargehand writes it, or one history as Temporal's own tools write it.
+
+    Raises:
+        HistoriesError: it is neither.
+    """
+    try:
+        content = file.read_bytes()
+        read: object = json.loads(gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content)
+    except (OSError, EOFError, ValueError) as error:
+        raise HistoriesError(f"{file} cannot be read as JSON: {error}") from error
+    entries: list[object] = cast("list[object]", read) if isinstance(read, list) else [{"id": "", "history": read}]
+    if not entries:
+        raise HistoriesError(f"{file} holds no histories.")
+    for entry in entries:
+        yield _history(file, entry)
+
+
+def _history(file: Path, entry: object) -> WorkflowHistory:
+    try:
+        fields = cast("dict[str, object]", entry)
+        history = WorkflowHistory.from_json(str(fields["id"]), cast("dict[str, object]", fields["history"]))
+        # Children's ids begin with the session's, so only the true id replays.
+        true_id = history.events[0].workflow_execution_started_event_attributes.workflow_id
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise HistoriesError(
+            f"{file} is not a history: neither what `chargehand replay --save` writes nor what "
+            "`temporal workflow show --output json` puts out."
+        ) from error
+    return WorkflowHistory(history.workflow_id or true_id, history.events)
+
+
+def _problem(failure: Exception | None) -> str:
+    if failure is None:
+        return ""
+    text = str(failure) or type(failure).__name__
+    found = _OWN_WORDS.search(text)
+    return (found[1].replace('\\"', '"') if found else text)[:_MOST_CHARACTERS]
+
+
+def _type_of(history: WorkflowHistory) -> str:
+    return history.events[0].workflow_execution_started_event_attributes.workflow_type.name

@@ -1,0 +1,1 @@
+"""Pure rules: they import contracts only and are tested without Temporal."""

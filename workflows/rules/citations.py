@@ -1,0 +1,99 @@
+"""Citations in a text: `[S1]` stands for the first of a report's sources, `[ref]` for a source by its name.
+
+A citation without a source is removed together with what joined it to others. Citations are never added.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+_CITATION: Final = re.compile(r"\[S([0-9]+)\]")
+_LONGEST_NUMBER: Final = 6
+"""Digits; a longer number cites nothing, and is too long to be read as a number."""
+_SEPARATOR: Final = re.compile(r"[ \t]{0,3}(?:[,;/&]|,?[ \t]{1,3}(?:and|or|und|oder|et|ou|y|o|e)[ \t])?[ \t]{0,3}")
+"""What stands between citations of one list."""
+_NEEDS_NOUN: Final = re.compile(
+    r"\b(?:according to|and|by|cf\.|from|in|of|or|per|see|to|with)[ \t]{1,3}$", re.IGNORECASE
+)
+"""Words before a citation that is a part of the sentence."""
+_STARTS: Final = ".!?:\n"
+_UNNAMED: Final = "an unnamed source"
+
+
+def replace_citations(text: str, replacement: Callable[[int], str]) -> str:
+    """Replace every `[S<number>]`; an empty replacement, or what can be no source's number, removes the citation."""
+
+    def replaced(match: re.Match[str]) -> str:
+        number = _number(match[1])
+        return replacement(number) if number else ""
+
+    return _rewrite(text, _CITATION, replaced)
+
+
+def cited_numbers(text: str) -> list[int]:
+    """List the numbers that a text cites, each once, in the order of their first appearance."""
+    numbers = (_number(match[1]) for match in _CITATION.finditer(text))
+    return list(dict.fromkeys(number for number in numbers if number))
+
+
+def name_refs(text: str, refs: Sequence[str]) -> str:
+    """Replace every `[S<number>]` by `[ref]`; a number without a source is removed."""
+    return replace_citations(text, lambda number: f"[{refs[number - 1]}]" if number <= len(refs) else "")
+
+
+def number_refs(text: str, numbers: Mapping[str, int]) -> str:
+    """Replace every `[ref]` by `[S<number>]`; numbers that are in the text already cite nothing and are removed."""
+    if not numbers:
+        return replace_citations(text, lambda _: "")
+    names = "|".join(re.escape(ref) for ref in sorted(numbers, key=len, reverse=True))
+    known = re.compile(rf"\[({names})\]|{_CITATION.pattern}")
+    return _rewrite(text, known, lambda match: f"[S{numbers[match[1]]}]" if match[1] else "")
+
+
+def _number(digits: str) -> int:
+    """Read a citation's number; 0 if no source can have it."""
+    significant = digits.lstrip("0")
+    return int(significant) if 0 < len(significant) <= _LONGEST_NUMBER else 0
+
+
+def _rewrite(text: str, citation: re.Pattern[str], replacement: Callable[[re.Match[str]], str]) -> str:
+    pieces: list[str] = []
+    end = 0
+    for citations in _lists(text, citation):
+        before, end = text[end : citations[0].start()], citations[-1].end()
+        kept = ""
+        for previous, match in zip([None, *citations], citations, strict=False):
+            if new := replacement(match):
+                kept += f"{text[previous.end() : match.start()]}{new}" if kept and previous else new
+        if not kept:
+            before, kept, end = _without_citation(text, before, end)
+        pieces += [before, kept]
+    return "".join([*pieces, text[end:]])
+
+
+def _lists(text: str, citation: re.Pattern[str]) -> Iterator[list[re.Match[str]]]:
+    """Group citations that follow each other, such as `[S1], [S2] and [S3]`."""
+    group: list[re.Match[str]] = []
+    for match in citation.finditer(text):
+        if group and not _SEPARATOR.fullmatch(text, group[-1].end(), match.start()):
+            yield group
+            group = []
+        group.append(match)
+    if group:
+        yield group
+
+
+def _without_citation(text: str, before: str, end: int) -> tuple[str, str, int]:
+    """Close the gap that a removed list leaves: the text before it, what replaces it, and where the text continues."""
+    if before.endswith("(") and text[end : end + 1] == ")":
+        before, end = before[:-1], end + 1
+    bare = before.rstrip(" \t")
+    starts = not bare or bare[-1] in _STARTS
+    following = text[end : end + 2]
+    if _NEEDS_NOUN.search(before[-20:]):
+        return before, _UNNAMED, end
+    if starts and following[:1] == " " and following[1:].islower():
+        return before, _UNNAMED.capitalize(), end
+    if starts and following[:1] == " ":
+        return before, "", end + 1
+    return (before if following[:1].isalnum() else bare), "", end

@@ -1,0 +1,62 @@
+"""Deduplication: when two tasks of an agent are the same task.
+
+A child's workflow id is built from the session, the agent and the fingerprint of its instruction, so that Temporal
+itself refuses the same task twice anywhere in the tree, across crashes and deploys.
+"""
+
+import hashlib
+import unicodedata
+from typing import Final
+
+# fmt: off
+_TRIVIAL: Final = frozenset((
+    "a", "an", "and", "are", "as", "at", "be", "by", "do", "does", "for", "from", "in", "is", "it", "its",
+    "of", "on", "or", "our", "please", "that", "the", "their", "then", "these", "this", "to", "us", "was",
+    "were", "will", "with", "you", "your",
+))
+# fmt: on
+_COUNTED_MARKS: Final = "#%"
+"""Punctuation that makes a difference: C and C#, 5 and 5 %."""
+
+
+class _Spacing(dict[int, str]):
+    """Maps every character to its normalised form; filled on demand."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        category = unicodedata.category(character)
+        if character.isalnum() or category.startswith("M"):
+            spaced = character
+        elif category in {"Sm", "Sc", "So"} or character in _COUNTED_MARKS:
+            spaced = f" {character} "
+        else:
+            spaced = " "
+        self[code] = spaced
+        return spaced
+
+
+_SPACING: Final = _Spacing()
+
+
+def normalise(instruction: str) -> str:
+    """Reduce an instruction to what distinguishes it from others.
+
+    Case, white space, punctuation, compatibility forms and trivial words (articles, pronouns, prepositions, `please`)
+    do not count; the order of the other words does, and so do symbols such as `+`, `<` and `€`.
+    """
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", instruction).casefold())
+    words = folded.translate(_SPACING).split()
+    return " ".join(word for word in words if word not in _TRIVIAL) or " ".join(words)
+
+
+def fingerprint(agent: str, instruction: str) -> str:
+    """Hash an agent and its normalised instruction to 16 hex digits."""
+    return hashlib.sha256(f"{agent}\n{normalise(instruction)}".encode()).hexdigest()[:16]
+
+
+def child_workflow_id(session: str, agent: str, instruction: str, tier: str = "") -> str:
+    """Build the id of a child workflow: `<session>/<agent>/<fingerprint>`.
+
+    The same task on another tier than the agent's own gets the suffix `-<tier>`.
+    """
+    return f"{session}/{agent}/{fingerprint(agent, instruction)}{f'-{tier}' if tier else ''}"

@@ -1,0 +1,97 @@
+"""Information flow: untrusted text, private text and a way out never come together without a person's approval.
+
+An agent that reads untrusted text can be manipulated by it; with private text in its context and a tool that reaches
+out, it could leak that text. Any two of the three are harmless.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+from activities.contracts import CrewCard, SubtaskDraft
+from chargehand.contracts import Capability, Subtask
+
+Reads = frozenset[Capability]
+"""What kinds of text something rests on."""
+
+NESTED_SESSION: Final[Reads] = frozenset({"reads_private", "reads_untrusted"})
+"""What the report of a nested session may rest on. What that session sends out is checked in its own plan."""
+_READS: Final[Reads] = frozenset({"reads_private", "reads_untrusted"})
+_NOTHING: Final[Reads] = frozenset()
+
+
+class Provenance:
+    """What the instructions and outcomes of one session rest on."""
+
+    def __init__(self, inherited: Iterable[Capability]) -> None:
+        """Start from what the goal rests on, if the parent session put text into it."""
+        self.inherited: Reads = frozenset(inherited)
+        """What the goal rests on."""
+        self._outcomes: dict[str, Reads] = {}
+        self._instructions: dict[str, Reads] = {}
+
+    @property
+    def everything(self) -> Reads:
+        """What a reader of all outcomes rests on."""
+        return self.inherited.union(*self._outcomes.values())
+
+    def of_inputs(self, subtask: Subtask, planned: Subtask) -> Reads:
+        """Name what a subtask's inputs rest on, and its instruction, if a model rewrote the planned one."""
+        rewritten = self._outcomes.get(subtask.id, _NOTHING) if planned.instruction != subtask.instruction else _NOTHING
+        return self.inherited.union(
+            self._instructions.get(subtask.id, _NOTHING),
+            rewritten,
+            *(self._outcomes.get(needed, _NOTHING) for needed in subtask.depends_on),
+        )
+
+    def record_attempt(self, subtask_id: str, inputs: Reads, own: Reads) -> None:
+        """Note what an attempt's outcome rests on, in addition to what earlier attempts rest on."""
+        self._outcomes[subtask_id] = reads_of([inputs, self._outcomes.get(subtask_id, _NOTHING)], own)
+
+    def record_instructions(self, subtask_ids: Iterable[str], reads: Reads) -> None:
+        """Note what instructions rest on that were written after others had ended."""
+        self._instructions.update(dict.fromkeys(subtask_ids, reads))
+
+
+def capabilities_of(agent: str, crew: CrewCard) -> Reads:
+    """Look up what an agent can do; a nested session counts as reading anything."""
+    known: dict[str, Reads] = {card.name: frozenset(card.capabilities) for card in crew.agents}
+    return known.get(agent, NESTED_SESSION)
+
+
+def reads_of(inputs: Collection[Reads], own: Reads) -> Reads:
+    """Name the text that an outcome rests on: what the agent itself reads, and what its inputs rest on."""
+    return own.union(*inputs) & _READS
+
+
+def is_leak(own: Reads, inputs: Reads) -> bool:
+    """Whether an agent's capabilities and its inputs together bring all three together."""
+    return "reaches_out" in own and own | inputs >= _READS
+
+
+def leaks(subtasks: Sequence[Subtask | SubtaskDraft], crew: CrewCard, inherited: Reads) -> Mapping[str, frozenset[str]]:
+    """Find the subtasks that reach out with private text in their context, each with the inputs that bring it.
+
+    Args:
+        subtasks: without cycles. Inputs that are not among them rest on what was inherited.
+        crew: the agents and their capabilities.
+        inherited: what the session's goal rests on.
+    """
+    by_id = {subtask.id: subtask for subtask in subtasks}
+    reads: dict[str, Reads] = {}
+
+    def known_inputs(subtask: Subtask | SubtaskDraft) -> list[str]:
+        return [needed for needed in subtask.depends_on if needed in by_id]
+
+    def outcome_reads(id_: str) -> Reads:
+        if id_ not in reads:
+            own = capabilities_of(by_id[id_].agent, crew)
+            reads[id_] = reads_of([outcome_reads(needed) for needed in known_inputs(by_id[id_])], own | inherited)
+        return reads[id_]
+
+    found: dict[str, frozenset[str]] = {}
+    for subtask in subtasks:
+        needed = known_inputs(subtask)
+        inputs = inherited.union(*(outcome_reads(id_) for id_ in needed))
+        if is_leak(capabilities_of(subtask.agent, crew), inputs):
+            found[subtask.id] = frozenset(id_ for id_ in needed if "reads_private" in reads[id_])
+    return found

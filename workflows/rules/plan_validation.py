@@ -1,0 +1,162 @@
+"""Plan validation: every reason against a plan, in words that a model can act on."""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain, islice
+from typing import Final
+
+from pydantic import ValidationError
+
+from activities.contracts import CrewCard, SubtaskDraft
+from activities.turn_kinds.plan import PlanAnswer
+from chargehand.contracts import Capability, Plan, Subtask
+from chargehand.converter import describe_problems, shown
+from workflows.rules.deduplication import fingerprint, normalise
+from workflows.rules.graph import cycle
+from workflows.rules.information_flow import leaks
+
+SUPERVISOR: Final = "supervisor"
+"""The agent name that stands for a nested session."""
+_LEAST_WORDS: Final = 3
+_LEAST_CHARACTERS: Final = 12
+_MOST_CHARACTERS: Final = 4_000
+_MOST_SUBTASKS: Final = 200
+"""A longer plan is not checked any further."""
+_MOST_ERRORS: Final = 20
+"""The most errors that a model is sent at once."""
+
+
+class InvalidPlan(ValueError):  # noqa: N818  # it is raised as a statement of fact
+    """A plan is invalid; `errors` lists every reason."""
+
+    def __init__(self, errors: Sequence[str]) -> None:
+        super().__init__("; ".join(errors))
+        self.errors = tuple(errors)
+
+
+def check_plan(
+    draft: PlanAnswer | Plan,
+    crew: CrewCard,
+    *,
+    max_subtasks: int,
+    may_nest: bool,
+    ancestors: Collection[str],
+    inherited: frozenset[Capability] = frozenset(),
+    is_approved_by_person: bool = False,
+) -> Plan:
+    """Turn a draft into a valid plan.
+
+    Args:
+        draft: the plan as a model or a person wrote it.
+        crew: the agents that exist.
+        max_subtasks: how many subtasks the limits pay for.
+        may_nest: whether a subtask may be a nested session.
+        ancestors: fingerprints of the work that this session is part of.
+        inherited: what kinds of text the goal rests on.
+        is_approved_by_person: whether a person approves the plan, and so may allow private text to be sent out.
+
+    Raises:
+        InvalidPlan: with every reason against it.
+    """
+    agents = {agent.name for agent in crew.agents}
+    if may_nest:
+        agents.add(SUPERVISOR)
+    found = chain(
+        _count_errors(draft, max_subtasks),
+        _shape_errors(draft),
+        (error for subtask in draft.subtasks for error in _subtask_errors(subtask, agents, ancestors)),
+        _repetition_errors(draft),
+        _dependency_errors(draft),
+        () if is_approved_by_person else _leak_errors(draft, crew, inherited),
+    )
+    errors = list(islice(found, 1 if len(draft.subtasks) > _MOST_SUBTASKS else _MOST_ERRORS))
+    if errors:
+        raise InvalidPlan(errors)
+    return Plan.model_validate(draft.model_dump(exclude={"kind"}))
+
+
+def _leak_errors(draft: PlanAnswer | Plan, crew: CrewCard, inherited: frozenset[Capability]) -> Iterator[str]:
+    if next(chain(_shape_errors(draft), _dependency_errors(draft)), None) is not None:
+        return
+    for id_, needed in leaks(draft.subtasks, crew, inherited).items():
+        brought = f"by {', '.join(sorted(needed))}" if needed else "by the parent session"
+        yield (
+            f"{_name(id_)}: it reaches out, and its inputs include private text, brought {brought}; remove that "
+            "input, or have a person approve the plan"
+        )
+
+
+def _count_errors(draft: PlanAnswer | Plan, max_subtasks: int) -> Iterator[str]:
+    if not draft.subtasks:
+        yield "subtasks: there are none; a plan has at least one"
+    if len(draft.subtasks) > min(max_subtasks, _MOST_SUBTASKS):
+        most = min(max_subtasks, _MOST_SUBTASKS)
+        yield f"subtasks: there are {len(draft.subtasks)}, but the limits pay for {most} at most"
+
+
+def _shape_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
+    try:
+        Plan.model_validate(draft.model_dump(exclude={"kind"}))
+    except ValidationError as error:
+        yield from describe_problems(error, Plan)
+
+
+def _subtask_errors(
+    subtask: SubtaskDraft | Subtask, agents: Collection[str], ancestors: Collection[str]
+) -> Iterator[str]:
+    where = _name(subtask.id)
+    if subtask.agent == SUPERVISOR and SUPERVISOR not in agents:
+        yield f"{where}: the depth limit allows no nested session; name an agent instead"
+    elif subtask.agent not in agents:
+        yield f"{where}: there is no agent '{shown(subtask.agent, 40)}'; the agents are {', '.join(sorted(agents))}"
+    if _is_too_long(subtask.instruction):
+        return
+    if _is_vague(subtask.instruction):
+        yield f"{where}: the instruction is too vague; write a full sentence, complete in itself"
+    elif fingerprint(subtask.agent, subtask.instruction) in ancestors:
+        yield f"{where}: this session is already part of the same task; that would be a loop"
+
+
+def _name(subtask_id: str) -> str:
+    return f"subtask {shown(subtask_id, 20)}"
+
+
+def _is_too_long(instruction: str) -> bool:
+    """Whether it is refused for its length, which the shape errors name already."""
+    return len(instruction.strip()) > _MOST_CHARACTERS
+
+
+def _is_vague(instruction: str) -> bool:
+    words = re.findall(r"\w{2,}", instruction)
+    return len(words) < _LEAST_WORDS or len(instruction.strip()) < _LEAST_CHARACTERS or not normalise(instruction)
+
+
+def _repetition_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
+    ids = Counter(subtask.id for subtask in draft.subtasks)
+    yield from (f"{_name(repeated)}: the id occurs {count} times" for repeated, count in ids.items() if count > 1)
+    first: dict[str, int] = {}
+    for position, subtask in enumerate(draft.subtasks):
+        if _is_too_long(subtask.instruction):
+            continue
+        same = first.setdefault(fingerprint(subtask.agent, subtask.instruction), position)
+        if same != position:
+            other = shown(draft.subtasks[same].id, 20)
+            yield f"{_name(subtask.id)}: gives the same agent the same task as {other}"
+
+
+def _dependency_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
+    ids = {subtask.id for subtask in draft.subtasks}
+    needs = {subtask.id: dict.fromkeys(subtask.depends_on) for subtask in draft.subtasks}
+    for subtask in draft.subtasks:
+        where = _name(subtask.id)
+        for needed in dict.fromkeys(subtask.depends_on):
+            if needed not in ids:
+                yield f"{where}: depends on '{shown(needed, 20)}', which is not in the plan"
+        for needed in dict.fromkeys(subtask.required):
+            if needed not in needs[subtask.id]:
+                yield f"{where}: requires '{shown(needed, 20)}', which is not among its depends_on"
+    loop = cycle({node: [needed for needed in needed_by if needed in ids] for node, needed_by in needs.items()})
+    if loop:
+        path = " -> ".join(shown(node, 20) for node in [*loop, loop[0]])
+        yield f"depends_on: {path} is a cycle; no subtask of it could ever start"

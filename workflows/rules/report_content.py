@@ -1,0 +1,236 @@
+"""From outcomes to the report: numbered sources, checked citations, gaps, money and time."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Final, get_args
+
+from activities.contracts import InputOutcome
+from activities.turn_kinds.synthesis import SynthesisAnswer
+from chargehand.contracts import (
+    Artifact,
+    Escalation,
+    Failure,
+    Issue,
+    Outcome,
+    Plan,
+    Severity,
+    Source,
+    SpendLine,
+    StopReason,
+    Subtask,
+    SubtaskRecord,
+    SubtaskState,
+    Success,
+    Timing,
+    Usage,
+    without_control_characters,
+)
+from workflows.rules.citations import cited_numbers, number_refs, replace_citations
+from workflows.rules.graph import critical_path
+
+_SEVERITIES: Final = get_args(Severity)
+USABLE: Final = frozenset({"success", "partial"})
+"""Kinds of outcomes that others can build on."""
+_GOAL_CHARACTERS: Final = 20_000
+_CONTENT_STEPS: Final = (8_000, 4_000, 2_000, 1_000, 500)
+
+
+def numbered_sources(outcomes: Iterable[InputOutcome]) -> tuple[Source, ...]:
+    """List every source once, in the order of the plan: the first is cited as `[S1]`."""
+    return tuple({source.ref: source for given in outcomes for source in given.outcome.sources}.values())
+
+
+def checked_citations(text: str, sources: Sequence[Source]) -> str:
+    """Remove citations of sources that no agent returned."""
+    return replace_citations(text, lambda number: f"[S{number}]" if number <= len(sources) else "")
+
+
+def only_cited(text: str, sources: Sequence[Source]) -> tuple[str, tuple[Source, ...]]:
+    """Keep the sources that a text cites, renumbered in the order in which it cites them."""
+    order = cited_numbers(text)
+    renumbered = {old: new for new, old in enumerate(order, start=1)}
+    return (
+        replace_citations(text, lambda number: f"[S{renumbered[number]}]"),
+        tuple(sources[number - 1] for number in order),
+    )
+
+
+def draft_from(outcome: Outcome, sources: Sequence[Source]) -> SynthesisAnswer:
+    """Make a report of one outcome: its own answer, with its citations."""
+    numbers = {source.ref: number for number, source in enumerate(sources, start=1)}
+    answer = number_refs(outcome.content, numbers)
+    own = [f"[S{numbers[source.ref]}]" for source in outcome.sources]
+    uncited = [citation for citation in own if citation not in answer]
+    if uncited:
+        answer = f"{answer}\n\nRead for this: {', '.join(uncited)}"
+    return SynthesisAnswer(answer=answer, gaps=list(outcome.gaps), contradictions=[], confidence=outcome.confidence)
+
+
+def draft_without_writer(outcomes: Sequence[InputOutcome], sources: Sequence[Source], why: str) -> SynthesisAnswer:
+    """Set out the finished work unedited, when no model can write the report."""
+    numbers = {source.ref: number for number, source in enumerate(sources, start=1)}
+    parts = [f"*{why} What the agents finished is set out below as they wrote it.*"]
+    for given in outcomes:
+        if given.outcome.content:
+            parts.append(f"## {given.id} · {given.agent}\n\n{number_refs(given.outcome.content, numbers)}")
+            cited = " ".join(f"[S{numbers[source.ref]}]" for source in given.outcome.sources)
+            parts += [f"Sources: {cited}"] if cited else []
+    usable = [given.outcome.confidence for given in outcomes if given.outcome.content]
+    return SynthesisAnswer(answer="\n\n".join(parts), gaps=[], contradictions=[], confidence=min(usable, default=0))
+
+
+def gaps_of(outcomes: Iterable[InputOutcome], named: Iterable[str]) -> tuple[str, ...]:
+    """List what is missing: what the writer named, what agents named, and every subtask that failed."""
+    lost = (
+        f"{given.id} ({given.agent}) failed: {outcome.message or outcome.reason}"
+        for given in outcomes
+        if isinstance(outcome := given.outcome, Failure | Escalation)
+    )
+    own = (gap for given in outcomes for gap in given.outcome.gaps)
+    return tuple(dict.fromkeys([*named, *own, *lost]))
+
+
+def state_of(outcome: Outcome) -> SubtaskState:
+    """Return the state that an outcome leaves its subtask in."""
+    return "skipped" if isinstance(outcome, Failure) and outcome.reason == "skipped" else outcome.kind
+
+
+def reason_of(outcome: Outcome) -> str:
+    """Return why a subtask did not succeed; empty if it did."""
+    return "" if isinstance(outcome, Success) else outcome.reason
+
+
+def usage_of(spend: Iterable[SpendLine]) -> Usage:
+    """Add up spend lines."""
+    return sum((line.usage for line in spend), Usage())
+
+
+def merged_spend(spend: Iterable[SpendLine]) -> tuple[SpendLine, ...]:
+    """Add up the lines of each agent, model and purpose."""
+    merged: dict[tuple[str, str, str], Usage] = {}
+    for line in spend:
+        key = (line.agent, line.model, line.purpose)
+        merged[key] = merged.get(key, Usage()) + line.usage
+    return tuple(
+        SpendLine(agent=agent, model=model, purpose=purpose, usage=usage)
+        for (agent, model, purpose), usage in merged.items()
+    )
+
+
+def timing_of(plan: Plan | None, records: Sequence[SubtaskRecord], started_at: datetime, ended_at: datetime) -> Timing:
+    """Compare the time of a session with that of its steps one after another."""
+    durations = {
+        record.id: record.ended_at - record.started_at for record in records if record.started_at and record.ended_at
+    }
+    wall = ended_at - started_at
+    spans = [(r.started_at, r.ended_at) for r in records if r.started_at and r.ended_at]
+    sequential = sum(durations.values(), timedelta(0))
+    overlapped = sequential - _covered(spans)
+    return Timing(
+        started_at=started_at,
+        ended_at=ended_at,
+        wall=wall,
+        subtasks_one_after_another=sequential,
+        critical_path=critical_path(plan, durations) if plan else timedelta(0),
+        speed_up=round((wall + overlapped) / wall, 2) if wall else 1.0,
+    )
+
+
+def _covered(spans: Iterable[tuple[datetime, datetime]]) -> timedelta:
+    """Measure the time during which at least one of the spans lasts."""
+    total = timedelta(0)
+    reached: datetime | None = None
+    for start, end in sorted(spans):
+        begin = start if reached is None else max(start, reached)
+        if end > begin:
+            total += end - begin
+        reached = end if reached is None else max(reached, end)
+    return total
+
+
+def brain_of(spend: Iterable[SpendLine]) -> str:
+    """Name the models that worked on a session."""
+    models = sorted({line.model for line in spend if line.model})
+    if models == ["extractive"]:
+        return "No language model was used: quoted passages and computed figures only."
+    return ", ".join(models) if models else "No model was called."
+
+
+def wasted_of(records: Iterable[SubtaskRecord], lost: Iterable[SpendLine]) -> Usage:
+    """Add up attempts that were not used, and grants of children that did not report what they spent."""
+    return sum((record.wasted for record in records), usage_of(lost))
+
+
+def issues_of(outcomes: Iterable[Outcome]) -> tuple[Issue, ...]:
+    """List what reviewers found wrong, the worst and surest first."""
+    issues = [issue for outcome in outcomes for issue in outcome.issues]
+    return tuple(sorted(issues, key=lambda issue: (_SEVERITIES.index(issue.severity), -issue.confidence)))
+
+
+def artifacts_of(outcomes: Iterable[Outcome]) -> tuple[Artifact, ...]:
+    """List every file that tools created, once."""
+    made = {artifact.uri: artifact for outcome in outcomes for artifact in outcome.artifacts}
+    return tuple(made.values())
+
+
+def input_for(subtask: Subtask, outcome: Outcome) -> InputOutcome:
+    """Turn an outcome into an input of other subtasks: all but its spend."""
+    return InputOutcome(
+        id=subtask.id,
+        agent=subtask.agent,
+        instruction=subtask.instruction,
+        outcome=outcome.model_copy(update={"spend": ()}),
+    )
+
+
+def nested_goal(subtask: Subtask, inputs: Iterable[InputOutcome]) -> str:
+    """Write the goal of a nested session: the instruction, and what is known already."""
+    known = [f"Known already, from {given.id}:\n{given.outcome.content}" for given in inputs if given.outcome.content]
+    return without_control_characters("\n\n".join([subtask.instruction, *known]))[:_GOAL_CHARACTERS]
+
+
+def json_bytes(outcomes: Iterable[InputOutcome]) -> int:
+    """Measure how many bytes outcomes take in a prompt, at most."""
+    return sum(len(given.model_dump_json().encode()) for given in outcomes)
+
+
+def fitted(outcomes: Sequence[InputOutcome], most_bytes: int) -> tuple[InputOutcome, ...]:
+    """Shorten outcomes evenly until all of them together fit."""
+    for most in _CONTENT_STEPS:
+        shortened = tuple(_shortened(given, most) for given in outcomes)
+        if json_bytes(shortened) <= most_bytes:
+            return shortened
+    return tuple(_shortened(given, 0) for given in outcomes)
+
+
+def _shortened(given: InputOutcome, most: int) -> InputOutcome:
+    outcome = given.outcome
+    sources = tuple(
+        source.model_copy(update={"quote": source.quote[: most // 10]}) for source in outcome.sources[: most // 100]
+    )
+    return given.model_copy(
+        update={
+            "instruction": given.instruction[: max(most, 200)],
+            "outcome": outcome.model_copy(
+                update={
+                    "content": outcome.content[:most],
+                    "sources": sources,
+                    "findings": outcome.findings[: most // 150],
+                    "gaps": outcome.gaps[: most // 100],
+                    "issues": outcome.issues[: most // 400],
+                }
+            ),
+        }
+    )
+
+
+def stop_reason_of(outcomes: Sequence[Outcome], stopped: StopReason | None) -> StopReason:
+    """Decide why the session stopped; `stopped` is what ended it before its plan was complete."""
+    if stopped is not None:
+        return stopped
+    reasons = {reason_of(outcome) for outcome in outcomes}
+    if "out_of_budget" in reasons:
+        return "out_of_budget"
+    if "out_of_turns" in reasons:
+        return "out_of_turns"
+    return "completed" if any(outcome.kind in USABLE for outcome in outcomes) else "nothing_succeeded"

@@ -1,0 +1,305 @@
+"""The attempts at one subtask, each with its own grant, until the recovery table accepts an outcome or gives up."""
+
+import asyncio
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, is_cancelled_exception
+
+from activities.turn_kinds.compress import CompressAnswer, CompressTask
+from activities.turn_kinds.refine import RefineAnswer, RefineTask
+from chargehand.contracts import Capability, Escalation, Failure, Outcome, Question, Subtask, Tier
+from workflows.budget.estimates import DECISION_OUTPUT_TOKENS, INPUT_BYTES, least_workable, usual_turn_of
+from workflows.budget.ledger import Amount, Reservation
+from workflows.rules.deduplication import child_workflow_id
+from workflows.rules.information_flow import capabilities_of, is_leak
+from workflows.rules.plan_validation import SUPERVISOR
+from workflows.rules.recovery import (
+    Accept,
+    Action,
+    AskHuman,
+    Attempts,
+    GiveUp,
+    JudgeBetween,
+    Means,
+    Refine,
+    Split,
+    UseFallback,
+    UseStronger,
+    accepted,
+    best_of,
+    has_answer,
+    lacks_budget,
+    next_action,
+    question_of,
+)
+from workflows.rules.report_content import USABLE, fitted, input_for, json_bytes, usage_of
+from workflows.session import Session
+from workflows.steps.children import Ended, run_nested_session, run_subtask
+from workflows.steps.review import judge
+
+_ABOVE: Final = {Tier.SMALL: Tier.MEDIUM, Tier.MEDIUM: Tier.LARGE}
+_LONGEST_CONTENT: Final = 8_000
+"""Characters of an outcome, about 2,000 tokens, above which it is compressed before others read it."""
+_COMPRESSED_WORDS: Final = 600
+_CUT: Final = "\n\n*(Cut here: it was longer than 2,000 tokens.)*"
+
+
+@dataclass(frozen=True)
+class _Try:
+    """What one attempt does differently from the plan."""
+
+    subtask: Subtask
+    tier: Tier | None = None
+    """Tier that replaces the agent's own."""
+
+    def change(self, **values: str) -> "_Try":
+        return replace(self, subtask=self.subtask.model_copy(update=values))
+
+
+_Tried = list[tuple[_Try, Ended]]
+
+
+def least_grant(session: Session, subtask: Subtask) -> Amount:
+    """Estimate the least that is of use to a subtask: a usual turn of its agent, or a whole nested session."""
+    agent = session.agent(subtask.agent)
+    if agent is None:
+        return least_workable(session.facts)
+    return usual_turn_of(session.facts.models[agent.tier], agent.prompt_bytes)
+
+
+async def attempt(session: Session, subtask: Subtask, reservation: Reservation) -> Outcome:
+    """Attempt a subtask until its outcome is accepted or given up."""
+    tried: _Tried = []
+    try:
+        chosen = await _attempt_until_decided(session, subtask, reservation, tried)
+        return await _compress(session, subtask, _settle(session, subtask, chosen, tried))
+    except (asyncio.CancelledError, ActivityError) as error:
+        # Only the session itself cancels this, and it needs what was found and spent before.
+        if not is_cancelled_exception(error):
+            raise
+        return _settle(session, subtask, None, tried)
+
+
+async def _attempt_until_decided(
+    session: Session, subtask: Subtask, first: Reservation, tried: _Tried
+) -> Outcome | None:
+    """Make attempts until an outcome is accepted; None gives up."""
+    attempts = Attempts(made=0, agents=(subtask.agent,))
+    following = _Try(subtask)
+    reservation: Reservation | None = first
+    while reservation is not None:
+        tried.append((following, await _attempt_once(session, following, reservation)))
+        step, attempts = await _decide(session, tried, attempts.again())
+        if not isinstance(step, _Try):
+            return step
+        following = step
+        reservation = await _reserve_again(session, following.subtask)
+    return None
+
+
+async def _reserve_again(session: Session, subtask: Subtask) -> Reservation | None:
+    """Reserve another attempt's share; wait for it if others may return something or the limits may be raised."""
+    least = least_grant(session, subtask)
+    reservation = session.grants.reserve(least, 1)
+    if reservation is None:
+        await session.wait_for_budget(least, lambda: session.grants.all_wait)
+        reservation = session.grants.reserve(least, 1)
+    return reservation
+
+
+async def _attempt_once(session: Session, trying: _Try, reservation: Reservation) -> Ended:
+    """Run one child workflow and settle its grant."""
+    subtask, tier = trying.subtask, trying.tier
+    child = child_workflow_id(session.root, subtask.agent, subtask.instruction, tier.value if tier else "")
+    began_at = workflow.now()
+    session.progress.start(subtask.id, child, began_at)
+    # A fallback can get the work that another subtask is doing: the server refuses the second, which needs no grant.
+    is_granted = session.grants.open(child, reservation)
+    session.refresh_details()
+    inputs = session.progress.inputs(subtask.depends_on)
+    if json_bytes(inputs) > INPUT_BYTES:
+        inputs = fitted(inputs, INPUT_BYTES)
+    own = capabilities_of(subtask.agent, session.facts.crew)
+    session.provenance.record_attempt(subtask.id, _input_reads(session, subtask), own)
+    agent = session.agent(subtask.agent)
+    if agent is None:
+        ended = await run_nested_session(session, subtask, inputs, grant=reservation.amount, child=child)
+        own_time = timedelta(0)
+    else:
+        agent = agent.model_copy(update={"tier": tier or agent.tier})
+        ended = await run_subtask(session, subtask, agent, inputs, grant=reservation.amount, child=child)
+        own_time = workflow.now() - began_at - ended.waited
+    session.peaks.measure_attempt(ended.rounds, max(ended.depth, session.depth + 1), own_time)
+    if not is_granted:
+        session.grants.release(reservation)
+        return ended
+    return replace(ended, outcome=session.grants.close(child, subtask.agent, ended.outcome))
+
+
+async def _decide(session: Session, tried: _Tried, attempts: Attempts) -> tuple[_Try | Outcome | None, Attempts]:
+    """Follow the recovery table from the latest outcome to the next attempt or to a decision; None gives up."""
+    latest, ended = tried[-1]
+    has_waited = False
+    while not session.clock.work_is_over:
+        means = _means(session, latest.subtask, attempts)
+        action = next_action(ended.outcome, attempts, means)
+        if not has_waited and lacks_budget(action, ended.outcome, attempts, means):
+            has_waited = True
+            await session.wait_for_budget(_needed(session, latest.subtask), lambda: session.grants.all_wait)
+            continue
+        attempts = attempts.after(action)
+        if isinstance(action, GiveUp):
+            break
+        step = await _apply(session, action, tried, attempts.made)
+        if step is not None:
+            return step, attempts
+    return None, attempts
+
+
+async def _apply(session: Session, action: Action, tried: _Tried, made: int) -> _Try | Outcome | None:
+    """Turn an action into the next attempt or a decision; None if it gives neither."""
+    latest, ended = tried[-1]
+    step: _Try | Outcome | None = None
+    match action:
+        case Accept():
+            step = accepted(ended.outcome)
+        case Refine():
+            refined = await _refine(session, latest.subtask, ended.outcome, made)
+            step = latest.change(instruction=refined) if refined else None
+        case UseFallback(agent):
+            step = _for_fallback(session, latest.subtask, agent)
+        case UseStronger(tier):
+            step = replace(latest, tier=tier)
+        case JudgeBetween():
+            step = await _judge_attempts(session, tried)
+        case Split():
+            step = _Try(latest.subtask).change(agent=SUPERVISOR)
+        case AskHuman():
+            answered = await _ask(session, latest.subtask, question_of(ended.outcome))
+            step = latest.change(instruction=answered) if answered else None
+        case GiveUp():
+            pass
+    return step
+
+
+def _input_reads(session: Session, subtask: Subtask) -> frozenset[Capability]:
+    return session.provenance.of_inputs(subtask, session.progress.planned(subtask))
+
+
+def _for_fallback(session: Session, subtask: Subtask, agent: str) -> _Try:
+    """Give a subtask to another agent; as it was planned, if its new instruction could leak private text."""
+    if is_leak(capabilities_of(agent, session.facts.crew), _input_reads(session, subtask)):
+        subtask = session.progress.planned(subtask)
+    return _Try(subtask).change(agent=agent)
+
+
+def _needed(session: Session, subtask: Subtask) -> Amount:
+    """Estimate what another attempt takes, with a turn to decide about it."""
+    return least_grant(session, subtask) + Amount(1)
+
+
+def _means(session: Session, subtask: Subtask, attempts: Attempts) -> Means:
+    agent = session.agent(subtask.agent)
+    fallback = agent.fallback if agent and agent.fallback not in attempts.agents else None
+    planned = session.progress.planned(subtask)
+    if fallback and is_leak(capabilities_of(fallback, session.facts.crew), _input_reads(session, planned)):
+        fallback = None
+    return Means(
+        max_attempts=session.request.limits.max_attempts,
+        fallback=fallback,
+        stronger=_ABOVE.get(agent.tier) if agent else None,
+        may_nest=session.may_nest,
+        may_ask=session.may_ask,
+        can_pay=session.ledger.unspent.covers(_needed(session, subtask)),
+    )
+
+
+async def _refine(session: Session, subtask: Subtask, outcome: Outcome, attempts: int) -> str | None:
+    """Have the instruction rewritten in view of the error; None if the model expects nothing from that."""
+    problem = outcome.message if isinstance(outcome, Failure | Escalation) else ""
+    task = RefineTask(
+        goal=session.request.goal,
+        agent=subtask.agent,
+        instruction=subtask.instruction,
+        problem=problem or outcome.kind,
+        outcome=outcome.model_copy(update={"spend": ()}),
+        attempts=attempts,
+    )
+    draft = await session.try_turn(task, RefineAnswer, DECISION_OUTPUT_TOKENS)
+    if draft is None or not draft.worthwhile or draft.instruction.strip() == subtask.instruction:
+        return None
+    return draft.instruction.strip()[:4_000]
+
+
+async def _ask(session: Session, subtask: Subtask, question: str) -> str | None:
+    """Ask a person, and rewrite the instruction with the answer; None if nobody answers in time."""
+    now = workflow.now()
+    left = min(session.request.answer_within, session.clock.report_starts_at - now)
+    if left <= timedelta(0):
+        return None
+    session.progress.ask(Question(subtask=subtask.id, agent=subtask.agent, text=question, open_until=now + left))
+    session.enter("awaiting_answer")
+    answer: str | None = None
+    try:
+        await workflow.wait_condition(
+            lambda: subtask.id in session.progress.answers or session.clock.work_is_over,
+            timeout=left,
+            timeout_summary=f"until {subtask.id} goes on without an answer",
+        )
+    except TimeoutError:
+        return None
+    finally:
+        answer = session.progress.close_question(subtask.id)
+        if session.progress.state == "awaiting_answer":
+            session.resume()
+    if answer is None:
+        return None
+    return f"{subtask.instruction}\n\nA person was asked: {question}\nThe answer, which decides: {answer}"
+
+
+async def _judge_attempts(session: Session, tried: _Tried) -> Outcome:
+    """Have a judge decide between the answers of several attempts; the surest of them if it cannot."""
+    candidates = tuple(
+        input_for(trying.change(id=f"A{number}").subtask, ended.outcome)
+        for number, (trying, ended) in enumerate(tried, start=1)
+        if has_answer(ended.outcome)
+    )
+    decision = await judge(session, tried[0][0].subtask.instruction, candidates)
+    if decision is None:
+        return best_of([ended.outcome for _, ended in tried])
+    return next(accepted(candidate.outcome) for candidate in candidates if candidate.id == decision.chosen)
+
+
+def _settle(session: Session, subtask: Subtask, chosen: Outcome | None, tried: _Tried) -> Outcome:
+    """Charge all attempts to the chosen outcome, and record as wasted what those cost that it does not come from."""
+    outcomes = [ended.outcome for _, ended in tried]
+    session.peaks.count_attempts(len(tried))
+    if chosen is None:
+        chosen = best_of(outcomes) if outcomes else Failure(reason="cancelled", message="It was asked to stop.")
+    used = next((ended for _, ended in reversed(tried) if _comes_from(chosen, ended.outcome)), None)
+    spend = tuple(line for outcome in outcomes for line in outcome.spend)
+    unused = usage_of(line for _, ended in tried if ended is not used for line in ended.outcome.spend)
+    session.progress.record_waste(subtask.id, unused + used.wasted if used else unused)
+    artifacts = {artifact.uri: artifact for outcome in outcomes for artifact in outcome.artifacts}
+    return chosen.model_copy(update={"spend": spend, "artifacts": tuple(artifacts.values())})
+
+
+def _comes_from(chosen: Outcome, outcome: Outcome) -> bool:
+    return chosen.kind in USABLE and (chosen.content, chosen.findings) == (outcome.content, outcome.findings)
+
+
+async def _compress(session: Session, subtask: Subtask, outcome: Outcome) -> Outcome:
+    """Shorten the prose of a long outcome that others will read; findings, sources and gaps stay as they are."""
+    if len(outcome.content) <= _LONGEST_CONTENT or len(session.progress.subtasks) == 1:
+        return outcome
+    shorter = ""
+    if not session.clock.work_is_over:
+        task = CompressTask(instruction=subtask.instruction, content=outcome.content, most_words=_COMPRESSED_WORDS)
+        draft = await session.try_turn(task, CompressAnswer, DECISION_OUTPUT_TOKENS, tier=Tier.SMALL)
+        shorter = draft.content.strip() if draft else ""
+    if not shorter or len(shorter) > _LONGEST_CONTENT:
+        shorter = outcome.content[: _LONGEST_CONTENT - len(_CUT)] + _CUT
+    return outcome.model_copy(update={"content": shorter})

@@ -1,0 +1,216 @@
+"""Child workflows: run a subtask as one, turn every end of it into an outcome, and answer its requests for budget."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final, TypeVar
+
+from temporalio import workflow
+from temporalio.exceptions import (
+    ActivityError,
+    ApplicationError,
+    ChildWorkflowError,
+    FailureError,
+    TerminatedError,
+    WorkflowAlreadyStartedError,
+    is_cancelled_exception,
+)
+
+from activities.contracts import AgentCard, InputOutcome, RunningDuplicate, RunningDuplicateRequest
+from activities.model_turn.resets import RunningDuplicateActivities
+from chargehand.contracts import (
+    Contract,
+    Delegation,
+    Failure,
+    Outcome,
+    Report,
+    SpendLine,
+    Subtask,
+    Usage,
+)
+from chargehand.wire import ErrorType, SignalName, WorkflowType
+from workflows import options
+from workflows.budget.ledger import Amount
+from workflows.budget.model_calls import was_reset
+from workflows.contracts import Grant, GrantRequest, SubtaskRequest, SubtaskResult
+from workflows.rules.evidence import nested_outcome
+from workflows.rules.plan_validation import SUPERVISOR
+from workflows.rules.report_content import nested_goal
+from workflows.session import Session
+
+_REFUSED_UNPAID: Final = frozenset({ErrorType.LIMIT_TOO_SMALL, ErrorType.INVALID_INPUT})
+"""Errors with which a nested session ends before it has taken a turn."""
+_CANCELLED: Final = Failure(reason="cancelled", message="It was cancelled before it had anything to return.")
+_TERMINATED: Final = Failure(reason="terminated", message="Its workflow was terminated by an operator.")
+_DUPLICATE: Final = Failure(
+    reason="duplicate", message="This agent already has the same task in this session; it is not repeated."
+)
+
+_Result = TypeVar("_Result", bound=Contract)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a child workflow ended, and how far it used the limits of its session."""
+
+    outcome: Outcome
+    wasted: Usage = field(default_factory=Usage)
+    """Part of its spend whose turns gave nothing."""
+    rounds: int = 0
+    waited: timedelta = timedelta(0)
+    """Time that it waited for a larger grant."""
+    depth: int = 0
+    """Hops from the root to the deepest workflow below it; 0 if there is none."""
+
+
+async def run_subtask(
+    session: Session, subtask: Subtask, agent: AgentCard, inputs: Sequence[InputOutcome], *, grant: Amount, child: str
+) -> Ended:
+    """Run a subtask by an agent as a child workflow of that id."""
+    limits = session.request.limits
+    request = SubtaskRequest(
+        session=session.root,
+        goal=session.request.goal,
+        crew=session.facts.crew.name,
+        subtask=subtask,
+        agent=agent.model_copy(update={"description": "", "fallback": None}),  # only its supervisor reads these
+        model=session.facts.models[agent.tier],
+        documents=session.request.documents,
+        inputs=tuple(inputs),
+        turns=grant.turns,
+        usd=grant.usd,
+        max_rounds=limits.max_rounds,
+        # A provider that may take hours for a batch cannot keep a deadline for each attempt.
+        deadline=limits.subtask_deadline if session.request.urgency == "now" else None,
+        urgency=session.request.urgency,
+        turns_queue=session.facts.turns_queue,
+        waits_for_budget=limits.on_limit == "pause",
+        has_private_inputs="reads_private" in session.provenance.of_inputs(subtask, session.progress.planned(subtask)),
+        goal_is_public=session.request.delegation is None,
+    )
+    title = f"{subtask.id} {agent.name}"
+    result = await _run(WorkflowType.SUBTASK, request, SubtaskResult, child, title=title, text=subtask.instruction)
+    if isinstance(result, Failure):
+        return Ended(result)
+    return Ended(result.outcome, result.wasted, result.rounds, result.waited)
+
+
+async def run_nested_session(
+    session: Session, subtask: Subtask, inputs: Sequence[InputOutcome], *, grant: Amount, child: str
+) -> Ended:
+    """Run a subtask as a session of its own; its report becomes the outcome."""
+    ends_at = session.clock.report_starts_at
+    delegation = Delegation(
+        session=session.root,
+        depth=session.depth + 1,
+        ancestors=session.ancestors,
+        goal_reads=tuple(sorted(session.provenance.of_inputs(subtask, session.progress.planned(subtask)))),
+        deadline_at=ends_at - options.nested_margin(ends_at - workflow.now()),
+    )
+    limits = session.request.limits.model_copy(
+        update={"max_turns": grant.turns, "budget_usd": grant.usd, "on_limit": "finish"}
+    )
+    goal = nested_goal(subtask, inputs)
+    request = session.request.model_copy(
+        update={"goal": goal, "approval": "none", "questions": "none", "limits": limits, "delegation": delegation}
+    )
+    title = f"{subtask.id} {SUPERVISOR}"
+    report = await _run(WorkflowType.SUPERVISOR, request, Report, child, title=title, text=goal)
+    if isinstance(report, Failure):
+        return Ended(report)
+    deepest = next((int(use.used) for use in report.limits if use.limit == "max_depth"), 0)
+    return Ended(nested_outcome(report), report.wasted, depth=deepest)
+
+
+async def answer_grant_request(session: Session, request: GrantRequest) -> None:
+    """Enlarge a child's grant, or refuse to.
+
+    Running children come before subtasks that have not started: whatever is unspent may be granted. A patient child
+    waits until others return enough, the limits are raised, or no child is left that could return anything.
+    """
+    asked = Amount(request.turns, request.usd)
+    if request.patient:
+        session.grants.queue(request.child)
+        await session.wait_for_budget(asked, lambda: session.grants.is_hopeless(request.child))
+        session.grants.dequeue(request.child)
+    granted = Amount()
+    if not session.clock.work_is_over:
+        unfinished = len(session.progress.subtasks) - len(session.progress.outcomes)
+        granted = session.grants.enlarge(request.child, asked, unfinished)
+    session.refresh_details()
+    grant = Grant(number=request.number, turns=granted.turns, usd=granted.usd)
+    # A child that has ended meanwhile needs no answer: its grant comes back with its outcome.
+    with suppress(FailureError):
+        await workflow.get_external_workflow_handle(request.child).signal(SignalName.GRANT, grant)
+
+
+async def _run(
+    workflow_type: WorkflowType, request: Contract, result_type: type[_Result], child: str, *, title: str, text: str
+) -> _Result | Failure:
+    try:
+        return await workflow.execute_child_workflow(
+            workflow_type,
+            request,
+            id=child,
+            result_type=result_type,
+            static_summary=f"{title}: {_short(text)}",
+            static_details=None if _short(text) == text else text,
+            **options.child(),
+        )
+    except ChildWorkflowError as error:
+        return _failure(error)
+    except WorkflowAlreadyStartedError:
+        duplicate = await _await_duplicate(child)
+        if duplicate.ended == "completed":
+            return result_type.model_validate(duplicate.result)
+        return _failure_of_duplicate(duplicate)
+
+
+async def _await_duplicate(child: str) -> RunningDuplicate:
+    """Wait for a child of that id which a run before a reset started; a `duplicate` is anything else."""
+    if not was_reset():
+        return RunningDuplicate(ended="duplicate")
+    try:
+        return await workflow.execute_activity_method(
+            RunningDuplicateActivities.await_duplicate,
+            RunningDuplicateRequest(workflow_id=child),
+            summary="wait for a child from before the reset",
+            **options.running_duplicate(),
+        )
+    except ActivityError as error:
+        if isinstance(error.cause, ApplicationError):
+            return RunningDuplicate(ended="failed", message=error.cause.message)
+        raise
+
+
+def _failure_of_duplicate(duplicate: RunningDuplicate) -> Failure:
+    match duplicate.ended:
+        case "cancelled":
+            return _CANCELLED
+        case "terminated":
+            return _TERMINATED
+        case "failed":
+            return Failure(reason="internal", message=duplicate.message)
+        case _:
+            return _DUPLICATE
+
+
+def _failure(error: ChildWorkflowError) -> Failure:
+    if is_cancelled_exception(error):
+        return _CANCELLED
+    match error.cause:
+        case TerminatedError():
+            return _TERMINATED
+        case ApplicationError(type=kind) as cause if kind in _REFUSED_UNPAID:
+            nothing = SpendLine(agent=SUPERVISOR, model="", purpose="plan", usage=Usage())
+            return Failure(reason="internal", message=cause.message, spend=(nothing,))
+        case ApplicationError() as cause:
+            return Failure(reason="internal", message=cause.message)
+        case cause:
+            return Failure(reason="internal", message=str(cause))
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 120 else f"{line[:119]}…"

@@ -1,0 +1,102 @@
+"""The first step of a session: read the facts about its request, and check that its limits pay for anything."""
+
+from typing import Final
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError
+
+from activities.contracts import OpenSessionRequest, SessionFacts
+from activities.session_facts import SessionActivities
+from chargehand.contracts import SessionRequest
+from chargehand.converter import invalid_input
+from chargehand.wire import ErrorType
+from workflows import options
+from workflows.budget.client import BudgetClient
+from workflows.budget.estimates import least_workable, worst_report
+from workflows.budget.grants import Grants, ReportReserve
+from workflows.budget.ledger import Amount, Ledger
+from workflows.budget.model_calls import MeteredModelCalls
+from workflows.clock import Clock
+from workflows.progress import Progress
+from workflows.rules.information_flow import Provenance
+from workflows.session import Session
+
+_LONGEST_ID: Final = 800
+
+
+async def open_session(request: SessionRequest, progress: Progress, budget_client: BudgetClient) -> Session:
+    """Read the facts about a request, reserve the report, and refuse what cannot work.
+
+    Raises:
+        ApplicationError: `InvalidInput` or `LimitTooSmall`.
+    """
+    _check(request)
+    progress.set_goal(request.goal)
+    facts = await _read_facts(request)
+    delegation, limits, now = request.delegation, request.limits, workflow.now()
+    ledger = Ledger(Amount(limits.max_turns, limits.budget_usd))
+    report_reserve = _reserve_report(ledger, facts)
+    deadline_at = now + limits.deadline
+    clock = Clock(now, min(deadline_at, delegation.deadline_at) if delegation else deadline_at)
+    clock.start()
+    progress.open(ledger, clock)
+    session = Session(
+        request=request,
+        facts=facts,
+        progress=progress,
+        clock=clock,
+        ledger=ledger,
+        grants=Grants(ledger),
+        report_reserve=report_reserve,
+        model_calls=MeteredModelCalls(
+            ledger,
+            session=workflow.info().workflow_id,
+            crew=facts.crew.name,
+            documents=request.documents,
+            urgency=request.urgency,
+            queue=facts.turns_queue,
+        ),
+        budget_client=budget_client,
+        provenance=Provenance(delegation.goal_reads if delegation else ()),
+    )
+    session.refresh_details()
+    return session
+
+
+def _check(request: SessionRequest) -> None:
+    if request.delegation is not None and workflow.info().parent is None:
+        raise invalid_input("SessionRequest", ["delegation: is set by a supervisor only; leave it out"])
+    if len(workflow.info().workflow_id) > _LONGEST_ID:
+        raise invalid_input(
+            "id", [f"workflow id: is longer than {_LONGEST_ID} characters; its subtasks' ids begin with it"]
+        )
+
+
+def _reserve_report(ledger: Ledger, facts: SessionFacts) -> ReportReserve:
+    least = least_workable(facts)
+    reserve = ReportReserve(ledger, worst_report(facts.models[facts.crew.tier], facts.crew.prompt_bytes))
+    if not ledger.granted.covers(least) or not reserve.hold():
+        raise ApplicationError(
+            "The limits cannot pay for a plan, one turn of an agent and the report. The smallest that work here are "
+            f"max_turns {least.turns} and budget_usd {least.usd:.2f}.",
+            type=ErrorType.LIMIT_TOO_SMALL,
+            non_retryable=True,
+        )
+    return reserve
+
+
+async def _read_facts(request: SessionRequest) -> SessionFacts:
+    try:
+        # Not a local activity: next to a small workflow cache, the SDK can leave the first task of a workflow that
+        # starts with one unanswered until the server gives it up after ten seconds.
+        return await workflow.execute_activity_method(
+            SessionActivities.open_session,
+            OpenSessionRequest(session=workflow.info().workflow_id, request=request),
+            activity_id="open",
+            summary="look up crew, models and ceilings",
+            **options.open_session(),
+        )
+    except ActivityError as error:
+        if isinstance(error.cause, ApplicationError):
+            raise error.cause from error
+        raise

@@ -1,0 +1,115 @@
+"""The second step of a session: a valid plan."""
+
+from contextlib import suppress
+from typing import Final
+
+from temporalio.exceptions import ApplicationError
+
+from activities.contracts import SubtaskDraft
+from activities.turn_kinds.plan import PlanAnswer, PlanTask, RejectedPlan
+from chargehand.contracts import Plan
+from chargehand.wire import ErrorType
+from workflows.budget.estimates import PLAN_OUTPUT_TOKENS
+from workflows.budget.model_calls import CannotPay, TurnLost
+from workflows.rules.plan_validation import InvalidPlan, check_plan
+from workflows.session import Session
+
+_ATTEMPTS: Final = 3
+"""The first plan, and two more after its errors were named."""
+_MOST_SUBTASKS: Final = 100
+
+
+async def make_plan(session: Session) -> Plan:
+    """Have a model write a plan, and correct it while it is invalid; if it stays so, plan by rule. Adopts the plan.
+
+    Raises:
+        ApplicationError: `InvalidPlan` with every reason, or why no model answered.
+    """
+    rejected: list[RejectedPlan] = []
+    for _ in range(_ATTEMPTS):
+        draft = await _draft(session, rejected)
+        if isinstance(draft, RejectedPlan):
+            rejected.append(draft)
+            continue
+        try:
+            plan = validate(session, draft)
+            break
+        except InvalidPlan as error:
+            session.model_calls.waste_last()
+            rejected.append(RejectedPlan(plan=draft.model_dump_json(exclude={"kind"}), errors=error.errors))
+    else:
+        plan = _undivided(session, rejected[-1].errors)
+    session.progress.adopt(plan)
+    return plan
+
+
+def validate(session: Session, draft: PlanAnswer | Plan, *, executed: int = 0) -> Plan:
+    """Check a plan against this session's crew and limits; its first subtasks may have been executed already.
+
+    Raises:
+        InvalidPlan: with every reason against it.
+    """
+    return check_plan(
+        draft,
+        session.facts.crew,
+        max_subtasks=executed + most_subtasks(session),
+        may_nest=session.may_nest,
+        ancestors=session.ancestors,
+        inherited=session.provenance.inherited,
+        is_approved_by_person=session.request.approval == "plan",
+    )
+
+
+def invalid_plan(errors: tuple[str, ...]) -> ApplicationError:
+    """Build the error for an invalid plan."""
+    return ApplicationError(
+        f"The plan is invalid: {'; '.join(errors)}", type=ErrorType.INVALID_PLAN, non_retryable=True
+    )
+
+
+def most_subtasks(session: Session) -> int:
+    """Compute how many more subtasks the turns allow: one needs at least one turn."""
+    return max(1, min(_MOST_SUBTASKS, session.ledger.unspent.turns))
+
+
+async def _draft(session: Session, rejected: list[RejectedPlan]) -> PlanAnswer | RejectedPlan:
+    task = PlanTask(
+        goal=session.request.goal,
+        # This very turn is paid before the plan is executed.
+        max_subtasks=max(1, most_subtasks(session) - 1),
+        may_nest=session.may_nest,
+        rejected=tuple(rejected),
+    )
+    try:
+        result = await session.take_turn(task, PLAN_OUTPUT_TOKENS)
+    except TurnLost as error:
+        raise ApplicationError(error.message, type=error.error_type, non_retryable=True) from error
+    except CannotPay as error:
+        raise ApplicationError(
+            "The limits were used up before there was a plan; raise max_turns or budget_usd.",
+            type=ErrorType.LIMIT_TOO_SMALL,
+            non_retryable=True,
+        ) from error
+    if result.stop == "refused":
+        raise ApplicationError(
+            "The model declined to plan this request.", type=ErrorType.PROVIDER_REFUSED, non_retryable=True
+        )
+    answer = result.answer_as(PlanAnswer)
+    return answer or RejectedPlan(plan=result.text, errors=(result.problem or f"the reply was {result.stop}",))
+
+
+def _undivided(session: Session, errors: tuple[str, ...]) -> Plan:
+    """Give the whole request to the first agent of the crew that may have it, since no valid plan divides it.
+
+    A nested session fails instead: its parent can recover in other ways.
+    """
+    if session.request.delegation is not None:
+        raise invalid_plan(errors)
+    instruction = f"Answer this request: {session.request.goal}"
+    for agent in session.facts.crew.agents:
+        whole = SubtaskDraft(id="T1", agent=agent.name, instruction=instruction, depends_on=[], required=[])
+        with suppress(InvalidPlan):
+            plan = validate(session, PlanAnswer(subtasks=[whole], strategy="merge", final_instruction=""))
+            session.progress.add_gaps([f"No plan was valid, so '{agent.name}' got the whole request: {errors[0]}."])
+            return plan
+    raise invalid_plan(errors)

@@ -1,0 +1,166 @@
+"""The last step of a session: the report, whatever happened before."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from typing import Final
+
+from temporalio import workflow
+
+from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
+from activities.turn_kinds.synthesis import SynthesisAnswer
+from chargehand.contracts import Contradiction, LimitUse, Report, Strategy
+from workflows.budget.estimates import DECISION_INPUT_BYTES, DECISION_OUTPUT_TOKENS
+from workflows.rules.evidence import percentage
+from workflows.rules.report_content import (
+    USABLE,
+    artifacts_of,
+    brain_of,
+    checked_citations,
+    draft_from,
+    draft_without_writer,
+    fitted,
+    gaps_of,
+    issues_of,
+    merged_spend,
+    numbered_sources,
+    only_cited,
+    stop_reason_of,
+    timing_of,
+    usage_of,
+    wasted_of,
+)
+from workflows.session import Session
+from workflows.steps.review import DOUBTFUL, any_doubtful, settle_contradictions, stated
+from workflows.steps.synthesis import Material, merge, reduce, select, write
+
+STRATEGIES: Final[Mapping[Strategy, Callable[[Session, Material], Awaitable[SynthesisAnswer | None]]]] = {
+    "merge": merge,
+    "select": select,
+    "reduce": reduce,
+}
+"""How outcomes become one report, by the name that a plan gives it."""
+
+
+async def write_report(session: Session, *, by_models: bool = True) -> Report:
+    """Write the report from what there is; without `by_models` nothing more is paid for it."""
+    progress, clock, ledger = session.progress, session.clock, session.ledger
+    outcomes = progress.inputs()
+    material = Material(
+        outcomes=outcomes,
+        sources=numbered_sources(outcomes),
+        stop_reason=stop_reason_of(list(progress.outcomes.values()), stopped=clock.stop_reason),
+    )
+    if by_models:
+        draft = await _draft(session, material)
+    else:
+        draft = draft_without_writer(
+            outcomes, material.sources, "The session was stopped before its report was written."
+        )
+    session.report_reserve.release()
+    answer, cited = only_cited(checked_citations(draft.answer, material.sources), material.sources)
+    lost_spend = session.grants.lost_spend
+    own_and_lost = [*session.model_calls.spend, *lost_spend]
+    spend = merged_spend([*own_and_lost, *(line for outcome in progress.outcomes.values() for line in outcome.spend)])
+    ended_at = workflow.now()
+    return Report(
+        session=workflow.info().workflow_id,
+        goal=session.request.goal,
+        answer=answer,
+        sources=cited,
+        gaps=gaps_of(outcomes, [*draft.gaps, *progress.gaps, *_not_started(session)]),
+        contradictions=tuple(progress.contradictions),
+        confidence=percentage(draft.confidence),
+        stop_reason=material.stop_reason,
+        brain=brain_of(spend),
+        usage=usage_of(spend),
+        spend=spend,
+        reserved_usd=ledger.reserved.usd,
+        wasted=wasted_of(progress.records, lost_spend) + session.model_calls.wasted,
+        limits=_limit_use(session, ended_at),
+        timing=timing_of(progress.plan, progress.records, clock.started_at, ended_at),
+        subtasks=tuple(progress.records),
+        issues=issues_of(progress.outcomes.values()),
+        artifacts=artifacts_of(progress.outcomes.values()),
+    )
+
+
+def _not_started(session: Session) -> list[str]:
+    return [
+        f"{subtask.id} ({subtask.agent}) was not started."
+        for subtask in session.progress.subtasks
+        if subtask.id not in session.progress.outcomes
+    ]
+
+
+async def _draft(session: Session, material: Material) -> SynthesisAnswer:
+    outcomes, plan = material.outcomes, session.progress.plan
+    if len(outcomes) == 1 and outcomes[0].outcome.content:
+        draft = draft_from(outcomes[0].outcome, material.sources)
+    elif plan is None or not any(given.outcome.kind in USABLE for given in outcomes):
+        return draft_without_writer(outcomes, material.sources, "No subtask produced a usable outcome.")
+    elif (synthesised := await STRATEGIES[plan.strategy](session, material)) is not None:
+        draft = synthesised
+    else:
+        return draft_without_writer(outcomes, material.sources, "No model could write this report.")
+    session.report_reserve.release()
+    return await _revise(session, draft, material)
+
+
+async def _revise(session: Session, draft: SynthesisAnswer, material: Material) -> SynthesisAnswer:
+    """Have contradictions decided and a critic read the draft; it is rewritten once if either finds cause."""
+    progress, outcomes = session.progress, material.outcomes
+    if session.clock.was_interrupted:
+        progress.add_contradictions(stated(found, outcomes) for found in draft.contradictions)
+        return draft
+    known = {found.about for found in progress.contradictions}
+    new = [found for found in draft.contradictions if found.about not in known]
+    settled = await settle_contradictions(session, new, outcomes)
+    progress.add_contradictions(settled)
+    problems = [_decision(found) for found in settled if found.confidence]
+    if _wants_critic(session, draft):
+        problems += await _criticise(session, draft, material)
+    if not problems:
+        return draft
+    return await write(session, material, outcomes, problems) or draft
+
+
+def _decision(found: Contradiction) -> str:
+    return f"A judge decided what was open about {found.about}: {found.resolution} Write it so, and name both sides."
+
+
+def _wants_critic(session: Session, draft: SynthesisAnswer) -> bool:
+    wanted, outcomes = session.request.review, session.progress.outcomes
+    doubtful = draft.confidence < DOUBTFUL or any_doubtful(outcomes.values()) or bool(session.progress.contradictions)
+    return wanted == "always" or (wanted == "auto" and doubtful and len(outcomes) > 1)
+
+
+async def _criticise(session: Session, draft: SynthesisAnswer, material: Material) -> list[str]:
+    """List what a critic finds wrong with a draft; nothing if no critic can be asked."""
+    task = CritiqueTask(
+        goal=session.request.goal,
+        draft=draft,
+        outcomes=fitted(material.outcomes, DECISION_INPUT_BYTES),
+        sources=tuple(source.ref for source in material.sources),
+    )
+    critique = await session.try_turn(task, CritiqueAnswer, DECISION_OUTPUT_TOKENS, until=session.clock.deadline_at)
+    return [] if critique is None or critique.acceptable else list(critique.problems)
+
+
+def _limit_use(session: Session, ended_at: datetime) -> tuple[LimitUse, ...]:
+    limits, peaks, clock = session.request.limits, session.peaks, session.clock
+    spent, granted = session.ledger.spent, session.ledger.granted
+    uses: tuple[tuple[str, float, float], ...] = (
+        ("max_turns", spent.turns, granted.turns),
+        ("budget_usd", float(spent.usd), float(granted.usd)),
+        ("max_depth", max(peaks.depth, session.depth + bool(session.progress.outcomes)), limits.max_depth),
+        ("max_parallel", peaks.parallel, limits.max_parallel),
+        ("max_attempts", peaks.attempts, limits.max_attempts),
+        ("max_rounds", peaks.rounds, limits.max_rounds),
+        (
+            "deadline_seconds",
+            (ended_at - clock.started_at).total_seconds(),
+            (clock.deadline_at - clock.started_at).total_seconds(),
+        ),
+        ("subtask_deadline_seconds", peaks.longest_attempt.total_seconds(), limits.subtask_deadline.total_seconds()),
+    )
+    return tuple(LimitUse(limit=limit, used=amount, allowed=allowed) for limit, amount, allowed in uses)

@@ -1,0 +1,137 @@
+"""Judgement on outcomes: which answer is right, what contradicts what, and whether the plan has to be enlarged."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from activities.contracts import ContradictionDraft, InputOutcome, SubtaskDraft
+from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
+from activities.turn_kinds.plan import PlanAnswer
+from activities.turn_kinds.review import ReviewAnswer, ReviewTask
+from chargehand.contracts import Contradiction, Outcome, Plan, Success
+from workflows.budget.estimates import DECISION_INPUT_BYTES, DECISION_OUTPUT_TOKENS, SYNTHESIS_INPUT_BYTES
+from workflows.rules.evidence import percentage
+from workflows.rules.information_flow import leaks
+from workflows.rules.plan_validation import InvalidPlan
+from workflows.rules.report_content import USABLE, fitted
+from workflows.session import Session
+from workflows.steps.plan import most_subtasks, validate
+
+_MOST_REVIEWS: Final = 2
+"""The plan's outcomes are reviewed, and once more what was added."""
+_MOST_DECISIONS: Final = 3
+"""Contradictions that a judge is asked about in one session; more are stated as they are."""
+DOUBTFUL: Final = 50
+"""Confidence below which an answer is looked at again."""
+
+
+async def review(session: Session, plan: Plan) -> Plan | None:
+    """Review whether the outcomes meet the goal; adopts and returns an enlarged plan, or None if nothing is added."""
+    progress = session.progress
+    if session.clock.work_is_over or progress.reviews == _MOST_REVIEWS or not _is_wanted(session):
+        return None
+    progress.count_review()
+    outcomes = progress.inputs()
+    task = ReviewTask(
+        goal=session.request.goal,
+        outcomes=fitted(outcomes, SYNTHESIS_INPUT_BYTES),
+        max_subtasks=max(0, most_subtasks(session) - 1) if session.report_reserve.is_payable else 0,
+        may_nest=session.may_nest,
+    )
+    found = await session.try_turn(task, ReviewAnswer, DECISION_OUTPUT_TOKENS)
+    if found is None:
+        return None
+    progress.add_contradictions(await settle_contradictions(session, found.contradictions, outcomes))
+    if found.enough:
+        return None
+    larger = _enlarge(session, plan, found)
+    if larger is None:
+        progress.add_gaps(found.missing)
+    else:
+        progress.adopt(larger)
+    return larger
+
+
+def any_doubtful(outcomes: Iterable[Outcome]) -> bool:
+    """Whether something among outcomes is missing or unsure."""
+    return any(
+        not isinstance(outcome, Success) or bool(outcome.gaps) or outcome.confidence < DOUBTFUL for outcome in outcomes
+    )
+
+
+async def judge(session: Session, question: str, candidates: Sequence[InputOutcome]) -> JudgeAnswer | None:
+    """Have a judge decide between candidates; None if it does not decide."""
+    task = JudgeTask(question=question, candidates=fitted(candidates, DECISION_INPUT_BYTES))
+    decision = await session.try_turn(task, JudgeAnswer, DECISION_OUTPUT_TOKENS, until=session.clock.deadline_at)
+    return decision if decision and decision.chosen in {candidate.id for candidate in candidates} else None
+
+
+async def settle_contradictions(
+    session: Session, drafts: Iterable[ContradictionDraft], outcomes: Sequence[InputOutcome]
+) -> list[Contradiction]:
+    """Have a judge decide what agents disagree on; what it cannot decide is stated with the confidence of each side."""
+    settled: list[Contradiction] = []
+    for draft in drafts:
+        found = stated(draft, outcomes)
+        is_within_limit = len(session.progress.contradictions) + len(settled) < _MOST_DECISIONS
+        settled.append(found if found.resolution or not is_within_limit else await _decide(session, found, outcomes))
+    return settled
+
+
+def stated(draft: ContradictionDraft, outcomes: Sequence[InputOutcome]) -> Contradiction:
+    """State a contradiction as it was found, each position with the confidence of the agents that it names."""
+    positions = tuple(_with_confidence(position, outcomes) for position in draft.positions)
+    return Contradiction(about=draft.about, positions=positions, resolution=draft.resolution)
+
+
+def _is_wanted(session: Session) -> bool:
+    wanted = session.request.review
+    return wanted == "always" or (wanted == "auto" and any_doubtful(session.progress.outcomes.values()))
+
+
+def _enlarge(session: Session, plan: Plan, found: ReviewAnswer) -> Plan | None:
+    """Add what a review asks for to the plan; None if it asks for nothing that can be executed."""
+    if not found.subtasks or not session.report_reserve.hold():
+        return None
+    present = [SubtaskDraft.model_validate(subtask.model_dump(mode="json")) for subtask in plan.subtasks]
+    draft = PlanAnswer(
+        subtasks=[*present, *found.subtasks], strategy=plan.strategy, final_instruction=plan.final_instruction
+    )
+    try:
+        larger = validate(session, draft, executed=len(plan.subtasks))
+    except InvalidPlan:
+        return None
+    # The reviewer has read every outcome, and nobody has approved the subtasks that it adds.
+    reads = session.provenance.everything
+    if leaks(found.subtasks, session.facts.crew, reads):
+        return None
+    session.provenance.record_instructions((added.id for added in found.subtasks), reads)
+    return larger
+
+
+async def _decide(session: Session, found: Contradiction, outcomes: Sequence[InputOutcome]) -> Contradiction:
+    sides = [given for given in outcomes if any(_names(position, given) for position in found.positions)]
+    candidates = sides if len(sides) > 1 else [given for given in outcomes if given.outcome.kind in USABLE]
+    if len(candidates) < 2:
+        return found
+    positions = "\n".join(f"- {position}" for position in found.positions)
+    decision = await judge(session, f"Outcomes disagree about {found.about}:\n{positions}\nWhich is right?", candidates)
+    if decision is None:
+        return found
+    return found.model_copy(
+        update={
+            "resolution": f"{decision.chosen} is followed: {decision.reason}",
+            "confidence": percentage(decision.confidence),
+        }
+    )
+
+
+def _with_confidence(position: str, outcomes: Sequence[InputOutcome]) -> str:
+    named = [f"{given.id}: {given.outcome.confidence}" for given in outcomes if _names(position, given)]
+    return f"{position} (confidence {', '.join(named)})" if named else position
+
+
+def _names(position: str, given: InputOutcome) -> bool:
+    if re.search(rf"\b{re.escape(given.id)}\b", position):
+        return True
+    return any(f"[{source.ref}]" in position for source in given.outcome.sources)

@@ -1,0 +1,48 @@
+"""The details that the Temporal Web UI shows of a session, as Markdown."""
+
+import re
+from typing import Final
+
+from chargehand.contracts import Status, SubtaskRecord
+
+_MARKS: Final = {
+    "waiting": "○",
+    "running": "▶",
+    "success": "✔",
+    "partial": "◐",
+    "failure": "✘",
+    "escalation": "↑",
+    "skipped": "–",
+}
+_DRAWING: Final = re.compile(r"[\\`|<>\[\]$]")
+
+
+def details(status: Status) -> str:
+    """Render a session's status: the plan with states, and turns and dollars against their limits."""
+    # No dollar signs: the Web UI renders text between two of them as mathematics.
+    lines = [
+        f"**{status.state.replace('_', ' ')}**",
+        "",
+        f"- turns: {status.turns} of {status.max_turns}",
+        f"- US dollars: {status.spent_usd:.4f} of {status.budget_usd:.2f} spent, {status.reserved_usd:.4f} reserved",
+    ]
+    lines += [
+        f"- **{question.subtask} ({question.agent}) asks:** {_plain(question.text, 400)}"
+        for question in status.questions
+    ]
+    if status.subtasks:
+        lines += ["", "**plan**", "", *(_line(record) for record in status.subtasks)]
+    return "\n".join(lines)
+
+
+def _line(record: SubtaskRecord) -> str:
+    state = f"{record.state}: {_plain(record.reason, 80)}" if record.reason else record.state
+    after = f", after {', '.join(record.depends_on)}" if record.depends_on else ""
+    spent = f", {record.usage.turns} turns, {record.usage.cost_usd:.4f} dollars" if record.usage.turns else ""
+    instruction = _plain(record.instruction, 160)
+    return f"- {_MARKS[record.state]} **{record.id}** {record.agent}{after} · {state}{spent} · {instruction}"
+
+
+def _plain(text: str, most: int) -> str:
+    """Shorten a text to one line, and escape what Markdown would render as a link, a picture or a formula."""
+    return _DRAWING.sub(r"\\\g<0>", " ".join(text.split())[:most])
