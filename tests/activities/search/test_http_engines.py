@@ -1,4 +1,4 @@
-"""Tavily, by its real SDK, and SearXNG over the wire, against a loopback server that answers as their documentation says."""
+"""Tavily, by its real SDK, and SearXNG over the wire, against a loopback server."""
 
 import asyncio
 import json
