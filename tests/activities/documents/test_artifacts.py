@@ -13,8 +13,8 @@ from activities.documents.artifacts import (
     ArtifactLockedError,
     ArtifactMissingError,
     Artifacts,
+    open_artifacts,
 )
-from activities.documents.bucket_store import open_artifacts
 from activities.documents.library import DocumentLibrary
 from chargehand.errors import UploadRefused
 from chargehand.payloads.encryption import Encryption, looks_sealed
