@@ -196,12 +196,6 @@ async def test_cancelling_while_a_sandbox_is_made_ends_it(service: E2BServer) ->
     assert service.executed == []
 
 
-def test_a_runner_without_a_key_is_not_made() -> None:
-    """A missing key is found at worker start."""
-    with pytest.raises(ValueError, match="API key"):
-        E2BRunner("  ")
-
-
 async def test_documents_go_in_and_files_come_out(service: E2BServer, tmp_path: Path) -> None:
     """Documents lie where the program looks for them, and what it saves comes back with its pictures."""
     (tmp_path / "0").write_bytes(b"a,b\n\x00\xff")

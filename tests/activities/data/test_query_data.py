@@ -210,13 +210,6 @@ async def test_an_endless_query_is_killed(harness: Harness, sql: str) -> None:
     assert _query_processes() == set()
 
 
-async def test_arithmetic_is_a_query(harness: Harness) -> None:
-    """There is no calculator beside SQL, and none is needed."""
-    answer = await harness.ask("SELECT 2 + 2 * 3, round(4200.1 * 19 / 100, 2), 2 ** 10")
-
-    assert answer.output["rows"] == [[8, 798.02, 1024.0]]
-
-
 async def test_a_cancelled_query_is_killed(harness: Harness) -> None:
     """A session that stops does not leave its query running."""
     asking = asyncio.ensure_future(harness.ask("SELECT count(*) FROM range(1000000000000) a"))

@@ -82,6 +82,10 @@ BOMBS: Final[dict[str, tuple[Callable[[], Write], str]]] = {
         lambda: answer(b"<p " + b" ".join(b"a%d=1" % n for n in range(400_000)) + b">x</p>", content_type="text/html"),
         "takes more time or memory to parse",
     ),
+    "/links": (
+        lambda: answer(b"<a href='/x'>x</a> " * 250_000, content_type="text/html"),
+        "takes more time or memory to parse",
+    ),
     "/entities": (
         lambda: answer(
             b'<?xml version="1.0"?><!DOCTYPE html [<!ENTITY a "ha"><!ENTITY b "'

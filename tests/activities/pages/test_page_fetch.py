@@ -113,27 +113,6 @@ async def test_compression_that_cannot_be_undone_is_told_in_words(
         await public(server).fetch("http://www.example/")
 
 
-@pytest.mark.parametrize(
-    "head", [b"", b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nbegun"], ids=["mute", "slow"]
-)
-async def test_a_page_that_takes_too_long_is_given_up(server: PageServer, head: bytes) -> None:
-    """The time is for everything together, however slowly bytes come."""
-    done = asyncio.Event()
-
-    async def drip(writer: asyncio.StreamWriter) -> None:
-        writer.write(head)
-        await writer.drain()
-        await done.wait()
-
-    server.pages["/"] = drip
-
-    with pytest.raises(FetchError, match=r"took longer than 0\.2 seconds"):
-        await public(server, limits=LIMITS.model_copy(update={"total": timedelta(seconds=0.2)})).fetch(
-            "http://www.example/"
-        )
-    done.set()
-
-
 async def test_tls_asks_for_the_name_and_not_for_the_address() -> None:
     """The server's certificate is checked against the host's name; a server without one is told in words."""
     greetings: list[bytes] = []

@@ -11,7 +11,7 @@ from chargehand import Artifact, Contradiction, Source, SubtaskRecord, Usage
 from chargehand_cli.rendering.escaping import one_safe_line, safe_text
 from chargehand_cli.rendering.page import report_page
 from chargehand_cli.rendering.svg import plan_graph, timeline
-from chargehand_cli.rendering.text import dollars, report_markdown, size, wasted_words
+from chargehand_cli.rendering.text import report_markdown, wasted_words
 from tests.unit.cli.reports import at, report, trace
 
 _VOID = {"meta", "br", "hr"}
@@ -57,14 +57,6 @@ def test_markdown_holds_the_whole_report() -> None:
         "completed · confidence 80 of 100 · claude-sonnet-5-5 · 3 turns · 2 tool calls · $0.0123 · 1 min 35 s · "
         "speed-up 1.5×\n"
     )
-
-
-@pytest.mark.parametrize(
-    ("amount", "written"), [(0, "$0.00"), (0.0123, "$0.0123"), (0.5, "$0.5000"), (1.5, "$1.50"), (2000, "$2000.00")]
-)
-def test_small_amounts_keep_their_digits(amount: float, written: str) -> None:
-    """A turn costs fractions of a cent, which two digits would show as nothing."""
-    assert dollars(amount) == written
 
 
 _ON_THE_PAGE = (
@@ -124,14 +116,6 @@ def test_what_is_still_set_aside_is_said() -> None:
     words = " ".join("".join(Page(report_page(report(reserved_usd=Decimal("0.5")))).words).split())
 
     assert "$0.5000 was still reserved when the report was written." in words
-
-
-@pytest.mark.parametrize(
-    ("count", "written"), [(0, "0 bytes"), (999, "999 bytes"), (1_000, "1 kB"), (1_260_000, "1.3 MB")]
-)
-def test_sizes_are_short(count: int, written: str) -> None:
-    """Bytes are written in the largest unit that fits."""
-    assert size(count) == written
 
 
 @pytest.mark.parametrize(

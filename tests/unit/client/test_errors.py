@@ -15,7 +15,7 @@ from temporalio.exceptions import TimeoutError as WorkflowTimedOut
 from temporalio.service import RPCError, RPCStatusCode
 
 from chargehand import errors
-from chargehand.client import _translated, one_line  # pyright: ignore[reportPrivateUsage]  # the one place where errors turn
+from chargehand.client import _translated  # pyright: ignore[reportPrivateUsage]  # the one place where errors turn
 from chargehand.errors import (
     ChargehandError,
     NotReachable,
@@ -125,12 +125,3 @@ def test_what_is_not_temporals_passes() -> None:
     """A mistake in the caller's own code is not dressed up as one of the session's."""
     with pytest.raises(KeyError), _translated("session-1"):
         raise KeyError("own")
-
-
-@pytest.mark.parametrize(
-    ("text", "most", "line"),
-    [("a  b\n\tc", 10, "a b c"), ("abcdef", 6, "abcdef"), ("abcdefg", 6, "abcde…"), ("", 6, "")],
-)
-def test_a_summary_is_one_line(text: str, most: int, line: str) -> None:
-    """A goal is shown on one line that is never longer than its place."""
-    assert one_line(text, most) == line

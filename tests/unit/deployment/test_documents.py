@@ -50,20 +50,6 @@ def test_every_decision_says_what_it_costs_and_when_it_falls() -> None:
         assert parts == ["Context", "Choice", "Cost", "What would change our mind"], path.name
 
 
-def test_the_licence_is_the_one_that_the_packages_declare() -> None:
-    """The text in LICENSE is that of the licence named in both project files."""
-    declared = {
-        project_file(name)["project"]["license"]
-        for name in ("pyproject.toml", "client/pyproject.toml", "cli/pyproject.toml")
-    }
-
-    text = (ROOT / "LICENSE").read_text(encoding="utf-8")
-
-    assert declared == {"Apache-2.0"}
-    assert "Apache License\n                           Version 2.0, January 2004" in text
-    assert "END OF TERMS AND CONDITIONS" in text
-
-
 _PATH = re.compile(r"`((?:[\w-][\w.-]*/)+[\w.-]*|[\w-]+\.py|\.ci/run)`|\]\(([^)#:]+)(?:#[^)]*)?\)")
 _BASES = ("", "client/src", "client/src/chargehand", "workflows", "activities")
 _CODE = ("activities", "benchmarks", "chaos", "cli", "client", "examples", "tests", "workflows")
