@@ -26,6 +26,7 @@ from activities.code.protocol import CodeResult, GivenFile
 from activities.code.registry import CODE
 from activities.settings import Settings
 from activities.tool_outputs import MadeFile
+from tests.child_processes import children
 
 LIMITS = BubblewrapLimits(seconds=10.0, memory_bytes=512 << 20, folder_bytes=16 << 20, files=500, output_bytes=10_000)
 ALLOW_ALL = struct.pack("<HBBI", 0x06, 0, 0, 0x7FFF0000)
@@ -61,19 +62,6 @@ async def ran(
     runner = BubblewrapRunner(limits, packages)
     runner.start()
     return await runner.run(code, "s/1", files)
-
-
-def sandboxes() -> set[int]:
-    """Processes of bubblewrap that this one started and that still are."""
-    mine: set[int] = set()
-    for status in Path("/proc").glob("[0-9]*/status"):
-        try:
-            lines = dict(line.split(":\t", 1) for line in status.read_text().splitlines() if ":\t" in line)
-        except OSError:
-            continue
-        if lines["Name"] == "bwrap" and int(lines["PPid"]) == os.getpid() and not lines["State"].startswith("Z"):
-            mine.add(int(status.parent.name))
-    return mine
 
 
 async def test_it_is_refused_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -317,7 +305,7 @@ async def test_what_does_not_end_is_ended(code: str) -> None:
 
     assert time.monotonic() - started <= limits.seconds + 1
     assert result == CodeResult(error="The code ran longer than 1 seconds and was stopped. Do less at once.")
-    assert sandboxes() == set()
+    assert children("bwrap") == set()
 
 
 @inside
@@ -362,7 +350,7 @@ async def test_exhaustion_is_stopped(code: str, says: str) -> None:
     assert time.monotonic() - started <= LIMITS.seconds + 1
     assert says in result.error
     assert len(result.stdout) + len(result.stderr) <= LIMITS.output_bytes
-    assert sandboxes() == set()
+    assert children("bwrap") == set()
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before <= 64 << 10
 
 
@@ -463,11 +451,11 @@ async def test_cancelling_ends_the_sandbox() -> None:
     runner = BubblewrapRunner(LIMITS.model_copy(update={"seconds": 60.0}))
     runner.start()
     running = asyncio.create_task(runner.run("while True: pass", "s/1"))
-    while not sandboxes():
+    while not children("bwrap"):
         await asyncio.wait({running}, timeout=0.01)
 
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
 
-    assert sandboxes() == set()
+    assert children("bwrap") == set()

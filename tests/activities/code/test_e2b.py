@@ -168,32 +168,22 @@ async def test_a_sandbox_that_cannot_be_ended_costs_no_result(service: E2BServer
     assert service.killed == ["sb1"]
 
 
-async def test_cancelling_a_run_ends_its_sandbox(service: E2BServer) -> None:
-    """Cancelled while the code runs, the sandbox is ended before the cancellation goes on."""
-    service.hold_execution = threading.Event()
+@pytest.mark.parametrize("held", ["execution", "creation"])
+async def test_cancelling_a_run_ends_its_sandbox(service: E2BServer, held: str) -> None:
+    """Cancelled while the code runs, or while the sandbox is being made, no sandbox is left behind."""
+    hold = threading.Event()
+    setattr(service, f"hold_{held}", hold)
+    has_begun = service.executing if held == "execution" else service.creating
     running = asyncio.create_task(runner(service).run("while True: pass", "s/1"))
-    assert await asyncio.to_thread(service.executing.wait, 10)
+    assert await asyncio.to_thread(has_begun.wait, 10)
 
     running.cancel()
+    if held == "creation":
+        hold.set()
     with pytest.raises(asyncio.CancelledError):
         await running
 
-    assert service.killed == ["sb1"]
-
-
-async def test_cancelling_while_a_sandbox_is_made_ends_it(service: E2BServer) -> None:
-    """A sandbox whose making was already asked for is not left behind."""
-    service.hold_creation = threading.Event()
-    running = asyncio.create_task(runner(service).run("1", "s/1"))
-    assert await asyncio.to_thread(service.creating.wait, 10)
-
-    running.cancel()
-    service.hold_creation.set()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-
-    assert service.killed == ["sb1"]
-    assert service.executed == []
+    assert (service.killed, len(service.executed)) == (["sb1"], held == "execution")
 
 
 async def test_documents_go_in_and_files_come_out(service: E2BServer, tmp_path: Path) -> None:

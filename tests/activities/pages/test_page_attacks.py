@@ -76,50 +76,18 @@ async def test_no_spelling_leads_inside(host: str, scheme: str) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    [
-        "http:127.0.0.1/",
-        "http:/127.0.0.1/",
-        "http:///127.0.0.1/",
-        "http:\\\\127.0.0.1\\",
-        "http://\t127.0.0.1/",
-        "http://127.0.0.1\n/",
-        "\x00http://127.0.0.1/",
-        "//127.0.0.1/",
-        "http://127.0.0.1\\@www.example/",
-        "http://www.example\\@127.0.0.1/",
-        "http://www.example@127.0.0.1:80/",
-        "http://127.0.0.1 @www.example/",
-        "http://127.0.0.1%00.www.example/",
-        "http://127.0.0.1%2f.www.example/",
-        "http://www.example:80@127.0.0.1:7233/",
-        "http://[::1]www.example/",
-        "http://[::1%00]/",
-        "url:http://127.0.0.1/",
-        "view-source:http://127.0.0.1/",
-        "jar:http://127.0.0.1!/",
-        "file:///etc/passwd",
-        "FILE:/etc/passwd",
-        "file://127.0.0.1/etc/passwd",
-        "ftp://127.0.0.1/",
-        "gopher://127.0.0.1:7233/_x",
-        "dict://127.0.0.1:11211/stats",
-        "data:text/html,<b>x</b>",
-        "unix:///var/run/docker.sock",
-        "http+unix://%2Fvar%2Frun%2Fdocker.sock/info",
-        "ws://127.0.0.1/",
-        "javascript:alert(1)",
-        "www.example",
-        "http://",
-        "http:///path",
-        "",
-        "http://user:word@www.example/",
-        "http://www.example/\r\nHost: other",
-        "http://[::1",
-        "http://www.example:99999/",
-        "http://www.example:abc/",
-        "http://www.example/" + "a" * 2_000,
-    ],
-)
+    ["http:127.0.0.1/", "http:/127.0.0.1/", "http:///127.0.0.1/", "http:\\\\127.0.0.1\\", "http://\t127.0.0.1/",
+     "http://127.0.0.1\n/", "\x00http://127.0.0.1/", "//127.0.0.1/", "http://127.0.0.1\\@www.example/",
+     "http://www.example\\@127.0.0.1/", "http://www.example@127.0.0.1:80/", "http://127.0.0.1 @www.example/",
+     "http://127.0.0.1%00.www.example/", "http://127.0.0.1%2f.www.example/", "http://www.example:80@127.0.0.1:7233/",
+     "http://[::1]www.example/", "http://[::1%00]/", "url:http://127.0.0.1/", "view-source:http://127.0.0.1/",
+     "jar:http://127.0.0.1!/", "file:///etc/passwd", "FILE:/etc/passwd", "file://127.0.0.1/etc/passwd",
+     "ftp://127.0.0.1/", "gopher://127.0.0.1:7233/_x", "dict://127.0.0.1:11211/stats", "data:text/html,<b>x</b>",
+     "unix:///var/run/docker.sock", "http+unix://%2Fvar%2Frun%2Fdocker.sock/info", "ws://127.0.0.1/",
+     "javascript:alert(1)", "www.example", "http://", "http:///path", "", "http://user:word@www.example/",
+     "http://www.example/\r\nHost: other", "http://[::1", "http://www.example:99999/", "http://www.example:abc/",
+     "http://www.example/" + "a" * 2_000],
+)  # fmt: skip
 async def test_no_trick_of_spelling_leads_inside(url: str) -> None:
     """S06, S10: what one parser reads as a public host and another as a local one is read by nobody."""
     dial = Dial()
@@ -215,15 +183,8 @@ async def test_one_internal_address_among_public_ones_is_enough(internal: str, p
 
 @pytest.mark.parametrize(
     "path",
-    [
-        "/a%0d%0aX-Injected:%20y",
-        "/a\r\nX-Injected: y",
-        "/ä ö",
-        "/%00",
-        "/?q=\nX-Injected: y",
-        "/#\r\nX-Injected: y",
-    ],
-)
+    ["/a%0d%0aX-Injected:%20y", "/a\r\nX-Injected: y", "/ä ö", "/%00", "/?q=\nX-Injected: y", "/#\r\nX-Injected: y"],
+)  # fmt: skip
 async def test_no_line_is_put_into_a_request(server: PageServer, path: str) -> None:
     """S10: what would end a line is refused or stays encoded."""
     with pytest.raises(FetchError):

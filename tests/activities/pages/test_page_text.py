@@ -4,14 +4,13 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
-from contextlib import suppress
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
 from activities.pages.page import Fetched, FetchError, Page
 from activities.pages.text import PageTexts
+from tests.child_processes import children
 
 ARTICLE = """<!doctype html><html><head><title>Tides explained</title>
 <meta name="author" content="Ann Lee"><meta property="article:published_time" content="2024-03-04">
@@ -29,17 +28,6 @@ async def texts() -> AsyncIterator[PageTexts]:
     reading = PageTexts()
     yield reading
     await reading.close()
-
-
-def child_ids() -> set[int]:
-    """Find the processes that parse pages and were started by this one."""
-    found: set[int] = set()
-    for status in Path("/proc").glob("[0-9]*/status"):
-        with suppress(OSError):
-            command = status.with_name("cmdline").read_bytes()
-            if f"PPid:\t{os.getpid()}\n" in status.read_text() and b"activities.pages.page_process" in command:
-                found.add(int(status.parent.name))
-    return found
 
 
 def fetched(body: bytes, media_type: str = "text/html", charset: str = "") -> Fetched:
@@ -121,10 +109,10 @@ async def test_half_characters_do_not_get_through(texts: PageTexts) -> None:
 
 async def test_a_child_that_dies_costs_one_page() -> None:
     """Whatever kills the parser, its page is an answer in words and the next page is read by a new child."""
-    others = child_ids()
+    others = children("activities.pages.page_process")
     reading = PageTexts()
     await reading.read(fetched(ARTICLE.encode()))
-    victim = child_ids() - others
+    victim = children("activities.pages.page_process") - others
 
     for process in victim:
         os.kill(process, signal.SIGKILL)
@@ -139,12 +127,12 @@ async def test_a_child_that_dies_costs_one_page() -> None:
 
 async def test_pages_side_by_side_are_read_by_two_children_that_end() -> None:
     """A crowd of pages is read with bounded memory, and closing leaves no process behind."""
-    others = child_ids()
+    others = children("activities.pages.page_process")
     reading = PageTexts()
 
     pages = await asyncio.gather(*(reading.read(fetched(ARTICLE.encode())) for _ in range(20)))
-    running = child_ids() - others
+    running = children("activities.pages.page_process") - others
     await reading.close()
 
     assert {page.title for page in pages} == {"Tides explained"}
-    assert (len(running), child_ids() - others) == (2, set())
+    assert (len(running), children("activities.pages.page_process") - others) == (2, set())
