@@ -228,26 +228,14 @@ async def test_every_piece_of_code_starts_clean() -> None:
 @inside
 @pytest.mark.parametrize(
     "code",
-    [
-        "open('/etc/passwd').read()",
-        "open('/etc/hostname').read()",
-        "open('/proc/self/environ').read()",
-        "open('/proc/1/cmdline').read()",
-        "import os\nos.listdir('/home')",
-        "import os\nos.listdir('/root/.ssh')",
-        "import os\nos.listdir('/sys')",
-        "import os\nos.symlink('/etc/passwd', 'link')\nopen('link').read()",
-        "import pathlib\nassert 'CANARY' not in __import__('os').environ\npathlib.Path('/var/run/secrets').read_text()",
-        "open('/usr/lib/x', 'w')",
-        "open('/x', 'w')",
-        "open('/dev/shm/x', 'w')",
-        "open('/tmp/x', 'w')",
-        "import os\nos.mknod('/work/null', 0o20666, os.makedev(1, 3))",
-        "import os\nos.chroot('/work')",
-        "import os\nos.setuid(0)",
-        "import resource\nresource.setrlimit(resource.RLIMIT_AS, (-1, -1))",
-    ],
-)
+    ["open('/etc/passwd').read()", "open('/etc/hostname').read()", "open('/proc/self/environ').read()",
+     "open('/proc/1/cmdline').read()", "import os\nos.listdir('/home')", "import os\nos.listdir('/root/.ssh')",
+     "import os\nos.listdir('/sys')", "import os\nos.symlink('/etc/passwd', 'link')\nopen('link').read()",
+     "import pathlib\nassert 'CANARY' not in __import__('os').environ\npathlib.Path('/var/run/secrets').read_text()",
+     "open('/usr/lib/x', 'w')", "open('/x', 'w')", "open('/dev/shm/x', 'w')", "open('/tmp/x', 'w')",
+     "import os\nos.mknod('/work/null', 0o20666, os.makedev(1, 3))", "import os\nos.chroot('/work')",
+     "import os\nos.setuid(0)", "import resource\nresource.setrlimit(resource.RLIMIT_AS, (-1, -1))"],
+)  # fmt: skip
 async def test_nothing_of_the_host_can_be_read_or_written(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files, environment, devices and powers of the host are not there (S13)."""
     monkeypatch.setenv("CANARY", "canary-in-the-environment")
@@ -261,20 +249,17 @@ async def test_nothing_of_the_host_can_be_read_or_written(code: str, monkeypatch
 @inside
 @pytest.mark.parametrize(
     "code",
-    [
-        "import socket\nsocket.create_connection(('127.0.0.1', 7233), 1)",
-        "import socket\nsocket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 53))",
-        "import socket\nsocket.socket(socket.AF_INET6)",
-        "import socket\nsocket.socket(socket.AF_INET, socket.SOCK_RAW)",
-        "import socket\nsocket.socket(socket.AF_UNIX).connect('\\0abstract')",
-        "import socket\nsocket.socket(socket.AF_UNIX).bind('/work/socket')",
-        "import socket\nsocket.socket(16, socket.SOCK_RAW)",
-        "import socket\nsocket.socket(17, socket.SOCK_RAW)",
-        "import socket\nsocket.getaddrinfo('example.org', 80)",
-        "import urllib.request\nurllib.request.urlopen('http://127.0.0.1:7233', timeout=1)",
-        "import socket\nsocket.create_server(('127.0.0.1', 0))",
-    ],
-)
+    ["import socket\nsocket.create_connection(('127.0.0.1', 7233), 1)",
+     "import socket\nsocket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 53))",
+     "import socket\nsocket.socket(socket.AF_INET6)",
+     "import socket\nsocket.socket(socket.AF_INET, socket.SOCK_RAW)",
+     "import socket\nsocket.socket(socket.AF_UNIX).connect('\\0abstract')",
+     "import socket\nsocket.socket(socket.AF_UNIX).bind('/work/socket')",
+     "import socket\nsocket.socket(16, socket.SOCK_RAW)", "import socket\nsocket.socket(17, socket.SOCK_RAW)",
+     "import socket\nsocket.getaddrinfo('example.org', 80)",
+     "import urllib.request\nurllib.request.urlopen('http://127.0.0.1:7233', timeout=1)",
+     "import socket\nsocket.create_server(('127.0.0.1', 0))"],
+)  # fmt: skip
 async def test_there_is_no_network(code: str) -> None:
     """Neither outside nor loopback, whatever the kind of socket (S14)."""
     result = await ran(code)

@@ -167,15 +167,8 @@ def test_hostile_text_stays_text(hostile: str) -> None:
     record = SubtaskRecord(
         id="T1", agent=hostile, instruction=hostile, reason=hostile, started_at=at(0), ended_at=at(1)
     )
-    made = report(
-        goal=hostile,
-        answer=hostile,
-        gaps=(hostile,),
-        sources=(source,),
-        brain=hostile,
-        subtasks=(record,),
-        session=hostile,
-    )
+    texts = dict.fromkeys(("goal", "answer", "brain", "session"), hostile)
+    made = report(**texts, gaps=(hostile,), sources=(source,), subtasks=(record,))
     steps = [step.model_copy(update={"name": hostile, "agent": hostile, "error": hostile}) for step in trace().steps]
 
     text = report_page(made, trace().model_copy(update={"steps": tuple(steps)}))

@@ -2,8 +2,6 @@
 
 import hashlib
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -169,15 +167,6 @@ def test_too_much_is_refused_as_a_whole(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(upload, "MOST_BYTES", 20)
     with pytest.raises(UploadRefused, match=r"reached at .*c\.txt: name a smaller folder"):
         store_documents([tmp_path], tmp_path / "artifacts")
-
-
-def test_nothing_of_a_bucket_is_imported_for_a_directory() -> None:
-    """The client package needs two packages only."""
-    program = "import sys, chargehand.upload; print(sorted({'boto3', 'botocore'} & set(sys.modules)))"
-
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-
-    assert ran.stdout == "[]\n"
 
 
 def test_a_folder_goes_into_a_bucket_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
