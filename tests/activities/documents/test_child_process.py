@@ -7,7 +7,6 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,16 +14,6 @@ from activities.child_process import ChildProcess
 
 _PARSER = "activities.documents.parser_process"
 _ROOT = Path(__file__).parents[3]
-
-
-def _question(path: Path, directory: Path) -> dict[str, Any]:
-    return {
-        "files": [
-            {"name": "a.html", "path": str(path), "tables": str(directory / "t"), "result": str(directory / "r")}
-        ],
-        "first_seconds": 5,
-        "most_seconds": 5,
-    }
 
 
 @pytest.fixture
@@ -80,7 +69,8 @@ async def test_a_child_dies_with_a_killed_parent(tmp_path: Path) -> None:
     """A worker that is killed leaves no parser behind, even one that is busy."""
     pipe = tmp_path / "pipe.html"
     os.mkfifo(pipe)
-    question = _question(pipe, tmp_path)
+    file = {"name": "a.html", "path": str(pipe), "tables": str(tmp_path / "t"), "result": str(tmp_path / "r")}
+    question = {"files": [file], "first_seconds": 5, "most_seconds": 5}
     program = (
         "import asyncio, sys\nfrom activities.child_process import ChildProcess\n"
         "async def main():\n"

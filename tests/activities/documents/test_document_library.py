@@ -12,11 +12,10 @@ from made_documents import (
     contract,
     folder,
     library,
-    locked_pdf,
     manifest,
     pdf,
     prices,
-    scanned_pdf,
+    textless_pdf,
     zip_bomb,
 )
 
@@ -35,51 +34,29 @@ async def _best(opened: OpenLibrary, query: str) -> Passage:
 
 
 @pytest.mark.parametrize(
-    ("files", "query", "expected"),
+    ("suffix", "content", "query", "expected"),
     [
-        ({"a__md": HANDBOOK}, "days of annual leave", ("a.md#L5-L8", "Handbook > Leave", "28 days")),
-        (
-            {"a__pdf": pdf()},
-            "warranty labour",
-            ("a.pdf#page=2", "Boiler manual > 1 Safety > 1.1 Warranty", "covers labour for two years"),
-        ),
-        (
-            {"a__docx": contract()},
-            "notice period to end the contract",
-            ("a.docx#paragraph=3", "Employment contract > Notice period", "three months' notice"),
-        ),
-        (
-            {"a__xlsx": prices()},
-            "price of bellows",
-            (
-                "a.xlsx#Price list!1-6",
-                "Price list > Product, Unit price, Valid from, Order",
-                "Bellows | 11.5 | 2026-01-02 | false",
-            ),
-        ),
-        (
-            {"a__csv": SALES},
-            "revenue south",
-            ("a.csv#L1-L4", "day, region, Units sold, Revenue (EUR), zip", "South,4"),
-        ),
-        (
-            {"a__html": "<nav><a>Menu</a></nav>\n<h1>Returns</h1>\n<p>Goods may be\nreturned within <b>30</b> days."},
-            "return goods",
-            ("a.html#L3-L4", "Returns", "Goods may be returned within 30 days."),
-        ),
-        (
-            {"a__py": "import x\n\n\ndef launch(rocket):\n    x.go(rocket)\n"},
-            "launch code",
-            ("a.py#L4-L5", "def launch", "x.go"),
-        ),
+        ("md", HANDBOOK, "days of annual leave", ("a.md#L5-L8", "Handbook > Leave", "28 days")),
+        ("pdf", pdf(), "warranty labour",
+         ("a.pdf#page=2", "Boiler manual > 1 Safety > 1.1 Warranty", "covers labour for two years")),
+        ("docx", contract(), "notice period to end the contract",
+         ("a.docx#paragraph=3", "Employment contract > Notice period", "three months' notice")),
+        ("xlsx", prices(), "price of bellows",
+         ("a.xlsx#Price list!1-6", "Price list > Product, Unit price, Valid from, Order",
+          "Bellows | 11.5 | 2026-01-02 | false")),
+        ("csv", SALES, "revenue south", ("a.csv#L1-L4", "day, region, Units sold, Revenue (EUR), zip", "South,4")),
+        ("html", "<nav><a>Menu</a></nav>\n<h1>Returns</h1>\n<p>Goods may be\nreturned within <b>30</b> days.",
+         "return goods", ("a.html#L3-L4", "Returns", "Goods may be returned within 30 days.")),
+        ("py", "import x\n\n\ndef launch(rocket):\n    x.go(rocket)\n",
+         "launch code", ("a.py#L4-L5", "def launch", "x.go")),
     ],
     ids=["md", "pdf", "docx", "xlsx", "csv", "html", "py"],
-)
+)  # fmt: skip
 async def test_every_format_is_found_and_cited(
-    tmp_path: Path, files: dict[str, str | bytes], query: str, expected: tuple[str, str, str]
+    tmp_path: Path, suffix: str, content: str | bytes, query: str, expected: tuple[str, str, str]
 ) -> None:
     """The best passage says where it stands, under which titles, and quotes the words that stand there."""
-    opened = await _open(tmp_path, **files)
+    opened = await _open(tmp_path, **{f"a__{suffix}": content})
 
     best = await _best(opened, query)
 
@@ -116,8 +93,8 @@ async def test_the_catalog_describes_each_document(tmp_path: Path) -> None:
     ("name", "content", "problem"),
     [
         ("a__pdf", b"%PDF-1.7 nonsense", "not a readable PDF"),
-        ("a__pdf", scanned_pdf(), "no text, only images"),
-        ("a__pdf", locked_pdf(), "protected by a password"),
+        ("a__pdf", textless_pdf(), "no text, only images"),
+        ("a__pdf", textless_pdf("secret"), "protected by a password"),
         ("a__docx", b"PK\x03\x04 nonsense", "not a readable DOCX"),
         ("a__xlsx", b"nonsense", "not a readable workbook"),
         ("a__xlsx", zip_bomb(), "unpacks to 50 MB"),

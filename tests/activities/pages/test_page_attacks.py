@@ -101,21 +101,10 @@ async def test_no_trick_of_spelling_leads_inside(url: str) -> None:
 @pytest.mark.parametrize("status", ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"])
 @pytest.mark.parametrize(
     "location",
-    [
-        "http://127.0.0.1/",
-        "http://2130706433/",
-        "//localhost/",
-        "http://[::ffff:7f00:1]/",
-        "http://169.254.169.254/latest/",
-        "http://www.example:7233/",
-        "file:///etc/passwd",
-        "gopher://127.0.0.1/",
-        "data:text/plain,x",
-        "http://user:word@www.example/",
-        "http://a\\b@127.0.0.1/",
-        "",
-    ],
-)
+    ["http://127.0.0.1/", "http://2130706433/", "//localhost/", "http://[::ffff:7f00:1]/",
+     "http://169.254.169.254/latest/", "http://www.example:7233/", "file:///etc/passwd", "gopher://127.0.0.1/",
+     "data:text/plain,x", "http://user:word@www.example/", "http://a\\b@127.0.0.1/", ""],
+)  # fmt: skip
 async def test_no_redirect_leads_inside(server: PageServer, status: str, location: str) -> None:
     """S07: each hop is judged like the first, from whichever status it comes."""
     server.pages["/"] = answer(status=status, Location=location)
