@@ -16,7 +16,7 @@ from temporalio.exceptions import ApplicationError
 from activities.code.bubblewrap import isolation
 from activities.code.bubblewrap.isolation import FOLDER, PACKAGES
 from activities.code.protocol import ARTIFACTS, CodeResult, GivenFile
-from activities.tool_outputs import MOST_BYTES_TOGETHER, MOST_FILES, MadeFile
+from activities.tool_outputs import MOST_BYTES_TOGETHER, MOST_FILES, ToolOutput
 from chargehand.contracts import Contract
 from chargehand.wire import ErrorType
 
@@ -284,16 +284,16 @@ def _parse(head: bytes) -> dict[str, Any] | None:
     return cast("dict[str, Any]", answer) if isinstance(answer, dict) else None
 
 
-def _files(answer: dict[str, Any], contents: bytes) -> tuple[tuple[MadeFile, ...], tuple[str, ...]]:
+def _files(answer: dict[str, Any], contents: bytes) -> tuple[tuple[ToolOutput, ...], tuple[str, ...]]:
     """Split the contents into files by the sizes that the program states; a wrong size only loses its own files."""
-    files: list[MadeFile] = []
+    files: list[ToolOutput] = []
     at = 0
     try:
         for entry in list(answer["files"])[:MOST_FILES]:
             size = int(entry["bytes"])
             if size < 0 or at + size > len(contents):
                 break
-            files.append(MadeFile(name=str(entry["name"]), content=contents[at : at + size]))
+            files.append(ToolOutput(name=str(entry["name"]), content=contents[at : at + size]))
             at += size
         left_out = tuple(str(reason)[:200] for reason in [*answer["left_out"], *answer["figures"]][: 2 * MOST_FILES])
     except (KeyError, TypeError, ValueError):

@@ -80,7 +80,7 @@ def _compile(task: WorkTask, assignment: Assignment) -> WorkAnswer:
                 )
             )
         if given.outcome.kind in {"failure", "escalation"}:
-            gaps.append(f"{given.id} came to nothing: {shortened(given.instruction, 160)}")
+            gaps.append(f"{given.id} produced no result: {shortened(given.instruction, 160)}")
     gaps = list(dict.fromkeys(gaps))
     if not findings:
         return no_answer(f"There is nothing to write from for “{shortened(assignment.question, 160)}”.", gaps=gaps)
