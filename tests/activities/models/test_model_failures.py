@@ -21,7 +21,6 @@ from activities.models.failures import (
     VERDICTS,
     ProviderError,
     ProviderFault,
-    ReportedError,
     UnreadableReply,
     Verdict,
     classify,
@@ -288,27 +287,6 @@ def test_what_looks_like_a_key_is_struck_out(said: str, kept: str) -> None:
 def test_a_providers_words_are_kept_short() -> None:
     """No more than 300 characters of them are quoted."""
     assert redacted("word " * 100) == ("word " * 100)[:299] + "…"
-
-
-@pytest.mark.parametrize(
-    ("code", "is_final", "kind"),
-    [
-        ("rate_limit_exceeded", False, ErrorType.RATE_LIMITED),
-        ("server_error", False, ErrorType.PROVIDER_UNAVAILABLE),
-        ("invalid_prompt", True, ErrorType.PROVIDER_REFUSED),
-    ],
-)
-def test_a_failure_inside_an_answer_is_classified_too(
-    code: str,
-    is_final: bool,  # noqa: FBT001  # a column of the table above
-    kind: ErrorType,
-) -> None:
-    """A provider that reports its failure with status 200 is understood the same way."""
-    with pytest.raises(ProviderError) as caught, translating("openai"):
-        raise ReportedError(code, "went wrong", is_final=is_final)
-
-    assert (caught.value.kind, caught.value.is_final) == (kind, is_final)
-    assert caught.value.message == f"openai could not answer ({code}): went wrong"
 
 
 def test_an_unknown_kind_of_error_is_final() -> None:

@@ -128,7 +128,10 @@ async def test_a_failed_response_is_a_failure(
     )
 
     assert (raised.kind, raised.is_final) == (kind, final)
-    assert raised.message.endswith("Something went wrong with [redacted].")
+    assert (
+        raised.message
+        == f"openai could not answer ({code or 'no reason given'}): Something went wrong with [redacted]."
+    )
 
 
 async def test_a_response_against_policy_is_a_refusal() -> None:

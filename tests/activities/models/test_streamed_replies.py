@@ -22,7 +22,6 @@ from tests.activities.models.calls import (
     a_call,
     a_provider,
     an_adapter,
-    failure_of,
     reply_to,
 )
 from tests.scripted_provider import (
@@ -35,7 +34,6 @@ from tests.scripted_provider import (
     answer,
     calling,
     dripping,
-    dropping,
     empty,
     hanging,
     raw,
@@ -57,7 +55,6 @@ REPLIES = {
     "answer": answer(LONG),
     "text": saying(LONG),
     "tools": calling(*USES, text="Let me look."),
-    "malformed": calling(ToolUse("read_document", '["timetable.pdf"]'), ToolUse("read_document", '{"name": ')),
     "no arguments": calling(ToolUse("read_document", {})),
     "truncated": truncated(),
     "refused": refusing("That I will not do."),
@@ -96,7 +93,7 @@ async def whole(wire: Wire, scripted: ScriptedReply) -> ModelReply:
 
 
 @every_wire
-@pytest.mark.parametrize("name", [name for name in REPLIES if name != "malformed"])
+@pytest.mark.parametrize("name", REPLIES)
 async def test_in_pieces_or_at_once_a_reply_is_the_same(wire: Wire, name: str) -> None:
     """Text, calls, stop, usage, and what goes back to the provider are equal, to the last character."""
     async with a_provider(wire, lambda _: REPLIES[name]) as (server, model):
@@ -104,17 +101,6 @@ async def test_in_pieces_or_at_once_a_reply_is_the_same(wire: Wire, name: str) -
 
     assert server.requests[0].body["stream"] is True
     assert in_pieces == await whole(wire, REPLIES[name])
-
-
-@every_wire
-async def test_malformed_arguments_in_pieces_are_told(wire: Wire) -> None:
-    """Arguments that are no object, or no JSON, are answered to the model, each for its own reason."""
-    reply = await reply_to(wire, REPLIES["malformed"])
-
-    assert [call.malformed.partition(":")[0] for call in reply.tool_calls] == [
-        "the arguments are not a JSON object",
-        "the arguments are not valid JSON",
-    ]
 
 
 @every_wire
@@ -220,14 +206,6 @@ async def test_the_whole_time_ends_even_a_talkative_call(wire: Wire) -> None:
             await model.complete(a_call(wire, timeout_seconds=0.3))
 
     assert caught.value.fault.possibly_billed
-
-
-@every_wire
-async def test_a_stream_that_breaks_off_is_of_unknown_outcome(wire: Wire) -> None:
-    """A connection that is closed in the middle is no reply, although all before was well formed."""
-    raised, _ = await failure_of(wire, dropping())
-
-    assert (raised.kind, raised.fault.possibly_billed) == (ErrorType.PROVIDER_UNAVAILABLE, True)
 
 
 @every_wire
