@@ -128,10 +128,8 @@ async def test_a_failed_response_is_a_failure(
     )
 
     assert (raised.kind, raised.is_final) == (kind, final)
-    assert (
-        raised.message
-        == f"openai could not answer ({code or 'no reason given'}): Something went wrong with [redacted]."
-    )
+    cause = code or "no reason given"
+    assert raised.message == f"openai could not answer ({cause}): Something went wrong with [redacted]."
 
 
 async def test_a_response_against_policy_is_a_refusal() -> None:
