@@ -283,7 +283,7 @@ def test_limits_are_raised_and_the_report_is_called_for(served: Path, documents:
     assert finished.code == 0, finished.said
     assert (result.code, Report.model_validate_json(result.out).stop_reason) == (3, "finish_now")
     assert too_late.code == 1
-    assert "Session 'raised' has ended; it cannot be changed any more." in too_late.said
+    assert "Session 'raised' has ended and cannot be changed." in too_late.said
 
 
 def test_the_same_id_is_the_same_session(served: Path, documents: Path, chargehand: Commands) -> None:

@@ -9,7 +9,7 @@ from temporalio.client import Client
 
 from activities.documents.artifacts import ArtifactStore
 from activities.models.protocol import ModelCall, ModelReply
-from activities.tool_outputs import MadeFile, keep
+from activities.tool_outputs import ToolOutput, store_outputs
 from activities.tools import ToolAnswer
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import SessionRequest, Source
@@ -36,8 +36,11 @@ def _drawing(call: ModelCall) -> ModelReply:
 async def _drawn(client: Client, folder: Path, encryption: Encryption | None = None) -> str:
     """Run a session whose agent makes two files of one name, kept in the folder `artifacts`."""
     store = ArtifactStore(folder / "artifacts", encryption)
-    files = [MadeFile(name="sales.png", content=_PNG, title="Sales by month"), MadeFile(name="sales.png", content=b"2")]
-    made, _ = await keep(store, files)
+    files = [
+        ToolOutput(name="sales.png", content=_PNG, title="Sales by month"),
+        ToolOutput(name="sales.png", content=b"2"),
+    ]
+    made, _ = await store_outputs(store, files)
     async with open_environment(client, folder / "environment", _drawing, cached_workflows=10) as opened:
         opened.tools["draw_chart"].answer = ToolAnswer(output={"drawn": 2}, artifacts=made)
         session = await opened.chargehand.start(SessionRequest(goal="Draw the sales."))
@@ -90,7 +93,7 @@ async def test_a_file_of_the_users_own_is_replaced_only_by_force(
     forced = await chargehand("artifacts", session, "--to", to, "--force")
 
     assert (refused.code, left) == (1, "my own")
-    assert f"✘ {to / 'sales.png'}: Another file of this name is there already" in refused.said
+    assert f"✘ {to / 'sales.png'}: Another file of this name exists already" in refused.said
     assert "1 of 2 files could not be downloaded" in refused.said
     assert (to / "sales (2).png").read_bytes() == b"2"
     assert (forced.code, (to / "sales.png").read_bytes()) == (0, _PNG)

@@ -16,8 +16,8 @@ from google.protobuf import json_format
 from pydantic import BaseModel
 from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.client import Client
-from temporalio.exceptions import ApplicationError
 
+from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall
 from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
@@ -108,7 +108,8 @@ async def test_nothing_that_was_said_can_be_read_on_the_server(
 async def test_errors_say_nothing_on_the_server(client: Client, encrypted: Client, tmp_path: Path) -> None:
     """A session that fails tells its client why; the server learns the type of the error and no word of it."""
     message = f"the key of {CANARY} was refused"
-    refused = ApplicationError(message, CANARY, type=ErrorType.PROVIDER_REFUSED, non_retryable=True)
+    fault = ProviderFault(provider="scripted", code=CANARY)
+    refused = ProviderError(message, fault, ErrorType.PROVIDER_REFUSED, is_final=True)
     async with open_environment(encrypted, tmp_path, Script().plans(refused)) as opened:
         session = await opened.chargehand.start(SessionRequest(goal="What is it?"))
         with pytest.raises(SessionFailed, match=CANARY):

@@ -11,6 +11,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.contracts import ToolCall, ToolRequest
 from activities.model_turn.contracts import TurnRequest
+from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall
 from activities.turn_kinds.plan import PlanTask
 from chargehand.client import Chargehand
@@ -192,7 +193,8 @@ async def test_a_session_that_does_not_exist_is_said_so(environment: OpenEnviron
 
 async def test_an_unexpected_failure_of_a_provider_fails_the_session_in_words(environment: OpenEnvironment) -> None:
     """A refused key ends the session at once, with one request and the provider's reason."""
-    refused = ApplicationError("The key was refused.", type=ErrorType.PROVIDER_REFUSED, non_retryable=True)
+    fault = ProviderFault(provider="scripted", status=401)
+    refused = ProviderError("The key was refused.", fault, ErrorType.PROVIDER_REFUSED, is_final=True)
     async with environment(Script().plans(refused)) as opened:
         session = await opened.chargehand.start(GOAL)
         with pytest.raises(SessionFailed, match="The key was refused") as failure:
@@ -204,7 +206,8 @@ async def test_an_unexpected_failure_of_a_provider_fails_the_session_in_words(en
 
 async def test_a_provider_that_keeps_failing_is_asked_three_times(environment: OpenEnvironment) -> None:
     """Retryable errors are retried by Temporal, three attempts in all, and then are a typed failure (F13, I10)."""
-    overloaded = ApplicationError("Overloaded.", type=ErrorType.PROVIDER_UNAVAILABLE)
+    fault = ProviderFault(provider="scripted", status=529)
+    overloaded = ProviderError("Overloaded.", fault, ErrorType.PROVIDER_UNAVAILABLE)
     async with environment(Script().plans(overloaded)) as opened:
         session = await opened.chargehand.start(GOAL)
         with pytest.raises(SessionFailed, match="failed 3 times") as failure:

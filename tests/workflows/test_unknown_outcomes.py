@@ -4,10 +4,9 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from temporalio.exceptions import ApplicationError
 
 from activities.model_turn.retry_policy import PROVIDER_ATTEMPTS
-from activities.models.failures import ProviderFault
+from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall
 from chargehand.contracts import Limits, Report, SessionRequest
 from chargehand.errors import SessionFailed
@@ -18,21 +17,21 @@ from tests.workflows.conftest import OpenEnvironment
 GOAL = SessionRequest(goal="What do the documents say about the topics?", limits=Limits(max_turns=40), review="never")
 
 
-def _unanswered(*, billed: bool = True, retry: bool = True) -> ApplicationError:
+def _unanswered(*, billed: bool = True, retry: bool = True) -> ProviderError:
     fault = ProviderFault(provider="scripted", possibly_billed=billed)
-    return ApplicationError(
+    return ProviderError(
         "scripted did not answer (ReadTimeout).",
         fault,
-        type=ErrorType.PROVIDER_UNAVAILABLE,
-        non_retryable=not retry,
-        next_retry_delay=timedelta(milliseconds=10) if retry else None,
+        ErrorType.PROVIDER_UNAVAILABLE,
+        is_final=not retry,
+        retry_after=timedelta(milliseconds=10),
     )
 
 
 class Faults:
     """Answers as usual, but lets the first calls of one kind fail."""
 
-    def __init__(self, kind: str, *faults: ApplicationError) -> None:
+    def __init__(self, kind: str, *faults: ProviderError) -> None:
         self._kind = kind
         self._left = list(faults)
         self._usual = Script().plan(*topics(2))
