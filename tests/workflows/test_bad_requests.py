@@ -57,7 +57,7 @@ CORPUS = [
     pytest.param(b'{"goal": "a goal", "limits": {"max_turns": 999}}', "this installation's ceiling", id="ceiling"),
     pytest.param(
         json.dumps({"goal": "a goal", "documents": ["https://example.org/" + "d" * 1_000] * 30}).encode(),
-        "documents: together they are named in 30,600",
+        "documents: their names have 30,600 characters together",
         id="long addresses",
     ),
     pytest.param(b'{"goal": "a goal", "limits": {"budget_usd": 0.0001}}', "smallest that work", id="too little money"),

@@ -241,7 +241,7 @@ async def test_a_reviewer_says_what_is_wrong_where_and_how_badly(environment: Op
     """Its issues reach the report, the worst first, and whoever writes it; one without a known severity is mended."""
     minor = {"severity": "minor", "location": "T1: Known.", "message": "Vague.", "suggestion": "", "confidence": 90}
     major = {"severity": "major", "location": "T1", "message": "No source.", "suggestion": "Name it.", "confidence": 70}
-    found = answer("Two things are wrong.").model_dump() | {"issues": [minor, major]}
+    found = answer("Two things are wrong.").model_dump(exclude={"kind"}) | {"issues": [minor, major]}
     wrong = found | {"issues": [minor | {"severity": "dreadful"}]}
     turns = [reply(answer("")).model_copy(update={"text": json.dumps(each)}) for each in (wrong, found)]
     script = Script().plan(subtask("T1"), subtask("R1", agent="reviewer", after=["T1"]))
