@@ -139,9 +139,9 @@ async def test_planning_that_never_gets_an_answer_fails_in_words(environment: Op
     assert status.spent_usd >= PROVIDER_ATTEMPTS * most_expensive(opened.model.calls[0])
 
 
-@pytest.mark.parametrize("cents", [22, 26, 34])
+@pytest.mark.parametrize("cents", [22, 34])
 async def test_charges_for_unknown_outcomes_never_pass_the_budget(environment: OpenEnvironment, cents: int) -> None:
-    """However many calls may have been billed, what is booked stays within the budget; a report is written (I01)."""
+    """However many calls may have been billed, what is booked stays within the budget; a report is written."""
     faults = Faults("work", *(_unanswered() for _ in range(100)))
     budget = Decimal(cents) / 100
     request = GOAL.model_copy(update={"limits": Limits(max_turns=40, budget_usd=budget)})
