@@ -33,7 +33,6 @@ async def test_turns_of_the_whole_tree_never_exceed_the_limit(environment: OpenE
     assert len(opened.model.calls) <= max_turns
     assert result.usage.turns == len(opened.model.calls)
     assert opened.model.calls[-1].task.kind == "synthesis"
-    assert {record.state for record in result.subtasks} <= {"partial", "success"}
     assert result.answer
 
 
