@@ -8,15 +8,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 from unittest.mock import patch
 
 from temporalio.client import Client
 
 from chargehand_cli.main import execute
 
-_ONE_AT_A_TIME = Lock()
-"""Standard streams and environment belong to the whole process."""
 _NOT_KEPT = ("CHARGEHAND_", "TEMPORAL_", "ANTHROPIC_", "OPENAI_", "TAVILY_", "E2B_")
 
 
@@ -36,10 +33,9 @@ def command_environment(**settings: str) -> dict[str, str]:
 
 
 def run_command(arguments: Sequence[str | Path], environment: Mapping[str, str], given: str = "") -> Ran:
-    """Run a command in this process, which spares the imports."""
+    """Run a command in this process, which saves the imports; only where no event loop runs."""
     out, said = io.StringIO(), io.StringIO()
     with (
-        _ONE_AT_A_TIME,
         patch.dict(os.environ, environment, clear=True),
         patch.object(sys, "stdin", io.StringIO(given)),
         redirect_stdout(out),
@@ -50,21 +46,25 @@ def run_command(arguments: Sequence[str | Path], environment: Mapping[str, str],
 
 
 class Commands:
-    """Runs commands with a server's address and further options, and with settings in their environment."""
+    """Runs commands as processes, with a server's address and further options, and with settings in their environment."""
 
     def __init__(self, client: Client, *options: str | Path, **settings: str) -> None:
         self._options = ("--address", client.service_client.config.target_host, *options)
         self._environment = command_environment(**settings)
 
     async def __call__(self, command: str, *arguments: str | Path) -> Ran:
-        return await asyncio.to_thread(run_command, (command, *arguments, *self._options), self._environment)
+        running = await self.begin(command, *arguments)
+        out, said = await asyncio.wait_for(running.communicate(), 60)
+        return Ran(running.returncode or 0, out.decode(), said.decode())
 
-    async def begin(self, command: str, *arguments: str | Path, terminal: int) -> asyncio.subprocess.Process:
-        """Start a command as a process of its own, at a terminal."""
+    async def begin(
+        self, command: str, *arguments: str | Path, terminal: int | None = None
+    ) -> asyncio.subprocess.Process:
+        """Start a command, at a terminal or without one."""
         return await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "chargehand_cli.main", command, *map(str, arguments), *map(str, self._options)),
-            stdin=terminal,
+            stdin=asyncio.subprocess.DEVNULL if terminal is None else terminal,
             stdout=asyncio.subprocess.PIPE,
-            stderr=terminal,
+            stderr=asyncio.subprocess.PIPE if terminal is None else terminal,
             env=self._environment,
         )

@@ -55,7 +55,7 @@ def _was_used(asked: Asked, uses: list[Used]) -> bool:
 # On a busy machine a heartbeat comes late, and the SDK warns of an activity that has ended meanwhile.
 @pytest.mark.filterwarnings("ignore:Cannot find activity to cancel")
 async def test_texts_that_are_obeyed_do_no_harm(client: Client, tmp_path: Path) -> None:
-    """S01: of all that 292 texts over 12 carriers talk a model into, nothing is done that its agent may not do."""
+    """Of all that 292 texts over 12 carriers talk a model into, nothing is done that its agent may not do."""
     async with open_web() as web:
         engine = Engine()
         set_scenes = await asyncio.to_thread(scenes, tmp_path / "documents", SECRETS, web, engine)

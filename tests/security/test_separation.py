@@ -29,7 +29,7 @@ def _draft(id_: str, agent: str, *after: str) -> SubtaskDraft:
 
 
 def _telling(call: ModelCall) -> ModelReply:
-    """Repeat everything: the whole prompt is the answer (S25)."""
+    """Repeat everything: the whole prompt is the answer."""
     told = prompt_text(call)
     match call.task:
         case PlanTask():
@@ -50,7 +50,7 @@ def _telling(call: ModelCall) -> ModelReply:
 # On a busy machine a heartbeat comes late, and the SDK warns of an activity that has ended meanwhile.
 @pytest.mark.filterwarnings("ignore:Cannot find activity to cancel")
 async def test_fifty_sessions_at_once_share_nothing(client: Client, tmp_path: Path) -> None:
-    """S35, S25: no prompt, tool call or report of a session holds a secret of another; a subtask sees no sibling."""
+    """No prompt, tool call or report of a session holds a secret of another; a subtask sees no sibling."""
     for number in range(_SESSIONS):
         folder = tmp_path / "documents" / str(number)
         folder.mkdir(parents=True)

@@ -10,7 +10,7 @@ GOAL = SessionRequest(goal="What do the documents say about the topics?", review
 
 
 async def test_a_fault_around_a_call_is_charged_once_and_touches_one_subtask(environment: OpenEnvironment) -> None:
-    """A bug in an adapter is not taken for a lost worker and repeated: one call, charged in full and named (F23)."""
+    """A bug in an adapter is not taken for a lost worker and repeated: one call, charged in full and named."""
     bug = KeyError("a bug")
     script = Script().plan(subtask("T1"), subtask("T2", agent="analyst")).synthesis(report("What is known."))
     script = script.work("", bug, agent="reader").work("", bug, agent="researcher")

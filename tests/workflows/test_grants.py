@@ -62,7 +62,7 @@ async def test_a_grandchild_is_lent_from_above_its_parent(environment: OpenEnvir
 
 
 async def test_when_all_wait_for_more_one_goes_without_and_the_others_go_on(environment: OpenEnvironment) -> None:
-    """Five insatiable agents under a tight limit never wait for each other for ever (I20)."""
+    """Five insatiable agents under a tight limit never wait for each other for ever."""
     stopped = answer("Had to stop.", status="partial", gaps=["the rest"])
     script = Script().plan(*topics(5)).work("", keep_using("search_documents", "read_document"), forced=stopped)
     async with environment(script) as opened:

@@ -40,7 +40,7 @@ async def _descendants(environment: SessionEnvironment, session_id: str) -> list
 @pytest.mark.parametrize("kind", ["plan", "work", "synthesis"])
 async def test_cancel_ends_a_session_promptly_at_every_stage(environment: OpenEnvironment, kind: str) -> None:
     """Cancelled while planning, working or writing, the session closes as cancelled, nothing below it keeps running,
-    and no model is called any more (I08, I09)."""
+    and no model is called any more."""
     held = Held(report("Never."))
     async with environment(held_at(kind, held)) as opened:
         session = await opened.chargehand.start(GOAL)
@@ -62,7 +62,7 @@ async def _none_running(environment: SessionEnvironment, session_id: str) -> boo
 
 
 async def test_terminating_a_session_closes_everything_below_it(environment: OpenEnvironment) -> None:
-    """Terminated by hand, a session leaves no child running (F33)."""
+    """Terminated by hand, a session leaves no child running."""
     held = Held(report("Never."))
     async with environment(held_at("work", held)) as opened:
         session = await opened.chargehand.start(GOAL)
@@ -73,7 +73,7 @@ async def test_terminating_a_session_closes_everything_below_it(environment: Ope
 
 
 async def test_activities_refuse_to_run_outside_a_session(environment: OpenEnvironment) -> None:
-    """A turn or a tool started by hand as an activity of its own is refused before anything is called (I23)."""
+    """A turn or a tool started by hand as an activity of its own is refused before anything is called."""
     turn = TurnRequest(
         session="s",
         step="turn-1",
@@ -169,7 +169,7 @@ async def test_an_unexpected_failure_of_a_provider_fails_the_session_in_words(en
 
 
 async def test_a_provider_that_keeps_failing_is_asked_three_times(environment: OpenEnvironment) -> None:
-    """Retryable errors are retried by Temporal, three attempts in all, and then are a typed failure (F13, I10)."""
+    """Retryable errors are retried by Temporal, three attempts in all, and then are a typed failure."""
     overloaded = ApplicationError("Overloaded.", type=ErrorType.PROVIDER_UNAVAILABLE)
     async with environment(Script().plans(overloaded)) as opened:
         session = await opened.chargehand.start(GOAL)
@@ -181,7 +181,7 @@ async def test_a_provider_that_keeps_failing_is_asked_three_times(environment: O
 
 
 async def test_the_server_ends_a_session_that_no_worker_takes_up(client: Client) -> None:
-    """A day after its deadline a session ends although nobody works on it, and until then it can be cancelled (F40)."""
+    """A day after its deadline a session ends although nobody works on it, and until then it can be cancelled."""
     session = await Chargehand(client, f"nobody-{uuid4().hex}").start(BRIEF)
 
     description = await client.get_workflow_handle(session.id).describe()
@@ -207,7 +207,7 @@ async def test_a_deadline_is_not_raised_beyond_what_the_server_allows(environmen
 
 
 async def test_waiting_for_a_report_outlasts_a_pause(environment: OpenEnvironment) -> None:
-    """An operator pauses a session and lets it go on: whoever waits for its report gets it in the end (F48)."""
+    """An operator pauses a session and lets it go on: whoever waits for its report gets it in the end."""
     held = Held(answer("Known."))
     script = Script().plan(subtask("T1")).work("", held)
     async with environment(script) as opened:
