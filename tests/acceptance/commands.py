@@ -46,7 +46,7 @@ def run_command(arguments: Sequence[str | Path], environment: Mapping[str, str],
 
 
 class Commands:
-    """Runs commands as processes, with a server's address and further options, and with settings in their environment."""
+    """Runs commands as processes, with a server's address and further options, and with settings."""
 
     def __init__(self, client: Client, *options: str | Path, **settings: str) -> None:
         self._options = ("--address", client.service_client.config.target_host, *options)

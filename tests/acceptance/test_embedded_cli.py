@@ -268,23 +268,6 @@ def test_limits_are_raised_and_the_report_is_called_for(served: Path, documents:
     assert "Session 'raised' has ended; it cannot be changed any more." in too_late.said
 
 
-def test_the_same_id_is_the_same_session(served: Path, documents: Path, chargehand: Commands) -> None:
-    """A run that is repeated with its id puts the first one's report out again instead of doing the work twice."""
-    request = ("run", "--state-dir", served, "--docs", documents, "--id", "once", "--json", _QUESTION)
-
-    first, second = (Report.model_validate_json(chargehand(*request).out) for _ in range(2))
-
-    assert second == first
-
-
-def test_a_misspelt_field_is_named(served: Path, chargehand: Commands) -> None:
-    """A request with an unknown field ends with exit code 2 and the field that was probably meant."""
-    ran = chargehand("run", "--state-dir", served, "--input", "-", given='{"goal": "A fair question", "limts": {}}')
-
-    assert (ran.code, ran.out) == (2, "")
-    assert "limts: is not a known field; did you mean 'limits'?" in ran.said
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -26,7 +26,7 @@ def never_content(cost: Decimal = COST) -> Script:
 
 @pytest.mark.parametrize("max_turns", [7, 12, 20])
 async def test_turns_of_the_whole_tree_never_exceed_the_limit(environment: OpenEnvironment, max_turns: int) -> None:
-    """Five insatiable agents together with planning and synthesis make at most max_turns turns."""
+    """Five insatiable agents, planning and synthesis make at most max_turns turns, and nobody waits for ever."""
     async with environment(never_content()) as opened:
         result = await opened.run(limited(max_turns=max_turns))
 

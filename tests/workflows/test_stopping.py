@@ -156,28 +156,24 @@ async def test_a_session_that_does_not_exist_is_said_so(environment: OpenEnviron
             await opened.chargehand.session("no-such-session").result()
 
 
-async def test_an_unexpected_failure_of_a_provider_fails_the_session_in_words(environment: OpenEnvironment) -> None:
-    """A refused key ends the session at once, with one request and the provider's reason."""
-    refused = ApplicationError("The key was refused.", type=ErrorType.PROVIDER_REFUSED, non_retryable=True)
-    async with environment(Script().plans(refused)) as opened:
-        session = await opened.chargehand.start(GOAL)
-        with pytest.raises(SessionFailed, match="The key was refused") as failure:
-            await session.result()
+@pytest.mark.parametrize(
+    ("error", "calls", "message"),
+    [
+        (ApplicationError("No key.", type=ErrorType.PROVIDER_REFUSED, non_retryable=True), 1, "No key."),
+        (ApplicationError("Overloaded.", type=ErrorType.PROVIDER_UNAVAILABLE), 3, "failed 3 times"),
+    ],
+    ids=["a refused key", "a provider that keeps failing"],
+)
+async def test_a_session_that_cannot_be_planned_fails_with_the_providers_reason(
+    environment: OpenEnvironment, error: ApplicationError, calls: int, message: str
+) -> None:
+    """A permanent error ends the session after one call; a temporary one is retried by Temporal, three calls in all."""
+    async with environment(Script().plans(error)) as opened:
+        with pytest.raises(SessionFailed, match=message) as failure:
+            await opened.run(GOAL)
 
-    assert failure.value.error_type is ErrorType.PROVIDER_REFUSED
-    assert len(opened.model.calls) == 1
-
-
-async def test_a_provider_that_keeps_failing_is_asked_three_times(environment: OpenEnvironment) -> None:
-    """Retryable errors are retried by Temporal, three attempts in all, and then are a typed failure."""
-    overloaded = ApplicationError("Overloaded.", type=ErrorType.PROVIDER_UNAVAILABLE)
-    async with environment(Script().plans(overloaded)) as opened:
-        session = await opened.chargehand.start(GOAL)
-        with pytest.raises(SessionFailed, match="failed 3 times") as failure:
-            await session.result()
-
-    assert failure.value.error_type is ErrorType.PROVIDER_UNAVAILABLE
-    assert len(opened.model.calls) == 3
+    assert failure.value.error_type == error.type
+    assert len(opened.model.calls) == calls
 
 
 async def test_the_server_ends_a_session_that_no_worker_takes_up(client: Client) -> None:
