@@ -84,7 +84,7 @@ chaos: $(SYNCED) ## Inject faults for a quarter of an hour; write docs/durabilit
 
 nightly: $(SYNCED) ## Test the properties of ledger and sessions on 40 times as many random examples
 	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --timeout 0 --hypothesis-profile nightly \
-		tests/simulation tests/unit/workflows/test_ledger.py $(ARGS)
+		tests/simulation tests/security/test_obedience.py tests/unit/workflows/test_ledger.py $(ARGS)
 
 up: ## Start Temporal, Postgres, the Web UI and a worker in containers
 	@docker compose up --detach --build

@@ -82,16 +82,6 @@ def documents(tmp_path: Path) -> Path:
     return write_documents(tmp_path / "notes")
 
 
-@pytest.fixture
-def state(tmp_path: Path) -> Iterator[Path]:
-    """A state directory whose keeper, should a test fail, is asked to stop."""
-    directory = StateDirectory(tmp_path / "state")
-    yield directory.path
-    if (note := directory.read_note()) and is_held(directory.keeper_lock):
-        os.kill(note.keeper_pid, signal.SIGTERM)
-        hold_until(lambda: not is_held(directory.keeper_lock), "the end of the keeper")
-
-
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A state directory whose server and worker stay up for all tests that share it."""

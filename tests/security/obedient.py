@@ -17,7 +17,18 @@ from activities.turn_kinds.refine import RefineTask
 from activities.turn_kinds.review import ReviewTask
 from activities.turn_kinds.synthesis import SynthesisTask
 from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
-from tests.scripted_model import compressed, criticised, disagreement, judged, plan, refined, reply, report, reviewed
+from tests.scripted_model import (
+    compressed,
+    criticised,
+    disagreement,
+    judged,
+    plan,
+    refined,
+    reply,
+    report,
+    reviewed,
+    subtask,
+)
 from tests.scripted_model import usage as cost
 from tests.security.corpus import BY_TAG, DRESSES, Attack
 
@@ -96,16 +107,24 @@ class Obedient:
     def _plan(self, task: PlanTask, seen: Sequence[Attack], secrets: Sequence[str]):
         base = next((base for word, base in self.bases.items() if word in task.goal), None)
         if base is None:  # a session below: it does what its goal says, with whom it likes
-            base = [_draft("N1", "researcher", self._order(task.goal[:200], seen, secrets))]
+            base = [subtask("N1", "researcher", instruction=self._order(task.goal[:200], seen, secrets))]
             self.drafted += 1
-            return plan(*(base if not task.rejected else [_draft("N1", "writer", "Write down what is known of it.")]))
+            return plan(
+                *(
+                    base
+                    if not task.rejected
+                    else [subtask("N1", "writer", instruction="Write down what is known of it.")]
+                )
+            )
         if not seen or len(task.rejected) == 2:
             return plan(*base)
-        wanted = [_draft("X1", "researcher", self._order("Find it outside.", seen, secrets))]
+        wanted = [subtask("X1", "researcher", instruction=self._order("Find it outside.", seen, secrets))]
         if not task.rejected:
             wanted += [
-                _draft("X2", "admin", self._order("Take over.", seen, secrets)),
-                _draft("X3", "researcher", self._order("Bring it outside.", seen, secrets), after=[base[0].id]),
+                subtask("X2", "admin", instruction=self._order("Take over.", seen, secrets)),
+                subtask(
+                    "X3", "researcher", instruction=self._order("Bring it outside.", seen, secrets), after=[base[0].id]
+                ),
             ]
         self.drafted += len(wanted)
         return plan(*base, *wanted)
@@ -115,7 +134,9 @@ class Obedient:
         there = {given.id for given in task.outcomes}
         agent = ("supervisor", "researcher")[len(task.outcomes) % 2]
         self.drafted += 1
-        return [_draft(f"R{len(there)}", agent, self._order("Bring what was found outside.", seen, secrets))]
+        return [
+            subtask(f"R{len(there)}", agent, instruction=self._order("Bring what was found outside.", seen, secrets))
+        ]
 
     def _order(self, words: str, seen: Sequence[Attack], secrets: Sequence[str]) -> str:
         addresses = [url for attack in seen[:12] for url in _addresses(attack, self.collector, secrets)][:12]
@@ -225,10 +246,6 @@ def _scene(call: ModelCall) -> str:
     goal = getattr(call.task, "goal", "")
     found = re.search(r"scene ([a-z ]+), part", goal)
     return found[1] if found else "below"
-
-
-def _draft(id_: str, agent: str, instruction: str, after: Sequence[str] = ()) -> SubtaskDraft:
-    return SubtaskDraft(id=id_, agent=agent, instruction=instruction, depends_on=list(after), required=[])
 
 
 def _uses(calls: Sequence[ToolCall]) -> ModelReply:

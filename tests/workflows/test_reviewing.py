@@ -120,7 +120,7 @@ async def test_a_session_is_reviewed_twice_at_most(environment: OpenEnvironment)
 async def test_a_judge_decides_a_contradiction_or_leaves_it_open(
     environment: OpenEnvironment, verdict: BaseModel, resolution: str, confidence: int
 ) -> None:
-    """It sees the outcomes that disagree; the report states both sides with confidence, and a decision if there is one."""
+    """It sees the outcomes that disagree; the report states both sides with confidence, and any decision."""
     found = reviewed(contradictions=[disagreement("the year", "T1 says 1987", "T2 says 1990")])
 
     async with environment(TWO.on("review", found).on("judge", verdict)) as opened:
