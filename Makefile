@@ -82,7 +82,7 @@ replay: $(SYNCED) ## Replay the recorded histories on the current workflows
 chaos: $(SYNCED) ## Inject faults for a quarter of an hour; write docs/durability.md
 	@$(BIN)/python -m chaos --write docs/durability.md $(ARGS)
 
-nightly: $(SYNCED) ## Test the properties of ledger and sessions on 40 times as many random examples
+nightly: $(SYNCED) ## Test the ledger and sessions on far more random examples, and all hostile texts
 	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --timeout 0 --hypothesis-profile nightly \
 		tests/simulation tests/security/test_obedience.py tests/unit/workflows/test_ledger.py $(ARGS)
 

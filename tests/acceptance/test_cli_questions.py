@@ -114,7 +114,7 @@ async def test_run_without_a_terminal_says_what_to_type(client: Client, tmp_path
     """In a pipe nobody is asked: the question and the command are written, and the work goes on after its time."""
     async with open_environment(client, tmp_path / "environment", asking("T1")) as opened:
         chargehand = _commands(opened, tmp_path)
-        ran = await chargehand("run", GOAL, "--questions", "--answer-within", "4s", "--review", "never", "--id", "q-1")
+        ran = await chargehand("run", GOAL, "--questions", "--answer-within", "2s", "--review", "never", "--id", "q-1")
 
     assert ran.code == 0
     assert f"? T1 asks: {ASKED}" in ran.said
