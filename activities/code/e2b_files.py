@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import TypeAdapter, ValidationError
 
 from activities.code.protocol import ARTIFACTS, DOCUMENTS, GivenFile
-from activities.tool_outputs import MOST_BYTES, MOST_BYTES_TOGETHER, MOST_FILES, MadeFile
+from activities.tool_outputs import MOST_BYTES, MOST_BYTES_TOGETHER, MOST_FILES, ToolOutput
 
 if TYPE_CHECKING:
     from e2b_code_interpreter import Execution
@@ -48,9 +48,9 @@ async def lay_out(sandbox: "Sandbox", files: Sequence[GivenFile]) -> None:
     await sandbox.files.write_files(entries)
 
 
-def figures(execution: "Execution") -> tuple[MadeFile, ...]:
+def figures(execution: "Execution") -> tuple[ToolOutput, ...]:
     """Pictures that the code showed."""
-    made: list[MadeFile] = []
+    made: list[ToolOutput] = []
     for number, result in enumerate(execution.results, start=1):
         for form, suffix in _FIGURES.items():
             shown: object = result[form]
@@ -60,18 +60,18 @@ def figures(execution: "Execution") -> tuple[MadeFile, ...]:
                 content = shown.encode() if form == "svg" else base64.b64decode(shown)
             except (binascii.Error, ValueError):
                 continue
-            made.append(MadeFile(name=f"figure-{number}.{suffix}", content=content))
+            made.append(ToolOutput(name=f"figure-{number}.{suffix}", content=content))
     return tuple(made[:MOST_FILES])
 
 
-async def bring_back(sandbox: "Sandbox", seconds: float) -> tuple[tuple[MadeFile, ...], tuple[str, ...]]:
+async def bring_back(sandbox: "Sandbox", seconds: float) -> tuple[tuple[ToolOutput, ...], tuple[str, ...]]:
     """Files that the code saved, and `name: reason` for those left out.
 
     A program in the sandbox lists them, since the service's own listing is unbounded; its answer is only used to
     request files of the same sandbox.
     """
     execution = await sandbox.run_code(_LISTING, timeout=seconds, request_timeout=seconds)
-    files: list[MadeFile] = []
+    files: list[ToolOutput] = []
     left_out: list[str] = []
     room = MOST_BYTES_TOGETHER
     for name, size in _entries("".join(execution.logs.stdout)):
@@ -84,7 +84,7 @@ async def bring_back(sandbox: "Sandbox", seconds: float) -> tuple[tuple[MadeFile
             left_out.append(f"{name[:100]}: too many or too large files")
             continue
         room -= len(content)
-        files.append(MadeFile(name=name, content=content))
+        files.append(ToolOutput(name=name, content=content))
     return tuple(files), tuple(left_out)
 
 

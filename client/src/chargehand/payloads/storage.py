@@ -40,13 +40,13 @@ _MOST_BYTES: Final = 256 << 20
 
 @dataclass(frozen=True)
 class Storage:
-    """Where large payloads go, and from which size on."""
+    """Where large payloads are stored, and from which size on."""
 
     driver: StorageDriver
     threshold_bytes: int = THRESHOLD_BYTES
 
     def external(self) -> ExternalStorage:
-        """Build what the data converter takes."""
+        """Build the SDK's external storage."""
         return ExternalStorage(drivers=[self.driver], payload_size_threshold=self.threshold_bytes)
 
 
@@ -54,16 +54,16 @@ def storage_from_text(place: str, namespace: str, threshold_bytes: int = THRESHO
     """Read a setting: a directory, `gs://BUCKET/PREFIX`, or `s3://BUCKET/PREFIX` with `region` and `endpoint` as query.
 
     Raises:
-        ProtectionSettingsError: it is neither.
+        ProtectionSettingsError: it is none of them.
     """
     if threshold_bytes < 0:
-        raise ProtectionSettingsError("CHARGEHAND_STORAGE_THRESHOLD is a number of bytes, 0 or more.")
+        raise ProtectionSettingsError("CHARGEHAND_STORAGE_THRESHOLD must be a number of bytes, 0 or more.")
     if place.startswith(("s3://", "gs://")):
         return Storage(bucket_driver(place), threshold_bytes)
     directory = Path(place).expanduser()
     if not directory.is_absolute():  # commands and workers run in different directories
         raise ProtectionSettingsError(
-            "CHARGEHAND_STORAGE is the absolute path of a directory, or begins with s3:// or gs://."
+            "CHARGEHAND_STORAGE must be the absolute path of a directory, s3://BUCKET or gs://BUCKET."
         )
     return Storage(PayloadDirectory(directory, namespace), threshold_bytes)
 
@@ -102,7 +102,7 @@ class PayloadDirectory(StorageDriver):
         return await asyncio.to_thread(lambda: [self._read(digest) for digest in digests])
 
     def path(self, digest: str) -> Path:
-        """Say where the payload of this digest is."""
+        """Return the file of a payload."""
         if not _DIGEST.fullmatch(digest):
             raise StoredPayloadMissing("of a reference without a digest", str(self.folder))
         return self.folder / digest[:2] / digest
@@ -128,7 +128,7 @@ class PayloadDirectory(StorageDriver):
         return digest
 
     def _renew(self, path: Path, digest: str) -> bool:
-        """Tell whether the payload is there already, and if so, have it kept for longer."""
+        """Whether the payload is stored already; renews its time, so that it is kept for longer."""
         try:
             os.utime(path)
             self._read(digest)
@@ -166,7 +166,7 @@ def _unpacked(body: bytes) -> bytes | None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Put the folder's own list of names on the disk."""
+    """Flush the directory entry to disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
