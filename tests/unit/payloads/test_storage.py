@@ -159,9 +159,8 @@ async def test_payloads_go_to_a_bucket_and_back(bucket: StorageDriver) -> None:
     small = Payload(metadata={"encoding": b"json/plain"}, data=b"1")
 
     claims = await bucket.store(STORING, [LARGE, small, LARGE])
-    back = await bucket.retrieve(FETCHING, claims)
 
-    assert back == [LARGE, small, LARGE]
+    assert await bucket.retrieve(FETCHING, claims) == [LARGE, small, LARGE]
 
 
 async def test_what_is_not_in_a_bucket_is_named(bucket: StorageDriver) -> None:
