@@ -23,6 +23,7 @@ from hostile_documents import (
 )
 from made_documents import HANDBOOK, folder, library, pages
 
+from activities import child_limits
 from activities.documents import parsing
 
 _MOST_CHILD_KB = 512 << 10
@@ -143,6 +144,23 @@ async def test_a_large_document_has_time_only_for_what_it_brings(
     assert _children_seconds() - before < 4
     assert _TOO_MUCH in opened.catalog.documents[0].problem
     assert (await opened.search("hotels"))[0].ref == "z.md#L12"
+
+
+def test_work_earns_time_by_what_it_brings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Little until the first piece, more by every piece, never more at once than at first, and never more than most."""
+    clock = iter([100.0, 100.0, 106.0, 107.0, 108.0, 109.0, 128.0])
+    allowed: list[float] = []
+    monkeypatch.setattr(child_limits, "_used_seconds", lambda: next(clock))
+    monkeypatch.setattr(child_limits, "allow_processor_seconds", allowed.append)
+    allowance = child_limits.Allowance(7, 30)
+
+    allowance.note(20)
+    allowance.note(400)
+    list(allowance.over(range(200), piece=100))
+    allowance.note(1_000)
+
+    # After 6 s, 20 pieces make it 8 s in all. After 7 s, 420 would make it 28. After 28 s, the most is 30.
+    assert allowed == pytest.approx([7, 2, 7, 7, 7, 2])
 
 
 @pytest.mark.parametrize("make", [workbook, letter])
