@@ -61,10 +61,11 @@ class Bucket(Protocol):
 
 
 class Directory:
-    """A bucket on this machine. A file appears whole or not at all; errors are `OSError`."""
+    """A bucket on this machine. A file appears whole or not at all, and is on the disk then; errors are `OSError`."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, is_private: bool = False) -> None:
         self._root = root
+        self._mode = 0o700 if is_private else 0o777
 
     def size(self, key: str) -> int | None:
         path = self._root / key
@@ -72,16 +73,21 @@ class Directory:
 
     def put(self, key: str, content: bytes) -> None:
         path = self._root / key
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self._root / f".draft-{secrets.token_hex(8)}"
+        path.parent.mkdir(self._mode, parents=True, exist_ok=True)
+        draft = path.with_name(f".draft-{secrets.token_hex(8)}")
         try:
-            with draft.open("xb") as file:
+            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, self._mode & 0o666), "wb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
             draft.replace(path)
         finally:
             draft.unlink(missing_ok=True)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # puts the folder's own list of names on the disk
+        finally:
+            os.close(folder)
 
     def fetch(self, key: str, target: BinaryIO) -> bool:
         try:
