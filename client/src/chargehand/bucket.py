@@ -5,6 +5,7 @@ tools take them: `AWS_…`, `GOOGLE_APPLICATION_CREDENTIALS`, profiles and roles
 `STORAGE_EMULATOR_HOST`.
 """
 
+import io
 import os
 import re
 import secrets
@@ -61,33 +62,33 @@ class Bucket(Protocol):
 
 
 class Directory:
-    """A bucket on this machine. A file appears whole or not at all, and is on the disk then; errors are `OSError`."""
+    """A bucket on this machine. A file appears whole or not at all; errors are `OSError`."""
 
     def __init__(self, root: Path, *, is_private: bool = False) -> None:
         self._root = root
-        self._mode = 0o700 if is_private else 0o777
+        self._is_private = is_private
 
     def size(self, key: str) -> int | None:
         path = self._root / key
         return path.stat().st_size if path.is_file() else None
 
     def put(self, key: str, content: bytes) -> None:
+        self.copy(key, io.BytesIO(content))
+
+    def copy(self, key: str, source: BinaryIO) -> None:
+        """Store what is left of an open file."""
         path = self._root / key
-        path.parent.mkdir(self._mode, parents=True, exist_ok=True)
+        mode = 0o700 if self._is_private else 0o777
+        path.parent.mkdir(mode, parents=True, exist_ok=True)
         draft = path.with_name(f".draft-{secrets.token_hex(8)}")
         try:
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, self._mode & 0o666), "wb") as file:
-                file.write(content)
+            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode & 0o666), "wb") as file:
+                shutil.copyfileobj(source, file)
                 file.flush()
                 os.fsync(file.fileno())
             draft.replace(path)
         finally:
             draft.unlink(missing_ok=True)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)  # puts the folder's own list of names on the disk
-        finally:
-            os.close(folder)
 
     def fetch(self, key: str, target: BinaryIO) -> bool:
         try:

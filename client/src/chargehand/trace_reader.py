@@ -32,29 +32,15 @@ _KINDS: Final[dict[str, _Kind]] = {
     ActivityType.USE_TOOL: "tool",
 }
 
-_WORKFLOW_ENDS: Final[dict[str, _State]] = {
-    "workflow_execution_completed_event_attributes": "completed",
-    "workflow_execution_failed_event_attributes": "failed",
-    "workflow_execution_timed_out_event_attributes": "timed_out",
-    "workflow_execution_canceled_event_attributes": "cancelled",
-    "workflow_execution_terminated_event_attributes": "terminated",
-    "workflow_execution_continued_as_new_event_attributes": "completed",
+_ENDS: Final[dict[str, _State]] = {
+    "completed": "completed",
+    "failed": "failed",
+    "timed_out": "timed_out",
+    "canceled": "cancelled",
+    "terminated": "terminated",
+    "continued_as_new": "completed",
 }
-
-_ACTIVITY_ENDS: Final[dict[str, _State]] = {
-    "activity_task_completed_event_attributes": "completed",
-    "activity_task_failed_event_attributes": "failed",
-    "activity_task_timed_out_event_attributes": "timed_out",
-    "activity_task_canceled_event_attributes": "cancelled",
-}
-
-_CHILD_ENDS: Final[dict[str, _State]] = {
-    "child_workflow_execution_completed_event_attributes": "completed",
-    "child_workflow_execution_failed_event_attributes": "failed",
-    "child_workflow_execution_timed_out_event_attributes": "timed_out",
-    "child_workflow_execution_canceled_event_attributes": "cancelled",
-    "child_workflow_execution_terminated_event_attributes": "terminated",
-}
+"""States by the last words of an event's kind."""
 
 
 class _Billed(Contract):
@@ -155,7 +141,7 @@ class _Reader:
             draft.started_at = draft.started_at or _time(event.event_time)
         elif kind == "workflow_task_completed_event_attributes":
             draft.worker = attributes.identity
-        elif state := _WORKFLOW_ENDS.get(kind):
+        elif state := _end_state(kind, "workflow_execution_"):
             _end(draft, state, event, attributes)
 
     async def _tell_activity(self, story: _Story, event: HistoryEvent, kind: str, attributes: Any) -> None:
@@ -175,7 +161,7 @@ class _Reader:
             draft.started_at = _time(event.event_time)
             draft.attempts = attributes.attempt
             draft.worker = attributes.identity
-        elif state := _ACTIVITY_ENDS.get(kind):
+        elif state := _end_state(kind, "activity_task_"):
             _end(draft, state, event, attributes)
             if state == "completed":
                 await self._add_usage(draft, attributes.result)
@@ -196,7 +182,7 @@ class _Reader:
         if kind == "child_workflow_execution_started_event_attributes":
             story.runs[attributes.initiated_event_id] = attributes.workflow_execution.run_id
             draft.started_at = _time(event.event_time)
-        elif state := _CHILD_ENDS.get(kind):
+        elif state := _end_state(kind, "child_workflow_execution_"):
             _end(draft, state, event, attributes)
 
     async def _add_usage(self, draft: _Draft, result: Payloads) -> None:
@@ -237,6 +223,10 @@ def _describe_pending(draft: _Draft, now: PendingActivityInfo) -> None:
     draft.attempts = max(1, now.attempt)
     if now.HasField("last_failure"):
         draft.error = error_of(now.last_failure)
+
+
+def _end_state(kind: str, prefix: str) -> _State | None:
+    return _ENDS.get(kind.removeprefix(prefix).removesuffix("_event_attributes"))
 
 
 def _end(draft: _Draft, state: _State, event: HistoryEvent, attributes: Any) -> None:

@@ -7,6 +7,7 @@ encrypted before they come here, if they are encrypted at all.
 import asyncio
 import hashlib
 import io
+import os
 import re
 import zlib
 from collections.abc import Sequence
@@ -127,6 +128,15 @@ class PayloadDirectory(PayloadStore):
     def __init__(self, root: Path, namespace: str) -> None:
         self.folder = root / _folder_name(namespace)
         super().__init__("chargehand.directory", Directory(self.folder, is_private=True), str(self.folder))
+
+    def _write(self, payload: Payload) -> str:
+        digest = super()._write(payload)
+        folder = os.open((self.folder / artifact_key(digest)).parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # puts the folder's own list of names on the disk
+        finally:
+            os.close(folder)
+        return digest
 
 
 def _folder_name(namespace: str) -> str:
