@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from activities.documents.cleanup import mark_used
 from chargehand.bucket import Bucket, Directory, artifact_key, bucket_location, open_bucket
@@ -42,40 +42,8 @@ class ArtifactLockedError(ArtifactError):
     """The content under this digest cannot be decrypted with this worker's keys; the message names the key."""
 
 
-class Artifacts(Protocol):
-    """Bytes stored under their own SHA-256, in a directory or a bucket. Its methods block."""
-
-    def put(self, content: bytes) -> str:
-        """Store bytes and return their digest; storing the same bytes again changes nothing."""
-        ...
-
-    def put_file(self, path: Path) -> str:
-        """Store a file's bytes and return their digest."""
-        ...
-
-    def has(self, digest: str) -> bool:
-        """Whether something is stored under this digest; its content is not checked."""
-        ...
-
-    def size(self, digest: str) -> int:
-        """Bytes of the content under this digest. Raises `ArtifactError`."""
-        ...
-
-    def open(self, digest: str, copy_to: Path) -> Path:
-        """Return the path of the verified content on this machine. Raises `ArtifactError`.
-
-        That is the stored file itself, or `copy_to` if it was decrypted: readable by this user only, and removed by
-        the caller.
-        """
-        ...
-
-    def read(self, digest: str) -> bytes:
-        """Return the verified content. Raises `ArtifactError`."""
-        ...
-
-
 class ArtifactStore:
-    """A directory of files named by their content: `<root>/<first two hex digits>/<sha256>`."""
+    """A directory of files named by their content: `<root>/<first two hex digits>/<sha256>`. Its methods block."""
 
     def __init__(self, root: Path, encryption: Encryption | None = None) -> None:
         self._root = root
@@ -84,10 +52,12 @@ class ArtifactStore:
         self._sizes: dict[str, int] = {}
 
     def put(self, content: bytes) -> str:
+        """Store bytes and return their digest; storing the same bytes again changes nothing."""
         with _locked_if_protected():
             return store_content(self._files, self._encryption, content)
 
     def put_file(self, path: Path) -> str:
+        """Store a file's bytes and return their digest."""
         if self._encryption:
             return self.put(path.read_bytes())
         with path.open("rb") as file:
@@ -99,9 +69,11 @@ class ArtifactStore:
         return digest
 
     def has(self, digest: str) -> bool:
+        """Whether something is stored under this digest; its content is not checked."""
         return self._path(digest).is_file()
 
     def size(self, digest: str) -> int:
+        """Bytes of the content under this digest. Raises `ArtifactError`."""
         try:
             stored = self._path(digest).stat().st_size
         except OSError as error:
@@ -116,6 +88,11 @@ class ArtifactStore:
         return size
 
     def open(self, digest: str, copy_to: Path) -> Path:
+        """Return the path of the verified content on this machine. Raises `ArtifactError`.
+
+        That is the stored file itself, or `copy_to` if it was decrypted: readable by this user only, and removed by
+        the caller.
+        """
         if self._encryption:
             return _write_private(copy_to, self.read(digest))
         path = self._path(digest)
@@ -133,6 +110,7 @@ class ArtifactStore:
         return path
 
     def read(self, digest: str) -> bytes:
+        """Return the verified content. Raises `ArtifactError`."""
         try:
             stored = self._path(digest).read_bytes()
         except OSError as error:
@@ -224,6 +202,10 @@ class BucketStore:
                 raise _damaged(digest)
         finally:
             draft.unlink(missing_ok=True)
+
+
+Artifacts: TypeAlias = ArtifactStore | BucketStore
+"""Both have the same methods."""
 
 
 def open_artifacts(location: Path | str, cache: Path, encryption: Encryption | None = None) -> Artifacts:
