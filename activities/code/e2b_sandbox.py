@@ -29,7 +29,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.code.e2b import E2BLimits
 from activities.code.protocol import ARTIFACTS, DOCUMENTS, CodeResult, GivenFile
-from activities.tool_outputs import MOST_BYTES, MOST_BYTES_TOGETHER, MOST_FILES, MadeFile
+from activities.tool_outputs import MOST_BYTES, MOST_BYTES_TOGETHER, MOST_FILES, ToolOutput
 from chargehand.wire import ErrorType
 
 if TYPE_CHECKING:
@@ -239,9 +239,9 @@ async def _lay_out(sandbox: _Sandbox, files: Sequence[GivenFile]) -> None:
     await sandbox.files.write_files(entries)
 
 
-def _figures(execution: Execution) -> tuple[MadeFile, ...]:
+def _figures(execution: Execution) -> tuple[ToolOutput, ...]:
     """Pictures that the code showed."""
-    made: list[MadeFile] = []
+    made: list[ToolOutput] = []
     for number, result in enumerate(execution.results, start=1):
         for form, suffix in _FIGURES.items():
             shown: object = result[form]
@@ -251,18 +251,18 @@ def _figures(execution: Execution) -> tuple[MadeFile, ...]:
                 content = shown.encode() if form == "svg" else base64.b64decode(shown)
             except (binascii.Error, ValueError):
                 continue
-            made.append(MadeFile(name=f"figure-{number}.{suffix}", content=content))
+            made.append(ToolOutput(name=f"figure-{number}.{suffix}", content=content))
     return tuple(made[:MOST_FILES])
 
 
-async def _bring_back(sandbox: _Sandbox, seconds: float) -> tuple[tuple[MadeFile, ...], tuple[str, ...]]:
+async def _bring_back(sandbox: _Sandbox, seconds: float) -> tuple[tuple[ToolOutput, ...], tuple[str, ...]]:
     """Files that the code saved, and `name: reason` for those left out.
 
     A program in the sandbox lists them, since the service's own listing is unbounded; its answer is only used to
     request files of the same sandbox.
     """
     execution = await sandbox.run_code(_LISTING, timeout=seconds, request_timeout=seconds)
-    files: list[MadeFile] = []
+    files: list[ToolOutput] = []
     left_out: list[str] = []
     room = MOST_BYTES_TOGETHER
     for name, size in _entries("".join(execution.logs.stdout)):
@@ -275,7 +275,7 @@ async def _bring_back(sandbox: _Sandbox, seconds: float) -> tuple[tuple[MadeFile
             left_out.append(f"{name[:100]}: too many or too large files")
             continue
         room -= len(content)
-        files.append(MadeFile(name=name, content=content))
+        files.append(ToolOutput(name=name, content=content))
     return tuple(files), tuple(left_out)
 
 

@@ -25,7 +25,7 @@ from activities.code.bubblewrap.self_test import require_tight
 from activities.code.protocol import CodeResult, GivenFile
 from activities.code.registry import CODE
 from activities.settings import Settings
-from activities.tool_outputs import MadeFile
+from activities.tool_outputs import ToolOutput
 
 LIMITS = BubblewrapLimits(seconds=10.0, memory_bytes=512 << 20, folder_bytes=16 << 20, files=500, output_bytes=10_000)
 ALLOW_ALL = struct.pack("<HBBI", 0x06, 0, 0, 0x7FFF0000)
@@ -222,7 +222,7 @@ async def test_documents_go_in_and_files_come_out(tmp_path: Path) -> None:
 
     result = await ran(code, files=(GivenFile("in/sales.csv", document),))
 
-    made = MadeFile(name="sum.txt", content=b"[['a', 'b'], ['1', '2']]")
+    made = ToolOutput(name="sum.txt", content=b"[['a', 'b'], ['1', '2']]")
     assert result == CodeResult(stdout="Read-only file system\n", files=(made,))
     assert document.read_text() == "a,b\n1,2\n"
 
@@ -424,7 +424,7 @@ async def test_a_program_that_speaks_for_the_sandbox_gains_nothing() -> None:
 
     result = await ran(code)
 
-    assert result.files == (MadeFile(name="../../x", content=b"abc"),)
+    assert result.files == (ToolOutput(name="../../x", content=b"abc"),)
     assert result.value == "v"
 
 
@@ -454,7 +454,7 @@ async def test_figures_come_back(tmp_path: Path) -> None:
 
     result = await ran("import matplotlib.pyplot", packages=tmp_path)
 
-    assert result == CodeResult(files=(MadeFile(name="figure-1.png", content=b"picture"),))
+    assert result == CodeResult(files=(ToolOutput(name="figure-1.png", content=b"picture"),))
 
 
 @inside

@@ -16,7 +16,7 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.code.e2b import E2BLimits, E2BRunner
 from activities.code.protocol import CodeResult, GivenFile
-from activities.tool_outputs import MadeFile
+from activities.tool_outputs import ToolOutput
 from chargehand.wire import ErrorType
 
 LIMITS = E2BLimits(execution=timedelta(seconds=20), request=timedelta(seconds=5), output_characters=1_000)
@@ -48,7 +48,7 @@ async def test_a_run_comes_back_whole(service: E2BServer) -> None:
         stdout="one\ntwo\n",
         stderr="careful\n",
         value="42",
-        files=(MadeFile(name="figure-1.png", content=b"hi"),),  # aGk= in base64
+        files=(ToolOutput(name="figure-1.png", content=b"hi"),),  # aGk= in base64
     )
     assert service.executed[0]["code"] == "print('one')"
     assert service.killed == ["sb1"]
@@ -212,9 +212,9 @@ async def test_documents_go_in_and_files_come_out(service: E2BServer, tmp_path: 
 
     assert result == CodeResult(
         files=(
-            MadeFile(name="figure-1.jpg", content=b"hi"),
-            MadeFile(name="figure-1.svg", content=b"<svg/>"),
-            MadeFile(name="sum.csv", content=b"3\n"),
+            ToolOutput(name="figure-1.jpg", content=b"hi"),
+            ToolOutput(name="figure-1.svg", content=b"<svg/>"),
+            ToolOutput(name="sum.csv", content=b"3\n"),
         )
     )
     assert service.written == {"/home/user/documents/in/sales.csv": b"a,b\n\x00\xff", "/home/user/artifacts/.keep": b""}
@@ -238,7 +238,7 @@ async def test_only_files_of_the_folder_come_back(service: E2BServer) -> None:
 
     result = await runner(service).run("save()", "s/1")
 
-    assert result.files == (MadeFile(name="gone", content=b""), MadeFile(name="good.txt", content=b"good"))
+    assert result.files == (ToolOutput(name="gone", content=b""), ToolOutput(name="good.txt", content=b"good"))
     assert result.left_out == (
         "../../etc/passwd: not a regular file",
         "/etc/passwd: not a regular file",

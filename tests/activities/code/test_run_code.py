@@ -12,7 +12,7 @@ from activities.code.protocol import CodeResult, CodeRunner, GivenFile
 from activities.code.tool import RunCode
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.locations import DocumentSources
-from activities.tool_outputs import MadeFile
+from activities.tool_outputs import ToolOutput
 from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext
 from chargehand.contracts import Artifact, Source
 from tests.activities.documents.loopback_downloads import LoopbackDownloads
@@ -116,7 +116,7 @@ async def test_what_the_program_made_is_kept_for_the_user(harness: Harness) -> N
     """The user gets the file by its content; the model is told its name and no more."""
     png = b"\x89PNG\r\n\x1a\nsmall"
     result = CodeResult(
-        stdout="1", files=(MadeFile(name="../plot.png", content=png),), left_out=("big.bin: too large",)
+        stdout="1", files=(ToolOutput(name="../plot.png", content=png),), left_out=("big.bin: too large",)
     )
 
     answer = await harness.tool(Scripted(result)).use({"code": "plot()"}, harness.context)

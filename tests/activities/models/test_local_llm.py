@@ -13,9 +13,9 @@ import anthropic
 import openai
 import pytest
 from calls import KEY, SEARCH, WIRES, AnyModel, Wire, a_call
-from temporalio.exceptions import ApplicationError
 
 from activities.models.anthropic_messages import AnthropicModel
+from activities.models.failures import ProviderError
 from activities.models.local_model import LOCAL, LocalModel, choose_model, start
 from activities.models.openai_chat import OpenAIChatModel
 from activities.models.openai_responses import OpenAIResponsesModel
@@ -131,10 +131,10 @@ async def test_tools_are_taken(peer: Peer, wire: Wire, model: AnyModel) -> None:
 
 async def test_a_prompt_that_is_too_long_is_refused_for_good(peer: Peer, wire: Wire, model: AnyModel) -> None:
     """The server's 400 is final: the same prompt is too long the next time."""
-    with pytest.raises(ApplicationError) as raised:
+    with pytest.raises(ProviderError) as raised:
         await model.complete(peer.call(wire, "sky " * 2 * CONTEXT))
 
-    assert (raised.value.type, raised.value.non_retryable) == (ErrorType.PROVIDER_REFUSED, True)
+    assert (raised.value.kind, raised.value.is_final) == (ErrorType.PROVIDER_REFUSED, True)
 
 
 async def test_a_cancelled_turn_stops_the_model(peer: Peer, wire: Wire, model: AnyModel) -> None:

@@ -14,7 +14,7 @@ from activities.turn_kinds.plan import PlanAnswer
 from activities.turn_kinds.registry import TASK_TYPES
 from activities.turn_kinds.synthesis import SynthesisAnswer
 from activities.turn_kinds.work import WorkAnswer
-from tests.activities.models.calls import MODELS, WIRES, Wire, a_call, a_provider, an_adapter, round_of
+from tests.activities.models.calls import MODELS, WIRES, Wire, a_call, a_provider, round_of
 from tests.scripted_provider import (
     Exchange,
     ScriptedProvider,
@@ -105,15 +105,6 @@ async def test_a_script_that_fails_is_never_taken_for_a_provider_that_does() -> 
     assert [str(inner) for inner in caught.value.exceptions] == ["'a mistake in the script'"]
 
 
-async def test_connections_are_kept() -> None:
-    """A hundred requests one after another need one connection."""
-    async with ScriptedProvider(lambda _: answer()) as server, client_of(server) as client:
-        for _ in range(100):
-            await client.post("/v1/messages", json={"model": "m", "messages": []})
-
-        assert len(server.connections) == 1
-
-
 async def test_the_order_of_events_is_recorded() -> None:
     """An exchange says when it arrived and when it was answered; a delay lies between the two."""
     async with ScriptedProvider(lambda _: answer().after(0.05)) as server, client_of(server) as client:
@@ -146,17 +137,6 @@ async def test_it_runs_in_a_process_of_its_own() -> None:
     assert WorkAnswer.model_validate_json(reply.json()["content"][0]["text"]).status == "success"
     assert [(entry["request"]["sequence"], entry["kind"], entry["charged"]) for entry in log] == [(1, "text", True)]
     assert json.dumps(log)
-
-
-async def test_two_wires_can_be_open_at_once() -> None:
-    """One server answers all adapters, each on its own wire."""
-    async with ScriptedProvider(lambda request: answer(request.wire)) as server:
-        models = [an_adapter(wire, server) for wire in WIRES]
-        replies = [await model.complete(a_call(wire)) for wire, model in zip(WIRES, models, strict=True)]
-        for model in models:
-            await model.aclose()
-
-    assert [WorkAnswer.model_validate_json(reply.text).content for reply in replies] == list(WIRES)
 
 
 def client_of(server: ScriptedProvider) -> httpx2.AsyncClient:

@@ -37,11 +37,6 @@ def test_any_call_can_be_stored_and_given_back(position: int, tool: str, argumen
         assert call.tool == "read_document"
 
 
-def test_absent_arguments_are_none_at_all() -> None:
-    """Some providers write nothing for a tool without parameters."""
-    assert tool_call(0, "id", "read_document", "", OFFERED) == ToolCall(id="id", tool="read_document")
-
-
 def test_arguments_without_end_are_refused() -> None:
     """Arguments longer than any tool needs are not even parsed."""
     text = json.dumps({"name": "a" * LONGEST_ARGUMENTS})

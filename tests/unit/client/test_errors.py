@@ -79,7 +79,7 @@ _ACTIVITY_ERROR = ActivityError(
             SessionTerminated,
             (
                 "Session 'session-1' was ended by the server a day after its deadline: no worker ended it. "
-                "Run one (`chargehand doctor` tells whether there is any) and start the session again."
+                "Start a worker (`chargehand doctor` lists them) and start the session again."
             ),
         ),
         (ServerError("broken"), SessionFailed, "broken"),

@@ -41,13 +41,13 @@ _MOST_BYTES: Final = 256 << 20
 
 @dataclass(frozen=True)
 class Storage:
-    """Where large payloads go, and from which size on."""
+    """Where large payloads are stored, and from which size on."""
 
     driver: StorageDriver
     threshold_bytes: int = THRESHOLD_BYTES
 
     def external(self) -> ExternalStorage:
-        """Build what the data converter takes."""
+        """Build the SDK's external storage."""
         return ExternalStorage(drivers=[self.driver], payload_size_threshold=self.threshold_bytes)
 
 
@@ -58,13 +58,13 @@ def storage_from_text(place: str, namespace: str, threshold_bytes: int = THRESHO
         ProtectionSettingsError: it is neither, the extra is not installed, or there are no credentials.
     """
     if threshold_bytes < 0:
-        raise ProtectionSettingsError("CHARGEHAND_STORAGE_THRESHOLD is a number of bytes, 0 or more.")
+        raise ProtectionSettingsError("CHARGEHAND_STORAGE_THRESHOLD must be a number of bytes, 0 or more.")
     if place.startswith(("s3://", "gs://")):
         return Storage(_bucket(place, namespace), threshold_bytes)
     directory = Path(place).expanduser()
     if not directory.is_absolute():  # commands and workers run in different directories
         raise ProtectionSettingsError(
-            "CHARGEHAND_STORAGE is the absolute path of a directory, or begins with s3:// or gs://."
+            "CHARGEHAND_STORAGE must be the absolute path of a directory, s3://BUCKET or gs://BUCKET."
         )
     return Storage(PayloadDirectory(directory, namespace), threshold_bytes)
 
