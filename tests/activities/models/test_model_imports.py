@@ -19,6 +19,7 @@ NOT_CHOSEN = (
     "boto3",
     "e2b",
     "google.cloud.storage",
+    "tavily",
 )
 HEAVY = ("anthropic", "openai", "httpx2", "genai_prices")
 
