@@ -11,8 +11,7 @@ from activities.turn_kinds.work import WorkAnswer
 from chargehand.wire import ErrorType
 from tests.activities.models.calls import MODELS, WIRES, Wire, a_provider
 from tests.activities.turns.one_turn import HURRY, a_turn, open_harness
-from tests.scripted_provider import ScriptedReply, answer, dropping, error, hanging, raw, resetting
-from workflows import options
+from tests.scripted_provider import answer, dropping, error, hanging, raw, resetting
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
 
@@ -112,11 +111,6 @@ def test_every_gap_is_twice_the_one_before(failures: int, seconds: int) -> None:
     assert len(pauses) > 1
 
 
-def test_only_the_activity_counts_attempts() -> None:
-    """Temporal's own policy has no limit, which would count lost workers as a provider's errors."""
-    assert options.TURN_RETRIES.maximum_attempts == 0
-
-
 @every_wire
 async def test_an_error_that_passed_is_forgotten(client: Client, tmp_path: Path, wire: Wire) -> None:
     """Two errors and then an answer are an answer."""
@@ -170,18 +164,3 @@ async def test_a_provider_that_hangs_is_handed_back(
         await server.until(lambda: server.exchanges[0].hung_up)
 
     assert (failure.type, tuple(failure.details)) == (ErrorType.OUTCOME_UNKNOWN, (1, pytest.approx(1 / HURRY, rel=0.1)))
-
-
-async def test_an_unreachable_provider_costs_nothing(client: Client, tmp_path: Path) -> None:
-    """A connection that is refused is retried by the activity: nothing can have been charged."""
-    replies: list[ScriptedReply] = []
-    async with (
-        a_provider("responses", lambda _: replies[0]) as (server, model),
-        open_harness(client, tmp_path, model, MODELS["responses"]) as harness,
-    ):
-        await server.stop()
-        failure = await harness.fail(a_turn())
-        await server.start()
-
-    assert failure.type == ErrorType.PROVIDER_UNAVAILABLE
-    assert failure.message.startswith("The model provider failed 3 times: openai did not answer")

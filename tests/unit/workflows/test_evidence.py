@@ -168,12 +168,6 @@ def test_what_was_read_is_handed_back() -> None:
     )
 
 
-def test_nothing_read_is_nothing_to_hand_back() -> None:
-    """Without anything read there is no partial outcome to be made."""
-    with pytest.raises(ValueError, match="nothing was read"):
-        read_so_far({}, "deadline", ())
-
-
 def _report(**changes: Any) -> Report:
     now = datetime(2025, 1, 1, tzinfo=UTC)
     zero = timedelta(0)
