@@ -1,7 +1,6 @@
 """Which plans may be carried out, and that nothing a model or a stranger writes ends in anything but a refusal."""
 
 import time
-from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -40,17 +39,14 @@ def _draft(*subtasks: SubtaskDraft, strategy: str = "merge", final_instruction: 
     return PlanAnswer(subtasks=list(subtasks), strategy=strategy, final_instruction=final_instruction)
 
 
-def _check(
-    draft: PlanAnswer | Plan, *, max_subtasks: int = 20, may_nest: bool = True, ancestors: Collection[str] = ()
-) -> Plan:
-    return check_plan(draft, CREW, max_subtasks=max_subtasks, may_nest=may_nest, ancestors=ancestors)
+def _check(draft: PlanAnswer | Plan, **changes: Any) -> Plan:
+    facts: dict[str, Any] = {"max_subtasks": 20, "may_nest": True, "ancestors": ()}
+    return check_plan(draft, CREW, **facts | changes)
 
 
-def _errors(
-    draft: PlanAnswer | Plan, *, max_subtasks: int = 20, may_nest: bool = True, ancestors: Collection[str] = ()
-) -> tuple[str, ...]:
+def _errors(draft: PlanAnswer | Plan, **changes: Any) -> tuple[str, ...]:
     with pytest.raises(InvalidPlan) as caught:
-        _check(draft, max_subtasks=max_subtasks, may_nest=may_nest, ancestors=ancestors)
+        _check(draft, **changes)
     return caught.value.errors
 
 

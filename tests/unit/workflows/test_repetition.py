@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from activities.contracts import Round, ToolCall, ToolResult
+from tests.unit.strategies import json_values
 from workflows.rules.repetition import is_repetitive, refuse_repetition
 
 
@@ -145,12 +146,7 @@ def test_calls_left_for_later_make_no_circle() -> None:
     assert is_repetitive([*rounds, asked(D)])
 
 
-JSON: st.SearchStrategy[JsonValue] = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=8,
-)
-ARGUMENTS = st.dictionaries(st.text(max_size=5), JSON, max_size=3)
+ARGUMENTS = st.dictionaries(st.text(max_size=5), json_values(), max_size=3)
 
 
 @given(arguments=ARGUMENTS, others=st.lists(ARGUMENTS, max_size=4), answered=st.booleans())
