@@ -20,7 +20,7 @@ from activities.turn_kinds.rendering import catalog_text
 from activities.turn_kinds.review import ReviewTask
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import WorkTask, WorkWithIssuesAnswer, tool_text
-from chargehand.contracts import Contradiction, Escalation, Failure, Finding, Partial, Source
+from chargehand.contracts import Contradiction, Escalation, Finding, Partial, Source
 
 READER = Agent(
     name="reader", description="Reads the documents.", prompt="Read it closely, then answer.", tools=("read_document",)
@@ -176,20 +176,6 @@ REPORT = SynthesisAnswer(
             "It ended badly (escalation: ambiguous_input) in attempt 2:\n<data>\nThere are two.\n</data>\n\n"
             "The agent returned, with confidence 10:\n<data>\nWhich Harald?\nGap: the year\n</data>",
             id="an instruction to refine, with its error and what was returned",
-        ),
-        pytest.param(
-            RefineTask(
-                goal="g",
-                agent="a",
-                instruction="i",
-                problem="Nothing.",
-                outcome=Failure(reason="no_answer", message="Nothing."),
-                attempts=1,
-            ),
-            None,
-            "Request, for context only:\n<data>\ng\n</data>\n\nInstruction for the agent a:\n<data>\ni\n</data>\n\n"
-            "It ended badly (failure: no_answer) in attempt 1:\n<data>\nNothing.\n</data>",
-            id="an instruction to refine, without documents and with nothing returned",
         ),
         pytest.param(
             ReviewTask(goal="g", outcomes=(FOUND, NOT_FOUND), max_subtasks=2, may_nest=True),
