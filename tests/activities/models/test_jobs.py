@@ -19,7 +19,6 @@ from tests.scripted_provider import (
     Respond,
     ScriptedProvider,
     ScriptedReply,
-    ScriptedRequest,
     Tokens,
     ToolUse,
     answer,
@@ -113,39 +112,6 @@ async def test_a_job_brings_the_same_reply(way: Way, name: str) -> None:
     assert later == at_once.model_copy(update={"usage": half})
     assert server.charges == 1
     assert server.jobs.looks > 1
-
-
-@every_way
-async def test_the_id_is_kept_before_anything_is_waited_for(way: Way) -> None:
-    """While the provider still works, the id is in safety already."""
-    go_on = asyncio.Event()
-
-    async def respond(_: ScriptedRequest) -> ScriptedReply:
-        await go_on.wait()
-        return answer()
-
-    keeper = Keeper()
-    async with open_provider(way, respond) as (server, model):
-        call = asyncio.create_task(model.complete(a_job(way, keeper)))
-        await server.until(lambda: server.jobs.looks > 1)
-        kept = list(keeper.kept)
-        go_on.set()
-        await call
-
-    assert kept == [f"{PREFIX[way]}_1"]
-
-
-@every_way
-async def test_a_job_that_was_begun_is_fetched_and_not_paid_again(way: Way) -> None:
-    """Given the id, an attempt asks for nothing new and keeps nothing new."""
-    first, second = Keeper(), Keeper()
-    async with open_provider(way, lambda _: answer("At eight.")) as (server, model):
-        begun = await model.complete(a_job(way, first))
-        second.known = first.kept[0]
-        fetched = await model.complete(a_job(way, second))
-
-    assert fetched == begun
-    assert (len(server.requests), second.kept) == (1, [])
 
 
 @every_way
@@ -262,18 +228,6 @@ async def test_a_background_response_that_takes_too_long_is_cancelled() -> None:
 
     assert job.is_cancelled
     assert caught.value.fault.possibly_billed
-
-
-async def test_a_batch_that_outlives_its_callers_patience_is_cancelled() -> None:
-    """It is not tried again, since there is no time for it, and what was not begun is not charged."""
-    async with open_provider("batch", lambda _: hanging()) as (server, model):
-        with pytest.raises(ProviderError, match=r"cancelled after 0\.2 seconds, before it was done") as caught:
-            await model.complete(a_job("batch", Keeper(patience_seconds=0.2)))
-        (job,) = server.jobs.all.values()
-
-    assert job.is_cancelled
-    assert (caught.value.kind, caught.value.is_final) == (ErrorType.PROVIDER_UNAVAILABLE, True)
-    assert not caught.value.fault.possibly_billed
 
 
 @every_way
