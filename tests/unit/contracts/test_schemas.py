@@ -11,12 +11,13 @@ from pydantic import BaseModel, ValidationError
 
 from chargehand import contracts
 from chargehand.contracts import Contract, Limits, Plan, Report, SessionRequest
-from chargehand.contracts.export import main, schema_files, schemas
+from tests.unit.contracts.schema_files import main, schema_files, schemas
 from tests.unit.strategies import contracts as drawn
 
 GOLDEN = Path(__file__).parents[3] / "docs" / "schemas"
 RENEW = (
-    "If the change is meant, run `.venv/bin/python -m chargehand.contracts.export docs/schemas` and commit the result."
+    "If the change is meant, run `.venv/bin/python -m tests.unit.contracts.schema_files docs/schemas` and commit the "
+    "result."
 )
 
 

@@ -1,4 +1,4 @@
-"""JSON Schemas of the public contracts: `python -m chargehand.contracts.export FOLDER`."""
+"""Writes the JSON Schemas of the public contracts: `python -m tests.unit.contracts.schema_files docs/schemas`."""
 
 import json
 import sys
