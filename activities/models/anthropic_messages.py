@@ -1,6 +1,7 @@
 """Anthropic's models, by the Messages API."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
@@ -9,19 +10,17 @@ from pydantic_core import from_json
 
 from activities.contracts import ToolCall
 from activities.models.anthropic_batch import POLL_SECONDS, PRICE_SHARE, RETRYABLE_CODES, BatchStore
-from activities.models.clients import ProviderModel, make_anthropic, make_timeout
+from activities.models.clients import ProviderModel, make_timeout
 from activities.models.failures import ReportedError, UnreadableReply
-from activities.models.prices import Overrides, Tokens, usage_of
+from activities.models.prices import Tokens, usage_of
 from activities.models.protocol import ModelCall, ModelReply
 from activities.models.provider_jobs import run_job
 from activities.models.replies import LONGEST_ARGUMENTS, shaped, token_count, tool_calls, within
 from activities.models.schemas import answer_schema, strict
-from activities.models.streaming import STEADY, Patience
 from activities.turn_kinds.protocol import Message
 
 if TYPE_CHECKING:
     import anthropic
-    import httpx2
     from anthropic.types.message_create_params import MessageCreateParamsStreaming
 
 PROVIDER: Final = "anthropic"
@@ -33,26 +32,24 @@ _CACHED: Final[Block] = {"type": "ephemeral"}
 _BLOCK_TYPES: Final = frozenset({"text", "tool_use", "thinking", "redacted_thinking"})
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class AnthropicModel(ProviderModel["anthropic.AsyncAnthropic"]):
     """Anthropic's models behind `Model`."""
 
-    def __init__(
-        self,
-        *,
-        api_key: str,
-        base_url: str = BASE_URL,
-        prices: Overrides | None = None,
-        patience: Patience = STEADY,
-        batch_poll_seconds: float = POLL_SECONDS,
-        http_client: "httpx2.AsyncClient | None" = None,
-    ) -> None:
-        super().__init__(PROVIDER, lambda: make_anthropic(api_key, base_url, http_client), api_key, prices, patience)
-        self._poll_seconds = batch_poll_seconds
+    provider = PROVIDER
+    poll_seconds: float = POLL_SECONDS
+    """How often the state of a batch is read."""
+
+    def _make_client(self) -> "anthropic.AsyncAnthropic":
+        import anthropic  # takes two seconds, which only a worker with this key spends
+
+        url = self.base_url or BASE_URL
+        return anthropic.AsyncAnthropic(api_key=self.api_key, base_url=url, max_retries=0, http_client=self.http_client)
 
     async def _send(self, client: "anthropic.AsyncAnthropic", call: ModelCall) -> JsonValue:
         if call.job and _is_batch(call):
             store = BatchStore(client, request_body(call), call.idempotency_key)
-            return await run_job(call.job, store, poll_seconds=self._poll_seconds, whole_seconds=None)
+            return await run_job(call.job, store, poll_seconds=self.poll_seconds, whole_seconds=None)
         request = client.messages.with_streaming_response.create(
             **request_body(call), extra_headers=call.headers, timeout=make_timeout(call.timeout_seconds)
         )
@@ -74,7 +71,7 @@ class AnthropicModel(ProviderModel["anthropic.AsyncAnthropic"]):
             provider_items=_returnable(reply.content, calls) if calls else (),
             model=reply.model,
             provider=PROVIDER,
-            usage=usage_of(PROVIDER, call.model, reply.model, _tokens(reply.usage), self._prices, share=share),
+            usage=usage_of(PROVIDER, call.model, reply.model, _tokens(reply.usage), self.prices, share=share),
         )
 
 

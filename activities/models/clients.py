@@ -2,10 +2,10 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
 
 from pydantic import JsonValue
 
@@ -13,12 +13,10 @@ from activities.models.failures import translating
 from activities.models.prices import Overrides
 from activities.models.prices import load as load_prices
 from activities.models.protocol import ModelCall, ModelReply
-from activities.models.streaming import Fold, Patience, Response, receive
+from activities.models.streaming import STEADY, Fold, Patience, Response, receive
 
 if TYPE_CHECKING:
-    import anthropic
     import httpx2
-    import openai
 
 CONNECT_SECONDS = 10.0
 """A provider that does not accept a connection within this time is unreachable."""
@@ -33,38 +31,32 @@ class Closable(Protocol):
 ClientType = TypeVar("ClientType", bound=Closable)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ProviderModel(ABC, Generic[ClientType]):
     """One provider's models behind `Model`; the SDK's client is made at the first call, and kept."""
 
-    def __init__(
-        self,
-        provider: str,
-        make_client: Callable[[], ClientType],
-        api_key: str,
-        prices: Overrides | None,
-        patience: Patience,
-    ) -> None:
-        """Set up the account.
-
-        Args:
-            provider: its name in reports and prices.
-            make_client: makes the client of the SDK.
-            api_key: is kept out of every error.
-            prices: by model; they override the known ones. Without a price the cost of calls is unknown.
-            patience: how long the provider may send nothing; without streaming it sends nothing until the end.
-        """
-        self.provider = provider
-        self._make_client = make_client
-        self._secrets = (api_key,)
-        self._prices = prices
-        self._patience = patience
-        self._client: ClientType | None = None
-        self._making = asyncio.Lock()
+    provider: ClassVar[str]
+    """Its name in reports and prices."""
+    api_key: str = ""
+    """Kept out of every error."""
+    base_url: str = ""
+    """Empty for the provider's own address."""
+    prices: Overrides | None = None
+    """By model; they override the known ones. Without a price the cost of calls is unknown."""
+    patience: Patience = STEADY
+    """How long the provider may send nothing."""
+    http_client: "httpx2.AsyncClient | None" = None
+    _client: ClientType | None = field(default=None, init=False)
+    _making: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def complete(self, call: ModelCall) -> ModelReply:
         """Take one turn; cancelling it closes the connection, or cancels the provider's job."""
-        with translating(self.provider, self._secrets):
+        with translating(self.provider, (self.api_key,)):
             return self._read(call, await self._send(await self.warm_up(), call))
+
+    @abstractmethod
+    def _make_client(self) -> ClientType:
+        """Import the SDK and make its client."""
 
     @abstractmethod
     async def _send(self, client: ClientType, call: ModelCall) -> JsonValue:
@@ -75,13 +67,14 @@ class ProviderModel(ABC, Generic[ClientType]):
         """Normalise the body of a reply."""
 
     async def _receive(self, request: AbstractAsyncContextManager[Response], call: ModelCall, fold: Fold) -> JsonValue:
-        return await receive(request, fold, patience=self._patience, whole_seconds=call.timeout_seconds)
+        return await receive(request, fold, patience=self.patience, whole_seconds=call.timeout_seconds)
 
     async def warm_up(self) -> ClientType:
         """Return the client; make it the first time. The SDK and the prices take seconds to load, hence threads."""
         async with self._making:
             if self._client is None:
                 await asyncio.to_thread(load_prices)
+                await asyncio.to_thread(_load_httpx)
                 self._client = await asyncio.to_thread(self._make_client)
             return self._client
 
@@ -91,22 +84,6 @@ class ProviderModel(ABC, Generic[ClientType]):
             client, self._client = self._client, None
         if client is not None:
             await client.close()
-
-
-def make_anthropic(api_key: str, base_url: str, http_client: "httpx2.AsyncClient | None") -> "anthropic.AsyncAnthropic":
-    """Make a client of Anthropic's."""
-    _load_httpx()
-    import anthropic  # takes two seconds, which only a worker with this key spends
-
-    return anthropic.AsyncAnthropic(api_key=api_key, base_url=base_url, max_retries=0, http_client=http_client)
-
-
-def make_openai(api_key: str, base_url: str, http_client: "httpx2.AsyncClient | None") -> "openai.AsyncOpenAI":
-    """Make a client of OpenAI's, or of a server that is compatible with it."""
-    _load_httpx()
-    import openai  # as above
-
-    return openai.AsyncOpenAI(api_key=api_key, base_url=base_url, max_retries=0, http_client=http_client)
 
 
 def _load_httpx() -> None:

@@ -8,14 +8,15 @@ corrected in a request without tools.
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from pydantic import BaseModel, JsonValue
 
 from activities.contracts import ToolCall
-from activities.models.clients import ProviderModel, make_openai, make_timeout
+from activities.models.clients import ProviderModel, make_timeout
 from activities.models.failures import ReportedError, UnreadableReply
-from activities.models.prices import Overrides, Tokens, usage_of
+from activities.models.prices import Tokens, usage_of
 from activities.models.protocol import ModelCall, ModelReply
 from activities.models.replies import arguments_text, shaped, token_count, tool_calls, within
 from activities.models.schemas import answer_schema, strict
@@ -25,7 +26,6 @@ from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import WorkTask
 
 if TYPE_CHECKING:
-    import httpx2
     import openai
     from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 
@@ -38,27 +38,24 @@ _JOINED: Final = frozenset({"content", "refusal", "reasoning", "reasoning_conten
 """Fields of a message that arrive in pieces."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class OpenAIChatModel(ProviderModel["openai.AsyncOpenAI"]):
     """An OpenAI-compatible server's models behind `Model`."""
 
-    def __init__(
-        self,
-        *,
-        base_url: str,
-        api_key: str = "",
-        prices: Overrides | None = None,
-        patience: Patience = SLOW_TO_BEGIN,
-        most_tokens: int | None = None,
-        http_client: "httpx2.AsyncClient | None" = None,
-    ) -> None:
-        # The SDK insists on a key.
-        key = api_key or "none"
-        super().__init__(PROVIDER, lambda: make_openai(key, base_url, http_client), api_key, prices, patience)
-        self._most_tokens = most_tokens
+    provider = PROVIDER
+    patience: Patience = SLOW_TO_BEGIN
+    most_tokens: int | None = None
+    """Caps the output tokens of a call; None for no cap."""
+
+    def _make_client(self) -> "openai.AsyncOpenAI":
+        import openai  # takes two seconds, which only a worker with this server spends
+
+        key = self.api_key or "none"  # the SDK insists on one
+        return openai.AsyncOpenAI(api_key=key, base_url=self.base_url, max_retries=0, http_client=self.http_client)
 
     async def _send(self, client: "openai.AsyncOpenAI", call: ModelCall) -> JsonValue:
         request = client.chat.completions.with_streaming_response.create(
-            **request_body(call, self._most_tokens),
+            **request_body(call, self.most_tokens),
             extra_headers=call.headers,
             timeout=make_timeout(call.timeout_seconds),
         )
@@ -80,7 +77,7 @@ class OpenAIChatModel(ProviderModel["openai.AsyncOpenAI"]):
             provider_items=(_returnable(message, calls),) if calls else (),
             model=model,
             provider=PROVIDER,
-            usage=usage_of(PROVIDER, call.model, model, _tokens(reply.usage), self._prices),
+            usage=usage_of(PROVIDER, call.model, model, _tokens(reply.usage), self.prices),
         )
 
 

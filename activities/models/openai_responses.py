@@ -4,23 +4,22 @@ Each request carries its whole conversation. Only background responses are store
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from pydantic import BaseModel, JsonValue
 
 from activities.contracts import ToolCall
-from activities.models.clients import ProviderModel, make_openai, make_timeout
+from activities.models.clients import ProviderModel, make_timeout
 from activities.models.failures import ReportedError
-from activities.models.prices import Overrides, Tokens, usage_of
+from activities.models.prices import Tokens, usage_of
 from activities.models.protocol import ModelCall, ModelReply
 from activities.models.provider_jobs import REQUEST_SECONDS, job_id, run_job
 from activities.models.replies import arguments_text, parse, shaped, token_count, tool_calls, within
 from activities.models.schemas import answer_schema, strict
-from activities.models.streaming import STEADY, Patience
 from activities.turn_kinds.protocol import Message
 
 if TYPE_CHECKING:
-    import httpx2
     import openai
     from openai.types.responses.response_create_params import (
         ResponseCreateParamsNonStreaming,
@@ -41,28 +40,25 @@ _UNFINISHED: Final = frozenset({"queued", "in_progress"})
 POLL_SECONDS: Final = 1.0
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class OpenAIResponsesModel(ProviderModel["openai.AsyncOpenAI"]):
     """OpenAI's models; in the `background` it stores a reply, so that the next attempt can fetch a lost worker's."""
 
-    def __init__(
-        self,
-        *,
-        api_key: str,
-        base_url: str = BASE_URL,
-        prices: Overrides | None = None,
-        patience: Patience = STEADY,
-        background: bool = False,
-        background_poll_seconds: float = POLL_SECONDS,
-        http_client: "httpx2.AsyncClient | None" = None,
-    ) -> None:
-        super().__init__(PROVIDER, lambda: make_openai(api_key, base_url, http_client), api_key, prices, patience)
-        self._background = background
-        self._poll_seconds = background_poll_seconds
+    provider = PROVIDER
+    background: bool = False
+    poll_seconds: float = POLL_SECONDS
+    """How often the state of a background response is read."""
+
+    def _make_client(self) -> "openai.AsyncOpenAI":
+        import openai  # takes two seconds, which only a worker with this key spends
+
+        url = self.base_url or BASE_URL
+        return openai.AsyncOpenAI(api_key=self.api_key, base_url=url, max_retries=0, http_client=self.http_client)
 
     async def _send(self, client: "openai.AsyncOpenAI", call: ModelCall) -> JsonValue:
-        if self._background and call.job:
+        if self.background and call.job:
             store = BackgroundStore(client, request_body(call), call.headers)
-            return await run_job(call.job, store, poll_seconds=self._poll_seconds, whole_seconds=call.timeout_seconds)
+            return await run_job(call.job, store, poll_seconds=self.poll_seconds, whole_seconds=call.timeout_seconds)
         request = client.responses.with_streaming_response.create(
             **request_body(call), extra_headers=call.headers, timeout=make_timeout(call.timeout_seconds)
         )
@@ -91,7 +87,7 @@ class OpenAIResponsesModel(ProviderModel["openai.AsyncOpenAI"]):
             provider_items=_returnable(reply.output, calls) if calls else (),
             model=reply.model,
             provider=PROVIDER,
-            usage=usage_of(PROVIDER, call.model, reply.model, _tokens(reply.usage), self._prices),
+            usage=usage_of(PROVIDER, call.model, reply.model, _tokens(reply.usage), self.prices),
         )
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from activities.backends import Backend, Row, SettingsError, secret
 from activities.contracts import ModelCard, PriceStep
 from activities.models.clients import ProviderModel
 from activities.models.protocol import Model
-from activities.models.streaming import SLOW_TO_BEGIN, STEADY, Patience
+from activities.models.streaming import Patience
 from chargehand.contracts import Tier
 
 
@@ -55,43 +55,28 @@ class Models:
 
 
 def _anthropic(settings: ModelSettings, closing: AsyncExitStack) -> Models:
-    from activities.models.anthropic_messages import BASE_URL, AnthropicModel
+    from activities.models.anthropic_messages import AnthropicModel
 
     names = {Tier.SMALL: "claude-haiku-5-5", Tier.MEDIUM: "claude-sonnet-5-5", Tier.LARGE: "claude-opus-5-5"}
-    adapter = AnthropicModel(
-        api_key=secret(settings.anthropic_api_key),
-        base_url=settings.anthropic_base_url or BASE_URL,
-        prices=settings.prices,
-        patience=_patience(settings, STEADY),
-    )
-    return Models(_managed(adapter, closing), _cards(settings, "anthropic", names))
+    adapter = AnthropicModel(api_key=secret(settings.anthropic_api_key), base_url=settings.anthropic_base_url or "")
+    return _models(adapter, "anthropic", names, settings, closing)
 
 
 def _openai(settings: ModelSettings, closing: AsyncExitStack) -> Models:
-    from activities.models.openai_responses import BASE_URL, OpenAIResponsesModel
+    from activities.models.openai_responses import OpenAIResponsesModel
 
     names = {Tier.SMALL: "gpt-6-luna", Tier.MEDIUM: "gpt-6.1-sol", Tier.LARGE: "gpt-6-astra"}
-    adapter = OpenAIResponsesModel(
-        api_key=secret(settings.openai_api_key),
-        base_url=settings.openai_base_url or BASE_URL,
-        prices=settings.prices,
-        patience=_patience(settings, STEADY),
-        background=settings.openai_background,
-    )
-    return Models(_managed(adapter, closing), _cards(settings, "openai", names))
+    key, url = secret(settings.openai_api_key), settings.openai_base_url or ""
+    adapter = OpenAIResponsesModel(api_key=key, base_url=url, background=settings.openai_background)
+    return _models(adapter, "openai", names, settings, closing)
 
 
 def _openai_compatible(settings: ModelSettings, closing: AsyncExitStack) -> Models:
     from activities.models.openai_chat import OpenAIChatModel
 
-    adapter = OpenAIChatModel(
-        api_key=secret(settings.openai_api_key),
-        base_url=settings.openai_base_url or "",
-        prices=settings.prices,
-        patience=_patience(settings, SLOW_TO_BEGIN),
-        most_tokens=settings.answer_tokens,
-    )
-    return Models(_managed(adapter, closing), _cards(settings, "openai_compatible", {}))
+    key, url = secret(settings.openai_api_key), settings.openai_base_url or ""
+    adapter = OpenAIChatModel(api_key=key, base_url=url, most_tokens=settings.answer_tokens)
+    return _models(adapter, "openai_compatible", {}, settings, closing)
 
 
 def _extractive(settings: ModelSettings, _: AsyncExitStack) -> Models:
@@ -116,12 +101,19 @@ MODELS: Final = Backend(
 )
 
 
-def _managed(adapter: ProviderModel[Any], closing: AsyncExitStack) -> Model:
+def _models(
+    adapter: ProviderModel[Any],
+    provider: str,
+    names: Mapping[Tier, str],
+    settings: ModelSettings,
+    closing: AsyncExitStack,
+) -> Models:
     """Load the SDK while the worker connects, rather than at the first call, and close its client at the end."""
+    adapter = replace(adapter, prices=settings.prices, patience=_patience(settings, adapter.patience))
     closing.push_async_callback(adapter.aclose)
     loading = asyncio.create_task(adapter.warm_up())
     closing.callback(loading.cancel)
-    return adapter
+    return Models(adapter, _cards(settings, provider, names))
 
 
 def _cards(settings: ModelSettings, provider: str, defaults: Mapping[Tier, str]) -> dict[Tier, ModelCard]:

@@ -70,13 +70,13 @@ async def open_provider(
     network = httpx2.AsyncClient(trust_env=False, verify=False)
     async with ScriptedProvider(respond) as server:
         model = (
-            AnthropicModel(api_key=KEY, base_url=server.base_url, batch_poll_seconds=poll_seconds, http_client=network)
+            AnthropicModel(api_key=KEY, base_url=server.base_url, poll_seconds=poll_seconds, http_client=network)
             if way == "batch"
             else OpenAIResponsesModel(
                 api_key=KEY,
                 base_url=server.openai_url,
                 background=True,
-                background_poll_seconds=poll_seconds,
+                poll_seconds=poll_seconds,
                 http_client=network,
             )
         )

@@ -55,7 +55,7 @@ async def test_a_killed_worker_does_not_pay_a_background_response_twice(client: 
 def a_batch_model(server: ScriptedProvider) -> AnthropicModel:
     """Make the adapter, which looks often."""
     network = httpx2.AsyncClient(trust_env=False, verify=False)
-    return AnthropicModel(api_key=KEY, base_url=server.base_url, batch_poll_seconds=0.02, http_client=network)
+    return AnthropicModel(api_key=KEY, base_url=server.base_url, poll_seconds=0.02, http_client=network)
 
 
 @asynccontextmanager
