@@ -55,6 +55,11 @@ def tool_capabilities(tools: Mapping[str, Tool]) -> dict[str, frozenset[Capabili
     return {name: tool.capabilities for name, tool in tools.items()}
 
 
+def object_schema(**arguments: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Describe a tool's arguments, which are all required, as JSON Schema."""
+    return {"type": "object", "properties": {**arguments}, "required": [*arguments], "additionalProperties": False}
+
+
 def failed(error: str) -> ToolAnswer:
     """Build the answer of a failed call; `error` says what happened and what to do instead."""
     return ToolAnswer(ok=False, output={"error": error})

@@ -11,7 +11,7 @@ from activities.child_process import ChildError, ChildProcess, ChildTimeoutError
 from activities.documents.catalog import Table
 from activities.documents.library import DocumentLibrary, OpenLibrary
 from activities.models.protocol import ToolSpec
-from activities.tools import OUTPUT_CAP_CHARACTERS, READS_DOCUMENTS, ToolAnswer, ToolContext, failed
+from activities.tools import OUTPUT_CAP_CHARACTERS, READS_DOCUMENTS, ToolAnswer, ToolContext, failed, object_schema
 from chargehand.contracts import Source
 
 _MOST_ROWS: Final = 50
@@ -34,17 +34,12 @@ class QueryData:
             f"The first {_MOST_ROWS} rows come back, and `row_count` says how many there are: aggregate and sort "
             "in SQL. It calculates too: SELECT 1250 * 1.19."
         ),
-        parameters={
-            "type": "object",
-            "properties": {
-                "sql": {
-                    "type": "string",
-                    "description": "One SELECT statement. Names of tables and columns are written as listed.",
-                }
+        parameters=object_schema(
+            sql={
+                "type": "string",
+                "description": "One SELECT statement. Names of tables and columns are written as listed.",
             },
-            "required": ["sql"],
-            "additionalProperties": False,
-        },
+        ),
     )
 
     def __init__(self, library: DocumentLibrary, timeout_seconds: float = 10.0) -> None:

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from activities.contracts import PASSAGE_GAP
 from activities.documents.library import DocumentLibrary, Passage, UnknownDocumentError
 from activities.models.protocol import ToolSpec
-from activities.tools import READS_DOCUMENTS, ToolAnswer, ToolContext, failed
+from activities.tools import READS_DOCUMENTS, ToolAnswer, ToolContext, failed, object_schema
 from chargehand.contracts import Source
 
 _MOST_PASSAGES: Final = 6
@@ -26,18 +26,13 @@ class SearchDocuments:
             "`coverage` is the share of the query's words that a passage contains, 0 to 1. Use few, telling words; "
             "try other words when coverage is low."
         ),
-        parameters={
-            "type": "object",
-            "properties": {
-                "query": {"type": "string", "description": "What to look for, in words that the documents may use."},
-                "document": {
-                    "type": "string",
-                    "description": "Name of the one document to search, or an empty string for all of them.",
-                },
+        parameters=object_schema(
+            query={"type": "string", "description": "What to look for, in words that the documents may use."},
+            document={
+                "type": "string",
+                "description": "Name of the one document to search, or an empty string for all of them.",
             },
-            "required": ["query", "document"],
-            "additionalProperties": False,
-        },
+        ),
     )
 
     def __init__(self, library: DocumentLibrary) -> None:
@@ -87,16 +82,11 @@ class ReadDocument:
             "Read a stretch of one of the user's documents: pages of a PDF, lines of a text, paragraphs of a DOCX, "
             "rows of a sheet (name it `prices.xlsx#Sheet1`). `next` in the answer states where to continue."
         ),
-        parameters={
-            "type": "object",
-            "properties": {
-                "document": {"type": "string", "description": "Name of the document, as in the list of documents."},
-                "first": {"type": "integer", "description": "First page, line, paragraph or row, from 1."},
-                "last": {"type": "integer", "description": "Last one, or 0 for as many as fit."},
-            },
-            "required": ["document", "first", "last"],
-            "additionalProperties": False,
-        },
+        parameters=object_schema(
+            document={"type": "string", "description": "Name of the document, as in the list of documents."},
+            first={"type": "integer", "description": "First page, line, paragraph or row, from 1."},
+            last={"type": "integer", "description": "Last one, or 0 for as many as fit."},
+        ),
     )
 
     def __init__(self, library: DocumentLibrary) -> None:

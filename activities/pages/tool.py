@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from activities.models.protocol import ToolSpec
 from activities.pages.page import FetchError, FetchLimits, Page
 from activities.pages.text import PageTexts
-from activities.tools import OUTPUT_CAP_CHARACTERS, READS_THE_WEB, ToolAnswer, ToolContext, failed
+from activities.tools import OUTPUT_CAP_CHARACTERS, READS_THE_WEB, ToolAnswer, ToolContext, failed, object_schema
 from chargehand.contracts import Source
 
 if TYPE_CHECKING:
@@ -32,12 +32,9 @@ class ReadPage:
             "Read one public web page of text and get its main text as Markdown, with title, author and date as far "
             "as the page states them. Only http and https; no PDF, no sign-in, no scripts. Long pages are cut."
         ),
-        parameters={
-            "type": "object",
-            "properties": {"url": {"type": "string", "description": "Full address, such as https://example.org/page"}},
-            "required": ["url"],
-            "additionalProperties": False,
-        },
+        parameters=object_schema(
+            url={"type": "string", "description": "Full address, such as https://example.org/page"}
+        ),
     )
 
     def __init__(self, allowed_hosts: frozenset[str] = frozenset(), limits: FetchLimits = _DEFAULT_LIMITS) -> None:

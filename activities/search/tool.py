@@ -14,6 +14,7 @@ from activities.tools import (
     ToolAnswer,
     ToolContext,
     failed,
+    object_schema,
 )
 from chargehand.contracts import Capability, Source
 
@@ -32,12 +33,7 @@ class Search:
             "Search for passages that answer a question. Gives the best matches with title, place and the words "
             "found there, and how confident the search engine is. Use a few specific words, not a whole sentence."
         ),
-        parameters={
-            "type": "object",
-            "properties": {"query": {"type": "string", "description": "What to look for, in a few words"}},
-            "required": ["query"],
-            "additionalProperties": False,
-        },
+        parameters=object_schema(query={"type": "string", "description": "What to look for, in a few words"}),
     )
 
     def __init__(self, backend: SearchBackend) -> None:
