@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from temporalio import activity
@@ -21,31 +22,23 @@ _DOCUMENT_CHARACTERS: Final = 30_000
 """Of all documents' names together: every turn and tool call carries them in the history."""
 
 
+@dataclass(frozen=True)
 class SessionActivities:
     """Reads what does not change during a session."""
 
-    def __init__(
-        self,
-        crews: Mapping[str, Crew],
-        models: Models,
-        tools: Mapping[str, Tool],
-        ceilings: Limits,
-        *,
-        turns_queue: str | None = None,
-    ) -> None:
-        self._crews = crews
-        self._turns_queue = turns_queue
-        self._models = models
-        self._tools = tools
-        self._ceilings = ceilings
+    crews: Mapping[str, Crew]
+    models: Models
+    tools: Mapping[str, Tool]
+    ceilings: Limits
+    turns_queue: str | None = None
 
     @activity.defn(name=ActivityType.OPEN_SESSION)
     async def open_session(self, opening: OpenSessionRequest) -> SessionFacts:
         """Look up the crew and check the request against the operator's ceilings."""
         request = opening.request
-        crew = self._crews.get(request.crew)
+        crew = self.crews.get(request.crew)
         if crew is None:
-            known = ", ".join(sorted(self._crews))
+            known = ", ".join(sorted(self.crews))
             raise invalid_input("SessionRequest", [f"crew: there is no crew '{request.crew}'; there are {known}"])
         problems = [
             *self._ceiling_problems(request.limits),
@@ -56,16 +49,16 @@ class SessionActivities:
             raise invalid_input("SessionRequest", problems)
         return SessionFacts(
             crew=self._card(crew, request),
-            models=dict(self._models.cards),
-            ceilings=self._ceilings,
-            turns_queue=self._turns_queue,
+            models=dict(self.models.cards),
+            ceilings=self.ceilings,
+            turns_queue=self.turns_queue,
         )
 
     def _ceiling_problems(self, limits: Limits) -> list[str]:
         return [
             f"limits.{name}: {asked} is above this installation's ceiling of {ceiling}; ask for less"
             for name in Limits.model_fields
-            if name != "on_limit" and (asked := getattr(limits, name)) > (ceiling := getattr(self._ceilings, name))
+            if name != "on_limit" and (asked := getattr(limits, name)) > (ceiling := getattr(self.ceilings, name))
         ]
 
     def _card(self, crew: Crew, request: SessionRequest) -> CrewCard:
@@ -80,7 +73,7 @@ class SessionActivities:
                     tools=agent.tools,
                     tier=request.tiers.agents.get(agent.name, agent.tier),
                     fallback=agent.fallback,
-                    capabilities=tuple(sorted(capabilities_of(agent, tool_capabilities(self._tools)))),
+                    capabilities=tuple(sorted(capabilities_of(agent, tool_capabilities(self.tools)))),
                     prompt_bytes=self._prompt_bytes(crew, agent),
                 )
                 for agent in crew.agents
@@ -89,7 +82,7 @@ class SessionActivities:
         )
 
     def _prompt_bytes(self, crew: Crew, agent: Agent) -> int:
-        specs = "".join(json.dumps(self._tools[tool].spec.model_dump()) for tool in agent.tools)
+        specs = "".join(json.dumps(self.tools[tool].spec.model_dump()) for tool in agent.tools)
         return len(WorkTask.system_text(crew, agent.name).encode()) + len(specs.encode()) + SCHEMA_BYTES
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from temporalio import activity
@@ -21,15 +22,13 @@ _IS_ADDRESS: Final = re.compile(r"://|^\s*\S+\.\S+\s*$")
 _NAMES_AN_ADDRESS: Final = re.compile(r"url|uri|href|link|address", re.IGNORECASE)
 
 
+@dataclass(frozen=True)
 class ToolActivities:
     """Uses tools."""
 
-    def __init__(
-        self, crews: Mapping[str, Crew], tools: Mapping[str, Tool], library: DocumentLibrary | None = None
-    ) -> None:
-        self._crews = crews
-        self._tools = tools
-        self._library = library
+    crews: Mapping[str, Crew]
+    tools: Mapping[str, Tool]
+    library: DocumentLibrary | None = None
 
     @activity.defn(name=ActivityType.USE_TOOL)
     async def use_tool(self, request: ToolRequest) -> ToolResult:
@@ -45,7 +44,7 @@ class ToolActivities:
                 documents=request.documents,
             )
             async with heartbeats():
-                answer = await self._tools[request.call.tool].use(request.call.arguments, context)
+                answer = await self.tools[request.call.tool].use(request.call.arguments, context)
         return ToolResult(
             call_id=request.call.id,
             tool=request.call.tool,
@@ -56,7 +55,7 @@ class ToolActivities:
         )
 
     def _refusal(self, request: ToolRequest) -> ToolAnswer | None:
-        crew = self._crews.get(request.crew)
+        crew = self.crews.get(request.crew)
         agent = crew.agent(request.agent) if crew else None
         if agent is None:
             return failed(f"This worker has no agent '{request.agent}' in a crew '{request.crew}'.")
@@ -72,7 +71,7 @@ class ToolActivities:
         The planner knows the documents' names, headings and examples, and an attacker may trick it into writing them
         into an instruction.
         """
-        if "reaches_out" not in self._tools[request.call.tool].capabilities:
+        if "reaches_out" not in self.tools[request.call.tool].capabilities:
             return None
         addresses = [
             value
@@ -84,8 +83,8 @@ class ToolActivities:
         if not addresses:
             return None
         private = list(request.private)
-        if self._library is not None and request.documents:
-            private += _descriptions((await self._library.open(request.documents)).catalog)
+        if self.library is not None and request.documents:
+            private += _descriptions((await self.library.open(request.documents)).catalog)
         words = [text for text in request.public if " " in text]
         if await asyncio.to_thread(lambda: any(carries(address, private, words) for address in addresses)):
             return failed(

@@ -62,7 +62,7 @@ class SubtaskWorkflow:
         _require_parent()
         self._deadline = request.deadline
         model_calls = MeteredModelCalls(
-            Ledger(Amount(request.turns, request.usd)),
+            ledger=Ledger(Amount(request.turns, request.usd)),
             session=request.session,
             crew=request.crew,
             documents=request.documents,

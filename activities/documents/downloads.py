@@ -6,6 +6,7 @@ import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -49,30 +50,22 @@ class Download(Contract):
     """Seconds since 1970."""
 
 
+@dataclass
 class Downloads:
     """All downloads of a worker, recorded in a directory that workers may share.
 
     Documents are read over HTTPS, and over HTTP from the `allowed_hosts` that the operator opens to agents.
     """
 
-    def __init__(
-        self,
-        artifacts: Artifacts,
-        directory: Path,
-        allowed_hosts: frozenset[str] = frozenset(),
-        limits: FetchLimits = DOWNLOAD_LIMITS,
-        *,
-        now: Callable[[], float] = time.time,
-    ) -> None:
-        self._artifacts = artifacts
-        self._directory = directory
-        self._allowed_hosts = allowed_hosts
-        self._limits = limits
-        self._now = now
-        self._http: GuardedGet | None = None
-        self._under_way: dict[str, asyncio.Lock] = {}
-        self._failed: dict[str, tuple[float, str]] = {}
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+    artifacts: Artifacts
+    directory: Path
+    allowed_hosts: frozenset[str] = frozenset()
+    limits: FetchLimits = DOWNLOAD_LIMITS
+    now: Callable[[], float] = time.time
+    _http: "GuardedGet | None" = field(default=None, init=False)
+    _under_way: dict[str, asyncio.Lock] = field(default_factory=dict[str, asyncio.Lock], init=False)
+    _failed: dict[str, tuple[float, str]] = field(default_factory=dict[str, tuple[float, str]], init=False)
+    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE), init=False)
 
     async def fetch_all(self, urls: Iterable[str]) -> dict[str, Download | str]:
         """Download what is not stored yet; the value for a URL that cannot be read is its problem.
@@ -83,19 +76,19 @@ class Downloads:
         return dict(zip(wanted, await asyncio.gather(*map(self._fetch, wanted)), strict=True))
 
     async def _fetch(self, url: str) -> Download | str:
-        record = self._directory / f"{hashlib.sha256(url.encode()).hexdigest()}.json"
+        record = self.directory / f"{hashlib.sha256(url.encode()).hexdigest()}.json"
         lock = self._under_way.setdefault(url, asyncio.Lock())
         try:
             async with lock:
                 if (known := await asyncio.to_thread(self._known, record)) is not None:
                     return known
                 failed_at, problem = self._failed.pop(url, (0.0, ""))
-                if not problem or self._now() - failed_at > _FAILED_FOR_SECONDS:
+                if not problem or self.now() - failed_at > _FAILED_FOR_SECONDS:
                     async with self._slots:
                         answer = await self._download(url, record)
                     if not isinstance(answer, str):
                         return answer
-                    failed_at, problem = self._now(), answer
+                    failed_at, problem = self.now(), answer
                 self._failed[url] = (failed_at, problem)
                 return problem
         finally:
@@ -105,13 +98,13 @@ class Downloads:
     async def _download(self, url: str, record: Path) -> Download | str:
         if self._http is None:
             self._http = await asyncio.to_thread(self._make_http)
-        draft = self._directory / f".draft-{secrets.token_hex(8)}"
-        await asyncio.to_thread(self._directory.mkdir, parents=True, exist_ok=True)
+        draft = self.directory / f".draft-{secrets.token_hex(8)}"
+        await asyncio.to_thread(self.directory.mkdir, parents=True, exist_ok=True)
         try:
             with draft.open("xb") as file:
                 name = await self._http.get(url, self._check, partial(self._write, file))
-            digest = await asyncio.to_thread(self._artifacts.put_file, draft)
-            download = Download(url=url, name=name, digest=digest, bytes=draft.stat().st_size, at=self._now())
+            digest = await asyncio.to_thread(self.artifacts.put_file, draft)
+            download = Download(url=url, name=name, digest=digest, bytes=draft.stat().st_size, at=self.now())
             await asyncio.to_thread(_replace, record, draft, download)
         except (FetchError, ArtifactError) as error:
             return f"It was not read: {error}."
@@ -125,9 +118,9 @@ class Downloads:
     def _make_http(self) -> "GuardedGet":
         from activities.pages.guarded_get import GuardedBackend, GuardedGet
 
-        backend = GuardedBackend(self._allowed_hosts)
+        backend = GuardedBackend(self.allowed_hosts)
         agent = "Chargehand/0.4 (reads documents for a session)"
-        return GuardedGet(backend, self._limits, user_agent=agent, accept="*/*", accept_encoding="identity")
+        return GuardedGet(backend, self.limits, user_agent=agent, accept="*/*", accept_encoding="identity")
 
     async def _write(self, file: BinaryIO, url: "URL", headers: Mapping[str, str], chunks: AsyncIterator[bytes]) -> str:
         """Write the body to the file and return the name of the document."""
@@ -136,13 +129,13 @@ class Downloads:
         size = 0
         async for chunk in chunks:
             size += len(chunk)
-            if size > self._limits.wire_bytes:
-                raise FetchError(f"{url} is larger than {self._limits.wire_bytes >> 20} MB")
+            if size > self.limits.wire_bytes:
+                raise FetchError(f"{url} is larger than {self.limits.wire_bytes >> 20} MB")
             await asyncio.to_thread(file.write, chunk)
         return _name(url, headers.get("content-type", ""))
 
     def _check(self, url: "URL") -> None:
-        is_open = f"{url.host}:{url.port or 80}" in self._allowed_hosts
+        is_open = f"{url.host}:{url.port or 80}" in self.allowed_hosts
         if not url.host or not (url.scheme == "https" or (url.scheme == "http" and is_open)):
             raise FetchError(f"{url} is not an https:// address")
 
@@ -151,8 +144,8 @@ class Downloads:
             download = Download.model_validate_json(record.read_bytes())
         except (OSError, ValueError):
             return None
-        is_fresh = self._now() - download.at < _FRESH_SECONDS
-        return download if is_fresh and self._artifacts.has(download.digest) else None
+        is_fresh = self.now() - download.at < _FRESH_SECONDS
+        return download if is_fresh and self.artifacts.has(download.digest) else None
 
 
 def _replace(record: Path, draft: Path, download: Download) -> None:

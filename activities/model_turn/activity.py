@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
@@ -46,32 +47,19 @@ _MOST_SOURCES: Final = 40
 """Sources that one answer may cite: each is sent along to the report, and to every dependent subtask."""
 
 
+@dataclass(frozen=True)
 class TurnActivities:
     """Calls models."""
 
-    def __init__(
-        self,
-        crews: Mapping[str, Crew],
-        models: Models,
-        tools: Mapping[str, Tool],
-        library: DocumentLibrary,
-        conversations: Conversations,
-        *,
-        pause: Pause = pause_after,
-    ) -> None:
-        """Prepare to take turns.
-
-        Args:
-            pause: how long to wait after a provider's error before the next call.
-        """
-        self._crews = crews
-        self._models = models
-        self._tools = tools
-        self._library = library
-        self._conversations = conversations
-        self._pause = pause
-        self._freshness = Freshness()
-        self._discarded = DiscardedTurns()
+    crews: Mapping[str, Crew]
+    models: Models
+    tools: Mapping[str, Tool]
+    library: DocumentLibrary
+    conversations: Conversations
+    pause: Pause = pause_after
+    """How long to wait after a provider's error before the next call."""
+    _freshness: Freshness = field(default_factory=Freshness, init=False)
+    _discarded: DiscardedTurns = field(default_factory=DiscardedTurns, init=False)
 
     @activity.defn(name=ActivityType.TAKE_TURN)
     async def take_turn(self, request: TurnRequest) -> TurnResult:
@@ -85,7 +73,7 @@ class TurnActivities:
                 return reuse(earlier)
             refuse_after_lost_attempt(record.entry, request.provider_failures)
             call = await self._prepare(request)
-            storing = asyncio.create_task(self._conversations.keep(call.task))
+            storing = asyncio.create_task(self.conversations.keep(call.task))
             try:
                 reply = await self._complete(call, record, request.provider_failures)
             except BaseException:
@@ -100,7 +88,7 @@ class TurnActivities:
     async def _prepare(self, request: TurnRequest) -> ModelCall:
         """Write the call, before anything is paid."""
         try:
-            call = await self._call(request, await self._conversations.whole(request.task))
+            call = await self._call(request, await self.conversations.whole(request.task))
             _refuse_above_reserve(call, request)
         except ApplicationError:
             raise
@@ -109,22 +97,22 @@ class TurnActivities:
         return call
 
     async def _call(self, request: TurnRequest, task: Task) -> ModelCall:
-        crew = self._crews.get(request.crew)
+        crew = self.crews.get(request.crew)
         if crew is None:
             raise invalid_input("TurnRequest", [f"crew: this worker has no crew '{request.crew}'"])
-        library = await self._library.open(request.documents)
+        library = await self.library.open(request.documents)
         agent = crew.agent(request.agent)
         offered = agent.tools if agent else ()
         info = activity.info()
         return ModelCall(
-            model=self._models.card(request.tier).name,
+            model=self.models.card(request.tier).name,
             task=task,
             agent=request.agent,
             crew_agents=tuple((agent.name, agent.description, agent.tools) for agent in crew.agents),
             catalog=library.catalog,
             system=task.system_text(crew, request.agent),
             messages=task.messages(None if self._reaches_out(offered) else library.catalog),
-            tools=tuple(self._tools[tool].spec for tool in offered),
+            tools=tuple(self.tools[tool].spec for tool in offered),
             answer_type=task.answer_type_for(agent),
             max_output_tokens=request.max_output_tokens,
             timeout_seconds=CALL_TIMEOUT_SECONDS,
@@ -133,14 +121,14 @@ class TurnActivities:
         )
 
     def _reaches_out(self, tools: Sequence[str]) -> bool:
-        return any("reaches_out" in self._tools[tool].capabilities for tool in tools)
+        return any("reaches_out" in self.tools[tool].capabilities for tool in tools)
 
     async def _complete(self, call: ModelCall, record: Journal, earlier_failures: int) -> ModelReply:
         await refuse_if_stale(self._freshness, record)
         try:
-            return await self._models.adapter.complete(call.model_copy(update={"job": record.job()}))
+            return await self.models.adapter.complete(call.model_copy(update={"job": record.job()}))
         except ProviderError as failure:
-            raise await decide_retry(failure, record, earlier_failures, self._pause) from None
+            raise await decide_retry(failure, record, earlier_failures, self.pause) from None
         except Exception as error:
             raise fault_while_paying(error) from error
 

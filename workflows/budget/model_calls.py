@@ -1,8 +1,8 @@
 """Metered model calls: every turn is reserved in the ledger before it is called, and settled afterwards."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
@@ -51,42 +51,26 @@ class TurnLost(Exception):  # noqa: N818  # as above
         self.error_type = error_type
 
 
+@dataclass(kw_only=True)
 class MeteredModelCalls:
     """The model calls of one workflow, paid from its ledger."""
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        *,
-        session: str,
-        crew: str,
-        documents: Sequence[str],
-        budget_client: BudgetClient | None = None,
-        urgency: Literal["now", "batch"] = "now",
-        queue: str | None = None,
-    ) -> None:
-        """Pay from a ledger.
-
-        Args:
-            ledger: the workflow's own.
-            session: id of the workflow that `crew` and `documents` were opened for.
-            crew: name of the crew.
-            documents: what the agents may read.
-            budget_client: asks for a larger grant when the ledger runs short.
-            urgency: whether the provider may answer within hours.
-            queue: task queue of the turns, if it is not the workflow's own.
-        """
-        self._ledger = ledger
-        self._session = session
-        self._crew = crew
-        self._documents = tuple(documents)
-        self._turns = 0
-        self._budget_client = budget_client
-        self._urgency: Literal["now", "batch"] = urgency
-        self._queue = queue
-        self.spend: list[SpendLine] = []
-        self.wasted = Usage()
-        """Part of `spend` for turns that gave nothing."""
+    ledger: Ledger
+    session: str
+    """Id of the workflow that `crew` and `documents` were opened for."""
+    crew: str
+    documents: tuple[str, ...]
+    """What the agents may read."""
+    budget_client: BudgetClient | None = None
+    """Asks for a larger grant when the ledger runs short."""
+    urgency: Literal["now", "batch"] = "now"
+    """Whether the provider may answer within hours."""
+    queue: str | None = None
+    """Task queue of the turns, if it is not the workflow's own."""
+    spend: list[SpendLine] = field(default_factory=list[SpendLine], init=False)
+    wasted: Usage = field(default_factory=Usage, init=False)
+    """Part of `spend` for turns that gave nothing."""
+    _turns: int = field(default=0, init=False)
 
     def cost_of(self, model: ModelCard, task: Task, prompt_bytes: int, output_tokens: int) -> Amount:
         """Estimate the worst case of a turn."""
@@ -94,10 +78,10 @@ class MeteredModelCalls:
 
     async def can_pay(self, amount: Amount, *, patient: bool = False) -> bool:
         """Whether the ledger covers an amount, after asking the parent for what is missing."""
-        missing = amount.beyond(self._ledger.unspent)
-        if missing != Amount() and self._budget_client is not None:
-            self._ledger.grant(await self._budget_client.ask(missing, patient=patient))
-        return self._ledger.unspent.covers(amount)
+        missing = amount.beyond(self.ledger.unspent)
+        if missing != Amount() and self.budget_client is not None:
+            self.ledger.grant(await self.budget_client.ask(missing, patient=patient))
+        return self.ledger.unspent.covers(amount)
 
     async def take(
         self,
@@ -129,16 +113,16 @@ class MeteredModelCalls:
         """
         self._turns += 1
         request = TurnRequest(
-            session=self._session,
+            session=self.session,
             step=f"turn-{self._turns}",
-            crew=self._crew,
+            crew=self.crew,
             agent=agent,
             tier=tier,
-            documents=self._documents,
+            documents=self.documents,
             task=sent or task,
             max_input_tokens=input_bound(task, prompt_bytes),
             max_output_tokens=output_tokens,
-            urgency=self._urgency,
+            urgency=self.urgency,
             after_reset=was_reset(),
         )
         turn = _Turn(request, model, task)
@@ -168,9 +152,9 @@ class MeteredModelCalls:
 
     async def _reserve(self, worst: Amount) -> Reservation:
         await self.can_pay(worst, patient=True)
-        reservation = self._ledger.reserve(worst)
+        reservation = self.ledger.reserve(worst)
         if reservation is None:
-            raise CannotPay("out_of_turns" if self._ledger.unspent.turns < worst.turns else "out_of_budget")
+            raise CannotPay("out_of_turns" if self.ledger.unspent.turns < worst.turns else "out_of_budget")
         return reservation
 
     async def _call(self, request: TurnRequest, repetition: int, until: datetime | None) -> TurnResult:
@@ -178,7 +162,7 @@ class MeteredModelCalls:
         return await workflow.execute_activity_method(
             TurnActivities.take_turn,
             request,
-            task_queue=self._queue,
+            task_queue=self.queue,
             activity_id=request.step if not repetition else f"{request.step}.again-{repetition}",
             summary=f"{request.agent}: {request.task.kind}",
             **options.turn(is_batch=request.urgency == "batch", left=left),
@@ -195,10 +179,10 @@ class MeteredModelCalls:
             raise TurnLost("provider_unavailable", "The model call did not end in time.", "Timeout") from error
         match cause.type:
             case ErrorType.CONVERSATION_MISSING:
-                self._ledger.settle(reservation, Amount())
+                self.ledger.settle(reservation, Amount())
                 turn.change(task=turn.whole)
             case ErrorType.RESERVE_TOO_SMALL:
-                self._ledger.settle(reservation, Amount())
+                self.ledger.settle(reservation, Amount())
                 turn.change(max_input_tokens=int(cause.details[0]))
             case ErrorType.ATTEMPT_LOST:
                 self._charge_in_full(reservation, turn)
@@ -227,15 +211,15 @@ class MeteredModelCalls:
 
     def _book_discarded(self, turn: "_Turn", discarded: Usage, model: str) -> None:
         """Book what a run before the reset paid at this step, as far as the ledger covers it."""
-        paid = Amount(discarded.turns, discarded.cost_usd).capped(self._ledger.unspent)
-        reservation = self._ledger.reserve(paid)
+        paid = Amount(discarded.turns, discarded.cost_usd).capped(self.ledger.unspent)
+        reservation = self.ledger.reserve(paid)
         if reservation is not None:
             turn.count(paid.turns)
             self._settle(reservation, turn, discarded.model_copy(update={"cost_usd": paid.usd}), model, wasted=True)
 
     def _settle(self, reservation: Reservation, turn: "_Turn", usage: Usage, model: str, *, wasted: bool) -> None:
         usage = usage.model_copy(update={"turns": turn.take_count()})
-        self._ledger.settle(reservation, Amount(usage.turns, usage.cost_usd))
+        self.ledger.settle(reservation, Amount(usage.turns, usage.cost_usd))
         if wasted:
             self.wasted += usage
         agent, purpose = turn.request.agent, turn.request.task.kind

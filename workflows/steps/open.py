@@ -49,7 +49,7 @@ async def open_session(request: SessionRequest, progress: Progress, budget_clien
         grants=Grants(ledger),
         report_reserve=report_reserve,
         model_calls=MeteredModelCalls(
-            ledger,
+            ledger=ledger,
             session=workflow.info().workflow_id,
             crew=facts.crew.name,
             documents=request.documents,
