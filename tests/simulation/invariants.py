@@ -65,7 +65,7 @@ def books_of(execution: Execution) -> Books | None:
         frame = getattr(coroutine, "cr_frame", None)
         for value in frame.f_locals.values() if frame else ():
             if isinstance(value, MeteredModelCalls):
-                return Books(value.ledger, None)  # pyright: ignore[reportPrivateUsage]  # the only look inside
+                return Books(value.ledger, None)
         coroutine = getattr(coroutine, "cr_await", None)
     return None
 
