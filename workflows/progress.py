@@ -42,6 +42,8 @@ class Progress:
         """Where outcomes are known to disagree."""
         self.reviews = 0
         """How often the outcomes were reviewed."""
+        self.ignored_messages = 0
+        """Signals that no workflow of this session can have sent, or that could not be handled."""
         self._records: dict[str, SubtaskRecord] = {}
 
     @property
@@ -138,6 +140,10 @@ class Progress:
         """Note where outcomes disagree."""
         self.contradictions.extend(found)
 
+    def ignore_message(self) -> None:
+        """Count a signal that changes nothing."""
+        self.ignored_messages += 1
+
     def count_review(self) -> None:
         """Note that the outcomes are reviewed."""
         self.reviews += 1
@@ -151,6 +157,7 @@ class Progress:
             plan=self.plan,
             subtasks=self.records,
             questions=tuple(self.questions.values()),
+            ignored_messages=self.ignored_messages,
         )
         if self.ledger is None or self.clock is None:
             return status

@@ -71,6 +71,8 @@ class Session:
     budget_client: BudgetClient
     """Asks the parent session for a larger grant, if there is one."""
     provenance: Provenance
+    run: str
+    """Identifies the run of the session at the root in the ids of its children."""
     peaks: Peaks = field(default_factory=Peaks)
 
     @property
@@ -164,7 +166,7 @@ class Session:
 
         if not is_there() and self.request.delegation is not None:
             missing = needed.beyond(self.ledger.unspent)
-            self.ledger.grant(await self.budget_client.ask(missing, patient=True))
+            self.ledger.grant(await self.budget_client.ask(missing, self.ledger.granted, patient=True))
         await workflow.wait_condition(lambda: is_there() or self.clock.work_is_over or is_hopeless())
         if self.request.limits.on_limit == "pause" and not is_there() and not self.clock.work_is_over:
             self.enter("paused")

@@ -96,7 +96,7 @@ class MeteredModelCalls:
         """Whether the ledger covers an amount, after asking the parent for what is missing."""
         missing = amount.beyond(self._ledger.unspent)
         if missing != Amount() and self._budget_client is not None:
-            self._ledger.grant(await self._budget_client.ask(missing, patient=patient))
+            self._ledger.grant(await self._budget_client.ask(missing, self._ledger.granted, patient=patient))
         return self._ledger.unspent.covers(amount)
 
     async def take(

@@ -103,6 +103,7 @@ async def run_nested_session(
     ends_at = session.clock.report_starts_at
     delegation = Delegation(
         session=session.root,
+        run=session.run,
         depth=session.depth + 1,
         ancestors=session.ancestors,
         goal_reads=tuple(sorted(session.provenance.of_inputs(subtask, session.progress.planned(subtask)))),
@@ -124,11 +125,14 @@ async def run_nested_session(
 
 
 async def answer_grant_request(session: Session, request: GrantRequest) -> None:
-    """Enlarge a child's grant, or refuse to.
+    """Enlarge a running child's grant, or refuse to; a request that none of them can have sent is ignored and counted.
 
     Running children come before subtasks that have not started: whatever is unspent may be granted. A patient child
     waits until others return enough, the limits are raised, or no child is left that could return anything.
     """
+    if not session.grants.accept(request.child, request.token):
+        session.progress.ignore_message()
+        return
     asked = Amount(request.turns, request.usd)
     if request.patient:
         session.grants.queue(request.child)
@@ -139,7 +143,7 @@ async def answer_grant_request(session: Session, request: GrantRequest) -> None:
         unfinished = len(session.progress.subtasks) - len(session.progress.outcomes)
         granted = session.grants.enlarge(request.child, asked, unfinished)
     session.refresh_details()
-    grant = Grant(number=request.number, turns=granted.turns, usd=granted.usd)
+    grant = Grant(number=request.number, token=request.token, turns=granted.turns, usd=granted.usd)
     # A child that has ended meanwhile needs no answer: its grant comes back with its outcome.
     with suppress(FailureError):
         await workflow.get_external_workflow_handle(request.child).signal(SignalName.GRANT, grant)

@@ -58,9 +58,17 @@ async def open_session(request: SessionRequest, progress: Progress, budget_clien
         ),
         budget_client=budget_client,
         provenance=Provenance(delegation.goal_reads if delegation else ()),
+        run=delegation.run if delegation else _run_name(),
     )
     session.refresh_details()
     return session
+
+
+def _run_name() -> str:
+    """Name this run in the ids of its children: the same after a reset, another one in each run of a cron."""
+    info = workflow.info()
+    run = info.first_execution_run_id if info.continued_run_id is None else str(workflow.uuid4())
+    return run.rpartition("-")[2]
 
 
 def _check(request: SessionRequest) -> None:

@@ -171,6 +171,8 @@ class Status(Contract):
     """The state of each subtask, in the plan's order."""
     questions: tuple[Question, ...] = ()
     """Open questions."""
+    ignored_messages: int = 0
+    """Signals that were ignored: no workflow of this session can have sent them."""
     turns: int = 0
     """LLM calls so far; those of a nested session count when it has ended."""
     max_turns: int = 0
