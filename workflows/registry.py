@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from temporalio import workflow
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation
-from temporalio import workflow
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
 from temporalio.converter import StorageDriverStoreContext, StorageDriverWorkflowInfo
 from temporalio.exceptions import ApplicationError, FailureError

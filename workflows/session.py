@@ -165,7 +165,7 @@ class Session:
             return self.ledger.unspent.covers(needed)
 
         if not is_there() and self.request.delegation is not None:
-            missing = needed.beyond(self.ledger.unspent)
+            missing = self.ledger.missing(needed)
             self.ledger.grant(await self.budget_client.ask(missing, self.ledger.granted, patient=True))
         await workflow.wait_condition(lambda: is_there() or self.clock.work_is_over or is_hopeless())
         if self.request.limits.on_limit == "pause" and not is_there() and not self.clock.work_is_over:

@@ -91,6 +91,4 @@ class _Open:
 
     def accepts(self, token: str, amount: Amount) -> bool:
         """Whether this can be the parent's answer: nothing, or an amount between the two."""
-        return token == self.token and (
-            amount == Amount() or (amount.covers(self.least) and self.most.covers(amount))
-        )
+        return token == self.token and (amount == Amount() or (amount.covers(self.least) and self.most.covers(amount)))

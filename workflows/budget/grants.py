@@ -150,5 +150,10 @@ def _share(left: Amount, sharers: int) -> Amount:
 
 
 def _charged_in_full(agent: str, grant: Amount) -> SpendLine:
-    usage = Usage(turns=grant.turns, cost_usd=grant.usd, possibly_billed_twice_usd=grant.usd)
+    usage = Usage(
+        turns=grant.turns,
+        cost_usd=grant.usd,
+        possibly_billed_twice_usd=grant.usd,
+        possibly_billed_twice_at_most_usd=grant.usd,
+    )
     return SpendLine(agent=agent, model="unknown", purpose="lost", usage=usage)

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Final, Literal
 
 from temporalio import workflow
@@ -87,14 +88,16 @@ class MeteredModelCalls:
         self.spend: list[SpendLine] = []
         self.wasted = Usage()
         """Part of `spend` for turns that gave nothing."""
+        self.overcharges: dict[str, float] = {}
+        """How many times a reservation a call was seen to cost, by the name of its model; only what is above 1."""
 
     def cost_of(self, model: ModelCard, task: Task, prompt_bytes: int, output_tokens: int) -> Amount:
         """Estimate the worst case of a turn."""
-        return worst_case(model, input_bound(task, prompt_bytes), output_tokens)
+        return worst_case(self._proven(model), input_bound(task, prompt_bytes), output_tokens)
 
     async def can_pay(self, amount: Amount, *, patient: bool = False) -> bool:
         """Whether the ledger covers an amount, after asking the parent for what is missing."""
-        missing = amount.beyond(self._ledger.unspent)
+        missing = self._ledger.missing(amount)
         if missing != Amount() and self._budget_client is not None:
             self._ledger.grant(await self._budget_client.ask(missing, self._ledger.granted, patient=patient))
         return self._ledger.unspent.covers(amount)
@@ -141,7 +144,14 @@ class MeteredModelCalls:
             urgency=self._urgency,
             after_reset=was_reset(),
         )
-        turn = _Turn(request, model, task)
+        turn = _Turn(request, self._proven(model), task)
+        try:
+            return await self._call_until_answered(turn, until)
+        finally:
+            # What a repeated call has not settled was never answered: nothing better than its worst case is known.
+            self._settle_doubts(turn, None)
+
+    async def _call_until_answered(self, turn: "_Turn", until: Callable[[], datetime | None] | None) -> TurnResult:
         for repetition in range(options.MAX_LOST_WORKERS):
             raise_if_cancelled()
             reservation = await self._reserve(turn.worst)
@@ -149,7 +159,7 @@ class MeteredModelCalls:
                 result = await self._call(turn.request, repetition, until() if until else None)
             except asyncio.CancelledError:
                 # Cancelled in the same workflow task in which its result came: the result cannot be read any more.
-                self._charge_in_full(reservation, turn)
+                turn.doubt(reservation)
                 raise
             except ActivityError as error:
                 await self._after_error(error, reservation, turn)
@@ -189,7 +199,7 @@ class MeteredModelCalls:
         cause = error.cause
         if not isinstance(cause, ApplicationError):
             # Timed out or cancelled while a call was in flight: whether it was charged is unknown.
-            self._charge_in_full(reservation, turn)
+            turn.doubt(reservation)
             if is_cancelled_exception(error):
                 raise error
             raise TurnLost("provider_unavailable", "The model call did not end in time.", "Timeout") from error
@@ -201,26 +211,40 @@ class MeteredModelCalls:
                 self._ledger.settle(reservation, Amount())
                 turn.change(max_input_tokens=int(cause.details[0]))
             case ErrorType.ATTEMPT_LOST:
-                self._charge_in_full(reservation, turn)
+                turn.doubt(reservation)
                 failures = int(cause.details[0]) if cause.details else 0
                 turn.change(provider_failures=max(failures, turn.request.provider_failures))
             case ErrorType.OUTCOME_UNKNOWN:
-                self._charge_in_full(reservation, turn)
+                turn.doubt(reservation)
                 await _wait_before_repeating(cause, turn)
             case kind:
                 self._settle(reservation, turn, Usage(), turn.model.name, wasted=True)
                 raise TurnLost(_REASONS.get(kind or "", "internal"), cause.message, kind or "") from error
 
-    def _charge_in_full(self, reservation: Reservation, turn: "_Turn") -> None:
-        worst = reservation.amount.usd
-        usage = Usage(cost_usd=worst, possibly_billed_twice_usd=worst)
-        self._settle(reservation, turn, usage, turn.model.name, wasted=True)
+    def _settle_doubts(self, turn: "_Turn", cost: Decimal | None) -> None:
+        """Charge the calls of a turn whose outcome is unknown at what the same call cost; in full if that is unknown."""
+        for reservation, turns in turn.doubts:
+            worst = reservation.amount.usd
+            estimate = worst if cost is None else min(cost, worst)
+            usage = Usage(
+                turns=turns,
+                cost_usd=estimate,
+                possibly_billed_twice_usd=estimate,
+                possibly_billed_twice_at_most_usd=worst,
+            )
+            self._record(reservation, turn, usage, turn.model.name, wasted=True)
+        turn.doubts.clear()
 
     def _book(self, reservation: Reservation, turn: "_Turn", result: TurnResult) -> None:
         usage, worst = result.usage, reservation.amount.usd
-        if not result.usage_known:
-            usage = usage.model_copy(update={"cost_usd": worst, "possibly_billed_twice_usd": worst})
-        usage = usage.model_copy(update={"cost_usd": min(usage.cost_usd, worst)})
+        if result.usage_known:
+            above = max(usage.cost_usd - worst, Decimal(0))
+            usage = usage.model_copy(update={"charged_above_reservation_usd": above})
+            self._prove(turn.model, usage.cost_usd, worst)
+        else:
+            unknown = ("cost_usd", "possibly_billed_twice_usd", "possibly_billed_twice_at_most_usd")
+            usage = usage.model_copy(update=dict.fromkeys(unknown, worst))
+        self._settle_doubts(turn, usage.cost_usd)
         self._settle(reservation, turn, usage, result.model, wasted=result.stop not in {"answer", "tools"})
         if result.discarded is not None:
             self._book_discarded(turn, result.discarded, result.model)
@@ -233,8 +257,18 @@ class MeteredModelCalls:
             turn.count(paid.turns)
             self._settle(reservation, turn, discarded.model_copy(update={"cost_usd": paid.usd}), model, wasted=True)
 
+    def _proven(self, model: ModelCard) -> ModelCard:
+        """Reserve a model at what it has proven to cost."""
+        return model.model_copy(update={"overcharge": max(model.overcharge, self.overcharges.get(model.name, 1.0))})
+
+    def _prove(self, model: ModelCard, cost: Decimal, worst: Decimal) -> None:
+        if cost > worst > 0:
+            self.overcharges[model.name] = model.overcharge * float(cost / worst)
+
     def _settle(self, reservation: Reservation, turn: "_Turn", usage: Usage, model: str, *, wasted: bool) -> None:
-        usage = usage.model_copy(update={"turns": turn.take_count()})
+        self._record(reservation, turn, usage.model_copy(update={"turns": turn.take_count()}), model, wasted=wasted)
+
+    def _record(self, reservation: Reservation, turn: "_Turn", usage: Usage, model: str, *, wasted: bool) -> None:
         self._ledger.settle(reservation, Amount(usage.turns, usage.cost_usd))
         if wasted:
             self.wasted += usage
@@ -252,6 +286,9 @@ class _Turn:
     """What is asked, even if only a part of it is sent."""
     uncounted: int = 1
     """Turns that the next settlement counts: a turn counts once, however often its call is repeated."""
+    doubts: list[tuple[Reservation, int]] = field(default_factory=list[tuple[Reservation, int]])
+    """Calls whose outcome is unknown, which stay reserved until it is known what the repeated call costs, and the turns
+    that each counts."""
 
     @property
     def worst(self) -> Amount:
@@ -262,6 +299,10 @@ class _Turn:
     def change(self, **changes: object) -> None:
         """Change the next call."""
         self.request = self.request.model_copy(update=changes)
+
+    def doubt(self, reservation: Reservation) -> None:
+        """Keep the reservation of a call whose outcome is unknown."""
+        self.doubts.append((reservation, self.take_count()))
 
     def count(self, turns: int) -> None:
         """Have the next settlement count some turns."""
