@@ -74,3 +74,5 @@ class SubtaskResult(Contract):
     """Rounds of thinking and tool use."""
     waited: timedelta = timedelta(0)
     """Time spent waiting for a larger grant."""
+    overcharges: dict[str, float] = {}
+    """How many times a reservation calls were seen to cost, by model."""

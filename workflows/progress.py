@@ -68,8 +68,8 @@ class Progress:
         """Change to another state."""
         self.state = state
 
-    def adopt(self, plan: Plan) -> None:
-        """Follow a plan; records of subtasks that are in it already are kept."""
+    def adopt(self, plan: Plan) -> Plan:
+        """Follow a plan, which is returned; records of subtasks that are in it already are kept."""
         self.plan = plan
         self._records = {
             subtask.id: self._records.get(subtask.id)
@@ -78,6 +78,7 @@ class Progress:
             )
             for subtask in plan.subtasks
         }
+        return plan
 
     def planned(self, subtask: Subtask) -> Subtask:
         """Find the plan's version of a subtask whose agent or instruction was changed since."""

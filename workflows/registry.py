@@ -113,7 +113,7 @@ class _RefuseBadInput(WorkflowInboundInterceptor):
             await super().handle_signal(input)
         except FailureError:
             raise
-        except Exception:
+        except Exception:  # noqa: BLE001  # whatever it is, it must not fail the workflow task for ever
             workflow.logger.exception("signal dropped", extra={"signal": input.signal})
 
     async def handle_update_handler(self, input: HandleUpdateInput) -> Any:  # noqa: A002  # as above
@@ -121,7 +121,7 @@ class _RefuseBadInput(WorkflowInboundInterceptor):
             return await super().handle_update_handler(input)
         except FailureError:
             raise
-        except Exception as error:
+        except Exception as error:  # as above
             workflow.logger.exception("update failed", extra={"update": input.update})
             raise ApplicationError(
                 f"The update failed ({type(error).__name__}); the worker's log says why. The session goes on.",

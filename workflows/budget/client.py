@@ -35,11 +35,9 @@ class BudgetClient:
 
     def receive(self, grant: Grant) -> None:
         """Keep the answer to an open request; anything else is ignored and counted."""
-        request, amount = self._open.get(grant.number), Amount(grant.turns, grant.usd)
-        if request is None or request.answer is not None or not request.accepts(grant.token, amount):
+        request = self._open.get(grant.number)
+        if request is None or not request.take(grant.token, Amount(grant.turns, grant.usd)):
             self.ignored += 1
-            return
-        request.answer = amount
 
     async def ask(self, missing: Amount, held: Amount, *, patient: bool) -> Amount:
         """Ask for an amount; returns at least that amount, or nothing.
@@ -89,6 +87,10 @@ class _Open:
     most: Amount
     answer: Amount | None = None
 
-    def accepts(self, token: str, amount: Amount) -> bool:
-        """Whether this can be the parent's answer: nothing, or an amount between the two."""
-        return token == self.token and (amount == Amount() or (amount.covers(self.least) and self.most.covers(amount)))
+    def take(self, token: str, amount: Amount) -> bool:
+        """Take the parent's answer: nothing, or an amount between the two; False if this cannot be it."""
+        is_possible = amount == Amount() or (amount.covers(self.least) and self.most.covers(amount))
+        if self.answer is not None or token != self.token or not is_possible:
+            return False
+        self.answer = amount
+        return True

@@ -1,13 +1,14 @@
 """Metered model calls: every turn is reserved in the ledger before it is called, and settled afterwards."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Final, Literal
 
 from temporalio import workflow
+from temporalio.common import Priority
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 from activities.contracts import ModelCard
@@ -65,6 +66,7 @@ class MeteredModelCalls:
         budget_client: BudgetClient | None = None,
         urgency: Literal["now", "batch"] = "now",
         queue: str | None = None,
+        priority: Priority = Priority.default,
     ) -> None:
         """Pay from a ledger.
 
@@ -76,6 +78,7 @@ class MeteredModelCalls:
             budget_client: asks for a larger grant when the ledger runs short.
             urgency: whether the provider may answer within hours.
             queue: task queue of the turns, if it is not the workflow's own.
+            priority: of the turns, if it is not the workflow's own.
         """
         self._ledger = ledger
         self._session = session
@@ -85,15 +88,25 @@ class MeteredModelCalls:
         self._budget_client = budget_client
         self._urgency: Literal["now", "batch"] = urgency
         self._queue = queue
+        self._priority = priority
         self.spend: list[SpendLine] = []
         self.wasted = Usage()
         """Part of `spend` for turns that gave nothing."""
         self.overcharges: dict[str, float] = {}
         """How many times a reservation a call was seen to cost, by the name of its model; only what is above 1."""
 
+    def proven(self, model: ModelCard) -> ModelCard:
+        """Have a model reserved at what it has proven to cost."""
+        return model.model_copy(update={"overcharge": max(model.overcharge, self.overcharges.get(model.name, 1.0))})
+
+    def learn(self, overcharges: Mapping[str, float]) -> None:
+        """Take over what another workflow of the session has seen models cost."""
+        for name, factor in overcharges.items():
+            self.overcharges[name] = max(factor, self.overcharges.get(name, 1.0))
+
     def cost_of(self, model: ModelCard, task: Task, prompt_bytes: int, output_tokens: int) -> Amount:
         """Estimate the worst case of a turn."""
-        return worst_case(self._proven(model), input_bound(task, prompt_bytes), output_tokens)
+        return worst_case(self.proven(model), input_bound(task, prompt_bytes), output_tokens)
 
     async def can_pay(self, amount: Amount, *, patient: bool = False) -> bool:
         """Whether the ledger covers an amount, after asking the parent for what is missing."""
@@ -144,7 +157,7 @@ class MeteredModelCalls:
             urgency=self._urgency,
             after_reset=was_reset(),
         )
-        turn = _Turn(request, self._proven(model), task)
+        turn = _Turn(request, self.proven(model), task)
         try:
             return await self._call_until_answered(turn, until)
         finally:
@@ -189,6 +202,7 @@ class MeteredModelCalls:
             TurnActivities.take_turn,
             request,
             task_queue=self._queue,
+            priority=self._priority,
             activity_id=request.step if not repetition else f"{request.step}.again-{repetition}",
             summary=f"{request.agent}: {request.task.kind}",
             **options.turn(is_batch=request.urgency == "batch", left=left),
@@ -222,8 +236,8 @@ class MeteredModelCalls:
                 raise TurnLost(_REASONS.get(kind or "", "internal"), cause.message, kind or "") from error
 
     def _settle_doubts(self, turn: "_Turn", cost: Decimal | None) -> None:
-        """Charge the calls of a turn whose outcome is unknown at what the same call cost; in full if that is unknown."""
-        for reservation, turns in turn.doubts:
+        """Charge a turn's calls whose outcome is unknown: at the cost of the call that repeated them, or in full."""
+        for reservation, turns in turn.take_doubts():
             worst = reservation.amount.usd
             estimate = worst if cost is None else min(cost, worst)
             usage = Usage(
@@ -233,7 +247,6 @@ class MeteredModelCalls:
                 possibly_billed_twice_at_most_usd=worst,
             )
             self._record(reservation, turn, usage, turn.model.name, wasted=True)
-        turn.doubts.clear()
 
     def _book(self, reservation: Reservation, turn: "_Turn", result: TurnResult) -> None:
         usage, worst = result.usage, reservation.amount.usd
@@ -256,10 +269,6 @@ class MeteredModelCalls:
         if reservation is not None:
             turn.count(paid.turns)
             self._settle(reservation, turn, discarded.model_copy(update={"cost_usd": paid.usd}), model, wasted=True)
-
-    def _proven(self, model: ModelCard) -> ModelCard:
-        """Reserve a model at what it has proven to cost."""
-        return model.model_copy(update={"overcharge": max(model.overcharge, self.overcharges.get(model.name, 1.0))})
 
     def _prove(self, model: ModelCard, cost: Decimal, worst: Decimal) -> None:
         if cost > worst > 0:
@@ -303,6 +312,11 @@ class _Turn:
     def doubt(self, reservation: Reservation) -> None:
         """Keep the reservation of a call whose outcome is unknown."""
         self.doubts.append((reservation, self.take_count()))
+
+    def take_doubts(self) -> list[tuple[Reservation, int]]:
+        """Return the doubtful calls, to be settled now."""
+        doubts, self.doubts = self.doubts, []
+        return doubts
 
     def count(self, turns: int) -> None:
         """Have the next settlement count some turns."""

@@ -67,7 +67,7 @@ def least_grant(session: Session, subtask: Subtask) -> Amount:
     agent = session.agent(subtask.agent)
     if agent is None:
         return least_workable(session.facts)
-    return usual_turn_of(session.facts.models[agent.tier], agent.prompt_bytes)
+    return usual_turn_of(session.model(agent.tier), agent.prompt_bytes)
 
 
 async def attempt(session: Session, subtask: Subtask, reservation: Reservation) -> Outcome:

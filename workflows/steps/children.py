@@ -75,7 +75,7 @@ async def run_subtask(
         crew=session.facts.crew.name,
         subtask=subtask,
         agent=agent.model_copy(update={"description": "", "fallback": None}),  # only its supervisor reads these
-        model=session.facts.models[agent.tier],
+        model=session.model(agent.tier),
         documents=session.request.documents,
         inputs=tuple(inputs),
         turns=grant.turns,
@@ -90,9 +90,12 @@ async def run_subtask(
         goal_is_public=session.request.delegation is None,
     )
     title = f"{subtask.id} {agent.name}"
-    result = await _run(WorkflowType.SUBTASK, request, SubtaskResult, child, title=title, text=subtask.instruction)
+    result = await _run(
+        session, WorkflowType.SUBTASK, request, SubtaskResult, child, title=title, text=subtask.instruction
+    )
     if isinstance(result, Failure):
         return Ended(result)
+    session.model_calls.learn(result.overcharges)
     return Ended(result.outcome, result.wasted, result.rounds, result.waited)
 
 
@@ -117,7 +120,7 @@ async def run_nested_session(
         update={"goal": goal, "approval": "none", "questions": "none", "limits": limits, "delegation": delegation}
     )
     title = f"{subtask.id} {SUPERVISOR}"
-    report = await _run(WorkflowType.SUPERVISOR, request, Report, child, title=title, text=goal)
+    report = await _run(session, WorkflowType.SUPERVISOR, request, Report, child, title=title, text=goal)
     if isinstance(report, Failure):
         return Ended(report)
     deepest = next((int(use.used) for use in report.limits if use.limit == "max_depth"), 0)
@@ -150,7 +153,14 @@ async def answer_grant_request(session: Session, request: GrantRequest) -> None:
 
 
 async def _run(
-    workflow_type: WorkflowType, request: Contract, result_type: type[_Result], child: str, *, title: str, text: str
+    session: Session,
+    workflow_type: WorkflowType,
+    request: Contract,
+    result_type: type[_Result],
+    child: str,
+    *,
+    title: str,
+    text: str,
 ) -> _Result | Failure:
     try:
         return await workflow.execute_child_workflow(
@@ -160,6 +170,7 @@ async def _run(
             result_type=result_type,
             static_summary=f"{title}: {_short(text)}",
             static_details=None if _short(text) == text else text,
+            priority=session.priority,
             **options.child(),
         )
     except ChildWorkflowError as error:

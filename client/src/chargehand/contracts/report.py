@@ -10,8 +10,11 @@ from chargehand.contracts.base import Contract, Dollars
 from chargehand.contracts.outcome import Artifact, Confidence, FailureReason, Issue, Source, SpendLine, Usage
 from chargehand.contracts.plan import Plan
 
-StopReason = Literal["completed", "deadline", "out_of_turns", "out_of_budget", "finish_now", "nothing_succeeded"]
-"""Why the session stopped: `completed` means that the plan was carried out to its end."""
+StopReason = Literal[
+    "completed", "deadline", "out_of_turns", "out_of_budget", "overcharged", "finish_now", "nothing_succeeded"
+]
+"""Why the session stopped: `completed` means that the plan was carried out to its end; `overcharged`, that a provider
+charged more than could be reserved, beyond the budget."""
 
 
 class Contradiction(Contract):
