@@ -4,8 +4,10 @@
 """
 
 import asyncio
+import contextlib
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from types import TracebackType
@@ -74,13 +76,15 @@ class ChildProcess:
         return cast("dict[str, Any]", json.loads(answer))
 
     async def close(self) -> None:
-        """Kill the process and wait for its end."""
+        """Kill the process, with all that it started, and wait for its end."""
         process = self._process
         if process is None:
             return
         self._process = None
         if process.returncode is None:
-            process.kill()
+            # `wait` returns when the pipes are closed, too, and a process that the child forked may hold them open.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
         assert process.stdin is not None
         process.stdin.close()
         await asyncio.shield(process.wait())
@@ -101,4 +105,5 @@ class ChildProcess:
             env={"PATH": os.defpath, "LANG": "C.UTF-8"},
             cwd="/",
             limit=_LONGEST_ANSWER_BYTES,
+            start_new_session=True,
         )

@@ -1,67 +1,82 @@
-"""How well the rules that need no model find and quote what answers: labelled questions over real documents."""
+"""What the model without a language model gets right, and that it is never wrong out loud: labelled questions."""
 
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
-from benchmarks.extractive_desk import Answered, Harness
-from benchmarks.extractive_documents import gather
-from benchmarks.extractive_questions import Question, bare, read_questions
+from benchmarks.extractive_harness import Answered, Harness
+from benchmarks.extractive_questions import Kind, Question, read_questions
 from benchmarks.tables import Row
 
-_TARGETS: Final = (
-    "Targets: right document among the first three 95 %, quoted words answer 75 %, unanswerable refused 90 %."
-)
+_TARGETS = "Targets: right passage among the first three 90 %; wrong figures 0; wrong in bold 0."
 
 
 async def extractive() -> tuple[Sequence[Row], Sequence[str]]:
-    """Ask every question as a session would, and count what came of it, for each half of the questions."""
-    questions = read_questions()
-    with tempfile.TemporaryDirectory() as folder:
-        names = gather(Path(folder) / "documents")
-        before = time.perf_counter()
-        harness = await Harness.open(Path(folder) / "documents", Path(folder) / "state")
-        indexed = time.perf_counter() - before
-        there = {bare(name) for name in names}
-        asked = [question for question in questions if question.is_askable(there)]
-        answered = [(question, await harness.ask(question.text)) for question in asked]
-    labelled = {name for question in questions for name in question.documents}
-    absent = sorted(labelled - there)
-    halves = {half: [one for one in answered if one[0].half == half] for half in ("tuning", "held out")}
-    notes = [
-        f"{len(names)} documents, indexed in {indexed:.1f} s; {len(labelled) - len(absent)} of them hold answers.",
-        _TARGETS,
-    ]
-    if absent:
-        left_out = len(questions) - len(asked)
-        notes.append(f"Not on this machine: {', '.join(absent)}; so {left_out} questions were not asked.")
-    return [_row(name, some) for name, some in (*halves.items(), ("both", answered))], notes
+    """Ask every question as a session would, and count what came of it."""
+    given = await ask_all(read_questions())
+    rows = [_row(folder, [one for one in given if one[0].folder.name == folder]) for folder in _folders(given)]
+    wrong = [question.text for question, answered, _ in given if is_wrong(question, answered)]
+    return [*rows, _row("all", given)], [_TARGETS, *(f"Wrong: {text}" for text in wrong)]
 
 
-def _row(half: str, given: Sequence[tuple[Question, Answered]]) -> Row:
-    found = [(question, answered) for question, answered in given if question.is_answerable]
-    others = [answered for question, answered in given if not question.is_answerable]
-    times = sorted(answered.seconds for _, answered in given)
+async def ask_all(questions: Sequence[Question]) -> list[tuple[Question, Answered, float]]:
+    """Ask the questions over their own documents; with the seconds that each took."""
+    given: list[tuple[Question, Answered, float]] = []
+    with tempfile.TemporaryDirectory() as state:
+        harnesses: dict[Path, Harness] = {}
+        for question in questions:
+            if question.folder not in harnesses:
+                harnesses[question.folder] = await Harness.open(question.folder, Path(state))
+            before = time.perf_counter()
+            answered = await harnesses[question.folder].ask(question.text)
+            given.append((question, answered, time.perf_counter() - before))
+    return given
+
+
+def is_right(question: Question, answered: Answered) -> bool:
+    """Whether the figure is stated, or the passage among the first three."""
+    if question.kind == "figure":
+        return any(map(question.is_answered_by, answered.figures))
+    return any(map(question.is_answered_by, (*answered.figures, *answered.passages[:3])))
+
+
+def is_wrong(question: Question, answered: Answered) -> bool:
+    """Whether anything is stated as an answer, or set in bold, that is not the right one."""
+    stated = [*answered.figures, *(" ".join(answered.bold) for _ in answered.bold[:1])]
+    return bool(stated) and not (question.answer and any(map(question.is_answered_by, stated)))
+
+
+def _folders(given: Sequence[tuple[Question, Answered, float]]) -> list[str]:
+    return list(dict.fromkeys(question.folder.name for question, _, _ in given))
+
+
+def _row(name: str, given: Sequence[tuple[Question, Answered, float]]) -> Row:
+    def of(kind: Kind) -> list[tuple[Question, Answered]]:
+        return [(question, answered) for question, answered, _ in given if question.kind == kind]
+
+    figures, passages, others = of("figure"), of("passage"), [*of("declined"), *of("unanswerable")]
+    right = sum(is_right(*one) for one in figures)
+    wrong = sum(bool(answered.figures) and not is_right(question, answered) for question, answered in figures)
+    times = sorted(seconds for _, _, seconds in given)
     return {
-        "half": half,
-        "answerable": len(found),
-        "document in first 3 %": _share(
-            [not question.documents.isdisjoint(map(bare, answered.documents[:3])) for question, answered in found]
-        ),
-        "quoted words answer %": _share(
-            [any(map(question.is_answered_by, answered.quotations)) for question, answered in found]
-        ),
-        "first quotation answers %": _share(
-            [any(map(question.is_answered_by, answered.quotations[:1])) for question, answered in found]
-        ),
-        "unanswerable": len(others),
-        "refused %": _share([answered.is_refused for answered in others]),
-        "median ms": round(1_000 * times[len(times) // 2]) if times else None,
-        "slowest ms": round(1_000 * times[-1]) if times else None,
+        "documents": name,
+        "passages": len(passages),
+        "in first three %": round(100 * sum(is_right(*one) for one in passages) / len(passages)) if passages else None,
+        "figures": len(figures),
+        "right": right,
+        "wrong": wrong,
+        "declined": len(figures) - right - wrong,
+        "others": len(others),
+        "others declined %": round(100 * sum(not answered.figures for _, answered in others) / len(others))
+        if others
+        else None,
+        "nothing quoted %": _share_silent(of("unanswerable")),
+        "wrong or bold wrong": sum(is_wrong(question, answered) for question, answered, _ in given),
+        "median ms": round(1_000 * times[len(times) // 2]),
     }
 
 
-def _share(held: Sequence[bool]) -> int | None:
-    return round(100 * sum(held) / len(held)) if held else None
+def _share_silent(given: Sequence[tuple[Question, Answered]]) -> int | None:
+    silent = sum(not answered.figures and not answered.passages for _, answered in given)
+    return round(100 * silent / len(given)) if given else None

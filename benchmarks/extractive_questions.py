@@ -1,55 +1,40 @@
-"""The labelled questions: which document answers each, and the words that do."""
+"""The labelled questions: what each is about, and what a right answer holds."""
 
 import re
 import tomllib
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 _FILE: Final = Path(__file__).with_suffix(".toml")
+_ROOT: Final = _FILE.parent.parent
 
-Half = Literal["tuning", "held out"]
+Kind = Literal["figure", "passage", "declined", "unanswerable"]
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question and what a right answer to it is."""
+    """A question over a folder of documents."""
 
+    folder: Path
+    kind: Kind
+    """`figure` and `passage` have a right answer, `declined` looks like a figure and is none."""
     text: str
-    documents: frozenset[str]
-    """Documents that answer it, any of which will do, without their endings; empty if none does."""
-    answer: str
+    answer: str = ""
     """Regular expression of the words that answer."""
-    half: Half
 
-    @property
-    def is_answerable(self) -> bool:
-        return bool(self.documents)
-
-    def is_askable(self, there: Collection[str]) -> bool:
-        """Whether this machine has a document that answers, or none is needed."""
-        return not self.documents or not self.documents.isdisjoint(there)
-
-    def is_answered_by(self, words: str) -> bool:
-        """Whether some words hold the answer, white space and case aside."""
-        return re.search(self.answer, " ".join(words.split()), re.IGNORECASE) is not None
+    def is_answered_by(self, text: str) -> bool:
+        """Whether a text holds the answer, white space, emphasis and case aside."""
+        return re.search(self.answer, " ".join(text.replace("*", "").split()), re.IGNORECASE) is not None
 
 
-def read_questions() -> tuple[Question, ...]:
-    """Read the questions."""
-    return tuple(_question(entry) for entry in tomllib.loads(_FILE.read_text(encoding="utf-8"))["question"])
-
-
-def _question(entry: dict[str, Any]) -> Question:
-    return Question(
-        text=entry["text"],
-        documents=frozenset(entry.get("documents", ())),
-        answer=entry.get("answer", ""),
-        half="held out" if entry.get("held_out") else "tuning",
-    )
-
-
-def bare(name: str) -> str:
-    """A document's name as the labels have it: without its ending."""
-    return re.sub(r"\.(?:txt|md|csv)$", "", name)
+def read_questions(file: Path = _FILE, root: Path = _ROOT) -> tuple[Question, ...]:
+    """Read the questions; the documents are in folders below `root`."""
+    questions: list[Question] = []
+    for group in tomllib.loads(file.read_text(encoding="utf-8"))["group"]:
+        folder = root / group["folder"]
+        for kind in ("figure", "passage"):
+            questions += [Question(folder, kind, text, answer) for text, answer in group.get(kind, ())]
+        for kind in ("declined", "unanswerable"):
+            questions += [Question(folder, kind, text) for text in group.get(kind, ())]
+    return tuple(questions)

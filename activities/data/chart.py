@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
-from activities.data.query import NO_STATEMENT, NO_TABLES, ask_tables, explained, is_statement, shown
+from activities.data.query import select_rows
 from activities.documents.library import DocumentLibrary
 from activities.models.protocol import ToolSpec
 from activities.tool_outputs import FileStore, MadeFile, keep
@@ -67,21 +67,16 @@ class DrawChart:
         self._timeout_seconds = timeout_seconds
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
-        sql = arguments.get("sql")
-        if not is_statement(sql):
-            return failed(NO_STATEMENT)
         chart = _chart(arguments)
         if isinstance(chart, str):
             return failed(chart)
         library = await self._library.open(context.documents)
-        if library.database is None:
-            return failed(NO_TABLES)
         folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="chargehand-chart-")
         try:
-            answer = await ask_tables(
+            selected = await select_rows(
                 "activities.data.chart_process",
-                library.database,
-                sql,
+                library,
+                arguments.get("sql"),
                 self._timeout_seconds,
                 folder=folder,
                 kind=chart.kind,
@@ -92,8 +87,9 @@ class DrawChart:
             )
         finally:
             await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
-        if error := answer.get("error"):
-            return failed(explained(str(error), library.catalog.tables))
+        if isinstance(selected, str):
+            return failed(selected)
+        output, source, answer = selected
         file = MadeFile(
             name=f"{_slug(chart.title or chart.kind)}.{chart.form}",
             content=base64.b64decode(answer["image"]),
@@ -102,7 +98,6 @@ class DrawChart:
         artifacts, left_out = await keep(self._store, [file])
         if left_out:
             return failed(f"The chart could not be kept: {left_out[0]}.")
-        output, source = shown(sql, answer)
         output["kept_for_the_user"] = [made.name for made in artifacts]
         if answer["has_unknown_letters"]:
             output["letters"] = "Some letters have no form in the chart's font and are shown as boxes."

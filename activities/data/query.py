@@ -3,14 +3,13 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, NamedTuple
 
 from pydantic import JsonValue
 
 from activities.child_process import ChildError, ChildProcess, ChildTimeoutError
 from activities.documents.catalog import Table
-from activities.documents.library import DocumentLibrary
+from activities.documents.library import DocumentLibrary, OpenLibrary
 from activities.models.protocol import ToolSpec
 from activities.tools import OUTPUT_CAP_CHARACTERS, READS_DOCUMENTS, ToolAnswer, ToolContext, failed
 from chargehand.contracts import Source
@@ -19,8 +18,6 @@ _MOST_ROWS: Final = 50
 _LONGEST_STATEMENT: Final = 10_000
 _LONGEST_ERROR: Final = 600
 _LONGEST_SCHEMA: Final = 1_500
-NO_STATEMENT: Final = f"`sql` must be one SELECT statement of at most {_LONGEST_STATEMENT:,} characters."
-NO_TABLES: Final = "This session has no tables: none of its documents is a CSV file or a workbook."
 _TOO_MUCH_MEMORY: Final = "The query needs more memory than it may use: select less, or filter before joining."
 # Rows are returned twice, as values and as a quotation.
 _LONGEST_ROWS: Final = OUTPUT_CAP_CHARACTERS * 45 // 100
@@ -55,30 +52,33 @@ class QueryData:
         self._timeout_seconds = timeout_seconds
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
-        sql = arguments.get("sql")
-        if not is_statement(sql):
-            return failed(NO_STATEMENT)
         library = await self._library.open(context.documents)
-        if library.database is None:
-            return failed(NO_TABLES)
-        answer = await ask_tables("activities.data.query_process", library.database, sql, self._timeout_seconds)
-        if error := answer.get("error"):
-            return failed(explained(str(error), library.catalog.tables))
-        output, source = shown(sql, answer)
-        return ToolAnswer(output=output, sources=(source,))
+        selected = await select_rows(
+            "activities.data.query_process", library, arguments.get("sql"), self._timeout_seconds
+        )
+        if isinstance(selected, str):
+            return failed(selected)
+        return ToolAnswer(output=selected.output, sources=(selected.source,))
 
 
-def is_statement(sql: JsonValue) -> TypeGuard[str]:
-    """Whether it is a text of allowed length; `NO_STATEMENT` is the error otherwise."""
-    return isinstance(sql, str) and bool(sql.strip()) and len(sql) <= _LONGEST_STATEMENT
+class Selection(NamedTuple):
+    """The rows of a SELECT, as tool output and as a source, and the whole answer of the child process."""
+
+    output: dict[str, JsonValue]
+    source: Source
+    answer: dict[str, Any]
 
 
-async def ask_tables(
-    module: str, database: Path, sql: str, timeout_seconds: float, **more: JsonValue
-) -> dict[str, Any]:
-    """Run one SELECT in a child process of its own; returns the answer of its module, or `error`."""
+async def select_rows(
+    module: str, library: OpenLibrary, sql: JsonValue, timeout_seconds: float, **more: JsonValue
+) -> Selection | str:
+    """Run one SELECT over the library's tables in a child process; returns the error for the agent if it fails."""
+    if not isinstance(sql, str) or not sql.strip() or len(sql) > _LONGEST_STATEMENT:
+        return f"`sql` must be one SELECT statement of at most {_LONGEST_STATEMENT:,} characters."
+    if library.database is None:
+        return "This session has no tables: none of its documents is a CSV file or a workbook."
     question: dict[str, Any] = {
-        "database": str(database),
+        "database": str(library.database),
         "sql": sql,
         "most_rows": _MOST_ROWS,
         "processor_seconds": int(timeout_seconds * 2) + 1,
@@ -86,15 +86,19 @@ async def ask_tables(
     }
     try:
         async with ChildProcess(module) as child:
-            return await child.ask(question, timeout_seconds)
+            answer = await child.ask(question, timeout_seconds)
     except ChildTimeoutError:
-        return {"error": f"The query took longer than {timeout_seconds:g} s: select less, or filter before joining."}
+        answer = {"error": f"The query took longer than {timeout_seconds:g} s: select less, or filter before joining."}
     except ChildError:
-        return {"error": _TOO_MUCH_MEMORY}
+        answer = {"error": _TOO_MUCH_MEMORY}
+    if error := answer.get("error"):
+        return f"{_shortened(str(error))}\nThe tables are: {_schemas(library.catalog.tables)}"
+    output, source = _present(sql, answer)
+    return Selection(output, source, answer)
 
 
-def shown(sql: str, answer: dict[str, Any]) -> tuple[dict[str, JsonValue], Source]:
-    """The rows of a query as tool output and as a source."""
+def _present(sql: str, answer: dict[str, Any]) -> tuple[dict[str, JsonValue], Source]:
+    """Return the rows as tool output and as a source."""
     columns: list[str] = answer["columns"]
     rows, lines = _fitting(columns, answer["rows"])
     output: dict[str, JsonValue] = {"columns": list(columns), "rows": list(rows), "row_count": answer["row_count"]}
@@ -104,11 +108,6 @@ def shown(sql: str, answer: dict[str, Any]) -> tuple[dict[str, JsonValue], Sourc
         lines.append(f"… {answer['row_count']:,} rows")
     ref = f"sql:{hashlib.sha256(sql.encode()).hexdigest()[:8]}"
     return output, Source(ref=ref, title=sql, quote="\n".join(lines))
-
-
-def explained(error: str, tables: tuple[Table, ...]) -> str:
-    """DuckDB's message for the agent, with the tables of the session."""
-    return f"{_shortened(error)}\nThe tables are: {_schemas(tables)}"
 
 
 def _fitting(columns: list[str], rows: list[list[JsonValue]]) -> tuple[list[list[JsonValue]], list[str]]:

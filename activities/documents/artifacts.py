@@ -1,20 +1,26 @@
-"""Store bytes under their own SHA-256, in a directory that clients write to and workers read from.
+"""Store bytes under their own SHA-256, in a directory or bucket that clients write to and workers read from.
 
-With a key they are stored encrypted and read into memory as a whole; without one they are streamed.
+With a key they are stored encrypted and read into memory as a whole; without one a directory streams them.
 """
 
 import hashlib
+import io
 import os
 import re
 import secrets
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final, Protocol
+from typing import BinaryIO, Final, Protocol, TypeVar
 
+from activities.documents.cleanup import mark_used
+from chargehand.bucket import Bucket, artifact_key, bucket_location, open_bucket
+from chargehand.errors import BucketError
 from chargehand.payloads.at_rest import is_kept, open_stored, require_plain
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.errors import ProtectionError
+
+_T = TypeVar("_T")
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _CHUNK_BYTES: Final = 1 << 20
@@ -101,7 +107,7 @@ class ArtifactStore:
         if path.is_file():
             if path.stat().st_size == size:
                 return digest
-            with path.open("rb") as file, locked_if_protected():
+            with path.open("rb") as file, _locked_if_protected():
                 require_plain(digest, file.read(16))
         self._write(path, fill)
         return digest
@@ -145,7 +151,7 @@ class ArtifactStore:
 
     def open(self, digest: str, copy_to: Path) -> Path:
         if self._encryption:
-            return write_private(copy_to, self.read(digest))
+            return _write_private(copy_to, self.read(digest))
         path = self._path(digest)
         found = hashlib.sha256()
         start = b""
@@ -156,9 +162,9 @@ class ArtifactStore:
         except OSError as error:
             raise _missing(digest) from error
         if found.hexdigest() != digest:
-            with locked_if_protected():
+            with _locked_if_protected():
                 require_plain(digest, start)
-            raise damaged(digest)
+            raise _damaged(digest)
         return path
 
     def read(self, digest: str) -> bytes:
@@ -166,12 +172,118 @@ class ArtifactStore:
             stored = self._path(digest).read_bytes()
         except OSError as error:
             raise _missing(digest) from error
-        return verified(self._encryption, digest, stored)
+        return _verified(self._encryption, digest, stored)
 
     def _path(self, digest: str) -> Path:
         if not _DIGEST.fullmatch(digest):
             raise ArtifactMissingError("a digest is 64 hexadecimal digits in lower case")
         return self._root / digest[:2] / digest
+
+
+class BucketStore:
+    """A bucket with a cache directory. The content of a digest never changes, so it is fetched once."""
+
+    def __init__(self, bucket: Bucket, cache: Path, encryption: Encryption | None = None) -> None:
+        self._bucket = bucket
+        self._directory = cache
+        self._cache = ArtifactStore(cache, encryption)
+        self._encryption = encryption
+
+    def put(self, content: bytes) -> str:
+        digest = hashlib.sha256(content).hexdigest()
+        try:
+            self._put(digest, content)
+        except BucketError as error:
+            raise ArtifactError(str(error)) from error
+        return digest
+
+    def put_file(self, path: Path) -> str:
+        return self.put(path.read_bytes())
+
+    def has(self, digest: str) -> bool:
+        return self._cache.has(digest) or self._size_there(digest) is not None
+
+    def size(self, digest: str) -> int:
+        if self._cache.has(digest):
+            return self._from_cache(digest, lambda: self._cache.size(digest))
+        size = self._size_there(digest)
+        if size is None:
+            return self._cache.size(digest)  # raises that it is missing
+        # Encrypted content has to be decrypted to be measured.
+        return self._from_cache(digest, lambda: self._cache.size(digest)) if self._encryption else size
+
+    def open(self, digest: str, copy_to: Path) -> Path:
+        return self._from_cache(digest, lambda: self._cache.open(digest, copy_to))
+
+    def read(self, digest: str) -> bytes:
+        return self._from_cache(digest, lambda: self._cache.read(digest))
+
+    def _put(self, digest: str, content: bytes) -> None:
+        size = self._bucket.size(artifact_key(digest))
+        if self._encryption is None and size == len(content):
+            return
+        there = b"" if size is None else self._stored(digest)
+        if self._encryption is None:
+            with _locked_if_protected():
+                require_plain(digest, there)
+            self._bucket.put(artifact_key(digest), content)
+        elif not is_kept(self._encryption, digest, there):
+            self._bucket.put(artifact_key(digest), self._encryption.seal(content))
+
+    def _size_there(self, digest: str) -> int | None:
+        try:
+            return self._bucket.size(artifact_key(digest))
+        except BucketError as error:
+            raise ArtifactError(str(error)) from error
+
+    def _from_cache(self, digest: str, take: Callable[[], _T]) -> _T:
+        """Read from the cache; fetch again if the cached copy is damaged."""
+        path = self._directory / digest[:2] / digest
+        if self._cache.has(digest):
+            mark_used(path)
+            try:
+                return take()
+            except ArtifactError:
+                path.unlink(missing_ok=True)
+        self._fetch(digest)
+        return take()
+
+    def _fetch(self, digest: str) -> None:
+        """Fetch into the cache, if the content matches its digest."""
+        try:
+            if self._encryption:
+                if stored := self._stored(digest):
+                    self._cache.put(_verified(self._encryption, digest, stored))
+            else:
+                self._fetch_file(digest)
+        except BucketError as error:
+            raise ArtifactError(str(error)) from error
+
+    def _fetch_file(self, digest: str) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        draft = self._directory / f".draft-{secrets.token_hex(8)}"
+        try:
+            with draft.open("xb") as file:
+                found = self._bucket.fetch(artifact_key(digest), file)
+            if found and self._cache.put_file(draft) != digest:
+                with draft.open("rb") as file, _locked_if_protected():
+                    require_plain(digest, file.read(16))
+                raise _damaged(digest)
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def _stored(self, digest: str) -> bytes:
+        """The stored bytes as they are; empty if there are none."""
+        stored = io.BytesIO()
+        self._bucket.fetch(artifact_key(digest), stored)
+        return stored.getvalue()
+
+
+def open_artifacts(location: Path | str, cache: Path, encryption: Encryption | None = None) -> Artifacts:
+    """Open a directory, or a bucket with a cache directory. Raises `BucketError`."""
+    if bucket := bucket_location(location):
+        return BucketStore(open_bucket(bucket), cache, encryption)
+    return ArtifactStore(Path(location), encryption)
 
 
 def _chunks(path: Path) -> Iterator[bytes]:
@@ -186,21 +298,21 @@ def _missing(digest: str) -> ArtifactMissingError:
     )
 
 
-def damaged(digest: str) -> ArtifactDamagedError:
+def _damaged(digest: str) -> ArtifactDamagedError:
     return ArtifactDamagedError(f"the content stored under {digest} is damaged: delete it and upload it again")
 
 
-def verified(encryption: Encryption | None, digest: str, stored: bytes) -> bytes:
+def _verified(encryption: Encryption | None, digest: str, stored: bytes) -> bytes:
     """Decrypt and verify stored bytes. Raises `ArtifactLockedError` or `ArtifactDamagedError`."""
-    with locked_if_protected():
+    with _locked_if_protected():
         content = open_stored(encryption, digest, stored)
     if content is None:
-        raise damaged(digest)
+        raise _damaged(digest)
     return content
 
 
 @contextmanager
-def locked_if_protected() -> Generator[None]:
+def _locked_if_protected() -> Generator[None]:
     """Raise `ArtifactLockedError` for content that is encrypted with another key."""
     try:
         yield
@@ -208,7 +320,7 @@ def locked_if_protected() -> Generator[None]:
         raise ArtifactLockedError(str(error).rstrip(".")) from error
 
 
-def write_private(path: Path, content: bytes) -> Path:
+def _write_private(path: Path, content: bytes) -> Path:
     """Write a new file that only this user can read."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(content)

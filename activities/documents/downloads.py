@@ -19,7 +19,7 @@ from chargehand.contracts import Contract
 if TYPE_CHECKING:
     from httpx2 import URL
 
-    from activities.pages.guarded_get import GuardedBackend, GuardedGet
+    from activities.pages.guarded_get import GuardedGet
 
 DOWNLOAD_LIMITS: Final = FetchLimits(wire_bytes=100 << 20, decoded_bytes=100 << 20, total=timedelta(seconds=60))
 _FRESH_SECONDS: Final = 24 * 3_600
@@ -63,14 +63,12 @@ class Downloads:
         limits: FetchLimits = DOWNLOAD_LIMITS,
         *,
         now: Callable[[], float] = time.time,
-        backend: "GuardedBackend | None" = None,
     ) -> None:
         self._artifacts = artifacts
         self._directory = directory
         self._allowed_hosts = allowed_hosts
         self._limits = limits
         self._now = now
-        self._backend = backend
         self._http: GuardedGet | None = None
         self._under_way: dict[str, asyncio.Lock] = {}
         self._failed: dict[str, tuple[float, str]] = {}
@@ -127,7 +125,7 @@ class Downloads:
     def _make_http(self) -> "GuardedGet":
         from activities.pages.guarded_get import GuardedBackend, GuardedGet
 
-        backend = self._backend or GuardedBackend(self._allowed_hosts)
+        backend = GuardedBackend(self._allowed_hosts)
         agent = "Chargehand/0.4 (reads documents for a session)"
         return GuardedGet(backend, self._limits, user_agent=agent, accept="*/*", accept_encoding="identity")
 

@@ -19,11 +19,10 @@ from activities.documents.locations import DocumentSources, Found, Listing
 from activities.documents.parsed import NotADocumentError, Part, Result, Span, read_result
 from activities.documents.parsing import Answer, Job, parse_in_child
 from activities.documents.sql_names import sql_name
-from activities.documents.table_loader import TableLoader, TableSource
+from activities.documents.table_loader import TableSource, close_database, load_table
 
 INDEX_FILE: Final = "index.sqlite"
 TABLES_FILE: Final = "tables.duckdb"
-TABLES_DIRECTORY: Final = "tables"
 CATALOG_FILE: Final = "catalog.json"
 
 _MOST_TABLES: Final = 200
@@ -34,6 +33,8 @@ class LibraryBuild:
 
     def __init__(self, directory: Path, sources: DocumentSources, listing: Listing) -> None:
         self._directory = directory
+        self._inputs = directory / "inputs"
+        """Copies of the documents, and what is parsed from them; removed at the end."""
         self._sources = sources
         self._files = listing.files
         self._skipped = list(listing.skipped)
@@ -45,17 +46,15 @@ class LibraryBuild:
 
     async def run(self) -> Catalog:
         """Build everything; the catalog is written last."""
-        (self._directory / "inputs").mkdir()
-        (self._directory / TABLES_DIRECTORY).mkdir()
+        self._inputs.mkdir()
         self._formats = dict(self._readable())
         async with AsyncExitStack() as stack:
-            loader = None
+            child = None
             if any(document.has_tables for document in self._formats.values()):
                 # Started first: it imports DuckDB while the documents are parsed.
                 child = await stack.enter_async_context(ChildProcess("activities.documents.table_process"))
-                loader = TableLoader(child, self._directory / TABLES_FILE)
             await self._index()
-            tables = await self._load_tables(loader) if loader is not None else []
+            tables = await self._load_tables(child) if child is not None else []
         catalog = Catalog(
             documents=tuple(self._entries[number] for number in sorted(self._entries)),
             tables=tuple(tables),
@@ -82,7 +81,7 @@ class LibraryBuild:
         taking: asyncio.Future[None] = asyncio.ensure_future(asyncio.to_thread(self._fetch_all))
         try:
             await asyncio.shield(taking)
-            async with aclosing(parse_in_child(self._jobs, self._directory / TABLES_DIRECTORY)) as results:
+            async with aclosing(parse_in_child(self._jobs, self._inputs)) as results:
                 # While some documents go into the index, the child parses the next.
                 async for answers in results:
                     await asyncio.shield(taking)
@@ -140,7 +139,7 @@ class LibraryBuild:
     def _fetch(self, number: int) -> Path | None:
         file = self._files[number]
         try:
-            return self._sources.fetch(file, self._directory / "inputs" / str(number))
+            return self._sources.fetch(file, self._inputs / str(number))
         except ArtifactError as error:
             problem = f"It was not found: {error}."
         except OSError:
@@ -148,8 +147,9 @@ class LibraryBuild:
         self._describe(number, self._formats[number], Result(problem=problem))
         return None
 
-    async def _load_tables(self, loader: TableLoader) -> list[Table]:
+    async def _load_tables(self, child: ChildProcess) -> list[Table]:
         tables: list[Table] = []
+        database = self._directory / TABLES_FILE
         taken: set[str] = set()
         for number in sorted(self._tabular):
             for source in self._table_sources(self._files[number], self._tabular[number], taken):
@@ -158,15 +158,13 @@ class LibraryBuild:
                         f"{source.document} {source.sheet}: a session has {_MOST_TABLES} tables at most"
                     )
                     continue
-                loaded = await loader.load(source)
+                loaded = await load_table(child, database, source)
                 if isinstance(loaded, Table):
                     tables.append(loaded)
-                    # The CSV file takes the table's name, for tools that want the file itself.
-                    await asyncio.to_thread(source.path.rename, source.path.with_name(f"{loaded.name}.csv"))
                 else:
                     self._skipped.append(f"{source.document}{f' ({source.sheet})' if source.sheet else ''}: {loaded}")
             self._count_rows(number, tables)
-        await loader.finish()
+        await close_database(child, database)
         return tables
 
     def _table_sources(self, file: Found, result: Result, taken: set[str]) -> list[TableSource]:
@@ -191,5 +189,5 @@ class LibraryBuild:
             self._entries[number] = entry.model_copy(update={"units": rows})
 
     def _finish(self, catalog: Catalog) -> None:
-        shutil.rmtree(self._directory / "inputs")
+        shutil.rmtree(self._inputs)
         (self._directory / CATALOG_FILE).write_text(catalog.model_dump_json(), encoding="utf-8")

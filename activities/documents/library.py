@@ -17,7 +17,7 @@ from activities.documents.catalog import Catalog
 from activities.documents.cleanup import mark_used
 from activities.documents.downloads import Downloads
 from activities.documents.index import open_index
-from activities.documents.index_build import CATALOG_FILE, INDEX_FILE, TABLES_DIRECTORY, TABLES_FILE, LibraryBuild
+from activities.documents.index_build import CATALOG_FILE, INDEX_FILE, TABLES_FILE, LibraryBuild
 from activities.documents.locations import DocumentSources, Listing
 from activities.documents.parsed import Part, Unit
 from activities.documents.passages import Place, reference
@@ -81,15 +81,9 @@ class OpenLibrary:
 
     def __init__(self, directory: Path, catalog: Catalog) -> None:
         self.catalog = catalog
-        self.tables_directory = directory / TABLES_DIRECTORY
-        """Holds `<table name>.csv` for every table of the catalog: UTF-8."""
         self.database: Path | None = directory / TABLES_FILE if catalog.tables else None
         """All tables of the catalog, for DuckDB."""
         self._index = directory / INDEX_FILE
-
-    def table_file(self, table: str) -> Path:
-        """The CSV file of a table of the catalog."""
-        return self.tables_directory / f"{table}.csv"
 
     async def search(self, query: str, limit: int = 6, document: str | None = None) -> list[Passage]:
         """Find the passages that answer a question. Raises `UnknownDocumentError`."""

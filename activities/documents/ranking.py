@@ -8,8 +8,7 @@ from itertools import combinations
 from typing import Final, NamedTuple
 
 from activities.documents.index import IndexReader, Row
-from activities.documents.spellings import variants
-from activities.documents.words import content_words, words
+from activities.documents.words import content_words, language_of, stem, variants, words
 
 _CANDIDATES: Final = 80
 _MOST_WORDS: Final = 32
@@ -60,7 +59,8 @@ def search(index: IndexReader, question: str, limit: int, document: str | None) 
     asked = content_words(question)[:_MOST_WORDS]
     if not asked:
         return Found((), ())
-    expressions = {word: _any_of(variants(word)) for word in asked}
+    language = language_of(question)
+    expressions = {word: _expression(word, language) for word in asked}
     members = {word: index.matching(expression) for word, expression in expressions.items()}
     for word in asked:
         if not members[word] and len(word) >= _SHORTEST_PREFIX:
@@ -85,8 +85,14 @@ def search(index: IndexReader, question: str, limit: int, document: str | None) 
     return Found(tuple(_without_repeats(hits, limit)), missing)
 
 
-def _any_of(spelled: Sequence[str]) -> str:
-    quoted = [f'"{word}"' for word in spelled]
+def _expression(word: str, language: str) -> str:
+    """Match the word in any form; the index itself has English stems only, others are matched by their beginning."""
+    start = stem(word, language)
+    if language == "de" and len(start) > _SHORTEST_PREFIX + 1:
+        start = start.removesuffix("t")  # the stemmer leaves `unterschreibt` as it is
+    if language != "en" and len(start) >= _SHORTEST_PREFIX:
+        return f'("{word}" OR "{start}"*)'
+    quoted = [f'"{spelled}"' for spelled in variants(word)]
     return quoted[0] if len(quoted) == 1 else f"({' OR '.join(quoted)})"
 
 
@@ -106,6 +112,9 @@ def _rate(row: Row, best_rank: float, matches: _Matches, *, wants_code: bool) ->
         score *= 0.6
     if row.kind == "code" and not wants_code:
         score *= 0.7
+    if row.kind == "table":
+        # Rows repeat the words of a question without saying anything about them.
+        score *= 0.8
     if _ASIDE.search(row.document):
         score *= 0.75
     return Hit(row, score, round(coverage, 3))

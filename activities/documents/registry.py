@@ -6,8 +6,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings
 
 from activities.backends import SettingsError
-from activities.documents.artifacts import Artifacts, ArtifactStore
-from activities.documents.bucket_store import open_artifacts
+from activities.documents.artifacts import Artifacts, ArtifactStore, open_artifacts
 from activities.documents.downloads import Downloads
 from activities.documents.library import DocumentLibrary
 from chargehand.errors import BucketError

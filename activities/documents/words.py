@@ -1,12 +1,26 @@
-"""The words of a question: which of them carry meaning, and how they are spelled in the index."""
+"""The words of a question: their language, which of them carry meaning, and how they are spelled in the index."""
 
 import re
 import unicodedata
+from functools import cache, lru_cache
 from typing import Final
 
+_STEMMERS: Final = "en=english de=german fr=french es=spanish it=italian nl=dutch pt=portuguese sv=swedish"
+LANGUAGES: Final[dict[str, str]] = {pair[:2]: pair[3:] for pair in _STEMMERS.split()}
+_SPELLINGS: Final = (
+    ("our", "or"),
+    ("is", "iz"),
+    ("ys", "yz"),
+    ("re", "er"),
+    ("ce", "se"),
+    ("logue", "log"),
+    ("mme", "m"),
+)
 _WORD: Final = re.compile(r"[^\W_]+")
 _CJK: Final = re.compile(r"([\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff])")
-_MEASURE: Final = re.compile(r"\bhow (?:long|often|far|big|large|high|old|fast|soon|late|early)\b", re.I)
+_MEASURE: Final = re.compile(
+    r"(?i)\b(?:how (?:long|often|far|big|large|high|old|fast|soon|late|early)|wie (?:lange|oft|weit|hoch|alt)|darf)\b"
+)
 _FUNCTION_WORDS: Final = frozenset(
     """
     a about above after again against all also am an and any are aren as at be because been before being below between
@@ -39,12 +53,41 @@ def words(text: str) -> list[str]:
     return _WORD.findall("".join(character for character in folded if not unicodedata.combining(character)))
 
 
+def language_of(text: str) -> str:
+    """Name the language whose function words a text uses most; English or German if it is close."""
+    found = words(text)
+    return max(LANGUAGES, key=lambda one: (one in {"en", "de"}) + sum(word in function_words(one) for word in found))
+
+
+@cache
+def function_words(language: str) -> frozenset[str]:
+    """List the words of a language that carry no meaning of their own."""
+    if language == "en":
+        return _FUNCTION_WORDS
+    from stop_words import get_stop_words
+
+    return frozenset(folded for word in get_stop_words(language) for folded in words(word))
+
+
+@lru_cache(maxsize=20_000)
+def stem(word: str, language: str) -> str:
+    """Cut the ending off a word in lower case."""
+    import snowballstemmer
+
+    return snowballstemmer.stemmer(LANGUAGES[language]).stemWord(word)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - it has no types
+
+
+def variants(word: str) -> tuple[str, ...]:
+    """List a word and its British or American spelling; one that does not exist finds nothing."""
+    pairs = (*_SPELLINGS, *((new, old) for old, new in _SPELLINGS)) if len(word) > 4 else ()
+    return tuple(dict.fromkeys((word, *(new.join(word.rsplit(old, 1)) for old, new in pairs if old in word[2:]))))
+
+
 def content_words(question: str) -> list[str]:
     """The words that say what is asked for, in order, each once; all of them if none would be left."""
     found = list(dict.fromkeys(words(_MEASURE.sub("", question))))
+    empty = function_words(language_of(question))
     telling = [
-        word
-        for word in found
-        if word not in _FUNCTION_WORDS and (len(word) > 1 or not word.isalpha() or not word.isascii())
+        word for word in found if word not in empty and (len(word) > 1 or not word.isalpha() or not word.isascii())
     ]
     return [word for word in telling if word not in _REQUEST_WORDS] or telling or found

@@ -1,8 +1,9 @@
-"""Web search by Tavily's HTTP API."""
+"""Web search by Tavily's SDK, whose requests go through the shared HTTP client and its limits."""
 
-from typing import TYPE_CHECKING, Final
+import asyncio
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
 from activities.search.engine import QUERY_CHARACTERS, JsonEngine, iso_date
 from activities.search.protocol import SearchHit, SearchResults
@@ -20,6 +21,12 @@ _REFUSALS: Final = {
 }
 
 
+class _Client(Protocol):
+    """The used part of `tavily.AsyncTavilyClient`, whose own types are incomplete."""
+
+    async def search(self, query: str, *, search_depth: str, max_results: int) -> object: ...
+
+
 class TavilySearch:
     """Searches the web; raises `ApplicationError` of type `RateLimited` or `ToolUnavailable`."""
 
@@ -29,20 +36,24 @@ class TavilySearch:
     def __init__(
         self, api_key: str, http_client: "AsyncClient | None" = None, base_url: str = "https://api.tavily.com"
     ) -> None:
-        # Tavily answers anonymous searches too, but with other limits.
+        # The SDK would search anonymously, with other limits.
         if not api_key.strip():
             raise ValueError("a Tavily search needs an API key")
-        self._headers = {"Authorization": f"Bearer {api_key.strip()}"}
-        self._url = f"{base_url.rstrip('/')}/search"
+        self._api_key = api_key.strip()
+        self._base_url = base_url
         self._engine = JsonEngine("Tavily", _REFUSALS, http_client, trust_env=True)
+        self._client: _Client | None = None
 
     async def search(self, query: str, limit: int, documents: tuple[str, ...]) -> SearchResults:  # noqa: ARG002  # searches the web only
         query = query[:QUERY_CHARACTERS]
-        question = {"query": query, "search_depth": "basic", "max_results": max(1, min(limit, _MOST_RESULTS))}
-        body = await self._engine.request("POST", self._url, json=question, headers=self._headers)
+        if self._client is None:
+            self._client = await asyncio.to_thread(_make_client, self._api_key, self._base_url, self._engine)
         try:
-            hits = _Answer.model_validate_json(body).results[:limit]
-        except ValidationError as error:
+            answer = await self._client.search(
+                query, search_depth="basic", max_results=max(1, min(limit, _MOST_RESULTS))
+            )
+            hits = _Answer.model_validate(answer).results[:limit]
+        except (ValueError, AttributeError) as error:  # the SDK assumes that the answer is a JSON object
             raise self._engine.invalid_answer() from error
         best = max((hit.score for hit in hits), default=0.0)
         return SearchResults(
@@ -61,6 +72,24 @@ class TavilySearch:
 
     async def close(self) -> None:
         await self._engine.close()
+
+
+def _make_client(api_key: str, base_url: str, engine: JsonEngine) -> _Client:
+    from httpx import AsyncBaseTransport, AsyncClient, Request, Response  # with tavily 0.7 s, and needed only here
+    from tavily import AsyncTavilyClient
+
+    class Transport(AsyncBaseTransport):
+        """Sends the SDK's requests, so that size, time and error statuses are treated as for every engine."""
+
+        async def handle_async_request(self, request: Request) -> Response:
+            body = await engine.request(
+                request.method, str(request.url), content=request.content, headers=dict(request.headers)
+            )
+            return Response(200, content=body)
+
+    http_client = AsyncClient(transport=Transport(), headers={"Accept-Encoding": "identity"})
+    sdk = AsyncTavilyClient(api_key, api_base_url=base_url, client=http_client)
+    return cast("_Client", sdk)  # the SDK's annotations leave type arguments out
 
 
 class _Hit(BaseModel):

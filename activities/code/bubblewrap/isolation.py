@@ -13,7 +13,7 @@ import sys
 import sysconfig
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Final, NamedTuple
+from typing import Final
 
 from activities.code.protocol import DOCUMENTS, GivenFile
 
@@ -44,58 +44,30 @@ class UnknownMachineError(Exception):
     """No system call filter is known for this kind of processor."""
 
 
-class _Machine(NamedTuple):
-    audit: int
-    """The kernel's AUDIT_ARCH_… constant."""
-    clone: int
-    refused: dict[str, int]
-
-
 CLONE_THREAD: Final = 0x0001_0000
 _CLONE3: Final = 435
 _X32: Final = 0x4000_0000
 """Call numbers from here on repeat the same calls with 32-bit pointers."""
-
-# Newer calls have the same number on every machine.
-_EVERYWHERE: Final = {
-    "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428, "move_mount": 429,
-    "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "pidfd_getfd": 438, "process_madvise": 440,
-    "mount_setattr": 442, "memfd_secret": 447,
-}  # fmt: skip
-_MACHINES: Final = {
-    "x86_64": _Machine(
-        audit=0xC000_003E,
-        clone=56,
-        refused=_EVERYWHERE | {
-            "fork": 57, "vfork": 58, "execveat": 322, "unshare": 272, "setns": 308,
-            "mount": 165, "umount2": 166, "pivot_root": 155, "chroot": 161, "swapon": 167, "swapoff": 168,
-            "socket": 41, "shmget": 29, "shmat": 30, "semget": 64, "msgget": 68, "mq_open": 240, "memfd_create": 319,
-            "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "kcmp": 312,
-            "bpf": 321, "perf_event_open": 298, "userfaultfd": 323, "fanotify_init": 300, "lookup_dcookie": 212,
-            "add_key": 248, "request_key": 249, "keyctl": 250,
-            "name_to_handle_at": 303, "open_by_handle_at": 304, "personality": 135, "modify_ldt": 154, "uselib": 134,
-            "init_module": 175, "finit_module": 313, "delete_module": 176, "kexec_load": 246, "kexec_file_load": 320,
-            "reboot": 169, "syslog": 103, "acct": 163, "quotactl": 179, "iopl": 172, "ioperm": 173,
-            "settimeofday": 164, "clock_settime": 227, "sethostname": 170, "setdomainname": 171,
-        },
-    ),
-    "aarch64": _Machine(
-        audit=0xC000_00B7,
-        clone=220,
-        refused=_EVERYWHERE | {
-            "execveat": 281, "unshare": 97, "setns": 268,
-            "mount": 40, "umount2": 39, "pivot_root": 41, "chroot": 51, "swapon": 224, "swapoff": 225,
-            "socket": 198, "shmget": 194, "shmat": 196, "semget": 190, "msgget": 186, "mq_open": 180,
-            "memfd_create": 279,
-            "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272,
-            "bpf": 280, "perf_event_open": 241, "userfaultfd": 282, "fanotify_init": 262, "lookup_dcookie": 18,
-            "add_key": 217, "request_key": 218, "keyctl": 219,
-            "name_to_handle_at": 264, "open_by_handle_at": 265, "personality": 92,
-            "init_module": 105, "finit_module": 273, "delete_module": 106, "kexec_load": 104, "kexec_file_load": 294,
-            "reboot": 142, "syslog": 116, "acct": 89, "quotactl": 60,
-            "settimeofday": 170, "clock_settime": 112, "sethostname": 161, "setdomainname": 162,
-        },
-    ),
+# The column of a machine in the table, the kernel's AUDIT_ARCH_… constant, and the number of `clone`.
+_MACHINES: Final = {"x86_64": (0, 0xC000_003E, 56), "aarch64": (1, 0xC000_00B7, 220)}
+# The number on x86_64 and on aarch64.
+_REFUSED: Final[dict[str, tuple[int, int | None]]] = {
+    "fork": (57, None), "vfork": (58, None), "execveat": (322, 281), "unshare": (272, 97), "setns": (308, 268),
+    "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51), "swapon": (167, 224),
+    "swapoff": (168, 225), "socket": (41, 198), "shmget": (29, 194), "shmat": (30, 196), "semget": (64, 190),
+    "msgget": (68, 186), "mq_open": (240, 180), "memfd_create": (319, 279), "ptrace": (101, 117),
+    "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "kcmp": (312, 272), "bpf": (321, 280),
+    "perf_event_open": (298, 241), "userfaultfd": (323, 282), "fanotify_init": (300, 262),
+    "lookup_dcookie": (212, 18), "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219),
+    "name_to_handle_at": (303, 264), "open_by_handle_at": (304, 265), "personality": (135, 92),
+    "modify_ldt": (154, None), "uselib": (134, None), "init_module": (175, 105), "finit_module": (313, 273),
+    "delete_module": (176, 106), "kexec_load": (246, 104), "kexec_file_load": (320, 294), "reboot": (169, 142),
+    "syslog": (103, 116), "acct": (163, 89), "quotactl": (179, 60), "iopl": (172, None), "ioperm": (173, None),
+    "settimeofday": (164, 170), "clock_settime": (227, 112), "sethostname": (170, 161), "setdomainname": (171, 162),
+    "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427),
+    "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430), "fsconfig": (431, 431),
+    "fsmount": (432, 432), "fspick": (433, 433), "pidfd_getfd": (438, 438), "process_madvise": (440, 440),
+    "mount_setattr": (442, 442), "memfd_secret": (447, 447),
 }  # fmt: skip
 
 _ALLOW: Final = 0x7FFF_0000
@@ -163,24 +135,26 @@ def _interpreter_paths(interpreter: Path) -> list[str]:
 
 def refused_calls(machine: str) -> dict[str, int]:
     """The calls that are refused whatever their arguments. Raises `UnknownMachineError`."""
-    return dict(_machine(machine).refused)
+    column, _, _ = _machine(machine)
+    return {name: number for name, numbers in _REFUSED.items() if (number := numbers[column]) is not None}
 
 
 def filter_program(machine: str = "") -> bytes:
     """The filter for this machine, or for a named one. Raises `UnknownMachineError`."""
-    known = _machine(machine or platform.machine())
+    machine = machine or platform.machine()
+    _, audit, clone = _machine(machine)
     program = [
         _instruction(_LOAD_WORD, _AT_MACHINE),
-        _instruction(_JUMP_EQUAL, known.audit, if_true=1),
+        _instruction(_JUMP_EQUAL, audit, if_true=1),
         _instruction(_RETURN, _KILL),
         _instruction(_LOAD_WORD, _AT_NUMBER),
     ]
-    tests = [(_JUMP_EQUAL, number, _REFUSE) for number in sorted(set(known.refused.values()))]
+    tests = [(_JUMP_EQUAL, number, _REFUSE) for number in sorted(refused_calls(machine).values())]
     tests += [(_JUMP_AT_LEAST, _X32, _REFUSE), (_JUMP_EQUAL, _CLONE3, _NO_SUCH_CALL)]
     for test, value, result in tests:
         program += [_instruction(test, value, if_false=1), _instruction(_RETURN, result)]
     program += [
-        _instruction(_JUMP_EQUAL, known.clone, if_true=1),
+        _instruction(_JUMP_EQUAL, clone, if_true=1),
         _instruction(_RETURN, _ALLOW),
         _instruction(_LOAD_WORD, _AT_FIRST_ARGUMENT),
         _instruction(_JUMP_ANY_BIT, CLONE_THREAD, if_false=1),
@@ -190,7 +164,7 @@ def filter_program(machine: str = "") -> bytes:
     return b"".join(program)
 
 
-def _machine(name: str) -> _Machine:
+def _machine(name: str) -> tuple[int, int, int]:
     if name not in _MACHINES:
         raise UnknownMachineError(f"there is no filter of system calls for {name}")
     return _MACHINES[name]

@@ -112,22 +112,15 @@ def _files(folder: str, most_files: int, most_bytes: int) -> tuple[list[tuple[st
         return [], []
     room = most_bytes
     for name in names[: 2 * most_files]:
-        reason = ""
-        content = b""
         try:
             descriptor = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # noqa: PTH118
             with os.fdopen(descriptor, "rb") as file:
-                status = os.fstat(descriptor)
-                if not stat.S_ISREG(status.st_mode):
-                    reason = "not a regular file"
-                elif status.st_size > room or len(files) == most_files:
-                    reason = "too many or too large files"
-                else:
-                    content = file.read(room + 1)
+                is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+                content = file.read(room + 1) if is_file and len(files) < most_files else None
         except OSError:
-            reason = "not a regular file"
-        if reason or len(content) > room:
-            left_out.append(f"{name}: {reason or 'too large'}")
+            is_file, content = False, None
+        if content is None or len(content) > room:
+            left_out.append(f"{name}: {'too many or too large files' if is_file else 'not a regular file'}")
             continue
         room -= len(content)
         files.append((name, content))
@@ -152,9 +145,9 @@ def main(descriptor: int, memory_bytes: int, seconds: int, file_bytes: int, desc
     sys.argv = [_FILE]
     result, contents = run(job)
     with os.fdopen(descriptor, "wb") as answer:
-        answer.write(json.dumps(result).encode() + b"\n")
-        for content in contents:
-            answer.write(content)
+        # A name or an error may hold lone surrogates, which are not UTF-8.
+        answer.write(json.dumps(result, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+        answer.writelines(contents)
     # Threads that the program left behind must not keep the sandbox open.
     os._exit(0)
 

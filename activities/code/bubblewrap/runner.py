@@ -9,8 +9,9 @@ import signal
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Final, Literal
 
+from pydantic import ValidationError
 from temporalio.exceptions import ApplicationError
 
 from activities.code.bubblewrap import isolation
@@ -36,6 +37,33 @@ class BubblewrapLimits(Contract):
     output_bytes: int = 64 << 10
     parallel: int = 2
     """Pieces of code that run at the same time; others wait."""
+
+
+class _File(Contract):
+    name: str
+    bytes: int
+
+
+class _Answer(Contract):
+    """What the program inside states, without the contents of the files, which follow it."""
+
+    value: str = ""
+    error: str = ""
+    files: list[_File] = []
+    left_out: list[str] = []
+    figures: list[str] = []
+    """Figures that could not be drawn."""
+
+    def split(self, contents: bytes) -> tuple[MadeFile, ...]:
+        """Split the contents into files by the sizes that the program states; a wrong size loses the files after it."""
+        files: list[MadeFile] = []
+        at = 0
+        for file in self.files[:MOST_FILES]:
+            if file.bytes < 0 or at + file.bytes > len(contents):
+                break
+            files.append(MadeFile(name=file.name, content=contents[at : at + file.bytes]))
+            at += file.bytes
+        return tuple(files)
 
 
 class SandboxUnusableError(Exception):
@@ -191,12 +219,8 @@ class _Run:
         end = loop.time() + self._limits.seconds
         while (left := end - loop.time()) > 0:
             await asyncio.sleep(min(left, _WATCH_SECONDS))
-            child = _child_of(pid)
-            if child is None:
-                continue
             with suppress(OSError):
-                status = os.statvfs(f"/proc/{child}/root{FOLDER}")
-                if status.f_files - status.f_ffree > self._limits.files:
+                if _files_made(pid) > self._limits.files:
                     self._stop("files")
                     return
         self._stop("time")
@@ -213,22 +237,22 @@ class _Run:
         if self._stopped:
             return CodeResult(stdout=stdout, stderr=stderr, error=self._stop_reason())
         head, _, contents = answer.partition(b"\n")
-        answered = _parse(head) if len(head) <= _HEAD_BYTES else None
-        if answered is None:
+        try:
+            answered = _Answer.model_validate_json(head[:_HEAD_BYTES])
+        except ValidationError:
             if "bwrap:" in stderr and not stdout:
                 reason = stderr.strip().splitlines()[-1][:200]
                 message = f"bubblewrap could not make a sandbox on this host: {reason}"
-                raise ApplicationError(message, type=ErrorType.TOOL_UNAVAILABLE)
+                raise ApplicationError(message, type=ErrorType.TOOL_UNAVAILABLE) from None
             error = f"The program ended its process (status {status}) or was killed at a limit of memory or time."
             return CodeResult(stdout=stdout, stderr=stderr, error=error)
-        files, left_out = _files(answered, contents)
         return CodeResult(
             stdout=stdout,
             stderr=stderr,
-            value=str(answered.get("value", "")),
-            error=self._explain(str(answered.get("error", ""))),
-            files=files,
-            left_out=left_out,
+            value=answered.value,
+            error=self._explain(answered.error),
+            files=answered.split(contents),
+            left_out=tuple(reason[:200] for reason in [*answered.left_out, *answered.figures][: 2 * MOST_FILES]),
         )
 
     def _stop_reason(self) -> str:
@@ -267,38 +291,13 @@ async def _read_bounded(descriptor: int, most: int) -> bytes:
     return bytes(kept)
 
 
-def _child_of(pid: int) -> int | None:
-    """The process inside, as the host sees it; bwrap itself still sees the host's root."""
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return None
-    return int(children[0]) if children else None
-
-
-def _parse(head: bytes) -> dict[str, Any] | None:
-    try:
-        answer: object = json.loads(head)
-    except (ValueError, RecursionError):
-        return None
-    return cast("dict[str, Any]", answer) if isinstance(answer, dict) else None
-
-
-def _files(answer: dict[str, Any], contents: bytes) -> tuple[tuple[MadeFile, ...], tuple[str, ...]]:
-    """Split the contents into files by the sizes that the program states; a wrong size only loses its own files."""
-    files: list[MadeFile] = []
-    at = 0
-    try:
-        for entry in list(answer["files"])[:MOST_FILES]:
-            size = int(entry["bytes"])
-            if size < 0 or at + size > len(contents):
-                break
-            files.append(MadeFile(name=str(entry["name"]), content=contents[at : at + size]))
-            at += size
-        left_out = tuple(str(reason)[:200] for reason in [*answer["left_out"], *answer["figures"]][: 2 * MOST_FILES])
-    except (KeyError, TypeError, ValueError):
-        return tuple(files), ()
-    return tuple(files), left_out
+def _files_made(pid: int) -> int:
+    """Count the files in the sandbox's folder from the host; bwrap itself, and its child at first, see the host's."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    if not children or Path(root := f"/proc/{children[0]}/root").samefile("/"):
+        return 0
+    status = os.statvfs(root + FOLDER)
+    return status.f_files - status.f_ffree
 
 
 def _packages_of(folder: Path | None) -> list[str]:

@@ -1,261 +1,105 @@
-"""A query's result in words: the figure first, then what it was computed over."""
+"""A figure's SQL, and the sentence that states it with everything that it rests on."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+# ruff: noqa: S608 - names are the catalog's, made of letters, digits and `_`; values are quoted
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
 from activities.contracts import ToolResult
-from activities.models.extractive.sql import Figure, Query
-from activities.models.extractive.wording import listed
+from activities.models.extractive.grammar import Figure
+from activities.models.extractive.lexicon import TOTALS, unit_forms
+from activities.models.extractive.periods import quoted
+from activities.models.extractive.vocabulary import title_of
+from activities.models.extractive.wording import number, sentence, stems
+from activities.turn_kinds.work import FindingDraft, WorkAnswer
 
-_SHOWN_ROWS = 12
-_SAID_GROUPS = 5
-
-Row = Mapping[str, JsonValue]
-
-
-@dataclass(frozen=True)
-class Computed:
-    """What a result says."""
-
-    headline: str
-    """One or two sentences with the numbers."""
-    table: str = ""
-    """A Markdown table, where there is more than fits a sentence."""
-    is_empty: bool = False
+_CONFIDENCE: Final = 90
+_LISTED: Final = 5
+_VALUES: Final = {"mean": "avg({})", "max": "max({})", "min": "min({})", "count": "count(*)"}
 
 
-def rows_of(result: ToolResult) -> list[Row]:
-    """Read the rows of a result, whether they come as lists or by name."""
-    columns = result.output.get("columns")
-    rows = result.output.get("rows")
-    if not isinstance(rows, list) or not isinstance(columns, list):
-        return []
-    names = [str(column) for column in columns]
-    read: list[Row] = []
-    for row in rows:
-        if isinstance(row, list):
-            read.append(dict(zip(names, row, strict=False)))
-        elif isinstance(row, dict):
-            read.append(row)
-    return read
-
-
-def put_in_words(query: Query, result: ToolResult) -> Computed:
-    """Say what a query found, and over which rows."""
-    rows = rows_of(result)
-    over = _over(query, rows)
-    figures = query.figures
-    is_none_found = bool(query.looked_for) and bool(rows) and rows[0].get(figures[0].alias) == 0
-    if not rows or is_none_found or (query.form in {"scalar", "share"} and rows[0].get(figures[0].alias) is None):
-        return Computed(f"No row of {query.title} matches{_where(query)}.", is_empty=True)
-    match query.form:
-        case "scalar":
-            said = [
-                f"**{_capitalised(_name(figure))}: {written(rows[0].get(figure.alias), figure)}**"
-                for figure in figures[:1]
-            ]
-            said += [f"{_name(figure)}: {written(rows[0].get(figure.alias), figure)}" for figure in figures[1:]]
-            return Computed(f"{', '.join(said)}{over}.")
-        case "share":
-            row = rows[0]
-            share, part, whole = (written(row.get(figure.alias), figure) for figure in figures)
-            return Computed(f"**{share}** is the share of {figures[0].label}: {part} of {whole}{_where(query)}.")
-        case "groups":
-            return _groups(query, rows, over, result)
-        case "rows":
-            return _rows(query, rows, result)
-
-
-def written(value: JsonValue, figure: Figure | None = None) -> str:
-    """Write a value for people; a number with its unit."""
-    unit = figure.unit if figure else ""
-    suffix = f" {unit}" if unit else ""
-    match value:
-        case bool() | None:
-            return {None: "none", True: "yes", False: "no"}[value]
-        case int():
-            return f"{value:,}{suffix}"
-        case float():
-            return f"{_amount(value, unit)}{suffix}"
-        case _:
-            return str(value)
-
-
-def _amount(value: float, unit: str) -> str:
-    if value.is_integer() and abs(value) < 1e15:
-        return f"{int(value):,}"
-    if unit == "%":
-        return f"{value:.1f}"
-    return f"{value:,.2f}" if abs(value) >= 0.1 else f"{value:.3g}"
-
-
-def _name(figure: Figure) -> str:
-    return figure.label
-
-
-def _label(query: Query, row: Row) -> str:
-    return " / ".join(plain(row.get(name)) for name in query.dimensions)
-
-
-def plain(value: JsonValue) -> str:
-    """Write a value as it stands in the table."""
-    if value is None:
-        return "(empty)"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:,.2f}" if not value.is_integer() else str(int(value))
-    text = str(value)
-    return text.removesuffix(" 00:00:00")
-
-
-def _where(query: Query, *parts: str) -> str:
-    """Say in brackets what restricts the rows, and how many there were."""
-    said = [condition for condition in query.conditions if condition not in query.inside]
-    inside = "; ".join([*said, *(part for part in parts if part)])
-    return f" ({inside})" if inside else ""
-
-
-def _over(query: Query, rows: Sequence[Row]) -> str:
-    counts = [count for row in rows if isinstance(count := row.get("rows"), int)]
-    total = sum(counts)
-    if not counts and query.figures[0].label.startswith("number of ") and "different" not in query.figures[0].label:
-        return _where(query, f"counting rows of {query.title}")
-    place = f"{total:,} row{'' if total == 1 else 's'} of {query.title}" if counts and len(rows) < 50 else query.title
-    return _where(query, place)
-
-
-def _groups(query: Query, rows: list[Row], over: str, result: ToolResult) -> Computed:
-    figure = query.figures[0]
-    names = listed(_spaced(name) for name in query.dimensions)
-    if query.order in {"highest", "lowest"}:
-        return _ranked(query, rows, figure, _where(query))
-    counts = {str(row.get(figure.alias)) for row in rows}
-    if figure.label == "number of rows" and not query.has_count and counts == {"1"}:
-        shown = [_label(query, row) for row in rows]
-        more = _more(result, len(rows))
-        return Computed(f"**{listed(shown)}**{more} ({'; '.join([names, *query.conditions])}).")
-    said = "; ".join(f"{_label(query, row)} {written(row.get(figure.alias), figure)}" for row in rows[:_SAID_GROUPS])
-    left = _total(result, rows) - min(len(rows), _SAID_GROUPS)
-    more = f"; and {left} more" if left > 0 else ""
-    headline = f"**{_capitalised(_name(figure))} by {names}**{over}: {said}{more}."
-    is_all_said = len(rows) <= _SAID_GROUPS and len(query.figures) == 1 and len(query.dimensions) == 1
-    return Computed(headline, "" if is_all_said else _table(query, rows))
-
-
-def _ranked(query: Query, rows: list[Row], figure: Figure, where: str) -> Computed:
-    asked = query.limit or 1
-    rows = [row for row in rows if row.get(figure.alias) is not None]
-    if not rows:
-        return Computed(f"No row of {query.title} matches{where}.", is_empty=True)
-    edge = rows[min(asked, len(rows)) - 1].get(figure.alias)
-    first = [row for i, row in enumerate(rows) if i < asked or row.get(figure.alias) == edge]
-    values = [f"**{_label(query, row)}** ({written(row.get(figure.alias), figure)})" for row in first]
-    adjective = "lowest" if query.order == "lowest" else "highest"
-    base = figure.label.removeprefix("highest ").removeprefix("lowest ")
-    if asked > 1:
-        tie = " (the last ones share their place)" if len(first) > asked else ""
-        headline = f"The {len(first)} {adjective} by {base}{where}: {listed(values)}{tie}."
-    elif len(first) > 1:
-        headline = f"{listed(f'**{_label(query, row)}**' for row in first)} share the {adjective} {base}{where}: "
-        headline += f"{written(edge, figure)} each."
-    else:
-        headline = f"**{_label(query, first[0])}** has the {adjective} {base}{where}: **{written(edge, figure)}**."
-        following = [f"{_label(query, row)} {written(row.get(figure.alias), figure)}" for row in rows[1:4]]
-        headline += f" Next: {', '.join(following)}." if following else ""
-    return Computed(headline)
-
-
-def _rows(query: Query, rows: list[Row], result: ToolResult) -> Computed:
-    columns = list(rows[0])
-    table = _markdown(
-        [_spaced(column) for column in columns], [[plain(row.get(column)) for column in columns] for row in rows]
+def sql_of(figure: Figure) -> str:
+    """Write the query: for each group the value, how many rows it rests on, and whether there is doubt about it."""
+    measure = f'"{figure.measure.name}"' if figure.measure else "*"
+    is_sum = not figure.is_single and figure.operation in {"sum", "value", "per", "top"}
+    value = ("sum({})" if is_sum else _VALUES.get(figure.operation, "any_value({})")).format(measure)
+    where = [
+        f'lower("{column.name}") IN ({", ".join(quoted(text.lower()) for text in values)})'
+        for column, values in figure.conditions
+    ]
+    where += [figure.period_sql] if figure.period_sql else []
+    group = f'"{figure.group.name}"' if figure.group else "''"
+    doubts = [f"{value} IS NULL", f"{group} IS NULL", "count(*) = 0", *(["count(*) > 1"] if figure.is_single else [])]
+    doubts += [f"count(DISTINCT {figure.year_sql}) > 1"] if figure.year_sql else []
+    texts = ", ".join(f'lower("{column.name}")' for column in figure.table.columns if column.type == "VARCHAR")
+    doubts += [f"bool_or(list_has_any([{texts}], {list(TOTALS)}))"] if texts else []
+    order = "value DESC NULLS FIRST" if figure.operation == "top" else "name"
+    return (
+        f"SELECT {group} AS name, {value} AS value, count(*) AS rows, count({measure}) AS filled,"
+        f' {" OR ".join(doubts)} AS doubt FROM "{figure.table.name}"{" WHERE " if where else ""}{" AND ".join(where)}'
+        f"{' GROUP BY name' if figure.group else ''} ORDER BY {order}"
     )
-    figure = query.figures[0]
-    if query.order:
-        first = rows[0].get(figure.alias)
-        others = [
-            f"{_spaced(name)} {plain(rows[0].get(name))}"
-            for name in columns
-            if name != figure.alias and rows[0].get(name) is not None
-        ]
-        name = figure.label if query.order in {"highest", "lowest"} else f"{query.order} {figure.label}"
-        value = written(first, figure) if query.order in {"highest", "lowest"} else plain(first)
-        ties = sum(1 for row in rows if row.get(figure.alias) == first)
-        tie = f" {ties} rows share it." if ties > 1 else ""
-        named = " / ".join(plain(rows[0].get(name)) for name in query.names if rows[0].get(name) is not None)
-        if named:
-            others = [
-                f"{_spaced(key)} {plain(cell)}"
-                for key, cell in rows[0].items()
-                if key not in {figure.alias, *query.names} and cell is not None
-            ]
-            more = f" Its row: {', '.join(others)}." if others else ""
-            return Computed(
-                f"**{named}**: {name} **{value}**{_where(query, query.title)}.{tie}{more}",
-                table if query.limit > 1 else "",
-            )
-        return Computed(
-            f"**{_capitalised(name)}{_where(query)}: {value}** — {', '.join(others)}.{tie}",
-            table if query.limit > 1 else "",
-        )
-    total = _total(result, rows)
-    if len(query.figures) < len(columns) and len(rows) <= 3:
-        said = "; ".join(
-            ", ".join(
-                f"{item.label} **{written(row.get(item.alias), item)}**"
-                if _is_amount(row, item)
-                else f"{item.label} **{plain(row.get(item.alias))}**"
-                for item in query.figures
-            )
-            for row in rows
-        )
-        return Computed(f"{said[:1].upper()}{said[1:]}{_where(query, query.title)}.", table if len(rows) > 1 else "")
-    return Computed(f"**{total:,} row{'' if total == 1 else 's'}** of {query.title}{_where(query)}.", table)
 
 
-def _is_amount(row: Row, figure: Figure) -> bool:
-    value = row.get(figure.alias)
-    return bool(figure.unit) or isinstance(value, float) or (isinstance(value, int) and abs(value) >= 10_000)
+class _Row(NamedTuple):
+    name: JsonValue
+    value: JsonValue
+    rows: int
+    filled: int
+    doubt: bool
 
 
-def _table(query: Query, rows: list[Row]) -> str:
-    heads = [*(_spaced(name) for name in query.dimensions), *(_name(figure) for figure in query.figures)]
-    cells = [
-        [
-            *(plain(row.get(name)) for name in query.dimensions),
-            *(written(row.get(figure.alias), figure) for figure in query.figures),
-        ]
-        for row in rows
+def state(figure: Figure, result: ToolResult) -> WorkAnswer | None:
+    """State the figure; None if the rows leave any doubt."""
+    given = result.output.get("rows")
+    rows = [_Row(*row) for row in given if isinstance(row, list)] if isinstance(given, list) else []  # pyright: ignore[reportArgumentType] - as `sql_of` selects them
+    is_whole = bool(rows) and len(rows) == result.output.get("row_count")
+    is_tied = figure.operation == "top" and len(rows) > 1 and rows[0].value == rows[1].value
+    if not is_whole or is_tied or any(row.doubt for row in rows):
+        return None
+    ref = result.sources[0].ref
+    best, value = rows[0].name, _amount(figure, rows[0].value)
+    head = {"per": "", "top": f"**{best}**, **{value}**: "}.get(figure.operation, f"**{value}**: ")
+    said = f"{head}{_what(figure, rows)} ({_basis(figure, rows)})"
+    listed = [
+        f"- {row.name}: {_amount(figure, row.value)}" for row in rows[: None if figure.operation == "per" else _LISTED]
     ]
-    return _markdown(heads, cells)
+    content = "\n".join([f"{said} [{ref}]", *(["", *listed] if figure.group else [])])
+    found = FindingDraft(claim=said.replace("**", ""), source_refs=[ref], quote="", confidence=_CONFIDENCE)
+    return WorkAnswer(status="success", content=content, findings=[found], confidence=_CONFIDENCE, gaps=[], message="")
 
 
-def _markdown(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
-    lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
-    lines += [
-        f"| {' | '.join(cell.replace('|', '¦').replace(chr(10), ' ') for cell in row)} |" for row in cells[:_SHOWN_ROWS]
-    ]
-    if len(cells) > _SHOWN_ROWS:
-        lines.append(f"\n… and {len(cells) - _SHOWN_ROWS} more rows.")
-    return "\n".join(lines)
+def _amount(figure: Figure, value: JsonValue) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    units = stems(title_of(figure.measure), figure.language) if figure.measure else ()
+    currency = next((word.upper() for word in units if len(word) == 3 and len(unit_forms(word)) > 1), "")
+    is_year = figure.is_single and isinstance(value, int) and 1900 <= value <= 2100
+    return f"{value if is_year else number(value, figure.language)} {currency}".rstrip()
 
 
-def _total(result: ToolResult, rows: Sequence[Row]) -> int:
-    count = result.output.get("row_count")
-    return count if isinstance(count, int) and not isinstance(count, bool) else len(rows)
+def _what(figure: Figure, rows: Sequence[_Row]) -> str:
+    title = title_of(figure.measure) if figure.measure else ""
+    is_sum = figure.operation == "sum" or (not figure.is_single and any(row.rows > 1 for row in rows))
+    operation = figure.operation if figure.operation in _VALUES else "sum" if is_sum else "value"
+    measured = sentence(operation, figure.language).format(title)
+    return (
+        sentence(figure.operation, figure.language).format(measured, title_of(figure.group))
+        if figure.group
+        else measured
+    )
 
 
-def _more(result: ToolResult, shown: int) -> str:
-    left = _total(result, []) - shown
-    return f" and {left} more" if left > 0 else ""
-
-
-def _spaced(name: str) -> str:
-    return name.replace("_", " ")
-
-
-def _capitalised(text: str) -> str:
-    return text[:1].upper() + text[1:]
+def _basis(figure: Figure, rows: Sequence[_Row]) -> str:
+    """State the conditions in full, the number of rows and where they stand."""
+    conditions = [f"{title_of(column)} = {values[0]}" for column, values in figure.conditions]
+    conditions += [" – ".join(figure.period.days or (figure.period_text,))] if figure.period else []
+    count = sum(row.rows for row in rows)
+    missing = count - sum(row.filled for row in rows)
+    place = " · ".join(filter(None, (figure.table.document, figure.table.sheet)))
+    parts = ["; ".join(conditions) or sentence("all rows", figure.language)]
+    parts.append(f"{sentence('rows', figure.language)}: {number(count, figure.language)}, {place}")
+    parts += [sentence("empty", figure.language).format(missing)] if missing else []
+    return "; ".join(parts)

@@ -1,27 +1,26 @@
 """The model adapter of the rules: answers what a language model would be asked, with nothing but what it is shown."""
 
 import asyncio
+import re
 from typing import Final
 
 from pydantic import BaseModel
 
-from activities.models.extractive.agents import checked, work
-from activities.models.extractive.deciding import compress, critique, judge, refine, review
-from activities.models.extractive.planner import plan
-from activities.models.extractive.synthesis import synthesise
+from activities.contracts import ToolCall
+from activities.documents.catalog import Catalog
+from activities.documents.words import language_of
+from activities.models.extractive.decisions import decide
+from activities.models.extractive.evidence import SEARCHES, find_evidence, nothing
+from activities.models.extractive.figures import sql_of, state
+from activities.models.extractive.grammar import read_figure
+from activities.models.extractive.planner import QUOTE, plan, point, read_instruction
 from activities.models.protocol import ModelCall, ModelReply
-from activities.turn_kinds.compress import CompressTask
-from activities.turn_kinds.critique import CritiqueTask
-from activities.turn_kinds.judge import JudgeTask
 from activities.turn_kinds.plan import PlanTask
-from activities.turn_kinds.refine import RefineTask
-from activities.turn_kinds.review import ReviewTask
-from activities.turn_kinds.synthesis import SynthesisTask
-from activities.turn_kinds.work import WorkTask, WorkWithIssuesAnswer
+from activities.turn_kinds.work import WorkAnswer, WorkTask, WorkWithIssuesAnswer
 from chargehand.contracts import Usage
 
 MODEL_NAME: Final = "extractive"
-"""The name of the model and of its provider."""
+_BOLD: Final = re.compile(r"\*\*([^*\n]{1,120})\*\*")
 
 
 class ExtractiveModel:
@@ -39,22 +38,41 @@ def reply(call: ModelCall) -> ModelReply:
         case PlanTask():
             answer: BaseModel = plan(call.task, call.catalog, call.crew_agents)
         case WorkTask():
-            made = work(call.task, call.catalog, frozenset(tool.name for tool in call.tools))
+            made = _work(call.task, call.catalog, frozenset(tool.name for tool in call.tools))
             if isinstance(made, tuple):
                 return ModelReply(stop="tools", tool_calls=made, model=MODEL_NAME, provider=MODEL_NAME, usage=usage)
-            answer = made if call.answer_type is not WorkWithIssuesAnswer else checked(made, call.task)
-        case SynthesisTask():
-            answer = synthesise(call.task)
-        case RefineTask():
-            answer = refine()
-        case ReviewTask():
-            answer = review()
-        case JudgeTask():
-            answer = judge(call.task)
-        case CritiqueTask():
-            answer = critique()
-        case CompressTask():
-            answer = compress(call.task)
-    return ModelReply(
-        stop="answer", text=answer.model_dump_json(exclude={"kind"}), model=MODEL_NAME, provider=MODEL_NAME, usage=usage
-    )
+            reviews = call.answer_type is WorkWithIssuesAnswer
+            answer = (
+                WorkWithIssuesAnswer.model_validate(made.model_dump(exclude={"kind"}) | {"issues": []})
+                if reviews
+                else made
+            )
+        case _:
+            answer = decide(call.task)
+    return ModelReply(stop="answer", text=answer.model_dump_json(), model=MODEL_NAME, provider=MODEL_NAME, usage=usage)
+
+
+def _work(task: WorkTask, catalog: Catalog, tools: frozenset[str]) -> tuple[ToolCall, ...] | WorkAnswer:
+    """Take one turn at a subtask: a figure if the tables give one beyond doubt, else evidence."""
+    kind, question = read_instruction(task.instruction)
+    usable = tools | {call.tool for past in task.rounds for call in past.calls}
+    if task.inputs and question != point(question, "-"):
+        named = [_BOLD.search(given.outcome.content) for given in task.inputs if given.outcome.kind == "success"]
+        if not named or named[0] is None:
+            return nothing(language_of(question), "no name")
+        question = point(question, named[0][1])
+    figure = _compute(task, question, catalog) if "query_data" in usable and kind != QUOTE else None
+    if figure is None and usable.intersection(SEARCHES):
+        return find_evidence(task, question, tools)
+    return figure or nothing(language_of(question), "nothing" if usable else "no text")
+
+
+def _compute(task: WorkTask, question: str, catalog: Catalog) -> tuple[ToolCall, ...] | WorkAnswer | None:
+    """Ask the tables once; None if they do not answer."""
+    figure = read_figure(question, catalog)
+    results = [result for past in task.rounds for result in past.results if result.tool == "query_data"]
+    if figure is None or (task.must_answer and not results):
+        return None
+    if not results:
+        return (ToolCall(id="query-1", tool="query_data", arguments={"sql": sql_of(figure)}),)
+    return state(figure, results[-1]) if results[-1].ok else None

@@ -1,173 +1,86 @@
-"""Words: how text is cut into them, which of them carry meaning, and which are forms of one another."""
+"""The few words that the rules know: how a question is cut into tokens, and the sentences they say themselves."""
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
-_WORD: Final = re.compile(r"\d[\d,]*(?:\.\d+)?(?![^\W_])|[^\W_]+(?:['’][^\W\d_]{1,2}(?![^\W_]))?")
-_SEAM: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z][a-z])|(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
+from activities.documents.words import stem, words
 
-
-def word_set(words: str) -> frozenset[str]:
-    """Make a set of words that stand in one text."""
-    return frozenset(words.split())
-
-
-STOPWORDS: Final = word_set(
-    """
-    needed somebody someone anybody everybody nobody everyone something nothing everything a about above
-    according after again all also am an and another any anyone anything are as at be because been before being
-    below between both but by can cannot could did do does doing done down during each either else ever every
-    few find for from further get gets give given gives go goes got had has have having he her here hers him his
-    how i if in into is it its itself just know let like list many may me might mine more most much must my need
-    needs neither no nor not now of off on once one only or other our ours out over own per please quote said
-    same say says shall she should show so some such tell than that the their them then there these they thing
-    things this those through to too under until up upon us use very want was we were what whatever when where
-    whether which while who whom whose why will with within without would yes you your yours answer describe
-    detail details document documents explain file files following happen happened happens information look mean
-    means mention mentioned provide question regarding state states summarise summarize summary tell text write
-    written
-    """
+_TOKEN: Final = re.compile(
+    r"\d{4}-\d{2}(?:-\d{2})?(?![\w-])|\d{1,2}\.\d{1,2}\.\d{4}|\d+(?:[.,]\d+)*(?:st|nd|rd|th)?(?!\w)|[^\W_]+|[^\s\w]"
 )
-"""Words that say nothing about what is asked for."""
+_SILENT: Final = frozenset("?!.,:;\"“”„'’‘`()*")
+"""Marks that change nothing about what is asked. Any other mark is a token like a word."""
+_GENITIVE: Final = re.compile(r"(?<=\w)(?:['’]s|(?<=s)['’])(?!\w)")
+_CAMEL: Final = re.compile(r"(?<=[a-zß-ÿ])(?=[A-ZÀ-Þ])")
+
+_SENTENCES: Final[Mapping[str, tuple[str, str]]] = {
+    "no model": (
+        "No language model was used: quoted passages and computed figures only.",
+        "Ohne Sprachmodell: nur zitierte Stellen und berechnete Zahlen.",
+    ),
+    "evidence": (
+        "These passages are evidence, not an answer: a summary, a reason or a judgement needs a language model.",
+        "Diese Stellen sind Belege, keine Antwort: Zusammenfassung, Begründung oder Urteil brauchen ein Sprachmodell.",
+    ),
+    "nothing": ("The documents do not say enough about this.", "Die Dokumente sagen dazu nicht genug."),
+    "no text": ("A text of its own needs a language model.", "Ein eigener Text braucht ein Sprachmodell."),
+    "no name": ("The question before came to no single name.", "Die Frage davor ergab keinen einzelnen Namen."),
+    "stopped": ("The work stopped early:", "Die Arbeit endete vorzeitig:"),
+    "open": ("Not answered", "Nicht beantwortet"),
+    "rows": ("rows", "Zeilen"),
+    "all rows": ("all rows", "alle Zeilen"),
+    "sum": ("sum of {}", "Summe von {}"),
+    "mean": ("mean of {}", "Mittelwert von {}"),
+    "max": ("largest {}", "größter Wert von {}"),
+    "min": ("smallest {}", "kleinster Wert von {}"),
+    "value": ("{}", "{}"),
+    "count": ("number of rows", "Anzahl der Zeilen"),
+    "per": ("{} for each {}", "{} je {}"),
+    "top": ("{1} with the largest {0}", "{1} mit dem größten Wert, {0}"),
+    "empty": ("{} of them without a value", "{} davon ohne Wert"),
+}
+"""Each in English and in German."""
 
 
-META_WORDS: Final = word_set(
-    """
-    policy policies procedure procedures rule rules process processes requirement requirements guideline
-    guidelines reason reasons section chapter page paragraph detail difference regulation regulations exact
-    exactly main current currently
-    """
-)
-"""Words that name what kind of statement is wanted; a text that makes the statement need not use them."""
-
-
-@dataclass(frozen=True)
-class Word:
-    """A word where it stands in its text."""
+class Token(NamedTuple):
+    """A word, number or mark of a question."""
 
     text: str
-    lower: str
+    word: str
+    """In lower case, without accents."""
     stem: str
-    start: int
-    end: int
-
-    @property
-    def is_content(self) -> bool:
-        return self.lower not in STOPWORDS and (len(self.lower) > 1 or self.lower.isdigit())
 
 
-@lru_cache(maxsize=20_000)
-def stem(word: str) -> str:
-    """Cut a word's ending off, so that `outages`, `outage` and `Outage` are one: crude, quick, English."""
-    word = word.lower().replace("’", "'").removesuffix("'s").removesuffix("'")
-    if len(word) < 4 or not word.isalpha():
-        return word.replace(",", "") if word[:1].isdigit() else word
-    for ending, replacement, least in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= least:
-            word = word.removesuffix(ending) + replacement
-            break
-    if len(word) > 4 and word[-1] == word[-2] and word[-1] not in "aeiouls":
-        word = word[:-1]
-    if len(word) > 3 and word.endswith("y"):
-        word = word[:-1] + "i"
-    word = word[:-1] if len(word) > 3 and word.endswith("e") else word
-    return _BRITISH.sub(lambda match: _AMERICAN[match.group()], word)
+@lru_cache(maxsize=10_000)
+def read_tokens(text: str, language: str) -> tuple[Token, ...]:
+    """Cut a text into tokens; only marks that mean nothing are left out."""
+    found = _TOKEN.findall(_CAMEL.sub(" ", _GENITIVE.sub("", text)))
+    return tuple(_token(token, language) for token in found if token not in _SILENT)
 
 
-_AMERICAN: Final = {"our": "or", "is": "iz", "ys": "yz", "enc": "ens", "tr": "ter", "ogu": "og"}
-_BRITISH: Final = re.compile(
-    r"(?:(?<=\w{2}[^aeiou])our|(?<=behavi)our|(?<=\w{4})is|(?<=anal)ys|(?<=lic)enc|(?<=def)enc|(?<=off)enc"
-    r"|(?<=cen)tr|(?<=thea)tr|(?<=catal)ogu|(?<=dial)ogu)$"
-)
-"""Endings of stems that are spelled in two ways."""
-_ENDINGS: Final = (
-    ("ations", "", 4),
-    ("ation", "", 4),
-    ("sses", "ss", 1),
-    ("ies", "i", 2),
-    ("ments", "", 4),
-    ("ment", "", 4),
-    ("ions", "", 4),
-    ("ion", "", 4),
-    ("ings", "", 3),
-    ("ing", "", 3),
-    ("ied", "i", 2),
-    ("ed", "", 3),
-    ("ers", "er", 2),
-    ("ly", "", 4),
-    ("xes", "x", 1),
-    ("ches", "ch", 1),
-    ("shes", "sh", 1),
-    ("ss", "ss", 1),
-    ("us", "us", 1),
-    ("is", "is", 1),
-    ("s", "", 3),
-)
-"""(ending, what replaces it, how many letters must stand before it); the first that fits."""
+def _token(text: str, language: str) -> Token:
+    word = text.casefold() if text[0].isdigit() else " ".join(words(text)) or text
+    return Token(text, word, stem(word, language))
 
 
-def read_words(text: str) -> tuple[Word, ...]:
-    """Cut a text into words, as the index of documents does; `unit_price` is two."""
-    return tuple(
-        Word(match.group(), match.group().lower(), stem(match.group()), *match.span()) for match in _WORD.finditer(text)
-    )
+def stems(text: str, language: str) -> tuple[str, ...]:
+    """List the stems of a name, such as a column's title."""
+    return tuple(token.stem for token in read_tokens(text.replace("_", " "), language) if token.word[:1].isalnum())
 
 
-def spelled_out(name: str) -> str:
-    """Set the words of a column's name apart: `unitPrice`, `price2024`."""
-    return _SEAM.sub(" ", name)
+def sentence(key: str, language: str) -> str:
+    """Find a fixed sentence in the user's language, else in English."""
+    return _SENTENCES[key][language == "de"]
 
 
-@lru_cache(maxsize=20_000)
-def stems(text: str) -> tuple[str, ...]:
-    """Stems of all words of a text, in order."""
-    return tuple(word.stem for word in read_words(text))
-
-
-def content_stems(text: str) -> tuple[str, ...]:
-    """Stems of the words that carry meaning, each once, in order."""
-    return tuple(dict.fromkeys(word.stem for word in read_words(text) if word.is_content))
-
-
-def telling_stems(text: str) -> frozenset[str]:
-    """Stems of the words that a text which answers should have."""
-    content = frozenset(word.stem for word in read_words(text) if word.is_content)
-    return (
-        frozenset(word.stem for word in read_words(text) if word.is_content and word.lower not in META_WORDS) or content
-    )
-
-
-def keywords(text: str, *, telling_only: bool = False) -> str:
-    """The words that carry meaning, as they stand in the text, each once."""
-    wanted = telling_stems(text) if telling_only else None
-    seen: dict[str, str] = {}
-    for word in read_words(text):
-        if word.is_content and (wanted is None or word.stem in wanted):
-            seen.setdefault(word.stem, word.text)
-    return " ".join(seen.values())
+def number(value: float, language: str) -> str:
+    """Write a number with marks for thousands, two places at most unless it is very small."""
+    text = f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if abs(value) < 1 else f"{value:,.2f}"
+    return text.translate(str.maketrans(",.", ".,")) if language == "de" else text
 
 
 def one_line(text: str) -> str:
-    """Put a text on one line, with single spaces."""
+    """Write a text on one line."""
     return " ".join(text.split())
-
-
-def phrases(text: str) -> tuple[str, ...]:
-    """Read phrases that stand in one text, set apart by bars."""
-    return tuple(phrase.strip() for phrase in text.split("|"))
-
-
-def listed(items: Iterable[str]) -> str:
-    """Write `a, b and c`."""
-    *head, last = list(items) or [""]
-    return f"{', '.join(head)} and {last}" if head else last
-
-
-def shortened(text: str, limit: int) -> str:
-    """Cut a text at a word's end so that it has at most `limit` characters."""
-    if len(text) <= limit:
-        return text
-    return text[: limit - 1].rsplit(" ", 1)[0].rstrip(" ,;:–-") + "…"

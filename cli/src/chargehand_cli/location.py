@@ -12,7 +12,8 @@ from typing import Annotated, Any, Final, cast
 
 import typer
 
-from chargehand import TASK_QUEUE, NotReachable
+from chargehand import NotReachable
+from chargehand.wire import TASK_QUEUE
 from chargehand_cli.embedded import WorkerCommand, find_temporal
 
 NAME_SHARED_FILES: Final = (

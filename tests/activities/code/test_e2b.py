@@ -100,27 +100,37 @@ async def test_code_that_runs_too_long_is_a_result(service: E2BServer) -> None:
     assert service.killed == ["sb1"]
 
 
+PERMANENT = (ErrorType.TOOL_UNAVAILABLE, True)
+PASSING = (ErrorType.TOOL_UNAVAILABLE, False)
+LIMITED = (ErrorType.RATE_LIMITED, False)
+
+
 @pytest.mark.parametrize(
-    ("status", "error_type", "non_retryable"),
+    ("status", "retry_after", "kind", "wait"),
     [
-        (400, ErrorType.TOOL_UNAVAILABLE, True),
-        (401, ErrorType.TOOL_UNAVAILABLE, True),
-        (403, ErrorType.TOOL_UNAVAILABLE, True),
-        (429, ErrorType.RATE_LIMITED, False),
-        (500, ErrorType.TOOL_UNAVAILABLE, False),
-        (503, ErrorType.TOOL_UNAVAILABLE, False),
+        (400, "", PERMANENT, None),
+        (401, "", PERMANENT, None),
+        (403, "", PERMANENT, None),
+        (429, "", LIMITED, None),
+        (429, "7", LIMITED, timedelta(seconds=7)),
+        (429, "999999", LIMITED, timedelta(hours=1)),
+        (429, "soon", LIMITED, None),
+        (500, "7", PASSING, None),
+        (503, "", PASSING, None),
+        (503, "30", PASSING, timedelta(seconds=30)),
     ],
 )
 async def test_a_refused_sandbox_is_a_typed_error(
-    service: E2BServer, status: int, error_type: ErrorType, *, non_retryable: bool
+    service: E2BServer, status: int, retry_after: str, kind: tuple[ErrorType, bool], wait: timedelta | None
 ) -> None:
-    """What can pass by itself is tried again by Temporal, and by nobody else."""
-    service.create_status = status
+    """Only Temporal retries, what can pass by itself only, and when the service wants it: an hour later at most."""
+    service.create_status, service.retry_after = status, retry_after
 
     with pytest.raises(ApplicationError) as caught:
         await runner(service).run("1", "s/1")
 
-    assert (caught.value.type, caught.value.non_retryable) == (error_type, non_retryable)
+    assert (caught.value.type, caught.value.non_retryable) == kind
+    assert caught.value.next_retry_delay == wait
     assert len(service.created) == 1
     assert "e2b_key" not in str(caught.value)
 
@@ -132,7 +142,7 @@ async def test_a_sandbox_that_is_gone_is_tried_again(service: E2BServer) -> None
     with pytest.raises(ApplicationError) as caught:
         await runner(service).run("1", "s/1")
 
-    assert (caught.value.type, caught.value.non_retryable) == (ErrorType.TOOL_UNAVAILABLE, False)
+    assert (caught.value.type, caught.value.non_retryable) == PASSING
     assert service.killed == ["sb1"]
 
 
@@ -144,7 +154,7 @@ async def test_a_service_that_cannot_be_reached_is_tried_again() -> None:
     with pytest.raises(ApplicationError) as caught:
         await E2BRunner("e2b_key", api_url=gone, sandbox_url=gone, limits=LIMITS).run("1", "s/1")
 
-    assert (caught.value.type, caught.value.non_retryable) == (ErrorType.TOOL_UNAVAILABLE, False)
+    assert (caught.value.type, caught.value.non_retryable) == PASSING
 
 
 async def test_a_sandbox_that_cannot_be_ended_costs_no_result(service: E2BServer) -> None:
@@ -283,26 +293,3 @@ async def test_internet_is_only_there_if_allowed(service: E2BServer) -> None:
     assert service.created[0]["allow_internet_access"] is True
     assert "with internet" in allowed.language
     assert "without internet" in runner(service).language
-
-
-@pytest.mark.parametrize(
-    ("status", "asked", "wait"),
-    [
-        (429, "7", timedelta(seconds=7)),
-        (503, "30", timedelta(seconds=30)),
-        (429, "999999", timedelta(hours=1)),
-        (429, "soon", None),
-        (429, "", None),
-        (500, "7", None),
-    ],
-)
-async def test_the_wait_that_the_service_asks_for_is_kept(
-    service: E2BServer, status: int, asked: str, wait: timedelta | None
-) -> None:
-    """The next attempt comes when the service wants it, an hour later at most."""
-    service.create_status, service.retry_after = status, asked
-
-    with pytest.raises(ApplicationError) as caught:
-        await runner(service).run("1", "s/1")
-
-    assert caught.value.next_retry_delay == wait

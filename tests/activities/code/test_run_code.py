@@ -71,8 +71,7 @@ async def test_what_was_computed_is_a_source(harness: Harness) -> None:
 
     digest = hashlib.sha256(code.encode()).hexdigest()[:12]
     assert answer == ToolAnswer(
-        output={"sandbox": "monty"},
-        sources=(Source(ref=f"code:{digest}", title="Computed", quote="42\n'done'"),),
+        output={"sandbox": "monty"}, sources=(Source(ref=f"code:{digest}", title="Computed", quote="42\n'done'"),)
     )
 
 

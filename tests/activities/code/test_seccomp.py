@@ -11,10 +11,7 @@ ALLOWED, REFUSED, NOT_THERE, KILLED = 0x7FFF0000, 0x00050001, 0x00050026, 0x8000
 AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 CLONE = {"x86_64": 56, "aarch64": 220}
 # Read, write, close, mmap, exit_group, futex, execve, openat, getrandom: nothing runs without them.
-NEEDED = {
-    "x86_64": (0, 1, 3, 9, 231, 202, 59, 257, 318, 53),
-    "aarch64": (63, 64, 57, 222, 94, 98, 221, 56, 278, 199),
-}
+NEEDED = {"x86_64": (0, 1, 3, 9, 231, 202, 59, 257, 318, 53), "aarch64": (63, 64, 57, 222, 94, 98, 221, 56, 278, 199)}
 MACHINES = tuple(AUDIT)
 
 

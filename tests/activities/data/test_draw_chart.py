@@ -4,50 +4,20 @@ import io
 import re
 import tempfile
 import time
-from pathlib import Path
 
 import pytest
 from PIL import Image
 from pydantic import JsonValue
+from sales_harness import BY_REGION, Harness
 
-from activities.data.chart import DrawChart
-from activities.documents.artifacts import ArtifactStore
-from activities.documents.library import DocumentLibrary
-from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext
+from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer
 from chargehand.contracts import Artifact
 
-_SALES = "day,region,units,revenue\n2026-01-01,North,3,1200.10\n2026-01-02,South,4,2000.20\n2026-01-03,North,5,3000\n"
-BY_REGION = "SELECT region, sum(revenue) AS revenue, sum(units) AS units FROM sales GROUP BY region ORDER BY region"
 
-
-class Harness:
-    """A folder with a table, a store for charts, and a library that has read the table."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        (folder / "sales.csv").write_text(_SALES)
-        self.store = ArtifactStore(folder / "artifacts")
-        self._library = DocumentLibrary(self.store, folder / "index", (folder,))
-
-    async def draw(
-        self, *, timeout_seconds: float = 60.0, documents: bool = True, **arguments: JsonValue
-    ) -> ToolAnswer:
-        uris = (f"file:{self.folder}/sales.csv",) if documents else ()
-        context = ToolContext(session="s", agent="analyst", idempotency_key="k", documents=uris)
-        asked: dict[str, JsonValue] = {
-            "kind": "bar",
-            "sql": BY_REGION,
-            "x": "region",
-            "y": ["revenue"],
-            "title": "Revenue, $",
-        }
-        asked |= arguments
-        return await DrawChart(self._library, self.store, timeout_seconds).use(asked, context)
-
-    def content(self, artifact: Artifact) -> bytes:
-        digest = re.fullmatch(r"artifact:([0-9a-f]{64})/.+", artifact.uri)
-        assert digest is not None
-        return self.store.read(digest[1])
+def content_of(harness: Harness, artifact: Artifact) -> bytes:
+    digest = re.fullmatch(r"artifact:([0-9a-f]{64})/.+", artifact.uri)
+    assert digest is not None
+    return harness.store.read(digest[1])
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +38,7 @@ async def test_a_chart_is_a_file_and_its_rows_are_evidence(harness: Harness) -> 
         "kept_for_the_user": ["revenue-by-region.png"],
     }
     assert answer.sources[0].quote == "region | revenue | units\nNorth | 4200.1 | 8\nSouth | 2000.2 | 4"
-    content = harness.content(made)
+    content = content_of(harness, made)
     assert (made.bytes, Image.open(io.BytesIO(content)).size) == (len(content), (960, 540))
 
 
@@ -76,7 +46,7 @@ async def test_bars_are_as_high_as_their_numbers(harness: Harness) -> None:
     """The picture shows the numbers: 300 is three times as much colour as 100."""
     answer = await harness.draw(sql="SELECT 'a' AS n, 300 AS v UNION ALL SELECT 'b', 100 ORDER BY n", x="n", y=["v"])
 
-    picture = Image.open(io.BytesIO(harness.content(answer.artifacts[0]))).convert("RGB")
+    picture = Image.open(io.BytesIO(content_of(harness, answer.artifacts[0]))).convert("RGB")
     width, height = picture.size
     blue = [
         sum(
@@ -179,8 +149,4 @@ async def test_an_endless_chart_is_ended(
 
     assert "took longer than 2 s" in str(answer.output["error"])
     assert time.monotonic() - started <= 3.0
-    assert _below(folder) == []
-
-
-def _below(folder: Path) -> list[Path]:
-    return list(folder.rglob("*"))
+    assert list(folder.rglob("*")) == []

@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,22 +43,53 @@ async def test_a_child_that_takes_too_long_is_killed(tmp_path: Path) -> None:
             await child.ask(_question(pipe, tmp_path), 0.5)
 
 
-async def test_a_child_knows_none_of_its_parents_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What parses a stranger's file has no keys in its environment."""
-    monkeypatch.setenv("SECRET_KEY", "canary")
-    (tmp_path / "probe.py").write_text(
-        "import os\nfrom activities import child_limits\nchild_limits.serve(lambda _: {'names': sorted(os.environ)})\n"
-    )
+@pytest.fixture
+def probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ChildProcess]:
+    """Make a child whose answer is this expression."""
     monkeypatch.setattr("activities.child_process._APPLICATION_ROOT", f"{tmp_path}:{_ROOT}")
     monkeypatch.setattr(
         "activities.child_process._BOOTSTRAP",
         "import sys, runpy; sys.path += sys.argv[1].split(':'); runpy.run_module(sys.argv[2], run_name='__main__')",
     )
 
-    async with ChildProcess("probe") as child:
+    def make(answer: str) -> ChildProcess:
+        program = f"import os, time\nfrom activities import child_limits\nchild_limits.serve(lambda _: {answer})\n"
+        (tmp_path / "probe.py").write_text(program)
+        return ChildProcess("probe")
+
+    return make
+
+
+async def test_a_child_knows_none_of_its_parents_secrets(
+    probe: Callable[[str], ChildProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that parses untrusted files has no keys in its environment."""
+    monkeypatch.setenv("SECRET_KEY", "canary")
+
+    async with probe("{'names': sorted(os.environ)}") as child:
         answer = await child.ask({}, 30)
 
     assert answer == {"names": ["LANG", "PATH"]}
+
+
+async def test_a_cancelled_child_is_killed_with_what_it_forked(
+    probe: Callable[[str], ChildProcess], tmp_path: Path
+) -> None:
+    """A forked process that holds the pipes open does not keep the worker waiting for the child's end."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    child = probe(f"(os.fork(), open({str(pipe)!r}, 'w'), time.sleep(300))")
+    asking = asyncio.ensure_future(child.ask({}, 300))
+    reader = await asyncio.to_thread(pipe.open)  # waits until the child is busy
+
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    await asyncio.wait_for(child.close(), 30)
+
+    # Both processes have the pipe open for writing: it ends when they have ended.
+    assert await asyncio.to_thread(reader.read) == ""
+    reader.close()
 
 
 async def test_a_child_dies_with_a_killed_parent(tmp_path: Path) -> None:

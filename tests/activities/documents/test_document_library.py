@@ -430,10 +430,6 @@ async def test_tables_are_described(tmp_path: Path) -> None:
         ("valid_from", "DATE"),
         ("order_", "BOOLEAN"),
     ]
-    assert opened.table_file("prices").read_text() == (
-        "Product,Unit price,Valid from,Order\nAnvil,10.5,2026-01-01,true\nBellows,11.5,2026-01-02,false\n"
-        "Chisel,12.5,2026-01-03,false\n"
-    )
 
 
 def test_the_library_needs_no_event_loop_to_be_made(tmp_path: Path) -> None:

@@ -6,26 +6,24 @@ import pytest
 
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
-from activities.documents.spellings import variants
+from activities.documents.words import variants
 
 
 @pytest.mark.parametrize(
-    ("word", "expected"),
+    ("word", "other"),
     [
-        ("licence", ("licence", "license")),
-        ("organized", ("organized", "organised")),
-        ("colours", ("colours", "colors")),
-        ("behavior", ("behavior", "behaviour")),
-        ("centre", ("centre", "center")),
-        ("owns", ("owns", "owner")),
-        ("hour", ("hour",)),
-        ("raise", ("raise",)),
-        ("number", ("number",)),
+        ("licence", "license"),
+        ("organized", "organised"),
+        ("colours", "colors"),
+        ("behavior", "behaviour"),
+        ("centre", "center"),
+        ("catalogue", "catalog"),
     ],
 )
-def test_a_word_is_spelled_in_all_its_ways(word: str, expected: tuple[str, ...]) -> None:
-    """British and American spellings stand for each other, and a verb for whoever does it; other words stand alone."""
-    assert variants(word) == expected
+def test_a_word_is_spelled_in_all_its_ways(word: str, other: str) -> None:
+    """British and American spellings stand for each other."""
+    assert other in variants(word)
+    assert word in variants(other)
 
 
 async def test_the_other_spelling_is_found_and_covers_the_question(tmp_path: Path) -> None:

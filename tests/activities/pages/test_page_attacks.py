@@ -68,12 +68,16 @@ METADATA = (
     "0251.0376.0251.0376",
     "[::ffff:169.254.169.254]",
     "[64:ff9b::a9fe:a9fe]",
+    "100.64.0.1",
+    "10.0.0.1",
+    "192.168.0.1",
+    "224.0.0.1",
     "[fd00:ec2::254]",
     "100.100.100.200",
     "168.63.129.16",
     "192.0.0.192",
 )
-PORTS = (7233, 8233, 9090, 11434, 8000, 8080, 22, 25, 6379, 2375)
+PORTS = (7233, 8233, 9090, 11434, 8000, 8080, 22, 25, 6379, 2375, 81, 444, 65535)
 """Temporal, its UI, metrics, model servers, and others that act on what they are sent."""
 
 
@@ -150,6 +154,17 @@ async def test_no_spelling_leads_inside(host: str, scheme: str) -> None:
         "unix:///var/run/docker.sock",
         "http+unix://%2Fvar%2Frun%2Fdocker.sock/info",
         "ws://127.0.0.1/",
+        "javascript:alert(1)",
+        "www.example",
+        "http://",
+        "http:///path",
+        "",
+        "http://user:word@www.example/",
+        "http://www.example/\r\nHost: other",
+        "http://[::1",
+        "http://www.example:99999/",
+        "http://www.example:abc/",
+        "http://www.example/" + "a" * 2_000,
     ],
 )
 async def test_no_trick_of_spelling_leads_inside(url: str) -> None:
@@ -176,6 +191,7 @@ async def test_no_trick_of_spelling_leads_inside(url: str) -> None:
         "gopher://127.0.0.1/",
         "data:text/plain,x",
         "http://user:word@www.example/",
+        "http://a\\b@127.0.0.1/",
         "",
     ],
 )
@@ -302,17 +318,18 @@ async def test_proxies_keys_and_passwords_of_the_environment_are_not_used(
 
 
 async def test_two_sessions_share_nothing(server: PageServer) -> None:
-    """S10: what one session was given is not sent for another, and each page has a connection of its own."""
-    server.pages["/"] = answer(b"one", Set_Cookie="canary=1", ETag='"canary"', Last_Modified="canary")
+    """S10: what one session was given goes neither to the next hop nor to another session; no connection is shared."""
+    server.pages["/"] = answer(status="302 Found", Location="/one", Set_Cookie="canary=1", ETag='"canary"')
+    server.pages["/one"] = answer(b"one", Set_Cookie="canary=2", Last_Modified="canary")
     tool = ReadPage(frozenset({server.host}))
 
     for session in ("first", "second"):
         await tool.use({"url": f"http://{server.host}/"}, CONTEXT.model_copy(update={"session": session}))
     await tool.close()
 
-    assert server.requests[0] == server.requests[1]
-    assert "canary" not in server.requests[1]
-    assert "\r\nConnection: close\r\n" in server.requests[1]
+    assert server.paths == ["/", "/one"] * 2
+    assert not any("canary" in request for request in server.requests)
+    assert all("\r\nConnection: close\r\n" in request for request in server.requests)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "www.example"])

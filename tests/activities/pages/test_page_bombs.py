@@ -59,6 +59,8 @@ BOMBS: Final[dict[str, tuple[Callable[[], Write], str]]] = {
     "/drip-of-headers": (lambda: sends(OK, b"X-A: b\r\n", pause=0.05), LATE),
     "/too-short": (lambda: sends(OK + b"Content-Length: 1000000000000\r\n\r\nbegun"), "could not be reached"),
     "/too-long": (lambda: sends(OK + b"Content-Length: 5\r\n\r\nbegun", b"x" * 65_536, times=500), ""),
+    "/nothing": (lambda: sends(b""), "could not be reached"),
+    "/no-http": (lambda: sends(b"SSH-2.0-OpenSSH_9.6\r\n"), "could not be reached"),
     "/length-below-0": (lambda: sends(OK + b"Content-Length: -5\r\n\r\nbegun"), "could not be reached"),
     "/two-lengths": (
         lambda: sends(OK + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nbegun"),

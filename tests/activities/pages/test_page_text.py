@@ -122,12 +122,6 @@ async def test_a_short_page_is_read_all_the_same(texts: PageTexts) -> None:
     assert "Closed on Monday." in page.text
 
 
-async def test_a_page_nested_without_end_does_not_hurt(texts: PageTexts) -> None:
-    """Depth is no way to bring the worker down."""
-    with pytest.raises(FetchError):
-        await texts.read(fetched(b"<div>" * 900_000))
-
-
 @pytest.mark.parametrize("quote", ['"', "'", ""])
 async def test_a_page_does_not_send_the_reader_on_by_itself(texts: PageTexts, quote: str) -> None:
     """A refresh is not followed; the agent is told where to, and a call of its own is checked like any other."""

@@ -1,4 +1,4 @@
-"""Tavily and SearXNG over the wire, against a loopback server that answers as their documentation says."""
+"""Tavily, by its real SDK, and SearXNG over the wire, against a loopback server."""
 
 import asyncio
 import json
@@ -6,6 +6,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from itertools import product
 from typing import cast
 
 import httpx2
@@ -23,7 +24,7 @@ MADE: dict[str, Callable[[str, httpx2.AsyncClient | None], HttpSearch]] = {
     "tavily": lambda url, client: TavilySearch("tvly-key", client, url),
     "searxng": SearxngSearch,
 }
-UNSHAPED = [b"not json", b"<html>", b"[]", b"{}", b'{"results": "none"}', b'{"results": [{"url": 7}]}',
+UNSHAPED = [b"not json", b"<html>", b"[]", b'{"results": "none"}', b'{"results": [{"url": 7}]}',
             b'{"results": [{"url": "https://a.example", "score": "x"}]}']  # fmt: skip
 
 
@@ -181,7 +182,7 @@ async def test_searches_side_by_side_keep_their_own_waits(service: EngineServer)
     assert waits == [timedelta(seconds=seconds) for seconds in range(1, 6)]
 
 
-@pytest.mark.parametrize("body", UNSHAPED)
+@pytest.mark.parametrize(("engine", "body"), [*product(MADE, UNSHAPED), ("searxng", b"{}")])
 async def test_an_answer_of_another_shape_is_a_typed_error(
     service: EngineServer, search: HttpSearch, body: bytes
 ) -> None:

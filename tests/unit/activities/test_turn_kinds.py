@@ -327,8 +327,7 @@ def test_a_conversation_is_rendered_in_order() -> None:
         ),
         Message(role="assistant", text="(a reply that could not be used)"),
         Message(
-            role="user",
-            text="Your reply could not be used:\n<data>\nit was empty\n</data>\nFix that and answer again.",
+            role="user", text="Your reply could not be used:\n<data>\nit was empty\n</data>\nFix that and answer again."
         ),
         Message(role="user", text="No more tools can be used. Answer now from what you have."),
     ]

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from activities.documents.artifacts import ArtifactStore
-from activities.documents.bucket_store import BucketStore
+from activities.documents.artifacts import ArtifactStore, BucketStore
 from chargehand.bucket import bucket_location, open_bucket
 from chargehand.contracts import Artifact
 from chargehand.download import Downloaded, download_artifacts, read_artifact

@@ -129,12 +129,7 @@ def test_what_is_not_temporals_passes() -> None:
 
 @pytest.mark.parametrize(
     ("text", "most", "line"),
-    [
-        ("a  b\n\tc", 10, "a b c"),
-        ("abcdef", 6, "abcdef"),
-        ("abcdefg", 6, "abcde…"),
-        ("", 6, ""),
-    ],
+    [("a  b\n\tc", 10, "a b c"), ("abcdef", 6, "abcdef"), ("abcdefg", 6, "abcde…"), ("", 6, "")],
 )
 def test_a_summary_is_one_line(text: str, most: int, line: str) -> None:
     """A goal is shown on one line that is never longer than its place."""

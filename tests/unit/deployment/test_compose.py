@@ -75,38 +75,22 @@ def test_images_are_pinned(name: str) -> None:
 
     assert re.fullmatch(r"[a-z/-]+:\d+(\.\d+)+", image)
     assert SERVICES["temporal"]["image"].split(":")[1] == SERVICES["temporal-schema"]["image"].split(":")[1]
-
-
-def test_base_images_are_pinned() -> None:
-    """The image is built on one named Python, the same in both stages."""
     bases = re.findall(r"^FROM (\S+)", DOCKERFILE.read_text(encoding="utf-8"), re.MULTILINE)
-
     assert bases == ["python:3.13-slim", "python:3.13-slim"]
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_ports_are_open_to_this_machine_alone(name: str) -> None:
-    """Neither Temporal nor its Web UI asks for a password, so no port leaves the machine."""
-    ports = cast("list[str]", SERVICES[name].get("ports", []))
-
-    assert [port for port in ports if not port.startswith("127.0.0.1:")] == []
-
-
-@pytest.mark.parametrize("name", SERVICES)
 def test_services_are_bounded(name: str) -> None:
-    """No container can take the machine: memory and processor are limited, privileges dropped, logs rotated."""
+    """Memory, processor and logs are limited, privileges dropped, ports open to this machine only; jobs run once."""
     service = SERVICES[name]
+    ports = cast("list[str]", service.get("ports", []))
 
     assert set(service["deploy"]["resources"]["limits"]) >= {"cpus", "memory"}
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
     assert service["logging"]["options"] == {"max-size": "10m", "max-file": "5"}
-
-
-@pytest.mark.parametrize("name", SERVICES)
-def test_jobs_run_once_and_services_come_back(name: str) -> None:
-    """What prepares the ground ends; what serves is started again."""
-    assert SERVICES[name]["restart"] == ("no" if name in JOBS else "unless-stopped")
+    assert [port for port in ports if not port.startswith("127.0.0.1:")] == []
+    assert service["restart"] == ("no" if name in JOBS else "unless-stopped")
 
 
 def test_each_service_waits_for_what_it_needs() -> None:

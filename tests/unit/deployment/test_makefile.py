@@ -64,14 +64,18 @@ def given(result: subprocess.CompletedProcess[str]) -> list[str]:
     return json.loads(result.stdout)
 
 
-def test_plain_run_asks_the_default_question_over_the_example_documents(project: Path) -> None:
-    """`make run` needs nothing to be said."""
-    assert given(make(project, "run")) == ["run", "--docs", "examples/harbour-ferries", "--", QUESTION]
-
-
-def test_a_goal_alone_is_asked_without_documents(project: Path) -> None:
-    """The example documents never slip into somebody's own question."""
-    assert given(make(project, "run", "GOAL=Why is the sky blue?")) == ["run", "--", "Why is the sky blue?"]
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ((), ["--docs", "examples/harbour-ferries", "--", QUESTION]),
+        (("GOAL=Why is the sky blue?",), ["--", "Why is the sky blue?"]),
+        (("GOAL=what?", "DOCS=~/papers"), ["--docs", "/home/ada/papers", "--", "what?"]),
+    ],
+    ids=["the example", "a goal alone", "documents of the home folder, which some shells do not expand"],
+)
+def test_run_asks_the_question_over_its_documents(project: Path, said: tuple[str, ...], asked: list[str]) -> None:
+    """`make run` alone asks the example; its documents never slip into somebody's own question."""
+    assert given(make(project, "run", *said, environment={"HOME": "/home/ada"})) == ["run", *asked]
 
 
 def test_documents_without_a_goal_are_refused(project: Path) -> None:
@@ -104,13 +108,6 @@ def test_any_characters_of_a_goal_arrive_untouched(project: Path, goal: str, way
     )
 
     assert given(result) == ["run", "--docs", "my $papers/2025", "--", goal]
-
-
-def test_a_home_folder_that_the_shell_left_alone_is_found(project: Path) -> None:
-    """Some shells do not expand `DOCS=~/papers`; a person means their home folder."""
-    result = make(project, "run", "GOAL=what?", "DOCS=~/papers", environment={"HOME": "/home/ada"})
-
-    assert given(result) == ["run", "--docs", "/home/ada/papers", "--", "what?"]
 
 
 @pytest.mark.parametrize(
@@ -171,28 +168,26 @@ def test_help_lists_every_command(project: Path) -> None:
     ]
 
 
-def test_an_old_python_is_named_with_the_way_out(project: Path) -> None:
-    """A machine whose Python is too old is told so, and how to point at another."""
-    programs = fake_programs(project, python3='#!/bin/sh\n[ "$1" = -V ] && echo Python 3.9.6\nexit 1\n')
+@pytest.mark.parametrize(
+    ("python3", "remedies"),
+    [
+        (
+            '[ "$1" = -V ] && echo Python 3.9.6\nexit 1',
+            ("needs Python 3.11 or newer; python3 is Python 3.9.6.", "make PYTHON=/path/to/python3.13"),
+        ),
+        ('case "$2" in *ensurepip*) exit 1 ;; esac\nexit 0', ("sudo apt install python3-venv",)),
+    ],
+    ids=["too old", "without venv, as on Debian"],
+)
+def test_an_unfit_python_is_named_with_the_remedy(project: Path, python3: str, remedies: tuple[str, ...]) -> None:
+    """A machine whose Python is too old, or lacks a part, is told so and what to do."""
+    programs = fake_programs(project, python3=f"#!/bin/sh\n{python3}\n")
     shutil.rmtree(project / ".venv")
 
     result = make(project, "run", environment={"PATH": str(programs)})
 
     assert result.returncode != 0
-    assert "needs Python 3.11 or newer; python3 is Python 3.9.6." in result.stderr
-    assert "make PYTHON=/path/to/python3.13" in result.stderr
-
-
-def test_a_python_without_venv_is_told_what_to_install(project: Path) -> None:
-    """Debian splits venv off; the message names the package."""
-    lacking = '#!/bin/sh\ncase "$2" in *ensurepip*) exit 1 ;; esac\nexit 0\n'
-    programs = fake_programs(project, python3=lacking)
-    shutil.rmtree(project / ".venv")
-
-    result = make(project, "run", environment={"PATH": str(programs)})
-
-    assert result.returncode != 0
-    assert "sudo apt install python3-venv" in result.stderr
+    assert [remedy for remedy in remedies if remedy not in result.stderr] == []
 
 
 def fake_programs(project: Path, *, python3: str) -> Path:

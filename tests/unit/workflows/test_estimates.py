@@ -18,13 +18,11 @@ from activities.contracts import (
     PriceStep,
     Round,
     SessionFacts,
-    ToolCall,
     ToolResult,
 )
-from activities.documents.catalog import Catalog, Column, DocumentEntry, Table
+from activities.documents.catalog import Catalog, DocumentEntry
 from activities.model_turn.activity import prompt_bytes
 from activities.models.protocol import ModelCall
-from activities.turn_kinds.compress import CompressTask
 from activities.turn_kinds.critique import CritiqueTask
 from activities.turn_kinds.judge import JudgeTask
 from activities.turn_kinds.plan import PlanTask, RejectedPlan
@@ -34,7 +32,8 @@ from activities.turn_kinds.registry import TASK_TYPES, Task
 from activities.turn_kinds.review import ReviewTask
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import Escalation, Failure, Finding, Limits, Outcome, Partial, Source, Success, Tier
+from chargehand.contracts import Failure, Finding, Limits, Outcome, Partial, Source, Success, Tier
+from tests.unit.strategies import contracts
 from workflows.budget.estimates import input_bound, least_workable, worst_case
 from workflows.budget.ledger import Amount
 
@@ -43,110 +42,7 @@ FIXED = len(SYSTEM.encode()) + SCHEMA_BYTES
 """What `prompt_bytes` of a crew's card holds for an agent without tools."""
 
 TEXT = st.text(max_size=60) | st.sampled_from(["</data>" * 9, "€" * 40, '\x00\x1f\\"' * 9, "夏🚢" * 20, ""])
-SOURCES = st.lists(st.builds(Source, ref=TEXT, title=TEXT, quote=TEXT), max_size=3).map(tuple)
-FINDINGS = st.lists(
-    st.builds(Finding, claim=TEXT, sources=st.lists(TEXT, max_size=3).map(tuple), confidence=st.integers(0, 100)),
-    max_size=4,
-).map(tuple)
-OUTCOMES: st.SearchStrategy[Outcome] = st.one_of(
-    st.builds(Success, content=TEXT, findings=FINDINGS, sources=SOURCES, gaps=st.lists(TEXT, max_size=4).map(tuple)),
-    st.builds(Partial, content=TEXT, findings=FINDINGS, gaps=st.lists(TEXT, max_size=9).map(tuple), reason=TEXT),
-    st.builds(Failure, reason=st.just("no_answer"), message=TEXT),
-    st.builds(Escalation, reason=st.just("too_big"), message=TEXT),
-)
-INPUTS = st.lists(st.builds(InputOutcome, id=TEXT, agent=TEXT, instruction=TEXT, outcome=OUTCOMES), max_size=3).map(
-    tuple
-)
-JSON_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
-    max_leaves=12,
-).map(lambda value: cast("JsonValue", value))
-JSON_OBJECTS = st.dictionaries(TEXT, JSON_VALUES, max_size=4)
-ROUNDS = st.lists(
-    st.builds(
-        Round,
-        calls=st.lists(st.builds(ToolCall, id=TEXT, tool=TEXT, arguments=JSON_OBJECTS), max_size=3).map(tuple),
-        results=st.lists(
-            st.builds(ToolResult, call_id=TEXT, tool=TEXT, ok=st.booleans(), output=JSON_OBJECTS, sources=SOURCES),
-            max_size=3,
-        ).map(tuple),
-        provider_items=st.lists(JSON_VALUES, max_size=2).map(tuple),
-        correction=TEXT,
-    ),
-    max_size=4,
-).map(tuple)
-TEXTS = st.lists(TEXT, max_size=9)
-DRAFTS = st.builds(
-    SynthesisAnswer,
-    answer=TEXT,
-    gaps=TEXTS,
-    contradictions=st.lists(
-        st.builds(ContradictionDraft, about=TEXT, positions=TEXTS, resolution=TEXT),
-        max_size=3,
-    ),
-    confidence=st.integers(0, 100),
-)
-TASKS: st.SearchStrategy[Task] = st.one_of(
-    st.builds(
-        PlanTask,
-        goal=TEXT,
-        max_subtasks=st.integers(1, 100),
-        may_nest=st.booleans(),
-        rejected=st.lists(
-            st.builds(RejectedPlan, plan=TEXT, errors=st.lists(TEXT, max_size=9).map(tuple)), max_size=2
-        ).map(tuple),
-    ),
-    st.builds(WorkTask, goal=TEXT, instruction=TEXT, inputs=INPUTS, rounds=ROUNDS, must_answer=st.booleans()),
-    st.builds(
-        SynthesisTask,
-        goal=TEXT,
-        final_instruction=TEXT,
-        strategy=st.sampled_from(["merge", "select"]),
-        outcomes=INPUTS,
-        sources=st.lists(TEXT, max_size=20).map(tuple),
-        stopped_because=TEXT,
-        problems=TEXTS.map(tuple),
-    ),
-    st.builds(
-        RefineTask,
-        goal=TEXT,
-        agent=TEXT,
-        instruction=TEXT,
-        problem=TEXT,
-        outcome=OUTCOMES,
-        attempts=st.integers(1, 10),
-    ),
-    st.builds(ReviewTask, goal=TEXT, outcomes=INPUTS, max_subtasks=st.integers(0, 100), may_nest=st.booleans()),
-    st.builds(JudgeTask, question=TEXT, candidates=INPUTS),
-    st.builds(CritiqueTask, goal=TEXT, draft=DRAFTS, outcomes=INPUTS, sources=TEXTS.map(tuple)),
-    st.builds(CompressTask, instruction=TEXT, content=TEXT, most_words=st.integers(1, 2_000)),
-)
-CATALOGS = st.builds(
-    Catalog,
-    documents=st.lists(
-        st.builds(
-            DocumentEntry,
-            name=TEXT,
-            kind=st.sampled_from(["pdf", "md"]),
-            units=st.integers(0, 10**9),
-            headings=st.lists(TEXT, max_size=3).map(tuple),
-            problem=TEXT,
-        ),
-        max_size=3,
-    ).map(tuple),
-    tables=st.lists(
-        st.builds(
-            Table,
-            name=TEXT,
-            document=TEXT,
-            columns=st.lists(
-                st.builds(Column, name=TEXT, type=TEXT, examples=st.lists(TEXT, max_size=2).map(tuple)), max_size=2
-            ).map(tuple),
-        ),
-        max_size=2,
-    ).map(tuple),
-)
+TASKS = cast("st.SearchStrategy[Task]", st.one_of([contracts(kind, TEXT) for kind in TASK_TYPES.values()]))
 
 
 def _rendered(task: Task, catalog: Catalog) -> int:
@@ -167,7 +63,7 @@ def _rendered(task: Task, catalog: Catalog) -> int:
 
 
 @settings(max_examples=80)
-@given(task=TASKS, catalog=CATALOGS)
+@given(task=TASKS, catalog=contracts(Catalog, TEXT))
 def test_no_prompt_is_longer_than_its_bound(task: Task, catalog: Catalog) -> None:
     """I01: whatever the texts, the rendered prompt has no more bytes than were reserved tokens."""
     assert _rendered(task, catalog) <= input_bound(task, FIXED)
@@ -177,101 +73,53 @@ LONG = 20_000
 SMALL_NUMBERS: list[JsonValue] = [1e-07, 1e22] * LONG
 
 
-@pytest.mark.parametrize(
-    "task",
-    [
-        pytest.param(SynthesisTask(goal="g", outcomes=(), sources=("a",) * LONG), id="many sources"),
-        pytest.param(
-            WorkTask(
-                goal="g",
-                instruction="i",
-                inputs=(
-                    InputOutcome(id="T1", agent="a", instruction="i", outcome=Success(gaps=("b",) * LONG)),
-                    InputOutcome(
-                        id="T2",
-                        agent="a",
-                        instruction="i",
-                        outcome=Success(findings=(Finding(claim="c", confidence=1),) * LONG),
-                    ),
-                ),
-            ),
-            id="many gaps and findings",
+def _ended(outcome: Outcome) -> InputOutcome:
+    return InputOutcome(id="T1", agent="a", instruction="i", outcome=outcome)
+
+
+def _work(*inputs: Outcome, goal: str = "g", rounds: tuple[Round, ...] = ()) -> WorkTask:
+    return WorkTask(goal=goal, instruction="i", inputs=tuple(map(_ended, inputs)), rounds=rounds, must_answer=True)
+
+
+MANY: dict[str, Task] = {
+    "sources": SynthesisTask(goal="g", outcomes=(), sources=("a",) * LONG),
+    "gaps and findings": _work(
+        Success(gaps=("b",) * LONG), Success(findings=(Finding(claim="c", confidence=1),) * LONG)
+    ),
+    "forged ends of data": _work(goal="</data>" * LONG),
+    "thoughts in another script": _work(rounds=(Round(provider_items=({"thinking": "夏" * LONG},)),)),
+    "small numbers": _work(
+        rounds=(Round(results=(ToolResult(call_id="1", tool="t", output={"rows": SMALL_NUMBERS}),)),)
+    ),
+    "corrections": _work(rounds=(Round(correction="x"),) * 50),
+    "errors": PlanTask(
+        goal="g", max_subtasks=1, may_nest=True, rejected=(RejectedPlan(plan="p", errors=("e",) * LONG),) * 2
+    ),
+    "problems": SynthesisTask(goal="g", outcomes=(), problems=("p",) * LONG),
+    "contradictions": CritiqueTask(
+        goal="g",
+        draft=SynthesisAnswer(
+            answer="a",
+            gaps=["g"] * LONG,
+            contradictions=[ContradictionDraft(about="a", positions=["p"] * 3, resolution="")] * LONG,
+            confidence=1,
         ),
-        pytest.param(WorkTask(goal="</data>" * LONG, instruction="i"), id="forged ends of data"),
-        pytest.param(
-            WorkTask(goal="g", instruction="i", rounds=(Round(provider_items=({"thinking": "夏" * LONG},)),)),
-            id="thoughts in another script",
-        ),
-        pytest.param(
-            WorkTask(
-                goal="g",
-                instruction="i",
-                rounds=(Round(results=(ToolResult(call_id="1", tool="t", output={"rows": SMALL_NUMBERS}),)),),
-            ),
-            id="many small numbers",
-        ),
-        pytest.param(
-            WorkTask(goal="g", instruction="i", rounds=(Round(correction="x"),) * 50, must_answer=True),
-            id="corrections only",
-        ),
-        pytest.param(
-            PlanTask(
-                goal="g", max_subtasks=1, may_nest=True, rejected=(RejectedPlan(plan="p", errors=("e",) * LONG),) * 2
-            ),
-            id="many errors",
-        ),
-        pytest.param(SynthesisTask(goal="g", outcomes=(), problems=("p",) * LONG), id="many problems"),
-        pytest.param(
-            CritiqueTask(
-                goal="g",
-                draft=SynthesisAnswer(
-                    answer="a",
-                    gaps=["g"] * LONG,
-                    contradictions=[ContradictionDraft(about="a", positions=["p"] * 3, resolution="")] * LONG,
-                    confidence=1,
-                ),
-                outcomes=(),
-                sources=("a",) * LONG,
-            ),
-            id="many contradictions",
-        ),
-        pytest.param(
-            JudgeTask(
-                question="q",
-                candidates=(
-                    InputOutcome(
-                        id="T1",
-                        agent="a",
-                        instruction="i",
-                        outcome=Success(gaps=("b",) * LONG, sources=(Source(ref="r"),) * LONG),
-                    ),
-                )
-                * 2,
-            ),
-            id="many sources of candidates",
-        ),
-        pytest.param(
-            ReviewTask(
-                goal="g",
-                outcomes=(InputOutcome(id="", agent="", instruction="", outcome=Failure(reason="empty")),) * LONG,
-                max_subtasks=0,
-                may_nest=False,
-            ),
-            id="many lost subtasks",
-        ),
-        pytest.param(
-            RefineTask(
-                goal="g",
-                agent="a",
-                instruction="i",
-                problem="p",
-                outcome=Partial(gaps=("g",) * LONG),
-                attempts=1,
-            ),
-            id="many gaps of a bad end",
-        ),
-    ],
-)
+        outcomes=(),
+        sources=("a",) * LONG,
+    ),
+    "sources of candidates": JudgeTask(
+        question="q", candidates=(_ended(Success(gaps=("b",) * LONG, sources=(Source(ref="r"),) * LONG)),) * 2
+    ),
+    "lost subtasks": ReviewTask(
+        goal="g", outcomes=(_ended(Failure(reason="empty")),) * LONG, max_subtasks=0, may_nest=False
+    ),
+    "gaps of a bad end": RefineTask(
+        goal="g", agent="a", instruction="i", problem="p", outcome=Partial(gaps=("g",) * LONG), attempts=1
+    ),
+}
+
+
+@pytest.mark.parametrize("task", MANY.values(), ids=MANY)
 def test_no_amount_of_small_parts_passes_the_bound(task: Task) -> None:
     """I01: what a prompt adds around each part is in the bound, however many parts there are."""
     assert _rendered(task, Catalog()) <= input_bound(task, FIXED)

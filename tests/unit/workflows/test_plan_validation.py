@@ -71,11 +71,7 @@ def test_a_good_draft_becomes_the_same_plan() -> None:
             Subtask(id="T1", agent="reader", instruction="Find the fact of T1"),
             Subtask(id="T2", agent="supervisor", instruction="Find the fact of T2"),
             Subtask(
-                id="T3",
-                agent="writer",
-                instruction="Find the fact of T3",
-                depends_on=("T1", "T2"),
-                required=("T1",),
+                id="T3", agent="writer", instruction="Find the fact of T3", depends_on=("T1", "T2"), required=("T1",)
             ),
         ),
         strategy="reduce",

@@ -24,6 +24,7 @@ from chargehand.contracts import (
     Tier,
     Usage,
 )
+from tests.unit.strategies import contracts
 from workflows.rules.graph import ready
 from workflows.rules.recovery import (
     HOPELESS,
@@ -200,19 +201,9 @@ def test_an_empty_ledger_tries_nothing(outcome: Outcome, action: Action) -> None
     assert next_action(outcome, Attempts(upgraded=1), means) == action
 
 
-BAD_ENDS: st.SearchStrategy[Outcome] = st.one_of(
-    st.builds(Failure, reason=st.sampled_from(get_args(FailureReason))),
-    st.builds(
-        Escalation,
-        reason=st.sampled_from(get_args(Escalation.model_fields["reason"].annotation)),
-        content=st.sampled_from(["", "So."]),
-    ),
-)
-OUTCOMES: st.SearchStrategy[Outcome] = st.one_of(
-    st.builds(Success, content=st.sampled_from(["", "So."])),
-    st.builds(Partial, content=st.sampled_from(["", "So."])),
-    BAD_ENDS,
-)
+CONTENT = st.sampled_from(["", "So."])
+BAD_ENDS: st.SearchStrategy[Outcome] = contracts(Failure) | contracts(Escalation, CONTENT)
+OUTCOMES: st.SearchStrategy[Outcome] = contracts(Success, CONTENT) | contracts(Partial, CONTENT) | BAD_ENDS
 AGENTS = st.sampled_from(["reader", "researcher", "analyst"])
 ATTEMPTS = st.builds(
     Attempts,

@@ -1,7 +1,6 @@
 """An agent that asks the same tool the same thing again, and again."""
 
 import json
-import time
 
 import pytest
 from hypothesis import given
@@ -9,6 +8,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from activities.contracts import Round, ToolCall, ToolResult
+from workflows.rules import repetition
 from workflows.rules.repetition import is_repetitive, refuse_repetition
 
 
@@ -175,11 +175,19 @@ def test_whatever_was_asked_is_recognised(
     assert "(round 1)" in str(refused.output["error"])
 
 
-def test_a_long_conversation_is_looked_through_at_once() -> None:
-    """Fifty rounds of a thousand calls take no more than a part of a workflow task's two seconds."""
-    rounds = [asked(*(query(f"words {number} {place}" * 5) for place in range(1_000))) for number in range(50)]
+def test_each_executed_call_is_read_a_fixed_number_of_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The work grows with the calls that were executed: not with their square, nor with those beyond."""
+    rounds = [asked(*(query(f"words {number} {place}") for place in range(1_000))) for number in range(50)]
+    read: list[ToolCall] = []
+    exactly = repetition._exactly  # pyright: ignore[reportPrivateUsage]  # every look at a call begins with it
 
-    began = time.monotonic()
+    def counted(one: ToolCall) -> str:
+        read.append(one)
+        return exactly(one)
+
+    monkeypatch.setattr(repetition, "_exactly", counted)
+
     assert not is_repetitive(rounds, at_once=8)
     assert refuse_repetition(query("new"), rounds, at_once=8) is None
-    assert time.monotonic() - began < 1
+
+    assert len(read) <= 3 * 50 * 8 + 1

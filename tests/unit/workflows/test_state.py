@@ -8,23 +8,10 @@ from typing import Final
 import pytest
 
 WORKFLOWS: Final = Path(__file__).parents[3] / "workflows"
-MUTATORS: Final = frozenset(
-    {
-        "add",
-        "append",
-        "appendleft",
-        "clear",
-        "discard",
-        "extend",
-        "insert",
-        "pop",
-        "popitem",
-        "remove",
-        "setdefault",
-        "sort",
-        "update",
-    }
-)
+MUTATORS: Final = frozenset({
+    "add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem", "remove", "setdefault",
+    "sort", "update",
+})  # fmt: skip
 
 
 def foreign_changes(source: str) -> Iterator[str]:

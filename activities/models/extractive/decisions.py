@@ -1,0 +1,90 @@
+"""Decisions and the report: without a language model nothing is rewritten, weighed or judged, and that is said."""
+
+import re
+from typing import Final
+
+from pydantic import BaseModel
+
+from activities.contracts import InputOutcome
+from activities.documents.words import language_of
+from activities.models.extractive.planner import read_instruction
+from activities.models.extractive.wording import sentence
+from activities.turn_kinds.compress import CompressAnswer, CompressTask
+from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
+from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
+from activities.turn_kinds.refine import RefineAnswer
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.review import ReviewAnswer, ReviewTask
+from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
+from chargehand.contracts import Failure
+
+_PIECE: Final = re.compile(r".*?(?:(?<=[.!?…。])(?<!\b\w\.)(?<!\d\.)\s+|\n\s*|\Z)", re.DOTALL)
+
+
+def decide(task: Task) -> BaseModel:
+    """Answer a task that is neither a plan nor a subtask: leave things as they are, and say why."""
+    match task:
+        case SynthesisTask():
+            return synthesise(task)
+        case JudgeTask():
+            return judge(task)
+        case CompressTask():
+            return compress(task)
+        case CritiqueTask():
+            return CritiqueAnswer(acceptable=True, problems=[])
+        case ReviewTask():
+            return ReviewAnswer(enough=True, missing=[], contradictions=[], subtasks=[])
+        case _:
+            return RefineAnswer(worthwhile=False, instruction="", reason="This takes a language model.")
+
+
+def judge(task: JudgeTask) -> JudgeAnswer:
+    """Choose the answer whose own agent is surest of it, and say that nothing was compared."""
+    best = max(filter(_has_answer, task.candidates), key=lambda given: given.outcome.confidence, default=None)
+    if best is None:
+        return JudgeAnswer(chosen="", reason="No candidate has an answer.", confidence=0)
+    reason = f"{best.id} has the highest confidence. To compare answers takes a language model, and none was used."
+    return JudgeAnswer(chosen=best.id, reason=reason, confidence=min(30, best.outcome.confidence))
+
+
+def compress(task: CompressTask) -> CompressAnswer:
+    """Keep whole sentences and lines from the beginning, as many as fit."""
+    kept: list[str] = []
+    left = task.most_words - 1
+    for piece in _PIECE.findall(task.content.strip()):
+        left -= len(piece.split())
+        if left < 0:
+            text = "".join(kept).rstrip()
+            return CompressAnswer(content=f"{text} […]" if text else "")
+        kept.append(piece)
+    return CompressAnswer(content="".join(kept))
+
+
+def synthesise(task: SynthesisTask) -> SynthesisAnswer:
+    """Set out what each question came to, with its sources."""
+    language = language_of(task.goal)
+    answered = [given for given in task.outcomes if _has_answer(given)]
+    lost = [f"- {_title(given)}: {sentence('nothing', language)}" for given in task.outcomes if given not in answered]
+    parts = [f"{sentence('stopped', language)} {task.stopped_because}"] if task.stopped_because else []
+    parts += [f"### {_title(given)}\n\n{given.outcome.content}" for given in answered]
+    parts += ["\n".join([f"### {sentence('open', language)}\n", *lost])] if lost else []
+    gaps = list(dict.fromkeys(gap for given in task.outcomes for gap in given.outcome.gaps))
+    confidence = min((given.outcome.confidence for given in answered), default=0)
+    answer = "\n\n".join([*parts, f"*{sentence('no model', language)}*"])
+    for number, ref in enumerate(task.sources, start=1):
+        answer = answer.replace(f"[{ref}]", f"[S{number}]")
+    return SynthesisAnswer(
+        answer=answer,
+        gaps=gaps,
+        contradictions=[],
+        confidence=min(confidence, 30) if lost else confidence,
+    )
+
+
+def _has_answer(given: InputOutcome) -> bool:
+    return not isinstance(given.outcome, Failure) and bool(given.outcome.content)
+
+
+def _title(given: InputOutcome) -> str:
+    question = read_instruction(given.instruction)[1].rstrip(" .?")
+    return f"{question[:1].upper()}{question[1:200]}?"

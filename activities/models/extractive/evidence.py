@@ -1,0 +1,78 @@
+"""Evidence: passages quoted word for word, best first. They are never called an answer."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from pydantic import JsonValue
+
+from activities.contracts import PASSAGE_GAP, ToolCall, ToolResult
+from activities.documents.words import content_words, language_of, stem, words
+from activities.models.extractive.wording import one_line, sentence
+from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
+from chargehand.contracts import Source
+
+_CONFIDENCE: Final = 30
+_PASSAGES: Final = 3
+_COVERED: Final = 0.3
+"""Share of a question's words, the telling ones counting more, that a passage must hold to be evidence."""
+_TABLE: Final = re.compile(r"\.(?:csv|tsv|xlsx|xls|ods)#")
+_LONGEST: Final = 900
+_LONGEST_QUERY: Final = 400
+_EMPHASIS: Final = re.compile(r"[*_]{2,3}")
+SEARCHES: Final = ("search_documents", "search")
+
+
+def find_evidence(task: WorkTask, question: str, tools: frozenset[str]) -> tuple[ToolCall, ...] | WorkAnswer:
+    """Search once, then quote what was found."""
+    results = [result for past in task.rounds for result in past.results if result.tool in SEARCHES]
+    tool = next((tool for tool in SEARCHES if tool in tools), None)
+    if results or task.must_answer or tool is None:
+        return _quote(question, results)
+    query = question[:_LONGEST_QUERY]
+    arguments: dict[str, JsonValue] = {"query": query} if tool == "search" else {"query": query, "document": ""}
+    return (ToolCall(id="search-1", tool=tool, arguments=arguments),)
+
+
+def nothing(language: str, key: str = "nothing") -> WorkAnswer:
+    """Answer that there is no answer, and why."""
+    said = sentence(key, language)
+    return WorkAnswer(status="no_answer", content=said, findings=[], confidence=0, gaps=[], message=said)
+
+
+def _quote(question: str, results: list[ToolResult]) -> WorkAnswer:
+    language = language_of(question)
+    found = [source for result in results for source in result.sources if _covers(result.output, source.ref)]
+    # Rows of tables repeat a question's words without saying anything: text comes first.
+    ranked = sorted(enumerate(found), key=lambda one: one[0] + (_PASSAGES if _TABLE.search(one[1].ref) else 0))
+    quotes = [(source.ref, _passage(source, question, language)) for _, source in ranked if source.quote.strip()]
+    if not quotes:
+        return nothing(language)
+    gap = sentence("evidence", language)
+    parts = [gap]
+    findings: list[FindingDraft] = []
+    for ref, quote in quotes[:_PASSAGES]:
+        plain = _EMPHASIS.sub("", quote)
+        parts.append("> " + plain.replace("\n", "\n> ") + f"\n>\n> — [{ref}]")
+        claim = f"“{one_line(plain)}”"
+        findings.append(FindingDraft(claim=claim, source_refs=[ref], quote=quote, confidence=_CONFIDENCE))
+    said = "\n\n".join(parts)
+    return WorkAnswer(
+        status="partial", content=said, findings=findings, confidence=_CONFIDENCE, gaps=[gap], message=gap
+    )
+
+
+def _covers(output: Mapping[str, JsonValue], ref: str) -> bool:
+    """Whether a passage holds enough of the question; a web search does not say and is believed."""
+    coverage = output.get("coverage")
+    share = coverage.get(ref) if isinstance(coverage, dict) else 1.0
+    return isinstance(share, int | float) and share >= _COVERED
+
+
+def _passage(source: Source, question: str, language: str) -> str:
+    """Choose the passage of a place, or the row of a table, that has most of the question's words."""
+    wanted = {stem(word, language) for word in content_words(question)}
+    between = "\n" if _TABLE.search(source.ref) else PASSAGE_GAP
+    passages = [passage.strip() for passage in source.quote.split(between)]
+    best = max(passages, key=lambda passage: len(wanted & {stem(word, language) for word in words(passage)}))
+    return best[:_LONGEST]

@@ -1,0 +1,130 @@
+"""A session's turns and tool calls made in this process, with the classes that its activities use."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from activities.contracts import InputOutcome, Round, SubtaskDraft, ToolCall, ToolResult
+from activities.crews import Crew
+from activities.data.query import QueryData
+from activities.documents.artifacts import ArtifactStore
+from activities.documents.catalog import Catalog
+from activities.documents.library import DocumentLibrary
+from activities.documents.tool import ReadDocument, SearchDocuments
+from activities.models.extractive import MODEL_NAME, ExtractiveModel
+from activities.models.protocol import ModelCall, ModelReply
+from activities.tools import Tool, ToolContext
+from activities.turn_kinds.plan import PlanAnswer, PlanTask
+from activities.turn_kinds.protocol import TurnAnswer
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
+from activities.turn_kinds.work import WorkAnswer, WorkTask
+from workflows.rules.evidence import ground, sources_read
+
+_CREW: Final = Path(__file__).resolve().parent.parent / "crews" / "research.toml"
+_BOLD: Final = re.compile(r"\*\*(.+?)\*\*")
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What came of one question."""
+
+    plan: PlanAnswer
+    answers: tuple[WorkAnswer, ...]
+    report: SynthesisAnswer
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """What was stated as an answer."""
+        return tuple(answer.content for answer in self.answers if answer.status == "success")
+
+    @property
+    def passages(self) -> tuple[str, ...]:
+        """What was quoted as evidence, best first."""
+        return tuple(found.quote for answer in self.answers if answer.status == "partial" for found in answer.findings)
+
+    @property
+    def bold(self) -> tuple[str, ...]:
+        """What the report has in bold."""
+        return tuple(_BOLD.findall(self.report.answer))
+
+
+class Harness:
+    """Documents, the tools that look into them, and the model that uses these."""
+
+    def __init__(self, catalog: Catalog, tools: Mapping[str, Tool], documents: tuple[str, ...]) -> None:
+        self.catalog = catalog
+        self._crew = Crew.model_validate(tomllib.loads(_CREW.read_text(encoding="utf-8")))
+        self._tools = tools
+        self._documents = documents
+
+    @classmethod
+    async def open(cls, documents: Path, state: Path) -> "Harness":
+        """Index a folder of documents."""
+        library = DocumentLibrary(ArtifactStore(state / "artifacts"), state / "indexes", (documents,))
+        given = (documents.as_uri(),)
+        opened = await library.open(given)
+        tools: tuple[Tool, ...] = (SearchDocuments(library), ReadDocument(library), QueryData(library))
+        return cls(opened.catalog, {tool.spec.name: tool for tool in tools}, given)
+
+    async def ask(self, goal: str) -> Answered:
+        """Plan, carry out each subtask, with its fallback agent where it came to nothing, and write the report."""
+        task = PlanTask(goal=goal, max_subtasks=8, may_nest=False)
+        plan = PlanAnswer.model_validate_json((await self._turn(task, PlanAnswer, "supervisor")).text)
+        done: dict[str, InputOutcome] = {}
+        answers: list[WorkAnswer] = []
+        for subtask in plan.subtasks:
+            inputs = tuple(done[needed] for needed in subtask.depends_on)
+            answer, rounds = await self._carry_out(subtask, subtask.agent, inputs)
+            agent = self._crew.agent(subtask.agent)
+            if answer.status == "no_answer" and agent and agent.fallback:
+                answer, rounds = await self._carry_out(subtask, agent.fallback, inputs)
+            outcome = ground(answer, sources_read(rounds, inputs), ())
+            answers.append(answer)
+            done[subtask.id] = InputOutcome(
+                id=subtask.id, agent=subtask.agent, instruction=subtask.instruction, outcome=outcome
+            )
+        refs = tuple(dict.fromkeys(source.ref for given in done.values() for source in given.outcome.sources))
+        synthesis = SynthesisTask(goal=goal, outcomes=tuple(done.values()), sources=refs)
+        report = SynthesisAnswer.model_validate_json((await self._turn(synthesis, SynthesisAnswer, "supervisor")).text)
+        return Answered(plan, tuple(answers), report)
+
+    async def _carry_out(
+        self, subtask: SubtaskDraft, agent: str, inputs: tuple[InputOutcome, ...]
+    ) -> tuple[WorkAnswer, list[Round]]:
+        rounds: list[Round] = []
+        while True:
+            task = WorkTask(goal="", instruction=subtask.instruction, inputs=inputs, rounds=tuple(rounds))
+            reply = await self._turn(task, WorkAnswer, agent)
+            if reply.stop == "answer":
+                return WorkAnswer.model_validate_json(reply.text), rounds
+            results = [await self._use(call, agent) for call in reply.tool_calls]
+            rounds.append(Round(calls=reply.tool_calls, results=tuple(results)))
+
+    async def _turn(self, task: Task, answer_type: type[TurnAnswer], name: str) -> ModelReply:
+        agent = self._crew.agent(name)
+        offered = [tool for tool in (agent.tools if agent else ()) if tool in self._tools]
+        return await ExtractiveModel().complete(
+            ModelCall(
+                model=MODEL_NAME,
+                task=task,
+                agent=name,
+                crew_agents=tuple((agent.name, agent.description, agent.tools) for agent in self._crew.agents),
+                catalog=self.catalog,
+                system="",
+                messages=(),
+                tools=tuple(self._tools[tool].spec for tool in offered),
+                answer_type=answer_type,
+                max_output_tokens=4_000,
+                timeout_seconds=60,
+                idempotency_key="benchmark",
+            )
+        )
+
+    async def _use(self, call: ToolCall, agent: str) -> ToolResult:
+        context = ToolContext(session="benchmark", agent=agent, idempotency_key=call.id, documents=self._documents)
+        answer = await self._tools[call.tool].use(call.arguments, context)
+        return ToolResult(call_id=call.id, tool=call.tool, ok=answer.ok, output=answer.output, sources=answer.sources)

@@ -1,0 +1,280 @@
+"""The store of uploaded documents, in a directory, in S3 and in Google's storage, with a key and without one."""
+
+import hashlib
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+from made_documents import HANDBOOK, manifest
+
+from activities.documents.artifacts import (
+    ArtifactDamagedError,
+    ArtifactError,
+    ArtifactLockedError,
+    ArtifactMissingError,
+    Artifacts,
+    open_artifacts,
+)
+from activities.documents.library import DocumentLibrary
+from chargehand.errors import UploadRefused
+from chargehand.payloads.encryption import Encryption, looks_sealed
+from chargehand.payloads.errors import KeyMissing
+from chargehand.upload import store_documents
+from tests.google_server import serve_google
+from tests.s3_server import BUCKET, serve_s3
+
+KEY, OTHER_KEY = bytes(range(32)), bytes(range(32, 64))
+CANARY = b"canary-51d0"
+CONTENT = CANARY + b" sings. " * 1_000
+
+
+class Place:
+    """A directory or a bucket, as stores and clients use it, and as its owner reads and writes it without keys."""
+
+    def __init__(
+        self, location: Path | str, folder: Path, read: Callable[[str], bytes], write: Callable[[str, bytes], object]
+    ) -> None:
+        self.location = location
+        self.raw = read
+        self.write = write
+        self._folder = folder
+        self._stores = 0
+
+    def store(self, encryption: Encryption | None = None) -> Artifacts:
+        """Open it as a worker that has just been started, on a host of its own."""
+        self._stores += 1
+        return open_artifacts(self.location, self._folder / f"fetched-{self._stores}", encryption)
+
+
+@pytest.fixture(params=["directory", "s3", "gs"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Place]:
+    prefix = tmp_path.name  # all servers of a process have the same objects
+
+    def key(digest: str) -> str:
+        return f"{prefix}/{digest[:2]}/{digest}"
+
+    def path(digest: str) -> Path:
+        (tmp_path / prefix / digest[:2]).mkdir(parents=True, exist_ok=True)
+        return tmp_path / key(digest)
+
+    match request.param:
+        case "directory":
+            yield Place(tmp_path / prefix, tmp_path, lambda digest: path(digest).read_bytes(),
+                        lambda digest, raw: path(digest).write_bytes(raw))  # fmt: skip
+        case "s3":
+            with serve_s3() as s3:
+                yield Place(f"s3://{BUCKET}/{prefix}", tmp_path,
+                            lambda digest: s3.get_object(Bucket=BUCKET, Key=key(digest))["Body"].read(),
+                            lambda digest, raw: s3.put_object(Bucket=BUCKET, Key=key(digest), Body=raw))  # fmt: skip
+        case _:
+            with serve_google() as bucket:
+                yield Place(f"gs://{BUCKET}/{prefix}", tmp_path,
+                            lambda digest: bucket.blob(key(digest)).download_as_bytes(),
+                            lambda digest, raw: bucket.blob(key(digest)).upload_from_string(raw))  # fmt: skip
+
+
+@pytest.fixture(params=["with a key", "without a key"])
+def encryption(request: pytest.FixtureRequest) -> Encryption | None:
+    return sealing() if request.param == "with a key" else None
+
+
+def sealing(*, accept_plain: bool = False) -> Encryption:
+    return Encryption({"one": KEY}, "one", accept_plain=accept_plain)
+
+
+def files_with(content: bytes, folder: Path) -> list[Path]:
+    """Find the files that contain something unencrypted."""
+    return [path for path in folder.rglob("*") if path.is_file() and content in path.read_bytes()]
+
+
+def test_another_host_reads_what_one_has_stored(place: Place, tmp_path: Path, encryption: Encryption | None) -> None:
+    """The layout is the same everywhere, so that one place can be copied to another; a key changes no digest."""
+    digest = place.store(encryption).put(CONTENT)
+
+    elsewhere = place.store(encryption)
+    opened = elsewhere.open(digest, tmp_path / "copy")
+    assert digest == hashlib.sha256(CONTENT).hexdigest()
+    assert (elsewhere.has(digest), elsewhere.size(digest), elsewhere.read(digest)) == (True, len(CONTENT), CONTENT)
+    assert opened.read_bytes() == CONTENT
+    if encryption is None:
+        assert place.raw(digest) == CONTENT
+    else:
+        assert looks_sealed(place.raw(digest))
+        assert (opened, opened.stat().st_mode & 0o777) == (tmp_path / "copy", 0o600)
+        assert files_with(CANARY, tmp_path) == [opened]
+
+
+def test_the_same_content_again_changes_nothing(place: Place, tmp_path: Path, encryption: Encryption | None) -> None:
+    """Sealing is different each time, yet workers and clients leave what is stored as it is."""
+    (tmp_path / "a.txt").write_bytes(CONTENT)
+    digest = place.store(encryption).put(CONTENT)
+    before = place.raw(digest)
+
+    place.store(encryption).put(CONTENT)
+    place.store(encryption).put_file(tmp_path / "a.txt")
+    store_documents([tmp_path / "a.txt"], place.location, encryption=encryption)
+
+    assert place.raw(digest) == before
+    assert list(tmp_path.rglob(".*")) == []
+
+
+def test_content_cut_short_is_replaced(place: Place) -> None:
+    """What a crashed writer left under a digest does not stay there."""
+    digest = place.store().put(CONTENT)
+    place.write(digest, CONTENT[:5])
+
+    place.store().put(CONTENT)
+
+    assert place.store().read(digest) == CONTENT
+
+
+@pytest.mark.parametrize("content", [b"lies", b""])
+def test_damaged_content_is_refused(place: Place, tmp_path: Path, content: bytes) -> None:
+    """Content that does not match its digest is never returned, nor cached."""
+    digest = hashlib.sha256(CONTENT).hexdigest()
+    place.write(digest, content)
+    store = place.store()
+
+    for reach in (lambda: store.open(digest, tmp_path / "copy"), lambda: store.read(digest)):
+        with pytest.raises(ArtifactDamagedError):
+            reach()
+    assert not list(tmp_path.glob(f"fetched-*/*/{digest}"))
+
+
+@pytest.mark.parametrize("digest", ["0" * 64, "../../etc/passwd", "", "A" * 64])
+def test_what_is_not_there_is_missing(place: Place, tmp_path: Path, encryption: Encryption | None, digest: str) -> None:
+    """The same error everywhere, also for a name that is not a digest."""
+    store = place.store(encryption)
+
+    reaches: list[Callable[[], object]] = [
+        lambda: store.open(digest, tmp_path / "copy"),
+        lambda: store.read(digest),
+        lambda: store.size(digest),
+    ]
+    for reach in reaches:
+        with pytest.raises(ArtifactMissingError):
+            reach()
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("place", ["s3", "gs"], indirect=True)
+def test_a_host_keeps_what_it_fetched_until_its_copy_is_damaged(place: Place, tmp_path: Path) -> None:
+    """Content under a digest never changes, so it is fetched once; a damaged copy is fetched again."""
+    store = place.store()
+    digest = store.put(b"kept here")
+    copy = store.open(digest, tmp_path / "copy")
+
+    place.write(digest, b"swapped!!")
+    kept = store.read(digest)
+    place.write(digest, b"kept here")
+    copy.write_bytes(b"ke")
+
+    assert (kept, store.read(digest)) == (b"kept here", b"kept here")
+
+
+@pytest.mark.parametrize(("scheme", "serve"), [("s3", serve_s3), ("gs", serve_google)])
+def test_a_bucket_that_is_not_there_is_named(scheme: str, serve: Callable[..., object], tmp_path: Path) -> None:
+    """The operator learns what to look at."""
+    with serve(), pytest.raises(ArtifactError, match=rf"{scheme}://elsewhere/.*permissions of these credentials"):  # pyright: ignore[reportGeneralTypeIssues, reportUnknownVariableType]  # both are context managers
+        open_artifacts(f"{scheme}://elsewhere", tmp_path).put(b"words")
+
+
+def test_what_was_changed_or_swapped_is_refused(place: Place, tmp_path: Path) -> None:
+    """A flipped bit does not open, and what was sealed under another digest is not what this one names."""
+    writer = place.store(sealing())
+    flipped, swapped = writer.put(b"flipped"), writer.put(b"swapped")
+    raw = place.raw(flipped)
+    place.write(swapped, raw)
+    place.write(flipped, raw[:-1] + bytes([raw[-1] ^ 1]))
+
+    store = place.store(sealing())
+
+    with pytest.raises(ArtifactLockedError, match="was changed"):
+        store.read(flipped)
+    with pytest.raises(ArtifactDamagedError):
+        store.open(swapped, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
+def test_plain_content_is_refused_unless_it_is_accepted(place: Place) -> None:
+    """Nobody can slip in an unencrypted artifact; while encryption is switched on, old ones are read."""
+    digest = place.store().put(CONTENT)
+
+    with pytest.raises(ArtifactLockedError, match=r"is not encrypted.*ACCEPT_PLAIN"):
+        place.store(sealing()).read(digest)
+    assert place.store(sealing(accept_plain=True)).read(digest) == CONTENT
+
+
+def test_plain_content_is_sealed_when_it_is_stored_again(place: Place) -> None:
+    """Uploading once more encrypts old documents, even where plain ones are accepted."""
+    digest = place.store().put(CONTENT)
+
+    place.store(sealing(accept_plain=True)).put(CONTENT)
+
+    assert sealing().open(place.raw(digest)) == CONTENT
+
+
+def test_without_keys_sealed_content_is_named_and_not_replaced(place: Place, tmp_path: Path) -> None:
+    """A worker or client without keys is told so, and does no harm to what others stored."""
+    (tmp_path / "a.txt").write_bytes(CONTENT)
+    digest = place.store(sealing()).put(CONTENT)
+    before = place.raw(digest)
+    without = place.store()
+
+    attempts: list[Callable[[], object]] = [
+        lambda: without.read(digest),
+        lambda: without.open(digest, tmp_path / "copy"),
+        lambda: without.put(CONTENT),
+    ]
+    for attempt in attempts:
+        with pytest.raises(ArtifactLockedError, match="set CHARGEHAND_ENCRYPTION_KEYS"):
+            attempt()
+    with pytest.raises(UploadRefused, match=r"a\.txt cannot be uploaded: .*set CHARGEHAND_ENCRYPTION_KEYS"):
+        store_documents([tmp_path / "a.txt"], place.location)
+    assert place.raw(digest) == before
+
+
+async def test_a_missing_key_is_named(place: Place, tmp_path: Path) -> None:
+    """In the error, and in the problem of the document: the session does not fail."""
+    (tmp_path / "a.md").write_bytes(CONTENT)
+    uris = store_documents([tmp_path / "a.md"], place.location, encryption=sealing())
+    store = place.store(Encryption({"two": OTHER_KEY}, "two"))
+
+    opened = await DocumentLibrary(store, tmp_path / "index").open(uris)
+
+    assert "the key 'one'" in opened.catalog.documents[0].problem
+    with pytest.raises(ArtifactLockedError, match="the key 'one'") as raised:
+        store.read(hashlib.sha256(CONTENT).hexdigest())
+    assert isinstance(raised.value.__cause__, KeyMissing)
+
+
+async def test_uploads_are_searched_on_another_host(
+    place: Place, tmp_path: Path, encryption: Encryption | None
+) -> None:
+    """From a client's folder to a passage; with a key, no decrypted copy remains but the index."""
+    documents = tmp_path / "staff"
+    documents.mkdir()
+    (documents / "handbook.md").write_text(HANDBOOK)
+    (uri,) = store_documents([documents], place.location, encryption=encryption)
+    library = DocumentLibrary(place.store(encryption), tmp_path / "index")
+
+    opened = await library.open((uri,))
+
+    (passage,) = await opened.search("hotels", limit=1)
+    assert passage.ref == "handbook.md#L12"
+    assert opened.catalog.documents[0].bytes == len(HANDBOOK.encode())
+    if encryption is not None:
+        assert {path.name for path in files_with(HANDBOOK.encode(), tmp_path)} == {"handbook.md", "index.sqlite"}
+
+
+async def test_a_bucket_out_of_reach_is_a_problem_of_its_documents(tmp_path: Path) -> None:
+    """The session does not fail. Google does not tell a missing bucket from an empty one."""
+    digest = hashlib.sha256(manifest([])).hexdigest()
+    with serve_s3():
+        library = DocumentLibrary(open_artifacts("s3://elsewhere", tmp_path / "cache"), tmp_path / "index")
+
+        opened = await library.open((f"artifact:{'0' * 64}/a.md", f"artifact:{digest}/docs/"))
+
+    file, folder = opened.catalog.documents
+    assert file.problem.startswith("It was not found: nothing is stored under 0000")
+    assert "s3://elsewhere/ cannot be used" in folder.problem

@@ -1,0 +1,148 @@
+"""Figures: every word of the question counts, in one way, or there is none."""
+
+import calendar
+import re
+from collections.abc import Mapping
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from activities.documents.catalog import Catalog, Column, Table
+from activities.documents.words import language_of
+from activities.models.extractive.grammar import read_figure
+from activities.models.extractive.periods import Calendar, calendar_of, read_period
+from activities.models.extractive.wording import read_tokens
+from benchmarks.extractive_harness import Harness
+from benchmarks.extractive_questions import Question, read_questions
+
+MONTHS = calendar.month_name[1:]
+LIMITS = (
+    *(
+        "not",
+        "no",
+        "never",
+        "except",
+        "without",
+        "excluding",
+        "only",
+        "before",
+        "after",
+        "until",
+        "since",
+        "or",
+        "than",
+    ),
+    *("nicht", "kein", "ohne", "außer", "nur", "vor", "nach", "seit", "oder", "mehr", "weniger", "als"),
+)
+STATED = [question for question in read_questions() if question.kind == "figure"]
+
+
+def catalog(*tables: str) -> Catalog:
+    """One table of the same monthly income for each name."""
+    columns = (
+        Column(name="month", type="VARCHAR", examples=tuple(f"2024-{month:02}" for month in range(1, 13)), distinct=12),
+        Column(name="shop", type="VARCHAR", examples=("Harbour", "Market"), distinct=2),
+        Column(name="income_eur", type="BIGINT", examples=("1", "2"), distinct=24),
+    )
+    return Catalog(tables=tuple(Table(name=name, document=f"{name}.csv", rows=24, columns=columns) for name in tables))
+
+
+@settings(deadline=None)
+@given(word=st.sampled_from(LIMITS) | st.from_regex(r"[bcdfgklmnp]{4,9}", fullmatch=True), at=st.integers(0, 9))
+def test_a_word_that_is_not_understood_leaves_no_figure(word: str, at: int) -> None:
+    """Wherever an unknown or limiting word stands in a question that has a figure, it has none any more."""
+    words = ["What", "was", "the", "total", "income", "from", "January", "to", "March", "2024"]
+
+    assert read_figure(" ".join(words), catalog("books")) is not None
+    assert read_figure(" ".join([*words[:at], word, *words[at:]]), catalog("books")) is None
+
+
+@pytest.mark.parametrize("question", STATED, ids=lambda question: question.text)
+def test_a_limiting_word_is_never_dropped(question: Question, harnesses: Mapping[Path, Harness]) -> None:
+    """A limiting word in a labelled question leaves no figure, unless it is looked for as part of a name."""
+    words = question.text.split()
+    for at in range(1, len(words)):
+        for limit in LIMITS:
+            figure = read_figure(" ".join([*words[:at], limit, *words[at:]]), harnesses[question.folder].catalog)
+            held = [value for _, values in figure.conditions for value in values] if figure else [limit]
+            assert any(limit in value.split() for value in held), (limit, at)
+
+
+def test_a_figure_that_two_tables_could_give_is_none() -> None:
+    """One table that fits is asked, two are not."""
+    question = "What was the total income from January to March 2024?"
+
+    assert read_figure(question, catalog("books")) is not None
+    assert read_figure(question, catalog("books", "ledger")) is None
+
+
+@pytest.mark.parametrize(("first", "last"), list(combinations(range(12), 2)))
+def test_a_range_holds_every_month_between_its_ends(first: int, last: int) -> None:
+    """From one month to another means both and all between."""
+    figure = read_figure(f"Total income from {MONTHS[first]} to {MONTHS[last]} 2024", catalog("books"))
+
+    assert figure is not None
+    assert re.findall(r"\d{4}-\d\d", figure.period_sql) == [f"2024-{month + 1:02}" for month in range(first, last + 1)]
+
+
+def test_a_range_with_a_month_missing_is_none() -> None:
+    """Where the table has no rows for a month of a period, there is no figure for the period."""
+    table = catalog("books").tables[0]
+    month = table.columns[0].model_copy(update={"examples": ("2024-01", "2024-03"), "distinct": 2})
+    gappy = Catalog(tables=(table.model_copy(update={"columns": (month, *table.columns[1:])}),))
+
+    assert read_figure("Total income in March 2024", gappy) is not None
+    assert read_figure("Total income from January to March 2024", gappy) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "days"),
+    [
+        ("2024", ("2024-01-01", "2024-12-31")),
+        ("February 2024", ("2024-02-01", "2024-02-29")),
+        ("Februar 2024", ("2024-02-01", "2024-02-29")),
+        ("7 March 2024", ("2024-03-07", "2024-03-07")),
+        ("März 2024", ("2024-03-01", "2024-03-31")),
+        ("7.3.2024", ("2024-03-07", "2024-03-07")),
+        ("second quarter of 2024", ("2024-04-01", "2024-06-30")),
+        ("2. Quartal 2024", ("2024-04-01", "2024-06-30")),
+        ("2024-02", ("2024-02-01", "2024-02-29")),
+    ],
+)
+def test_a_period_is_read_to_its_last_day(text: str, days: tuple[str, str]) -> None:
+    """Years, quarters, months and days begin and end when the calendar says."""
+    tokens = read_tokens(text, language_of(text))
+
+    read = read_period(tokens, 0)
+
+    assert read is not None
+    assert (read[0].days, read[1]) == (days, len(tokens))
+
+
+def test_a_day_that_does_not_exist_is_no_period() -> None:
+    """30 February is not read as anything."""
+    assert read_period(read_tokens("30 February 2024", "en"), 0) is None
+
+
+def test_a_date_with_a_meaning_of_its_own_is_no_calendar() -> None:
+    """A column such as `joined` dates a row only for a question that says so."""
+    joined = Column(name="joined", type="DATE", distinct=3)
+    table = Table(name="people", document="people.csv", rows=3, columns=(joined,))
+
+    assert calendar_of(table, frozenset({"peopl"}), "en") is None
+    assert calendar_of(table, frozenset({"join"}), "en") == Calendar(joined, "day")
+
+
+@pytest.mark.parametrize("title", ["unit_price", "members", "Einwohner", "Ticketpreis", "temperature", "stock"])
+def test_states_and_prices_are_never_added_up(title: str) -> None:
+    """The sum of what is no amount that comes about bit by bit is not stated, even when it is asked for."""
+    table = catalog("books").tables[0]
+    measure = table.columns[2].model_copy(update={"name": title, "title": title})
+    given_catalog = Catalog(tables=(table.model_copy(update={"columns": (*table.columns[:2], measure)}),))
+    spoken = title.replace("_", " ")
+
+    assert read_figure(f"What was the total {spoken} in 2024?", given_catalog) is None
+    assert read_figure(f"Wie hoch war {spoken} insgesamt im März 2024?", given_catalog) is None

@@ -1,0 +1,91 @@
+"""Hypothesis strategies that are derived from contracts: every field, within its constraints."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+from hypothesis import strategies as st
+from pydantic import AfterValidator, BaseModel, JsonValue
+from pydantic.fields import FieldInfo
+
+Model = TypeVar("Model", bound=BaseModel)
+Strategy = st.SearchStrategy[Any]
+
+TEXT = st.sampled_from(["", "a", "Größe\n\t夏🚢", "\x00\x1b", '"\\"', "</data>"]) | st.text(max_size=10)
+_TYPED = st.text(st.characters(codec="utf-8", exclude_categories=("Cc",)), max_size=20)
+
+
+def contracts(model: type[Model], text: st.SearchStrategy[str] = TEXT) -> st.SearchStrategy[Model]:
+    """Build a contract with all of its fields; `text` draws the strings that have no constraint."""
+    fields = {name: _values(field.annotation, field.metadata, text) for name, field in model.model_fields.items()}
+    return st.builds(model, **fields)
+
+
+def json_values(text: st.SearchStrategy[str] = TEXT) -> Strategy:
+    scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | text
+    return st.recursive(
+        scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3), max_leaves=8
+    )
+
+
+def _values(annotation: Any, metadata: list[Any], text: st.SearchStrategy[str]) -> Strategy:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if annotation is JsonValue:
+        return json_values(text)
+    if origin is Annotated:
+        return _values(arguments[0], [*metadata, *_flat(arguments[1:])], text)
+    if origin is not None:
+        return _generic(origin, arguments, metadata, text)
+    if issubclass(annotation, BaseModel):
+        return contracts(annotation, text)
+    if issubclass(annotation, Enum):
+        return st.sampled_from(annotation)
+    return _scalars(annotation, metadata, text)
+
+
+def _generic(origin: Any, arguments: tuple[Any, ...], metadata: list[Any], text: st.SearchStrategy[str]) -> Strategy:
+    if origin is Literal:
+        return st.sampled_from(arguments)
+    if origin in {Union, UnionType}:
+        return st.one_of([_values(each, metadata, text) for each in arguments])
+    if origin is dict:
+        return st.dictionaries(*(_values(each, [], text) for each in arguments), max_size=2)
+    return st.lists(_values(arguments[0], [], text), max_size=2).map(origin)
+
+
+def _flat(metadata: tuple[Any, ...]) -> list[Any]:
+    return [part for each in metadata for part in (each.metadata if isinstance(each, FieldInfo) else [each])]
+
+
+def _scalars(kind: type, metadata: list[Any], text: st.SearchStrategy[str]) -> Strategy:
+    def limit(*names: str) -> list[Any]:
+        return [getattr(each, name) for each in metadata for name in names if getattr(each, name, None) is not None]
+
+    if kind is str:
+        return _strings(limit("pattern"), limit("min_length"), metadata, text)
+    low, high, above = max(limit("ge", "gt"), default=None), min(limit("le", "lt"), default=None), bool(limit("gt"))
+    if kind is Decimal:
+        # At most half of what a contract allows, so that two amounts can be added.
+        nanodollars = st.integers(int(low or 0) * 10**9 + above, int(high or 10**6) * 10**9 // 2)
+        return nanodollars.map(lambda amount: Decimal(amount).scaleb(-9))
+    if kind is timedelta:
+        return st.timedeltas((low or timedelta(0)) + above * timedelta(microseconds=1), high or timedelta(days=30))
+    if kind is datetime:
+        return st.timedeltas(timedelta(0), timedelta(days=36_500)).map(
+            lambda age: datetime(1990, 1, 1, tzinfo=UTC) + age
+        )
+    if kind is int:
+        return st.integers((low or 0) + above, 10**9 if high is None else high)
+    return {bool: st.booleans(), float: st.floats(0, 1e9), NoneType: st.none()}[kind]
+
+
+def _strings(
+    patterns: list[str], shortest: list[int], metadata: list[Any], text: st.SearchStrategy[str]
+) -> st.SearchStrategy[str]:
+    if patterns:
+        return st.from_regex(patterns[0].replace(".+", "[a-zé ]+").replace(".*", "[a-zé ]*"), fullmatch=True)
+    if not any(isinstance(each, AfterValidator) for each in metadata):
+        return text
+    return _TYPED.map(lambda typed: f"goal {typed} end") if shortest else _TYPED
