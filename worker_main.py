@@ -38,7 +38,7 @@ from activities.documents.registry import (
     document_library,
 )
 from activities.heartbeats import BEAT_SECONDS
-from activities.log_redaction import SDK_LOGGING, leave_no_core, log_discreetly
+from activities.log_redaction import SDK_LOGGING, configure_logging, disable_core_dumps
 from activities.model_turn.activity import TurnActivities
 from activities.model_turn.conversations import Conversations
 from activities.model_turn.resets import RunningDuplicateActivities
@@ -309,8 +309,8 @@ def _run_verb(settings: Settings, verb: str = "", file: str = "") -> int:
         # The runtime would otherwise write its log among the results.
         Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=None)))
         return asyncio.run(_FILE_VERBS[verb](settings, Path(file)))
-    log_discreetly(settings.log_level)
-    leave_no_core()
+    configure_logging(settings.log_level)
+    disable_core_dumps()
     for warning in describe_unknown(os.environ):
         _logger.warning(warning)
     asyncio.run(run(settings))

@@ -14,7 +14,6 @@ from chargehand.contracts import (
     SessionRequest,
     Source,
     Tier,
-    left_out,
 )
 
 # --- opening a session -------------------------------------------------------------------------------------------
@@ -48,7 +47,7 @@ class AgentCard(Contract):
     tools: tuple[str, ...] = ()
     tier: Tier
     fallback: str | None = None
-    capabilities: tuple[Capability, ...] = left_out(())
+    capabilities: tuple[Capability, ...] = ()
     """What its tools, as they are set up here, let it do."""
     prompt_bytes: int
     """UTF-8 bytes of everything in the agent's prompt that does not depend on the session."""
@@ -71,7 +70,7 @@ class SessionFacts(Contract):
     models: dict[Tier, ModelCard]
     ceilings: Limits
     """The most that the operator allows any session."""
-    turns_queue: str | None = left_out(None)
+    turns_queue: str | None = None
     """Task queue of model turns, if they have one of their own, whose rate is limited; None for the session's."""
 
 
@@ -109,7 +108,7 @@ class ToolResult(Contract):
     """The tool's answer without the texts of `sources`; `error` in it says what went wrong if `ok` is false."""
     sources: tuple[Source, ...] = ()
     """What was read, with its words in `quote`."""
-    artifacts: tuple[Artifact, ...] = left_out(())
+    artifacts: tuple[Artifact, ...] = ()
     """Files that the tool made; the model is told their names, the user gets them with the report."""
 
 
@@ -178,8 +177,8 @@ class ToolRequest(Contract):
     crew: str
     agent: str
     call: ToolCall
-    private: tuple[str, ...] = left_out(())
+    private: tuple[str, ...] = ()
     """Private text that the agent was given, for an agent that reaches out: no address may carry any of it."""
-    public: tuple[str, ...] = left_out(())
+    public: tuple[str, ...] = ()
     """Text that may go out although it stands in `private` too."""
     documents: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """Log redaction: keeps keys and the text of users, models and documents out of logs and core dumps.
 
-Messages of exceptions may hold them: an SDK's has the body of the provider's answer, which may quote the prompt or the
-key. The messages are in the session's history, for those who may read it, and in the log at DEBUG.
+Exception messages may contain them: an SDK's error holds the body of the provider's answer, which may quote the prompt
+or the key. The messages are in the session's history and, at DEBUG, in the log.
 """
 
 import logging
@@ -23,20 +23,20 @@ _LINE: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
-def log_discreetly(level: str) -> None:
+def configure_logging(level: str) -> None:
     """Log to standard error; above DEBUG, exceptions are reduced to their types and tracebacks."""
     logging.basicConfig(level=level, format=_LINE)
     if level != "DEBUG":
         for handler in logging.getLogger().handlers:
-            handler.setFormatter(WordlessFormatter(_LINE))
+            handler.setFormatter(RedactingFormatter(_LINE))
 
 
-def leave_no_core() -> None:
-    """Keep the memory of a process that crashes, with the keys in it, from being written to disk."""
+def disable_core_dumps() -> None:
+    """Disable core dumps, since the memory of the process contains keys."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
-class WordlessFormatter(logging.Formatter):
+class RedactingFormatter(logging.Formatter):
     """Formats exceptions without their messages."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # the base class's name

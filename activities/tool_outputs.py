@@ -1,6 +1,6 @@
-"""Files that tools made, on their way to the user: named safely, told what they are, kept as artifacts.
+"""Files that tools wrote: given safe names and media types, and stored as artifacts for the user.
 
-Whoever made them may be hostile: nothing here opens, unpacks or runs them.
+The files are untrusted: nothing here opens, unpacks or runs them.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from chargehand.contracts import Artifact, Contract
 from chargehand.download import safe_name, unique_name
 
 MOST_FILES: Final = 10
-"""Files that one tool call may hand over."""
+"""Files of one tool call."""
 MOST_BYTES: Final = 10 * 1024 * 1024
 """Size of a file."""
 MOST_BYTES_TOGETHER: Final = 20 * 1024 * 1024
@@ -27,8 +27,8 @@ _MAGIC: Final = {
     ".pdf": ("application/pdf", b"%PDF-"),
 }
 _TEXTS: Final = {".csv": "text/csv", ".json": "application/json", ".md": "text/markdown"}
-# A drawing that could run something or fetch something is handed over as text.
-_LIVELY: Final = re.compile(
+# A drawing that could run or fetch something is delivered as text.
+_ACTIVE_CONTENT: Final = re.compile(
     r"<\s*(script|foreignobject|iframe|animate|set\b|handler|!entity|!doctype[^>]*\[)|\son\w+\s*=|javascript:|@import"
     r"|(href|src)\s*=(?!\s*[\"']?\s*(#|data:image/(png|jpeg)[;,]))|url\((?!\s*[\"']?\s*#)",
     re.IGNORECASE,
@@ -36,34 +36,34 @@ _LIVELY: Final = re.compile(
 
 
 class FileStore(Protocol):
-    """Keeps bytes under their SHA-256."""
+    """Stores bytes under their SHA-256."""
 
     def put(self, content: bytes) -> str:
         """Store bytes, in a thread, and return their digest in hexadecimal."""
         ...
 
 
-class MadeFile(Contract):
-    """A file as a tool made it."""
+class ToolOutput(Contract):
+    """A file as a tool wrote it."""
 
     name: str
-    """As whoever made it wrote it."""
+    """As the tool named it; not a safe file name."""
     content: bytes
     title: str = ""
-    """What it shows, for people."""
+    """What it shows, for the user."""
 
 
-async def keep(store: FileStore, files: Sequence[MadeFile]) -> tuple[tuple[Artifact, ...], tuple[str, ...]]:
-    """Store files: the artifacts they became, and `name: reason` for those that were left out."""
+async def store_outputs(store: FileStore, files: Sequence[ToolOutput]) -> tuple[tuple[Artifact, ...], tuple[str, ...]]:
+    """Store files; return the artifacts, and `name: reason` for each file that was rejected."""
     artifacts: list[Artifact] = []
-    left_out: list[str] = []
+    rejected: list[str] = []
     taken: set[str] = set()
     room = MOST_BYTES_TOGETHER
     for file in files:
         name = unique_name(safe_name(file.name), taken)
         size = len(file.content)
         if reason := _refusal(len(artifacts), size, room):
-            left_out.append(f"{name}: {reason}")
+            rejected.append(f"{name}: {reason}")
             continue
         room -= size
         digest = await asyncio.to_thread(store.put, file.content)
@@ -76,31 +76,31 @@ async def keep(store: FileStore, files: Sequence[MadeFile]) -> tuple[tuple[Artif
                 title=file.title,
             )
         )
-    return tuple(artifacts), tuple(left_out)
+    return tuple(artifacts), tuple(rejected)
 
 
 def media_type(name: str, content: bytes) -> str:
-    """Tell what a file is by its name if its content bears that out, else as little as is certain."""
+    """Return the media type that the name claims if the content agrees, and a generic one otherwise."""
     suffix = PurePosixPath(name).suffix.lower()
     if suffix in _MAGIC:
-        told, magic = _MAGIC[suffix]
-        return told if content.startswith(magic) else "application/octet-stream"
+        claimed, magic = _MAGIC[suffix]
+        return claimed if content.startswith(magic) else "application/octet-stream"
     try:
         text = content.decode()
     except UnicodeDecodeError:
         return "application/octet-stream"
     if suffix == ".svg":
-        return "image/svg+xml" if _is_quiet_drawing(text) else "text/plain"
+        return "image/svg+xml" if _is_static_drawing(text) else "text/plain"
     return _TEXTS.get(suffix, "text/plain" if "\0" not in text else "application/octet-stream")
 
 
-def _is_quiet_drawing(text: str) -> bool:
-    return "<svg" in text[:2_000] and _LIVELY.search(text) is None
+def _is_static_drawing(text: str) -> bool:
+    return "<svg" in text[:2_000] and _ACTIVE_CONTENT.search(text) is None
 
 
-def _refusal(kept: int, size: int, room: int) -> str:
-    if kept >= MOST_FILES:
-        return f"only {MOST_FILES} files a call are kept"
+def _refusal(stored: int, size: int, room: int) -> str:
+    if stored >= MOST_FILES:
+        return f"only {MOST_FILES} files per call are stored"
     if size > MOST_BYTES:
         return f"larger than {MOST_BYTES // 2**20} MB"
     if size > room:

@@ -14,48 +14,30 @@ from typing import Final
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from activities.contracts import ModelCard, PriceStep
-from activities.crews import load_crews
-from activities.documents.artifacts import ArtifactStore
-from activities.documents.library import DocumentLibrary
-from activities.model_turn.activity import TurnActivities
-from activities.model_turn.conversations import Conversations
-from activities.model_turn.resets import RunningDuplicateActivities
+from activities.contracts import ModelCard
 from activities.models.protocol import Model
-from activities.models.registry import Models
-from activities.session_facts import SessionActivities
 from activities.settings import Settings
-from activities.tool_use import ToolActivities
-from activities.tools import Tool, tool_capabilities
+from activities.tools import Tool
 from benchmarks import scripted
 from benchmarks.bare import BareActivities, BareJob, BarePart
 from chargehand.contracts import Limits, Tier
 from chargehand.converter import data_converter
+from tests.environment import PRICES, Backends
 from tests.scripted_model import ScriptedModel
 from worker_main import build_worker
 from workflows.registry import workflow_runner
 
 CEILINGS: Final = Limits(max_turns=1_000, budget_usd=Decimal(10_000), max_parallel=100, max_rounds=50)
 """What the widest and the longest job need."""
-_CREWS: Final = Path(__file__).resolve().parent.parent / "crews"
 _PRICES: Final = {scripted.MODEL_NAME: (Decimal(1), Decimal(5))}
 
 
 async def _own(address: str, settings: Settings, provider: str, closing: AsyncExitStack) -> Worker:
     client = await Client.connect(address, data_converter=data_converter())
     tools: dict[str, Tool] = {name: scripted.ScriptedTool(name) for name in scripted.TOOL_NAMES}
-    crews = load_crews([_CREWS], tool_capabilities(tools))
-    price = PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(5))
-    card = ModelCard(provider="openai" if provider else "scripted", name=scripted.MODEL_NAME, prices=(price,))
-    models = Models(adapter=_model(provider, closing), cards=dict.fromkeys(Tier, card))
-    conversations = Conversations(ArtifactStore(settings.state_dir / "conversations"))
-    library = DocumentLibrary(ArtifactStore(settings.state_dir / "artifacts"), settings.state_dir / "indexes")
-    activities = [
-        SessionActivities(crews, models, tools, CEILINGS).open_session,
-        TurnActivities(crews, models, tools, library, conversations).take_turn,
-        ToolActivities(crews, tools).use_tool,
-        RunningDuplicateActivities().await_duplicate,
-    ]
+    card = ModelCard(provider="openai" if provider else "scripted", name=scripted.MODEL_NAME, prices=PRICES)
+    backends = Backends(_model(provider, closing), tools, dict.fromkeys(Tier, card))
+    activities = backends.activities(settings.state_dir, CEILINGS)
     return build_worker(client, settings, activities)
 
 

@@ -1,23 +1,25 @@
 """A worker with scripted backends: what tests of workflows and the recorder of histories run sessions on."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 from temporalio.client import Client
 
 from activities.contracts import ModelCard, PriceStep
-from activities.crews import load_crews
+from activities.crews import Crew, load_crews
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 from activities.model_turn.activity import TurnActivities
 from activities.model_turn.conversations import Conversations
 from activities.model_turn.resets import RunningDuplicateActivities
+from activities.models.protocol import Model
 from activities.models.registry import Models
 from activities.session_facts import SessionActivities
 from activities.settings import Settings
@@ -30,7 +32,39 @@ from worker_main import build_worker
 
 _CREWS: Final = Path(__file__).resolve().parent.parent / "crews"
 _TOOLS: Final = ("search", "read_page", "search_documents", "read_document", "query_data", "draw_chart", "run_code")
-_PRICES: Final = (PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(5)),)
+PRICES: Final = (PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(5)),)
+
+
+def scripted_cards() -> dict[Tier, ModelCard]:
+    """Describe a scripted model for each tier."""
+    return {tier: ModelCard(provider="scripted", name=f"scripted-{tier}", prices=PRICES) for tier in Tier}
+
+
+@dataclass(frozen=True)
+class Backends:
+    """What the activities of a test's worker are made of."""
+
+    model: Model
+    tools: dict[str, Tool]
+    cards: Mapping[Tier, ModelCard] = field(default_factory=scripted_cards)
+    document_roots: tuple[Path, ...] = ()
+
+    @cached_property
+    def crews(self) -> dict[str, Crew]:
+        """The crews of the repository."""
+        return load_crews([_CREWS], tool_capabilities(self.tools))
+
+    def activities(self, folder: Path, ceilings: Limits) -> list[Callable[..., Any]]:
+        """Build the production activities, which keep their files in a folder."""
+        models = Models(adapter=self.model, cards=self.cards)
+        library = DocumentLibrary(ArtifactStore(folder / "artifacts"), folder / "indexes", self.document_roots)
+        conversations = Conversations(ArtifactStore(folder / "conversations"))
+        return [
+            SessionActivities(self.crews, models, self.tools, ceilings).open_session,
+            TurnActivities(self.crews, models, self.tools, library, conversations).take_turn,
+            ToolActivities(self.crews, self.tools, library).use_tool,
+            RunningDuplicateActivities().await_duplicate,
+        ]
 
 
 @dataclass
@@ -64,18 +98,7 @@ async def open_environment(
     task_queue = task_queue or f"test-{uuid4().hex[:8]}"
     settings = Settings(state_dir=folder, task_queue=task_queue)
     fakes = {name: ScriptedTool(name, found(f"{name}.md#L1", f"what {name} read")) for name in _TOOLS}
-    tools: dict[str, Tool] = {**fakes}
-    crews = load_crews([_CREWS], tool_capabilities(tools))
     model = ScriptedModel(respond)
-    cards = {tier: ModelCard(provider="scripted", name=f"scripted-{tier}", prices=_PRICES) for tier in Tier}
-    models = Models(adapter=model, cards=cards)
-    conversations = Conversations(ArtifactStore(folder / "conversations"))
-    library = DocumentLibrary(ArtifactStore(folder / "artifacts"), folder / "indexes")
-    activities = [
-        SessionActivities(crews, models, tools, ceilings or settings.ceilings).open_session,
-        TurnActivities(crews, models, tools, library, conversations).take_turn,
-        ToolActivities(crews, tools).use_tool,
-        RunningDuplicateActivities().await_duplicate,
-    ]
+    activities = Backends(model, {**fakes}).activities(folder, ceilings or settings.ceilings)
     async with build_worker(client, settings, activities, cached_workflows=cached_workflows):
         yield SessionEnvironment(Chargehand(client, task_queue), model, fakes)

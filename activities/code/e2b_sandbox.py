@@ -1,19 +1,60 @@
-"""E2B's SDK with bounded answers and translated errors. Importing it takes over a second, so the first run does."""
+"""One run in an E2B sandbox, with bounded answers and translated errors. Importing E2B's SDK takes over a second."""
 
+import asyncio
+import base64
+import binascii
 import json
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from http import HTTPStatus
-from typing import Final
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Final
 
 import httpx
-from e2b import AuthenticationException, RateLimitException, SandboxException, ServiceBusyException, TimeoutException
-from e2b_code_interpreter import AsyncSandbox
+from e2b import (
+    AuthenticationException,
+    FileNotFoundException,
+    RateLimitException,
+    SandboxException,
+    SandboxQuery,
+    ServiceBusyException,
+    TimeoutException,
+)
+from e2b.sandbox.filesystem.filesystem import AsyncWriteEntry
+from e2b_code_interpreter import AsyncSandbox, Execution, OutputMessage
+from pydantic import TypeAdapter, ValidationError
+from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.code.e2b import E2BLimits
+from activities.code.protocol import ARTIFACTS, DOCUMENTS, CodeResult, GivenFile
+from activities.tool_outputs import MOST_BYTES, MOST_BYTES_TOGETHER, MOST_FILES, ToolOutput
 from chargehand.wire import ErrorType
 
-FAULTS: Final = (
+if TYPE_CHECKING:
+    from e2b.connection_config import ApiParams
+
+_log: Final = logging.getLogger(__name__)
+
+_LABEL: Final = "chargehand"
+_MOST_LEFT_OVER: Final = 10
+_HOME: Final = PurePosixPath("/home/user")
+"""Where code in E2B's own template starts."""
+_LISTED: Final = TypeAdapter(list[tuple[str, int | None]])
+_LISTING: Final = f"""\
+def _listing():
+    import itertools, json, os
+    with os.scandir({str(_HOME / ARTIFACTS)!r}) as entries:
+        shown = (entry for entry in entries if not entry.name.startswith("."))
+        return json.dumps([
+            (entry.name, entry.stat().st_size if entry.is_file(follow_symlinks=False) else None)
+            for entry in itertools.islice(shown, {2 * MOST_FILES})
+        ])
+print(_listing())
+"""
+_FIGURES: Final = {"png": "png", "jpeg": "jpg", "svg": "svg", "pdf": "pdf"}
+_FAULTS: Final = (
     SandboxException,
     AuthenticationException,
     ServiceBusyException,
@@ -25,11 +66,11 @@ FAULTS: Final = (
 _LONGEST_WAIT: Final = timedelta(hours=1)
 
 
-class TooMuchSentError(Exception):
-    """The sandbox sent more than its limit."""
+class _TooMuchOutputError(Exception):
+    """The code printed, or the sandbox sent, more than its limit."""
 
 
-class Sandbox(AsyncSandbox):
+class _Sandbox(AsyncSandbox):
     """A sandbox whose answers are bounded before the SDK collects them in memory."""
 
     most_bytes = 32 * 1024 * 1024
@@ -54,19 +95,218 @@ class _Bounded(httpx.AsyncByteStream):
         async for chunk in self._stream:
             self._room -= len(chunk)
             if self._room < 0:
-                raise TooMuchSentError
+                raise _TooMuchOutputError
             yield chunk
 
     async def aclose(self) -> None:
         await self._stream.aclose()
 
 
-def ran_too_long(fault: Exception) -> bool:
+class _Printed:
+    """What the code has printed so far, up to a limit."""
+
+    def __init__(self, room: int) -> None:
+        self.stdout = ""
+        self.stderr = ""
+        self._room = room
+
+    def keep(self, message: OutputMessage) -> None:
+        kept = message.line[: self._room]
+        self._room -= len(kept)
+        if message.error:
+            self.stderr += kept
+        else:
+            self.stdout += kept
+        if len(kept) < len(message.line):
+            raise _TooMuchOutputError
+
+
+class SandboxRun:
+    """One piece of code in a new sandbox, which is labelled with the call's name."""
+
+    def __init__(self, options: "ApiParams", limits: E2BLimits, name: str, *, internet: bool) -> None:
+        self._options = options
+        self._limits = limits
+        self._name = name
+        self._internet = internet
+
+    async def run(self, code: str, files: Sequence[GivenFile]) -> CodeResult:
+        if not activity.in_activity() or activity.info().attempt > 1:
+            await self._end_left_over()
+        making = asyncio.ensure_future(self._make())
+        try:
+            sandbox = await asyncio.shield(making)
+        except asyncio.CancelledError:
+            await self._end_when_made(making)
+            raise
+        try:
+            return await self._use(sandbox, code, files)
+        finally:
+            await asyncio.shield(self._end(sandbox))
+
+    async def _make(self) -> _Sandbox:
+        try:
+            return await _Sandbox.create(
+                timeout=int(self._limits.life.total_seconds()),
+                allow_internet_access=self._internet,
+                metadata={_LABEL: self._name},
+                **self._options,
+            )
+        except _FAULTS as fault:
+            raise _translate(fault) from fault
+
+    async def _use(self, sandbox: _Sandbox, code: str, files: Sequence[GivenFile]) -> CodeResult:
+        try:
+            await _lay_out(sandbox, files)
+            result = await self._execute(sandbox, code)
+            if isinstance(result, CodeResult):
+                return result
+            execution, printed = result
+            made, left_out = await _bring_back(sandbox, self._limits.request.total_seconds())
+        except _FAULTS as fault:
+            raise _translate(fault) from fault
+        error = execution.error
+        return CodeResult(
+            stdout=printed.stdout,
+            stderr=printed.stderr,
+            value=execution.text or "",
+            error=f"{error.traceback or error.value}" if error else "",
+            files=(*_figures(execution), *made),
+            left_out=left_out,
+        )
+
+    async def _execute(self, sandbox: _Sandbox, code: str) -> CodeResult | tuple[Execution, _Printed]:
+        printed = _Printed(self._limits.output_characters)
+        seconds = self._limits.execution.total_seconds()
+        try:
+            execution = await sandbox.run_code(
+                code,
+                on_stdout=printed.keep,
+                on_stderr=printed.keep,
+                timeout=seconds,
+                request_timeout=self._limits.request.total_seconds(),
+            )
+        except _TooMuchOutputError:
+            error = (
+                f"The code printed more than {self._limits.output_characters} characters, or showed too much, and was "
+                "stopped. Print less."
+            )
+            return CodeResult(stdout=printed.stdout, stderr=printed.stderr, error=error)
+        except SandboxException as fault:
+            if not _ran_too_long(fault):
+                raise
+            error = f"The code ran longer than {seconds:g} seconds and was stopped. Do less at once."
+            return CodeResult(stdout=printed.stdout, stderr=printed.stderr, error=error)
+        return execution, printed
+
+    async def _end(self, sandbox: _Sandbox) -> None:
+        try:
+            await sandbox.kill()
+        except _FAULTS as fault:
+            # It ends by itself at the end of its life.
+            _log.warning("e2b sandbox could not be ended", extra={"sandbox": sandbox.sandbox_id, "fault": repr(fault)})
+
+    async def _end_when_made(self, making: asyncio.Future[_Sandbox]) -> None:
+        try:
+            sandbox = await making
+        except ApplicationError:
+            return
+        await self._end(sandbox)
+
+    async def _end_left_over(self) -> None:
+        """End the sandboxes of earlier attempts whose worker was lost; they are found by the call's name."""
+        query = SandboxQuery(metadata={_LABEL: self._name})
+        try:
+            found = await _Sandbox.list(query, limit=_MOST_LEFT_OVER, **self._options).next_items()
+            for left in found:
+                # What is destroyed does not depend on the service's filter alone.
+                if left.metadata.get(_LABEL) == self._name:
+                    await _Sandbox.kill(left.sandbox_id, **self._options)
+                    _log.warning("e2b sandbox of a lost attempt was ended", extra={"sandbox": left.sandbox_id})
+        except _FAULTS as fault:
+            _log.warning("e2b sandboxes of lost attempts could not be listed", extra={"fault": repr(fault)})
+
+
+async def _lay_out(sandbox: _Sandbox, files: Sequence[GivenFile]) -> None:
+    """Write the documents, and make the folder for what the code saves."""
+    contents = await asyncio.to_thread(lambda: [file.path.read_bytes() for file in files])
+    entries = [
+        AsyncWriteEntry(path=str(_HOME / DOCUMENTS / file.name), data=content)
+        for file, content in zip(files, contents, strict=True)
+    ]
+    # Writing a file creates its folder. Its name keeps it out of the listing.
+    entries.append(AsyncWriteEntry(path=str(_HOME / ARTIFACTS / ".keep"), data=b""))
+    await sandbox.files.write_files(entries)
+
+
+def _figures(execution: Execution) -> tuple[ToolOutput, ...]:
+    """Pictures that the code showed."""
+    made: list[ToolOutput] = []
+    for number, result in enumerate(execution.results, start=1):
+        for form, suffix in _FIGURES.items():
+            shown: object = result[form]
+            if not isinstance(shown, str):
+                continue
+            try:
+                content = shown.encode() if form == "svg" else base64.b64decode(shown)
+            except (binascii.Error, ValueError):
+                continue
+            made.append(ToolOutput(name=f"figure-{number}.{suffix}", content=content))
+    return tuple(made[:MOST_FILES])
+
+
+async def _bring_back(sandbox: _Sandbox, seconds: float) -> tuple[tuple[ToolOutput, ...], tuple[str, ...]]:
+    """Files that the code saved, and `name: reason` for those left out.
+
+    A program in the sandbox lists them, since the service's own listing is unbounded; its answer is only used to
+    request files of the same sandbox.
+    """
+    execution = await sandbox.run_code(_LISTING, timeout=seconds, request_timeout=seconds)
+    files: list[ToolOutput] = []
+    left_out: list[str] = []
+    room = MOST_BYTES_TOGETHER
+    for name, size in _entries("".join(execution.logs.stdout)):
+        if size is None or "/" in name or name in {"", ".", ".."}:
+            left_out.append(f"{name[:100]}: not a regular file")
+            continue
+        most = min(MOST_BYTES, room)
+        content = None if size > most or len(files) == MOST_FILES else await _content(sandbox, name, most)
+        if content is None:
+            left_out.append(f"{name[:100]}: too many or too large files")
+            continue
+        room -= len(content)
+        files.append(ToolOutput(name=name, content=content))
+    return tuple(files), tuple(left_out)
+
+
+def _entries(listing: str) -> list[tuple[str, int | None]]:
+    """Names and sizes as the sandbox states them; no size for anything but a regular file."""
+    try:
+        return _LISTED.validate_json(listing)[: 2 * MOST_FILES]
+    except ValidationError:
+        return []
+
+
+async def _content(sandbox: _Sandbox, name: str, most: int) -> bytes | None:
+    """The bytes of a file; None if it is larger than stated, or gone."""
+    content = bytearray()
+    try:
+        async with await sandbox.files.read(str(_HOME / ARTIFACTS / name), format="stream") as stream:
+            async for chunk in stream:
+                content += chunk
+                if len(content) > most:
+                    return None
+    except FileNotFoundException:
+        return None
+    return bytes(content)
+
+
+def _ran_too_long(fault: Exception) -> bool:
     """Whether the code ran too long, rather than the sandbox being gone: the SDK uses one class for both."""
     return isinstance(fault.__context__, httpx.ReadTimeout)
 
 
-def translated(fault: Exception) -> ApplicationError:
+def _translate(fault: Exception) -> ApplicationError:
     """Translate a fault of the service, and decide whether a retry can help."""
     if isinstance(fault, RateLimitException):
         wait = _asked_wait(fault)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from activities.tool_outputs import MadeFile
+from activities.tool_outputs import ToolOutput
 from chargehand.contracts import Contract
 
 DOCUMENTS: Final = "documents"
@@ -31,7 +31,7 @@ class CodeResult(Contract):
     """The value of the last expression as text; empty if there is none."""
     error: str = ""
     """Why the code did not finish, for the agent that wrote it; what it printed until then is kept."""
-    files: tuple[MadeFile, ...] = ()
+    files: tuple[ToolOutput, ...] = ()
     """Figures, and what it saved in `artifacts/`."""
     left_out: tuple[str, ...] = ()
     """`name: reason` for files that were not returned."""

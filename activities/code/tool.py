@@ -15,7 +15,7 @@ from activities.code.protocol import ARTIFACTS, DOCUMENTS, CodeResult, CodeRunne
 from activities.documents.artifacts import ArtifactError
 from activities.documents.locations import DocumentSources, Found
 from activities.models.protocol import ToolSpec
-from activities.tool_outputs import FileStore, keep
+from activities.tool_outputs import FileStore, store_outputs
 from activities.tools import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext, failed
 from chargehand.contracts import Artifact, Capability, Source
 
@@ -79,7 +79,7 @@ class RunCode:
                     result = await self._runner.run(code, context.idempotency_key, files)
             except DocumentsNotGivenError as error:
                 return failed(str(error))
-        artifacts, left_out = await keep(self._store, result.files)
+        artifacts, left_out = await store_outputs(self._store, result.files)
         return _answer(self._runner.name, code, result, artifacts, (*result.left_out, *left_out))
 
     def _file_rules(self) -> str:

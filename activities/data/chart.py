@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from activities.data.query import select_rows
 from activities.documents.library import DocumentLibrary
 from activities.models.protocol import ToolSpec
-from activities.tool_outputs import FileStore, MadeFile, keep
+from activities.tool_outputs import FileStore, ToolOutput, store_outputs
 from activities.tools import READS_DOCUMENTS, ToolAnswer, ToolContext, failed
 
 _KINDS: Final = ("bar", "line", "scatter", "pie")
@@ -90,12 +90,12 @@ class DrawChart:
         if isinstance(selected, str):
             return failed(selected)
         output, source, answer = selected
-        file = MadeFile(
+        file = ToolOutput(
             name=f"{_slug(chart.title or chart.kind)}.{chart.form}",
             content=base64.b64decode(answer["image"]),
             title=chart.title,
         )
-        artifacts, left_out = await keep(self._store, [file])
+        artifacts, left_out = await store_outputs(self._store, [file])
         if left_out:
             return failed(f"The chart could not be kept: {left_out[0]}.")
         output["kept_for_the_user"] = [made.name for made in artifacts]

@@ -8,22 +8,21 @@ import io
 import os
 import re
 import secrets
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final, Protocol, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from activities.documents.cleanup import mark_used
-from chargehand.bucket import Bucket, artifact_key, bucket_location, open_bucket
+from chargehand.bucket import Bucket, Directory, artifact_key, bucket_location, open_bucket
 from chargehand.errors import BucketError
-from chargehand.payloads.at_rest import is_kept, open_stored, require_plain
+from chargehand.payloads.at_rest import open_stored, require_plain, store_content
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.errors import ProtectionError
 
 _T = TypeVar("_T")
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
-_CHUNK_BYTES: Final = 1 << 20
 _MOST_SIZES: Final = 100_000
 
 
@@ -43,99 +42,38 @@ class ArtifactLockedError(ArtifactError):
     """The content under this digest cannot be decrypted with this worker's keys; the message names the key."""
 
 
-class Artifacts(Protocol):
-    """Bytes stored under their own SHA-256, in a directory or a bucket. Its methods block."""
-
-    def put(self, content: bytes) -> str:
-        """Store bytes and return their digest; storing the same bytes again changes nothing."""
-        ...
-
-    def put_file(self, path: Path) -> str:
-        """Store a file's bytes and return their digest."""
-        ...
-
-    def has(self, digest: str) -> bool:
-        """Whether something is stored under this digest; its content is not checked."""
-        ...
-
-    def size(self, digest: str) -> int:
-        """Bytes of the content under this digest. Raises `ArtifactError`."""
-        ...
-
-    def open(self, digest: str, copy_to: Path) -> Path:
-        """Return the path of the verified content on this machine. Raises `ArtifactError`.
-
-        That is the stored file itself, or `copy_to` if it was decrypted: readable by this user only, and removed by
-        the caller.
-        """
-        ...
-
-    def read(self, digest: str) -> bytes:
-        """Return the verified content. Raises `ArtifactError`."""
-        ...
-
-
 class ArtifactStore:
-    """A directory of files named by their content: `<root>/<first two hex digits>/<sha256>`."""
+    """A directory of files named by their content: `<root>/<first two hex digits>/<sha256>`. Its methods block."""
 
     def __init__(self, root: Path, encryption: Encryption | None = None) -> None:
         self._root = root
+        self._files = Directory(root)
         self._encryption = encryption
         self._sizes: dict[str, int] = {}
 
     def put(self, content: bytes) -> str:
-        digest = hashlib.sha256(content).hexdigest()
-        if self._encryption:
-            return self._put_sealed(digest, content, self._encryption)
-        return self._put(digest, len(content), lambda file: file.write(content))
+        """Store bytes and return their digest; storing the same bytes again changes nothing."""
+        with _locked_if_protected():
+            return store_content(self._files, self._encryption, content)
 
     def put_file(self, path: Path) -> str:
+        """Store a file's bytes and return their digest."""
         if self._encryption:
             return self.put(path.read_bytes())
-        found = hashlib.sha256()
-        for chunk in _chunks(path):
-            found.update(chunk)
-
-        def fill(file: BinaryIO) -> None:
-            for chunk in _chunks(path):
-                file.write(chunk)
-
-        return self._put(found.hexdigest(), path.stat().st_size, fill)
-
-    def _put(self, digest: str, size: int, fill: Callable[[BinaryIO], object]) -> str:
-        path = self._path(digest)
-        if path.is_file():
-            if path.stat().st_size == size:
-                return digest
-            with path.open("rb") as file, _locked_if_protected():
-                require_plain(digest, file.read(16))
-        self._write(path, fill)
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            if self.has(digest):
+                return self.put(path.read_bytes())
+            file.seek(0)
+            self._files.copy(artifact_key(digest), file)
         return digest
-
-    def _put_sealed(self, digest: str, content: bytes, encryption: Encryption) -> str:
-        path = self._path(digest)
-        if path.is_file() and is_kept(encryption, digest, path.read_bytes()):
-            return digest
-        sealed = encryption.seal(content)
-        self._write(path, lambda file: file.write(sealed))
-        return digest
-
-    def _write(self, path: Path, fill: Callable[[BinaryIO], object]) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-        try:
-            with temporary.open("xb") as file:
-                fill(file)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
 
     def has(self, digest: str) -> bool:
+        """Whether something is stored under this digest; its content is not checked."""
         return self._path(digest).is_file()
 
     def size(self, digest: str) -> int:
+        """Bytes of the content under this digest. Raises `ArtifactError`."""
         try:
             stored = self._path(digest).stat().st_size
         except OSError as error:
@@ -150,24 +88,29 @@ class ArtifactStore:
         return size
 
     def open(self, digest: str, copy_to: Path) -> Path:
+        """Return the path of the verified content on this machine. Raises `ArtifactError`.
+
+        That is the stored file itself, or `copy_to` if it was decrypted: readable by this user only, and removed by
+        the caller.
+        """
         if self._encryption:
             return _write_private(copy_to, self.read(digest))
         path = self._path(digest)
-        found = hashlib.sha256()
-        start = b""
         try:
-            for chunk in _chunks(path):
-                found.update(chunk)
-                start = start or chunk[:16]
+            with path.open("rb") as file:
+                start = file.read(16)
+                file.seek(0)
+                found = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
             raise _missing(digest) from error
-        if found.hexdigest() != digest:
+        if found != digest:
             with _locked_if_protected():
                 require_plain(digest, start)
             raise _damaged(digest)
         return path
 
     def read(self, digest: str) -> bytes:
+        """Return the verified content. Raises `ArtifactError`."""
         try:
             stored = self._path(digest).read_bytes()
         except OSError as error:
@@ -190,12 +133,11 @@ class BucketStore:
         self._encryption = encryption
 
     def put(self, content: bytes) -> str:
-        digest = hashlib.sha256(content).hexdigest()
         try:
-            self._put(digest, content)
+            with _locked_if_protected():
+                return store_content(self._bucket, self._encryption, content)
         except BucketError as error:
             raise ArtifactError(str(error)) from error
-        return digest
 
     def put_file(self, path: Path) -> str:
         return self.put(path.read_bytes())
@@ -217,18 +159,6 @@ class BucketStore:
 
     def read(self, digest: str) -> bytes:
         return self._from_cache(digest, lambda: self._cache.read(digest))
-
-    def _put(self, digest: str, content: bytes) -> None:
-        size = self._bucket.size(artifact_key(digest))
-        if self._encryption is None and size == len(content):
-            return
-        there = b"" if size is None else self._stored(digest)
-        if self._encryption is None:
-            with _locked_if_protected():
-                require_plain(digest, there)
-            self._bucket.put(artifact_key(digest), content)
-        elif not is_kept(self._encryption, digest, there):
-            self._bucket.put(artifact_key(digest), self._encryption.seal(content))
 
     def _size_there(self, digest: str) -> int | None:
         try:
@@ -252,8 +182,9 @@ class BucketStore:
         """Fetch into the cache, if the content matches its digest."""
         try:
             if self._encryption:
-                if stored := self._stored(digest):
-                    self._cache.put(_verified(self._encryption, digest, stored))
+                stored = io.BytesIO()
+                if self._bucket.fetch(artifact_key(digest), stored):
+                    self._cache.put(_verified(self._encryption, digest, stored.getvalue()))
             else:
                 self._fetch_file(digest)
         except BucketError as error:
@@ -272,11 +203,9 @@ class BucketStore:
         finally:
             draft.unlink(missing_ok=True)
 
-    def _stored(self, digest: str) -> bytes:
-        """The stored bytes as they are; empty if there are none."""
-        stored = io.BytesIO()
-        self._bucket.fetch(artifact_key(digest), stored)
-        return stored.getvalue()
+
+Artifacts: TypeAlias = ArtifactStore | BucketStore
+"""Both have the same methods."""
 
 
 def open_artifacts(location: Path | str, cache: Path, encryption: Encryption | None = None) -> Artifacts:
@@ -284,12 +213,6 @@ def open_artifacts(location: Path | str, cache: Path, encryption: Encryption | N
     if bucket := bucket_location(location):
         return BucketStore(open_bucket(bucket), cache, encryption)
     return ArtifactStore(Path(location), encryption)
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            yield chunk
 
 
 def _missing(digest: str) -> ArtifactMissingError:

@@ -21,12 +21,13 @@ from activities.model_turn.retry_policy import (
     Freshness,
     Pause,
     decide_retry,
+    fault_before_paying,
     fault_while_paying,
     pause_after,
     refuse_after_lost_attempt,
     refuse_if_stale,
-    unpaid_faults,
 )
+from activities.models.failures import ProviderError
 from activities.models.protocol import ModelCall, ModelReply
 from activities.models.registry import Models
 from activities.tools import Tool
@@ -83,9 +84,7 @@ class TurnActivities:
             if earlier is not None and earlier.matches(request):
                 return reuse(earlier)
             refuse_after_lost_attempt(record.entry, request.provider_failures)
-            with unpaid_faults():
-                call = await self._prepare(request, await self._conversations.whole(request.task))
-                _refuse_above_reserve(call, request)
+            call = await self._prepare(request)
             storing = asyncio.create_task(self._conversations.keep(call.task))
             try:
                 reply = await self._complete(call, record, request.provider_failures)
@@ -98,7 +97,18 @@ class TurnActivities:
             await record.record(record.entry.model_copy(update={"result": result}))
             return result
 
-    async def _prepare(self, request: TurnRequest, task: Task) -> ModelCall:
+    async def _prepare(self, request: TurnRequest) -> ModelCall:
+        """Write the call, before anything is paid."""
+        try:
+            call = await self._call(request, await self._conversations.whole(request.task))
+            _refuse_above_reserve(call, request)
+        except ApplicationError:
+            raise
+        except Exception as error:
+            raise fault_before_paying(error) from error
+        return call
+
+    async def _call(self, request: TurnRequest, task: Task) -> ModelCall:
         crew = self._crews.get(request.crew)
         if crew is None:
             raise invalid_input("TurnRequest", [f"crew: this worker has no crew '{request.crew}'"])
@@ -129,9 +139,8 @@ class TurnActivities:
         await refuse_if_stale(self._freshness, record)
         try:
             return await self._models.adapter.complete(call.model_copy(update={"job": record.job()}))
-        except ApplicationError as error:
-            decision = await decide_retry(error, record, earlier_failures, self._pause)
-            raise decision from (None if decision is error else error)
+        except ProviderError as failure:
+            raise await decide_retry(failure, record, earlier_failures, self._pause) from None
         except Exception as error:
             raise fault_while_paying(error) from error
 

@@ -2,8 +2,7 @@
 
 import logging
 import random
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -13,7 +12,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from activities.model_turn.journal import Entry, Journal
-from activities.models.failures import ProviderFault
+from activities.models.failures import ProviderError
 from chargehand.wire import ErrorType
 
 _logger = logging.getLogger("chargehand.turns")
@@ -82,7 +81,7 @@ Pause = Callable[[int], timedelta]
 
 
 async def decide_retry(
-    error: ApplicationError, record: Journal, earlier_failures: int, pause: Pause
+    failure: ProviderError, record: Journal, earlier_failures: int, pause: Pause
 ) -> ApplicationError:
     """Turn a provider's failure into the error that ends this attempt, and so decide about retries.
 
@@ -90,26 +89,22 @@ async def decide_retry(
     been charged goes back to the workflow, so that its ledger charges it before anything else is paid.
     """
     failures = earlier_failures + record.entry.provider_failures + 1
-    if _may_have_been_charged(error):
-        wait = error.next_retry_delay or pause(failures)
-        return ApplicationError(
-            error.message,
-            # A non-retryable failure uses up all attempts.
-            PROVIDER_ATTEMPTS if error.non_retryable else failures,
-            wait.total_seconds(),
-            type=ErrorType.OUTCOME_UNKNOWN,
-            non_retryable=True,
-        )
-    if error.non_retryable:
-        return error
+    wait = failure.retry_after or pause(failures)
+    if failure.fault.possibly_billed:
+        # A final failure uses up all attempts.
+        attempts = PROVIDER_ATTEMPTS if failure.is_final else failures
+        return _outcome_unknown(failure.message, attempts, wait.total_seconds())
+    if failure.is_final:
+        return ApplicationError(failure.message, failure.fault, type=failure.kind, non_retryable=True)
     if failures >= PROVIDER_ATTEMPTS:
         return ApplicationError(
-            f"The model provider failed {failures} times: {error.message}",
+            f"The model provider failed {failures} times: {failure.message}",
+            failure.fault,
             type=ErrorType.PROVIDER_UNAVAILABLE,
             non_retryable=True,
         )
     await record.record(Entry(provider_failures=record.entry.provider_failures + 1))
-    return error if error.next_retry_delay is not None else _with_delay(error, pause(failures))
+    return ApplicationError(failure.message, failure.fault, type=failure.kind, next_retry_delay=wait)
 
 
 def pause_after(failures: int) -> timedelta:
@@ -120,45 +115,23 @@ def pause_after(failures: int) -> timedelta:
     return timedelta(seconds=2 ** (failures - 1) * random.uniform(0.9, 1.1))  # noqa: S311  # no secret
 
 
-def _with_delay(error: ApplicationError, delay: timedelta) -> ApplicationError:
-    return ApplicationError(error.message, *error.details, type=error.type, next_retry_delay=delay)
-
-
-def _may_have_been_charged(error: ApplicationError) -> bool:
-    return any(isinstance(detail, ProviderFault) and detail.possibly_billed for detail in error.details)
-
-
 def _attempt_lost(message: str, failures: int) -> ApplicationError:
     return ApplicationError(message, failures, type=ErrorType.ATTEMPT_LOST, non_retryable=True)
 
 
-@contextmanager
-def unpaid_faults() -> Generator[None]:
-    """End a turn without retries if this worker cannot prepare the call: a retry would meet the same fault.
+def _outcome_unknown(message: str, failures: int, wait_seconds: float) -> ApplicationError:
+    return ApplicationError(message, failures, wait_seconds, type=ErrorType.OUTCOME_UNKNOWN, non_retryable=True)
 
-    Raises:
-        ApplicationError: as it was raised, or `Internal`.
-    """
-    try:
-        yield
-    except ApplicationError:
-        raise
-    except Exception as error:
-        _logger.exception("a model call could not be prepared")
-        raise ApplicationError(
-            f"This worker could not prepare a model call ({type(error).__name__}); its log says why.",
-            type=ErrorType.INTERNAL,
-            non_retryable=True,
-        ) from error
+
+def fault_before_paying(error: Exception) -> ApplicationError:
+    """Build the error for a bug of ours before a call was sent; a retry would meet the same bug."""
+    _logger.error("a model call could not be prepared", exc_info=error)
+    message = f"This worker could not prepare a model call ({type(error).__name__}); its log says why."
+    return ApplicationError(message, type=ErrorType.INTERNAL, non_retryable=True)
 
 
 def fault_while_paying(error: Exception) -> ApplicationError:
     """Build the error for a bug of ours around a call that may have been charged: it is not repeated."""
     _logger.error("a model's adapter failed", exc_info=error)
-    return ApplicationError(
-        f"This worker failed around a model call ({type(error).__name__}); its log says why.",
-        PROVIDER_ATTEMPTS,
-        0.0,
-        type=ErrorType.OUTCOME_UNKNOWN,
-        non_retryable=True,
-    )
+    message = f"This worker failed around a model call ({type(error).__name__}); its log says why."
+    return _outcome_unknown(message, PROVIDER_ATTEMPTS, 0.0)

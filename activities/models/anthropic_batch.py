@@ -9,7 +9,7 @@ from urllib.parse import quote
 from pydantic import JsonValue
 
 from activities.models.clients import make_timeout
-from activities.models.failures import UnreadableReply, reported_failure
+from activities.models.failures import ReportedError, UnreadableReply
 from activities.models.provider_jobs import REQUEST_SECONDS, job_id
 from activities.models.replies import parse, within
 
@@ -29,20 +29,11 @@ _NOT_OF_BATCHES: Final = frozenset({"stream", "service_tier"})
 class BatchStore:
     """One call as a batch."""
 
-    def __init__(
-        self,
-        client: "anthropic.AsyncAnthropic",
-        body: Mapping[str, Any],
-        key: str,
-        provider: str,
-        secrets: tuple[str, ...],
-    ) -> None:
+    def __init__(self, client: "anthropic.AsyncAnthropic", body: Mapping[str, Any], key: str) -> None:
         """Prepare one call; `key` names it across attempts."""
         self._client = client
         self._params = {name: value for name, value in body.items() if name not in _NOT_OF_BATCHES}
         self._custom_id = hashlib.sha256(key.encode()).hexdigest()
-        self._provider = provider
-        self._secrets = secrets
 
     async def begin(self) -> str:
         """Create a batch of one request."""
@@ -94,6 +85,5 @@ class BatchStore:
             return message
         # Any other result is free.
         code = str(within(result, "error", "error", "type") or kind)
-        message_text = str(within(result, "error", "error", "message") or f"the batch ended as {kind}")
-        retryable = kind == "expired" or code in RETRYABLE_CODES
-        raise reported_failure(self._provider, code, message_text, retryable=retryable, secrets=self._secrets)
+        text = str(within(result, "error", "error", "message") or f"the batch ended as {kind}")
+        raise ReportedError(code, text, is_final=kind != "expired" and code not in RETRYABLE_CODES)

@@ -10,7 +10,7 @@ from pydantic_core import from_json
 from activities.contracts import ToolCall
 from activities.models.anthropic_batch import POLL_SECONDS, PRICE_SHARE, RETRYABLE_CODES, BatchStore
 from activities.models.clients import ProviderModel, make_anthropic, make_timeout
-from activities.models.failures import UnreadableReply, reported_failure
+from activities.models.failures import ReportedError, UnreadableReply
 from activities.models.prices import Overrides, Tokens, usage_of
 from activities.models.protocol import ModelCall, ModelReply
 from activities.models.provider_jobs import run_job
@@ -51,12 +51,12 @@ class AnthropicModel(ProviderModel["anthropic.AsyncAnthropic"]):
 
     async def _send(self, client: "anthropic.AsyncAnthropic", call: ModelCall) -> JsonValue:
         if call.job and _is_batch(call):
-            store = BatchStore(client, request_body(call), call.idempotency_key, PROVIDER, self._secrets)
+            store = BatchStore(client, request_body(call), call.idempotency_key)
             return await run_job(call.job, store, poll_seconds=self._poll_seconds, whole_seconds=None)
         request = client.messages.with_streaming_response.create(
             **request_body(call), extra_headers=call.headers, timeout=make_timeout(call.timeout_seconds)
         )
-        return await self._receive(request, call, MessageFold(PROVIDER, self._secrets))
+        return await self._receive(request, call, MessageFold())
 
     def _read(self, call: ModelCall, body: JsonValue) -> ModelReply:
         reply = shaped(body, _Reply)
@@ -176,9 +176,7 @@ _GROWING: Final = {"text_delta": "text", "thinking_delta": "thinking", "signatur
 class MessageFold:
     """Assembles a message from its events."""
 
-    def __init__(self, provider: str, secrets: tuple[str, ...]) -> None:
-        self._provider = provider
-        self._secrets = secrets
+    def __init__(self) -> None:
         self._message: dict[str, JsonValue] = {}
         self._usage: dict[str, JsonValue] = {}
         self._blocks: dict[int, dict[str, JsonValue]] = {}
@@ -201,7 +199,12 @@ class MessageFold:
             case "message_stop":
                 return True
             case "error":
-                self._fail(event.get("error"))
+                error = event.get("error")
+                code = str(within(error, "type") or "")
+                text = str(within(error, "message") or "the stream broke off")
+                raise ReportedError(
+                    code, text, is_final=code not in RETRYABLE_CODES, possibly_billed=bool(self._message)
+                )
             case _:
                 pass  # `ping`, and events that may be added
         return False
@@ -235,17 +238,6 @@ class MessageFold:
         """Record the usage so far: each number replaces the previous one."""
         if isinstance(usage, dict):
             self._usage |= {name: value for name, value in usage.items() if value is not None and name != but}
-
-    def _fail(self, error: JsonValue) -> None:
-        code = str(within(error, "type") or "")
-        raise reported_failure(
-            self._provider,
-            code,
-            str(within(error, "message") or "the stream broke off"),
-            retryable=code in RETRYABLE_CODES,
-            possibly_billed=bool(self._message),
-            secrets=self._secrets,
-        )
 
 
 def _mapping(event: Mapping[str, JsonValue], name: str) -> dict[str, JsonValue]:

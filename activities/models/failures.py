@@ -1,4 +1,4 @@
-"""What a provider's failure means for the retry policy, by HTTP status and by base class of the SDKs.
+"""Classify a provider's failures, by HTTP status and by base class of the SDKs; `retry_policy` decides what follows.
 
 No SDK is imported: classes are known by their names, which a test checks against what the SDKs export.
 """
@@ -11,8 +11,6 @@ from email.utils import parsedate_to_datetime
 from enum import Enum, auto
 from typing import Any, Final, cast
 
-from temporalio.exceptions import ApplicationError
-
 from chargehand.contracts import Contract
 from chargehand.wire import ErrorType
 
@@ -22,7 +20,7 @@ _QUOTED_CHARACTERS: Final = 300
 
 
 class ProviderFault(Contract):
-    """The facts of a failure, as the details of its `ApplicationError`; free of user text."""
+    """The facts of a failure, for the details of the error in the history; free of user text."""
 
     provider: str
     status: int | None = None
@@ -33,6 +31,50 @@ class ProviderFault(Contract):
     """For the provider's support."""
     possibly_billed: bool = False
     """The provider may have done the work although no answer came."""
+
+
+class ProviderError(Exception):
+    """A provider's failure, classified; its message has no secrets."""
+
+    def __init__(
+        self,
+        message: str,
+        fault: ProviderFault,
+        kind: ErrorType,
+        *,
+        is_final: bool = False,
+        retry_after: timedelta | None = None,
+    ) -> None:
+        """Classify a failure.
+
+        Args:
+            message: what happened, for people.
+            fault: the facts.
+            kind: the error type that the workflow sees if the turn is given up.
+            is_final: whether trying again cannot help.
+            retry_after: how long the provider asks to wait; None if it does not say.
+        """
+        super().__init__(message)
+        self.message = message
+        self.fault = fault
+        self.kind = kind
+        self.is_final = is_final
+        self.retry_after = None if is_final else retry_after
+
+
+class ReportedError(Exception):
+    """A failure that arrived with status 200, as a reply or in the middle of one."""
+
+    def __init__(self, code: str, text: str, *, is_final: bool = False, possibly_billed: bool = False) -> None:
+        """Describe a failure by the provider's name for its cause, and by the provider's message."""
+        super().__init__(text)
+        self.code = code
+        self.text = text
+        self.is_final = is_final
+        self.possibly_billed = possibly_billed
+        self.kind = ErrorType.PROVIDER_REFUSED if is_final else ErrorType.PROVIDER_UNAVAILABLE
+        if code == "rate_limit_exceeded" and not is_final:
+            self.kind = ErrorType.RATE_LIMITED
 
 
 class Verdict(Enum):
@@ -114,31 +156,45 @@ def verdict_on(kind: type[BaseException]) -> Verdict | None:
 
 def is_retryable(error: BaseException) -> bool:
     """Whether a provider's failure may pass."""
-    return _is_retryable(error, _verdict(error), cast("int | None", getattr(error, "status_code", None)))
+    verdict = _verdict(error)
+    if verdict is not Verdict.BY_STATUS:
+        return verdict is not Verdict.REFUSED
+    if not _FINAL_CODES.isdisjoint(_codes(error)):
+        return False
+    stated = {"true": True, "false": False}.get(_headers(error).get("x-should-retry", ""))
+    return _status(error) in _RETRYABLE_STATUSES if stated is None else stated
 
 
 @contextmanager
 def translating(provider: str, secrets: Sequence[str] = ()) -> Generator[None]:
-    """Translate what a provider's SDK raises; bugs and cancellation pass unchanged."""
+    """Classify what a provider's SDK raises; bugs and cancellation pass unchanged.
+
+    Args:
+        provider: the provider that is called.
+        secrets: texts that must never appear in a message.
+    """
     try:
         yield
+    # Without its cause, whose message would enter the workflow's history unredacted.
+    except ReportedError as error:
+        fault = ProviderFault(
+            provider=provider,
+            status=200,
+            code=_identifier(error.code, secrets),
+            possibly_billed=error.possibly_billed,
+        )
+        message = f"{provider} could not answer ({fault.code or 'no reason given'}): {redacted(error.text, secrets)}"
+        raise ProviderError(message, fault, error.kind, is_final=error.is_final) from None
     except Exception as error:
         if verdict_on(type(error)) is None:
             raise
-        # Without its cause, whose message would enter the workflow's history unredacted.
-        raise failure(error, provider, secrets) from None
+        raise classify(error, provider, secrets) from None
 
 
-def failure(error: BaseException, provider: str, secrets: Sequence[str] = ()) -> ApplicationError:
-    """Translate an error of an SDK, or of the transport below it.
-
-    Args:
-        error: what was raised.
-        provider: the provider that was called.
-        secrets: texts that must never appear in the message.
-    """
+def classify(error: BaseException, provider: str, secrets: Sequence[str] = ()) -> ProviderError:
+    """Classify an error of an SDK, or of the transport below it."""
     verdict = _verdict(error)
-    status = cast("int | None", getattr(error, "status_code", None))
+    status = _status(error)
     fault = ProviderFault(
         provider=provider,
         status=status,
@@ -146,42 +202,14 @@ def failure(error: BaseException, provider: str, secrets: Sequence[str] = ()) ->
         request_id=_identifier(getattr(error, "request_id", None), secrets),
         possibly_billed=verdict in {Verdict.UNANSWERED, Verdict.UNREADABLE} or status in _POSSIBLY_BILLED_STATUSES,
     )
-    retry = _is_retryable(error, verdict, status)
+    is_final = not is_retryable(error)
+    kind = ErrorType.PROVIDER_UNAVAILABLE
+    if is_final and (status or 0) < 500:
+        kind = ErrorType.PROVIDER_REFUSED
+    elif not is_final and status == 429:
+        kind = ErrorType.RATE_LIMITED
     message = _message(error, verdict, fault, secrets)
-    if retry:
-        kind = ErrorType.RATE_LIMITED if status == 429 else ErrorType.PROVIDER_UNAVAILABLE
-    else:
-        kind = ErrorType.PROVIDER_UNAVAILABLE if (status or 0) >= 500 else ErrorType.PROVIDER_REFUSED
-    return _application_error(message, fault, kind, _headers(error), retry=retry)
-
-
-def reported_failure(
-    provider: str,
-    code: str,
-    text: str,
-    *,
-    retryable: bool,
-    possibly_billed: bool = False,
-    secrets: Sequence[str] = (),
-) -> ApplicationError:
-    """Translate a failure that arrived with status 200, as an answer or in the middle of one.
-
-    Args:
-        provider: the provider that failed.
-        code: its own name for the cause.
-        text: its own message.
-        retryable: whether trying again may help.
-        possibly_billed: whether it had begun to answer.
-        secrets: texts that must never appear in the message.
-    """
-    fault = ProviderFault(
-        provider=provider, status=200, code=_identifier(code, secrets), possibly_billed=possibly_billed
-    )
-    kind = ErrorType.PROVIDER_REFUSED
-    if retryable:
-        kind = ErrorType.RATE_LIMITED if code == "rate_limit_exceeded" else ErrorType.PROVIDER_UNAVAILABLE
-    message = f"{provider} could not answer ({fault.code or 'no reason given'}): {redacted(text, secrets)}"
-    return _application_error(message, fault, kind, {}, retry=retryable)
+    return ProviderError(message, fault, kind, is_final=is_final, retry_after=_retry_after(_headers(error)))
 
 
 def redacted(text: str, secrets: Sequence[str] = ()) -> str:
@@ -216,25 +244,8 @@ def _verdict(error: BaseException) -> Verdict:
     return verdict
 
 
-def _is_retryable(error: BaseException, verdict: Verdict, status: int | None) -> bool:
-    if verdict is not Verdict.BY_STATUS:
-        return verdict is not Verdict.REFUSED
-    if not _FINAL_CODES.isdisjoint(_codes(error)):
-        return False
-    asked = {"true": True, "false": False}.get(_headers(error).get("x-should-retry", ""))
-    return status in _RETRYABLE_STATUSES if asked is None else asked
-
-
-def _application_error(
-    message: str, fault: ProviderFault, kind: ErrorType, headers: Mapping[str, str], *, retry: bool
-) -> ApplicationError:
-    return ApplicationError(
-        message,
-        fault,
-        type=kind,
-        non_retryable=not retry,
-        next_retry_delay=_retry_after(headers) if retry else None,
-    )
+def _status(error: BaseException) -> int | None:
+    return cast("int | None", getattr(error, "status_code", None))
 
 
 def _retry_after(headers: Mapping[str, str]) -> timedelta | None:

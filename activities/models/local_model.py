@@ -1,7 +1,7 @@
 """Run a command with a language model on this machine: `python -m activities.models.local_model local -- COMMAND …`.
 
-The model runs in a process beside the command (`local_server.py`), reached like any OpenAI-compatible server. It exits
-with the command.
+The model runs in a process beside the command, served by llama.cpp on loopback and reached like any OpenAI-compatible
+server. It exits with the command. Needs the dependency group `local-llm`.
 """
 
 import argparse
@@ -12,10 +12,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn, cast
 
 LOCAL: Final = "local"
 CONTEXT_TOKENS: Final = 8_192
@@ -24,6 +25,9 @@ _SMALL_NAME: Final = "smollm2-135m-local"
 _SMALL_MOST_TOKENS: Final = 512
 """A model that small may never stop by itself."""
 _LOG_LINES: Final = 5
+_SERVE: Final = "--serve"
+_PARALLEL_TURNS: Final = 2
+"""Turns at the same time; each has the whole context."""
 _SERVERS: Final = ("TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE")
 
 Find = Callable[[str], ModuleSpec | None]
@@ -77,8 +81,7 @@ def choose_model(asked: str, find: Find = find_spec) -> LocalModel:
 
 def server_command(model: LocalModel, context: int) -> list[str]:
     """Build the command line of the server."""
-    command = [sys.executable, "-m", "activities.models.local_server", "--weights", str(model.weights)]
-    return [*command, "--name", model.name, "--context", str(context)]
+    return [sys.executable, "-m", "activities.models.local_model", _SERVE, str(model.weights), model.name, str(context)]
 
 
 def environment_for(model: LocalModel, base_url: str, outer: Mapping[str, str]) -> dict[str, str]:
@@ -140,8 +143,32 @@ def start(model: LocalModel, context: int, log: Path) -> tuple[subprocess.Popen[
     return process, base_url
 
 
+def serve(weights: str, name: str, context: int) -> NoReturn:
+    """Print the server's address in one line, and serve until standard input closes, however the parent exits."""
+    llama = cast("Any", import_module("xllamacpp"))  # untyped, and optional
+    settings = llama.CommonParams()
+    settings.model.path = weights
+    settings.model_alias = {name}
+    settings.n_ctx = context * _PARALLEL_TURNS
+    settings.n_parallel = _PARALLEL_TURNS
+    settings.port = 0
+    settings.offline = True
+    # Threads that spin while they wait starve other processes.
+    settings.cpuparams.n_threads = max(1, (os.cpu_count() or 2) - 1)
+    settings.cpuparams.poll = 0
+    server = llama.Server(settings)
+    sys.stdout.write(f"{server.listening_address}/v1\n")
+    sys.stdout.flush()
+    while sys.stdin.buffer.read(1 << 16):
+        pass
+    os._exit(0)  # nothing waits for in-flight turns
+
+
 def main(arguments: Sequence[str]) -> NoReturn:
     """Start the model, and replace this process by the command."""
+    if arguments[:1] == [_SERVE]:
+        _, weights, name, context = arguments
+        serve(weights, name, int(context))
     parser = argparse.ArgumentParser(prog="python -m activities.models.local_model")
     parser.add_argument("model", help=f"`{LOCAL}`, or the path of a GGUF file")
     parser.add_argument("--context", type=int, default=CONTEXT_TOKENS, help="tokens of a prompt and its answer")

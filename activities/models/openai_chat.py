@@ -14,7 +14,7 @@ from pydantic import BaseModel, JsonValue
 
 from activities.contracts import ToolCall
 from activities.models.clients import ProviderModel, make_openai, make_timeout
-from activities.models.failures import UnreadableReply, reported_failure
+from activities.models.failures import ReportedError, UnreadableReply
 from activities.models.prices import Overrides, Tokens, usage_of
 from activities.models.protocol import ModelCall, ModelReply
 from activities.models.replies import arguments_text, shaped, token_count, tool_calls, within
@@ -62,7 +62,7 @@ class OpenAIChatModel(ProviderModel["openai.AsyncOpenAI"]):
             extra_headers=call.headers,
             timeout=make_timeout(call.timeout_seconds),
         )
-        return await self._receive(request, call, ChatFold(PROVIDER, self._secrets))
+        return await self._receive(request, call, ChatFold())
 
     def _read(self, call: ModelCall, body: JsonValue) -> ModelReply:
         reply = shaped(body, _Reply)
@@ -154,9 +154,7 @@ def _is_corrected(task: Task) -> bool:
 class ChatFold:
     """Assembles a chat completion from its pieces."""
 
-    def __init__(self, provider: str, secrets: tuple[str, ...]) -> None:
-        self._provider = provider
-        self._secrets = secrets
+    def __init__(self) -> None:
         self._model: JsonValue = None
         self._usage: JsonValue = None
         self._finish: JsonValue = None
@@ -166,8 +164,10 @@ class ChatFold:
 
     def take(self, event: Mapping[str, JsonValue]) -> bool:
         """Add a piece; return whether it was the last."""
-        if event.get("error"):
-            self._fail(event["error"])
+        if error := event.get("error"):
+            code = str(within(error, "code") or within(error, "type") or "")
+            text = str(within(error, "message") or "the stream broke off")
+            raise ReportedError(code, text, possibly_billed=self._began)
         self._model = event.get("model") or self._model
         self._usage = event.get("usage") or self._usage
         choices = event.get("choices")
@@ -226,16 +226,6 @@ class ChatFold:
             return self._calls[number]
         self._calls.append({"id": "", "type": "function", "function": {"name": "", "arguments": ""}})
         return self._calls[-1]
-
-    def _fail(self, error: JsonValue) -> None:
-        raise reported_failure(
-            self._provider,
-            str(within(error, "code") or within(error, "type") or ""),
-            str(within(error, "message") or "the stream broke off"),
-            retryable=True,
-            possibly_billed=self._began,
-            secrets=self._secrets,
-        )
 
 
 class _Choice(BaseModel):

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from pydantic import BaseModel, JsonValue
-from temporalio.exceptions import ApplicationError
 
 from activities.contracts import ToolCall
 from activities.models.clients import ProviderModel, make_openai, make_timeout
-from activities.models.failures import reported_failure
+from activities.models.failures import ReportedError
 from activities.models.prices import Overrides, Tokens, usage_of
 from activities.models.protocol import ModelCall, ModelReply
 from activities.models.provider_jobs import REQUEST_SECONDS, job_id, run_job
@@ -67,14 +66,21 @@ class OpenAIResponsesModel(ProviderModel["openai.AsyncOpenAI"]):
         request = client.responses.with_streaming_response.create(
             **request_body(call), extra_headers=call.headers, timeout=make_timeout(call.timeout_seconds)
         )
-        return await self._receive(request, call, ResponseFold(PROVIDER, self._secrets))
+        return await self._receive(request, call, ResponseFold())
 
     def _read(self, call: ModelCall, body: JsonValue) -> ModelReply:
         reply = shaped(body, _Reply)
         text, refusal = _texts(reply.output)
         stop = _stop(reply, refusal)
         if reply.status != "completed" and stop is None:
-            raise self._failure(reply)
+            code = str(within(reply.error, "code") or "")
+            raise ReportedError(
+                code,
+                str(within(reply.error, "message") or f"the response is {reply.status}"),
+                is_final=reply.status == "failed" and code not in RETRYABLE_CODES,
+                # Output from before the cancellation may be charged.
+                possibly_billed=reply.status == "cancelled",
+            )
         items = [item for item in reply.output if item.get("type") == "function_call"] if stop is None else []
         uses = ((item.get("call_id"), item.get("name"), item.get("arguments")) for item in items)
         calls = tool_calls(uses, call.offered_tools)
@@ -86,18 +92,6 @@ class OpenAIResponsesModel(ProviderModel["openai.AsyncOpenAI"]):
             model=reply.model,
             provider=PROVIDER,
             usage=usage_of(PROVIDER, call.model, reply.model, _tokens(reply.usage), self._prices),
-        )
-
-    def _failure(self, reply: "_Reply") -> ApplicationError:
-        code = str(within(reply.error, "code") or "")
-        return reported_failure(
-            PROVIDER,
-            code,
-            str(within(reply.error, "message") or f"the response is {reply.status}"),
-            retryable=reply.status != "failed" or code in RETRYABLE_CODES,
-            # Output from before the cancellation may be charged.
-            possibly_billed=reply.status == "cancelled",
-            secrets=self._secrets,
         )
 
 
@@ -175,9 +169,7 @@ def _is_ours(items: Sequence[JsonValue]) -> bool:
 class ResponseFold:
     """Waits for the event that holds the whole response."""
 
-    def __init__(self, provider: str, secrets: tuple[str, ...]) -> None:
-        self._provider = provider
-        self._secrets = secrets
+    def __init__(self) -> None:
         self._began = False
         self.body: JsonValue = None
 
@@ -185,16 +177,11 @@ class ResponseFold:
         """Add an event; return whether it was the last."""
         kind = event.get("type")
         if kind == "error":
-            told = event["error"] if isinstance(event.get("error"), dict) else dict(event)
-            code = str(within(told, "code") or "")
-            raise reported_failure(
-                self._provider,
-                code,
-                str(within(told, "message") or "the stream broke off"),
-                retryable=code in RETRYABLE_CODES or not code,
-                possibly_billed=self._began,
-                secrets=self._secrets,
-            )
+            reported = event["error"] if isinstance(event.get("error"), dict) else dict(event)
+            code = str(within(reported, "code") or "")
+            text = str(within(reported, "message") or "the stream broke off")
+            is_final = bool(code) and code not in RETRYABLE_CODES
+            raise ReportedError(code, text, is_final=is_final, possibly_billed=self._began)
         self._began = self._began or kind == "response.output_item.added"
         if kind not in _LAST_EVENTS:
             return False

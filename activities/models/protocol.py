@@ -121,6 +121,6 @@ class ModelReply(Contract):
 
 
 class Model(Protocol):
-    """A provider's models; failures are raised as `activities.models.failures` translates them."""
+    """A provider's models; a failure of the provider is raised as `activities.models.failures.ProviderError`."""
 
     async def complete(self, call: ModelCall) -> ModelReply: ...

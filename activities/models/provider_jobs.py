@@ -9,9 +9,8 @@ from collections.abc import Awaitable
 from typing import Final, Protocol
 
 from pydantic import JsonValue
-from temporalio.exceptions import ApplicationError
 
-from activities.models.failures import UnreadableReply, is_retryable
+from activities.models.failures import ReportedError, UnreadableReply, is_retryable
 from activities.models.protocol import ProviderJob
 from activities.models.replies import parse, within
 from chargehand.wire import ErrorType
@@ -67,7 +66,7 @@ async def run_job(job: ProviderJob, store: JobStore, *, poll_seconds: float, who
 
     Raises:
         TimeoutError: it took longer and was cancelled; whether it was billed is unknown.
-        ApplicationError: it failed, or was cancelled before it cost anything.
+        ReportedError: it failed, or was cancelled before it cost anything.
     """
     identity = job.id
     if not identity:
@@ -81,7 +80,7 @@ async def run_job(job: ProviderJob, store: JobStore, *, poll_seconds: float, who
     seconds = min((each for each in (whole_seconds, job.patience_seconds) if each is not None), default=None)
     try:
         reply = await _ended(store, identity, poll_seconds, seconds)
-    except ApplicationError:
+    except ReportedError:
         job.afterwards.append(lambda: _quietly(store.delete(identity)))
         raise
     except asyncio.CancelledError:
@@ -104,13 +103,11 @@ async def _ended(store: JobStore, identity: str, poll_seconds: float, seconds: f
             return await _result(store, identity, min(poll_seconds, _CANCELLING_POLL_SECONDS))
     except TimeoutError:
         raise TimeoutError(f"it was not done after {seconds or 0:g} seconds.") from None
-    except ApplicationError as error:
-        raise ApplicationError(
-            f"It was cancelled after {seconds or 0:g} seconds, before it was done.",
-            *error.details,
-            type=ErrorType.PROVIDER_UNAVAILABLE,
-            non_retryable=True,
-        ) from None
+    except ReportedError as error:
+        # It is not begun again, since no time is left for it.
+        error.is_final, error.kind = True, ErrorType.PROVIDER_UNAVAILABLE
+        error.text = f"it was cancelled after {seconds or 0:g} seconds, before it was done."
+        raise
 
 
 async def _result(store: JobStore, identity: str, poll_seconds: float) -> JsonValue:

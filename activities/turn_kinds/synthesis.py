@@ -13,7 +13,7 @@ from activities.turn_kinds.rendering import (
     sources_section,
 )
 from activities.untrusted_text import data_block, escape_marks
-from chargehand.contracts import Contradiction, Strategy, left_out
+from chargehand.contracts import Contradiction, Strategy
 
 _INSTRUCTIONS: Final = """You are the supervisor of a crew of agents. You now write the report for the user from the
 outcomes of its subtasks.
@@ -53,9 +53,9 @@ class SynthesisTask(TurnTask):
     """`ref`s of all sources in citation order: the first is `[S1]`."""
     stopped_because: str = ""
     """Why the plan was not carried out to its end, if it was not."""
-    contradictions: tuple[Contradiction, ...] = left_out(())
+    contradictions: tuple[Contradiction, ...] = ()
     """Where outcomes are known to disagree, and what was decided."""
-    is_part: bool = left_out(False)
+    is_part: bool = False
     """Whether these are only some of the outcomes, to be summarised as input to the report."""
     problems: tuple[str, ...] = ()
     """What a critic found wrong with the first version; the report is then rewritten."""

@@ -11,7 +11,7 @@ from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import Message, ToolText, TurnAnswer, TurnTask
 from activities.turn_kinds.rendering import document_sections, outcome_section
 from activities.untrusted_text import data_block, escape_marks
-from chargehand.contracts import Contract, Severity, left_out
+from chargehand.contracts import Contract, Severity
 
 _INSTRUCTIONS: Final = """You are the {name} in a crew of agents. {description}
 
@@ -95,7 +95,7 @@ class WorkTask(TurnTask):
     """Outcomes of the subtasks this one depends on; failures among them are gaps to be stated."""
     rounds: tuple[Round, ...] = ()
     """The conversation so far, or what is new in it since `earlier`."""
-    earlier: str = left_out("")
+    earlier: str = ""
     """Digest of the stored conversation that `rounds` continues; all fields but `must_answer` come from there."""
     must_answer: bool = False
     """No tools any more: answer with what is known."""

@@ -10,9 +10,9 @@ from chaos.catalogue import EXPERIMENTS
 SEED = 20_261_121
 
 
-@pytest.mark.parametrize("name", ["killed-in-a-call", "server-killed", "deploys"])
+@pytest.mark.parametrize("name", ["server-killed", "deploys"])
 async def test_a_fault_loses_no_session_and_no_cent(name: str, tmp_path: Path) -> None:
-    """A worker killed in a call, a server killed and started on its database, a deploy and its rollback: every session
+    """A server killed and started on its database, a deploy and its rollback: every session
     ends in the report that it has without faults, and its books are the provider's."""
     result = await EXPERIMENTS[name]("short", Random(f"{SEED}/{name}"), tmp_path)
 

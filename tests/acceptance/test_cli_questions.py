@@ -3,39 +3,30 @@
 import asyncio
 import os
 import pty
-from collections.abc import Callable
 from pathlib import Path
 
 from temporalio.client import Client
 
-from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.work import WorkTask
 from chargehand.client import Session
 from chargehand.contracts import Report
 from tests.acceptance.commands import Commands, Ran
 from tests.environment import SessionEnvironment, open_environment
-from tests.scripted_model import answer, plan, reply, report, subtask, use
-from tests.waiting import until
+from tests.scripted_model import Script, answer, report, subtask, topics, use
+from tests.waiting import until, until_state
 
 GOAL = "What do the documents say about the topics?"
 ASKED = "The fiscal year or the calendar year?"
 MEANT = "The fiscal year, please."
 
 
-def asking(*topics: str) -> Callable[[ModelCall], ModelReply]:
+def asking(*topics: str) -> Script:
     """Let the agents of these topics ask until their instruction says what is meant."""
-
-    def respond(call: ModelCall) -> ModelReply:
-        if call.task.kind == "plan":
-            return reply(plan(subtask("T1"), subtask("T2")))
-        if not isinstance(call.task, WorkTask):
-            return reply(report("All of it."))
-        told = call.task.instruction
-        if MEANT in told or not any(f"topic {topic} in" in told for topic in topics):
-            return reply(answer("Known."))
-        return reply(answer("", status="ambiguous_input").model_copy(update={"message": ASKED}))
-
-    return respond
+    question = answer("", status="ambiguous_input").model_copy(update={"message": ASKED})
+    script = Script().plan(subtask("T1"), subtask("T2"))
+    for topic in topics:
+        script = script.work(topic, question)
+    return script.work(MEANT, answer("Known."))
 
 
 def _commands(environment: SessionEnvironment, folder: Path) -> Commands:
@@ -46,10 +37,6 @@ def _commands(environment: SessionEnvironment, folder: Path) -> Commands:
 
 async def _asks(session: Session, count: int) -> bool:
     return len((await session.status()).questions) == count
-
-
-async def _in_state(session: Session, state: str) -> bool:
-    return (await session.status()).state == state
 
 
 async def test_a_question_is_answered_from_another_terminal(client: Client, tmp_path: Path) -> None:
@@ -70,7 +57,7 @@ async def test_a_question_is_answered_from_another_terminal(client: Client, tmp_
     assert again.code == 2
     assert "has no open question" in again.said
     assert [record.state for record in result.subtasks] == ["success", "success"]
-    assert any(MEANT in call.task.instruction for call in opened.model.calls if isinstance(call.task, WorkTask))
+    assert any(MEANT in task.instruction for task in opened.model.tasks(WorkTask))
 
 
 async def test_with_several_questions_the_subtask_is_named(client: Client, tmp_path: Path) -> None:
@@ -120,14 +107,14 @@ async def test_run_asks_whoever_sits_at_the_terminal(client: Client, tmp_path: P
     assert f"T1 (reader) asks:\r\n  {ASKED}" in seen
     assert running.returncode == 0
     assert [record.state for record in Report.model_validate_json(out).subtasks] == ["success", "success"]
-    assert any(MEANT in call.task.instruction for call in opened.model.calls if isinstance(call.task, WorkTask))
+    assert any(MEANT in task.instruction for task in opened.model.tasks(WorkTask))
 
 
 async def test_run_without_a_terminal_says_what_to_type(client: Client, tmp_path: Path) -> None:
     """In a pipe nobody is asked: the question and the command are written, and the work goes on after its time."""
     async with open_environment(client, tmp_path / "environment", asking("T1")) as opened:
         chargehand = _commands(opened, tmp_path)
-        ran = await chargehand("run", GOAL, "--questions", "--answer-within", "4s", "--review", "never", "--id", "q-1")
+        ran = await chargehand("run", GOAL, "--questions", "--answer-within", "2s", "--review", "never", "--id", "q-1")
 
     assert ran.code == 0
     assert f"? T1 asks: {ASKED}" in ran.said
@@ -137,19 +124,14 @@ async def test_run_without_a_terminal_says_what_to_type(client: Client, tmp_path
 
 async def test_a_paused_session_goes_on_when_its_limits_are_raised(client: Client, tmp_path: Path) -> None:
     """`status` of a session at its limit says so with the command to type; `raise` lets it go on to its report."""
-
-    def respond(call: ModelCall) -> ModelReply:
-        if call.task.kind == "plan":
-            return reply(plan(*(subtask(f"T{number}") for number in range(1, 4))))
-        if not isinstance(call.task, WorkTask):
-            return reply(report("All three."))
-        return reply(answer("Known.")) if call.task.rounds else use("search_documents")
-
-    async with open_environment(client, tmp_path / "environment", respond) as opened:
+    script = (
+        Script().plan(*topics(3)).work("", use("search_documents"), answer("Known.")).synthesis(report("All three."))
+    )
+    async with open_environment(client, tmp_path / "environment", script) as opened:
         chargehand = _commands(opened, tmp_path)
         started = await chargehand("start", GOAL, "--turns", "5", "--on-limit", "pause", "--review", "never")
         session = opened.chargehand.session(started.out.strip())
-        await until(lambda: _in_state(session, "paused"))
+        await until_state(session, "paused")
         status = await chargehand("status", session.id)
         raised = await chargehand("raise", session.id, "--turns", "12")
         result = await chargehand("result", session.id)

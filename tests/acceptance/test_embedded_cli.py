@@ -3,7 +3,6 @@
 What concerns processes runs as one, as users run it; the rest is called in this process, which spares the imports.
 """
 
-import io
 import json
 import os
 import re
@@ -13,50 +12,33 @@ import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
 from chargehand.contracts import Plan, Report, Trace
 from chargehand_cli.embedded import EmbeddedServer, StateDirectory
 from chargehand_cli.embedded.state import is_held
-from chargehand_cli.main import execute
-from tests.acceptance.commands import Ran
+from tests.acceptance.commands import Ran, command_environment, run_command
 from tests.waiting import hold_until
 
-_NO_SERVER = ("TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE")
 _QUESTION = "How are boilers tested?"
-_OURS = {"XDG_CONFIG_HOME": "/nonexistent"}
-_KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", "TAVILY_API_KEY", "E2B_API_KEY")
 
 
-class Commands:
-    """Runs commands in this process."""
+class Commands(Protocol):
+    """Runs a command in this process."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch = monkeypatch
-        self._capsys = capsys
-
-    def __call__(self, *arguments: str | Path, given: str = "") -> Ran:
-        self._monkeypatch.setattr(sys, "stdin", io.StringIO(given))
-        self._capsys.readouterr()
-        code = execute([str(argument) for argument in arguments])
-        captured = self._capsys.readouterr()
-        return Ran(code, captured.out, captured.err)
+    def __call__(self, *arguments: str | Path, given: str = "") -> Ran: ...
 
 
 @pytest.fixture
-def chargehand(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Commands:
-    for name in _NO_SERVER + _KEYS:
-        monkeypatch.delenv(name, raising=False)
-    for name, value in _OURS.items():
-        monkeypatch.setenv(name, value)
-    return Commands(monkeypatch, capsys)
+def chargehand() -> Commands:
+    return lambda *arguments, given="": run_command(arguments, command_environment(), given)
 
 
 @contextmanager
 def process(*arguments: str | Path, **more: str) -> Generator[subprocess.Popen[str]]:
     """Run a command as a process of its own; it is interrupted if it still runs in the end."""
-    kept = {name: value for name, value in os.environ.items() if name not in _NO_SERVER + _KEYS}
     command = [sys.executable, "-m", "chargehand_cli.main", *(str(argument) for argument in arguments)]
     with subprocess.Popen(
         command,
@@ -64,7 +46,7 @@ def process(*arguments: str | Path, **more: str) -> Generator[subprocess.Popen[s
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=kept | _OURS | more,
+        env=command_environment(**more),
         start_new_session=True,
     ) as started:
         try:
@@ -98,16 +80,6 @@ def write_documents(folder: Path) -> Path:
 @pytest.fixture
 def documents(tmp_path: Path) -> Path:
     return write_documents(tmp_path / "notes")
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> Iterator[Path]:
-    """A state directory whose keeper, should a test fail, is asked to stop."""
-    directory = StateDirectory(tmp_path / "state")
-    yield directory.path
-    if (note := directory.read_note()) and is_held(directory.keeper_lock):
-        os.kill(note.keeper_pid, signal.SIGTERM)
-        hold_until(lambda: not is_held(directory.keeper_lock), "the end of the keeper")
 
 
 @pytest.fixture(scope="module")
@@ -283,24 +255,7 @@ def test_limits_are_raised_and_the_report_is_called_for(served: Path, documents:
     assert finished.code == 0, finished.said
     assert (result.code, Report.model_validate_json(result.out).stop_reason) == (3, "finish_now")
     assert too_late.code == 1
-    assert "Session 'raised' has ended; it cannot be changed any more." in too_late.said
-
-
-def test_the_same_id_is_the_same_session(served: Path, documents: Path, chargehand: Commands) -> None:
-    """A run that is repeated with its id puts the first one's report out again instead of doing the work twice."""
-    request = ("run", "--state-dir", served, "--docs", documents, "--id", "once", "--json", _QUESTION)
-
-    first, second = (Report.model_validate_json(chargehand(*request).out) for _ in range(2))
-
-    assert second == first
-
-
-def test_a_misspelt_field_is_named(served: Path, chargehand: Commands) -> None:
-    """A request with an unknown field ends with exit code 2 and the field that was probably meant."""
-    ran = chargehand("run", "--state-dir", served, "--input", "-", given='{"goal": "A fair question", "limts": {}}')
-
-    assert (ran.code, ran.out) == (2, "")
-    assert "limts: is not a known field; did you mean 'limits'?" in ran.said
+    assert "Session 'raised' has ended and cannot be changed." in too_late.said
 
 
 @pytest.mark.parametrize(
@@ -342,18 +297,16 @@ def test_a_server_that_is_away_is_said_so(chargehand: Commands) -> None:
     assert "No Temporal server answers at 127.0.0.1:1" in listed.said
 
 
-def test_a_named_server_is_used_and_its_worker_missed(
-    state: Path, documents: Path, chargehand: Commands, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_named_server_is_used_and_its_worker_missed(state: Path, documents: Path) -> None:
     """With a server named, no embedded one is started; documents need a shared directory; doctor misses a worker."""
     server = EmbeddedServer(state, None)
     server.join()
-    monkeypatch.setenv("TEMPORAL_ADDRESS", server.wait().address)
+    named = command_environment(TEMPORAL_ADDRESS=server.wait().address)
     own = state.with_name("own")
 
-    listed = chargehand("list", "--state-dir", own)
-    upload = chargehand("run", "--state-dir", own, "--docs", documents, "A fair question")
-    doctor = chargehand("doctor", "--state-dir", own)
+    listed = run_command(("list", "--state-dir", own), named)
+    upload = run_command(("run", "--state-dir", own, "--docs", documents, "A fair question"), named)
+    doctor = run_command(("doctor", "--state-dir", own), named)
     server.leave()
 
     assert (listed.code, listed.out, listed.said) == (0, "", "There are no sessions.\n")

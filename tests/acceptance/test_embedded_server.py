@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -65,16 +64,6 @@ def processes(note: ServerNote) -> list[int]:
 
 def all_gone(note: ServerNote) -> bool:
     return not any(is_alive(pid) for pid in processes(note))
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> Iterator[Path]:
-    """A state directory whose keeper, should a test fail, is asked to stop."""
-    directory = StateDirectory(tmp_path / "state")
-    yield directory.path
-    if (note := directory.read_note()) and is_held(directory.keeper_lock):
-        os.kill(note.keeper_pid, signal.SIGTERM)
-        hold_until(lambda: all_gone(note), "the end of the keeper")
 
 
 def worker_command(directory: Path, *, end_seconds: float = 0) -> WorkerCommand:

@@ -8,37 +8,32 @@ import pytest
 from temporalio.client import Client
 
 from activities.documents.artifacts import ArtifactStore
-from activities.models.protocol import ModelCall, ModelReply
-from activities.tool_outputs import MadeFile, keep
+from activities.tool_outputs import ToolOutput, store_outputs
 from activities.tools import ToolAnswer
-from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import SessionRequest, Source
 from chargehand.payloads.encryption import Encryption
 from chargehand.upload import store_documents
 from tests.acceptance.commands import Commands
 from tests.environment import open_environment
-from tests.scripted_model import answer, plan, reply, report, subtask, use
+from tests.scripted_model import Script, answer, subtask, use
 
 _PNG = b"\x89PNG\r\n\x1a\nrest"
 _KEYS = json.dumps({"one": base64.b64encode(bytes(range(32))).decode()})
 _RULES = "# Boilers\n\nThe valve of a boiler is tested every six months.\nIt is oiled in between.\n"
 
 
-def _drawing(call: ModelCall) -> ModelReply:
-    """Have the analyst draw, and say so."""
-    if call.task.kind == "plan":
-        return reply(plan(subtask("T1", "analyst")))
-    if not isinstance(call.task, WorkTask):
-        return reply(report("See the chart."))
-    return reply(answer("Drawn.")) if call.task.rounds else use("draw_chart")
+_DRAWING = Script().plan(subtask("T1", "analyst")).work("", use("draw_chart"), answer("Drawn."))
 
 
 async def _drawn(client: Client, folder: Path, encryption: Encryption | None = None) -> str:
     """Run a session whose agent makes two files of one name, kept in the folder `artifacts`."""
     store = ArtifactStore(folder / "artifacts", encryption)
-    files = [MadeFile(name="sales.png", content=_PNG, title="Sales by month"), MadeFile(name="sales.png", content=b"2")]
-    made, _ = await keep(store, files)
-    async with open_environment(client, folder / "environment", _drawing, cached_workflows=10) as opened:
+    files = [
+        ToolOutput(name="sales.png", content=_PNG, title="Sales by month"),
+        ToolOutput(name="sales.png", content=b"2"),
+    ]
+    made, _ = await store_outputs(store, files)
+    async with open_environment(client, folder / "environment", _DRAWING, cached_workflows=10) as opened:
         opened.tools["draw_chart"].answer = ToolAnswer(output={"drawn": 2}, artifacts=made)
         session = await opened.chargehand.start(SessionRequest(goal="Draw the sales."))
         await session.result()
@@ -135,19 +130,10 @@ async def _told(client: Client, folder: Path, *sources: Source) -> str:
     (folder / "docs" / "boilers.md").write_text(_RULES)
     documents = store_documents([folder / "docs"], folder / "artifacts")
 
-    def respond(call: ModelCall) -> ModelReply:
-        if call.task.kind == "plan":
-            return reply(plan(subtask("T1")))
-        if not isinstance(call.task, WorkTask):
-            return reply(report("So it is."))
-        if not call.task.rounds:
-            return use("search_documents")
-        findings = [
-            finding for each in sources for finding in answer("Known.", ref=each.ref, quote=each.quote).findings
-        ]
-        return reply(answer("Known.").model_copy(update={"findings": findings}))
-
-    async with open_environment(client, folder / "environment", respond, cached_workflows=10) as opened:
+    findings = [found for each in sources for found in answer("Known.", ref=each.ref, quote=each.quote).findings]
+    known = answer("Known.").model_copy(update={"findings": findings})
+    script = Script().plan(subtask("T1")).work("", use("search_documents"), known)
+    async with open_environment(client, folder / "environment", script, cached_workflows=10) as opened:
         opened.tools["search_documents"].answer = ToolAnswer(output={"found": 1}, sources=sources)
         session = await opened.chargehand.start(SessionRequest(goal="When is the valve tested?", documents=documents))
         await session.result()

@@ -15,7 +15,6 @@ from chargehand.contracts import Report, SessionRequest
 from chargehand.errors import SessionFailed
 from chargehand.wire import ErrorType
 from tests.acceptance.workers import worker_process
-from tests.conftest import temporal_program
 from tests.scripted_provider import ScriptedProvider, ScriptedReply, ScriptedRequest, canned_session, error
 from tests.waiting import until
 
@@ -119,21 +118,3 @@ async def test_a_wrong_key_fails_the_session_at_once(client: Client, tmp_path: P
 
     assert failure.value.error_type is ErrorType.PROVIDER_REFUSED
     assert len(server.requests) == 1
-
-
-async def test_a_session_starts_from_the_temporal_cli(client: Client, tmp_path: Path) -> None:
-    """`temporal workflow start` with nothing but a goal, as the README shows it, ends in a report."""
-    async with ScriptedProvider(canned_session(subtasks=1)) as server:
-        chosen = settings("openai_compatible", server.base_url, client, tmp_path)
-        session_id = f"cli-{uuid4().hex[:8]}"
-        command = ["workflow", "start", "--type", "Supervisor", "--task-queue", chosen["CHARGEHAND_TASK_QUEUE"]]
-        command += ["--workflow-id", session_id, "--input", '{"goal": "Look into the matter, please."}']
-        command += ["--address", client.service_client.config.target_host]
-        async with worker_process(chosen):
-            process = await asyncio.create_subprocess_exec(
-                temporal_program(), *command, stdout=asyncio.subprocess.DEVNULL
-            )
-            assert await process.wait() == 0
-            result = await asyncio.wait_for(Chargehand(client).session(session_id).result(), 60)
-
-    assert result.answer.startswith("This part was looked into.")

@@ -9,28 +9,20 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from activities.models.protocol import ModelCall, ModelReply
-from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import SessionRequest
 from chargehand.converter import data_converter
 from chargehand.payloads.encryption import Encryption
 from tests.acceptance.commands import Commands
 from tests.environment import open_environment
-from tests.scripted_model import answer, plan, reply, report, subtask
+from tests.scripted_model import Script, topics
 from workflows.replay import Replayed, replay
 
 _ROOT = Path(__file__).resolve().parents[2]
 _KEYS = json.dumps({"k1": "A" * 43 + "="})
 
 
-def _respond(call: ModelCall) -> ModelReply:
-    if isinstance(call.task, WorkTask):
-        return reply(answer("Known."))
-    return reply(plan(subtask("T1"), subtask("T2")) if call.task.kind == "plan" else report("What is known."))
-
-
 async def _session(client: Client, folder: Path) -> str:
-    async with open_environment(client, folder, _respond, cached_workflows=10) as environment:
+    async with open_environment(client, folder, Script().plan(*topics(2)), cached_workflows=10) as environment:
         session = await environment.chargehand.start(SessionRequest(goal="What do the two topics come to?"))
         await session.result()
         return session.id

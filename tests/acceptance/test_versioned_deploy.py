@@ -16,14 +16,12 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 import worker_main
-from activities.models.protocol import ModelCall, ModelReply
-from activities.turn_kinds.work import WorkTask
 from chaos.deploys import builds_of, session_histories
 from chargehand.client import Session
 from chargehand.contracts import SessionRequest
 from tests.conftest import local_server
 from tests.environment import SessionEnvironment, open_environment
-from tests.scripted_model import Held, answer, plan, reply, report, subtask
+from tests.scripted_model import Held, Script, answer, topics
 from tests.waiting import until
 
 
@@ -52,7 +50,8 @@ class Deploys:
             if build_id:
                 patch.setenv("CHARGEHAND_DEPLOYMENT", self.name)
                 patch.setenv("CHARGEHAND_BUILD_ID", build_id)
-            opening = open_environment(self.client, self._folder, self._respond, task_queue=self.task_queue)
+            script = Script().plan(*topics(2)).work("", Held(answer("Known."), self.released))
+            opening = open_environment(self.client, self._folder, script, task_queue=self.task_queue)
             environment = await opening.__aenter__()
         try:
             yield environment
@@ -87,11 +86,6 @@ class Deploys:
 
         await until(agents_work, 60)
         return session
-
-    def _respond(self, call: ModelCall) -> ModelReply | Held:
-        if isinstance(call.task, WorkTask):
-            return Held(reply(answer("Known.")), self.released)
-        return reply(plan(subtask("T1"), subtask("T2")) if call.task.kind == "plan" else report("What is known."))
 
 
 @pytest.fixture

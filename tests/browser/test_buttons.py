@@ -1,4 +1,4 @@
-"""F46: what people press in the Web UI does to a session what the same call by the API does."""
+"""What people press in the Web UI does to a session what the same call by the API does."""
 
 import asyncio
 from collections.abc import AsyncIterator

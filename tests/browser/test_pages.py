@@ -1,4 +1,4 @@
-"""S04: a report's page in a real browser asks for nothing, runs nothing and leads nowhere but to what was read."""
+"""A report's page in a real browser asks for nothing, runs nothing and leads nowhere but to what was read."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator

@@ -59,10 +59,6 @@ class SessionPage:
         body = self.page.frame_locator(f"iframe#user-metadata-{part}").locator("body", has_text=until)
         return " ".join((await body.inner_text()).split())
 
-    async def status(self) -> str:
-        """Read the workflow's state, which the page keeps up to date."""
-        return await self._visible("[data-testid=execution-status]").inner_text()
-
     async def becomes(self, status: str) -> None:
         """Wait until the page shows this state."""
         await self._visible("[data-testid=execution-status]", status).wait_for()

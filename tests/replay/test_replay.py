@@ -33,7 +33,7 @@ def _histories(file: Path) -> list[WorkflowHistory]:
 
 @pytest.mark.parametrize("file", RECORDED, ids=lambda file: f"{file.parent.name}-{file.name.split('.')[0]}")
 async def test_a_recorded_session_replays(file: Path) -> None:
-    """A recorded session, and everything below it, makes the same decisions with the current code (I11)."""
+    """A recorded session, and everything below it, makes the same decisions with the current code."""
     for history in _histories(file):
         await _replayer().replay_workflow(history)
 

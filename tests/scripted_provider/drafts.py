@@ -9,7 +9,7 @@ from tests.scripted_provider.exchange import ScriptedReply, saying
 
 
 def subtask(id: str, agent: str, instruction: str) -> SubtaskDraft:  # noqa: A002  # the field's own name
-    """Draft a subtask."""
+    """Draft a subtask that depends on no other."""
     return scripted_model.subtask(id, agent, instruction=instruction)
 
 

@@ -7,7 +7,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Self
@@ -72,21 +72,6 @@ class ScriptedProvider:
         """Wake those who wait for something to hold."""
         self._changed.set()
         self._changed = asyncio.Event()
-
-    def log(self) -> list[dict[str, Any]]:
-        """Tell all exchanges as JSON values."""
-        return [
-            {
-                "request": asdict(exchange.request),
-                "kind": exchange.reply and exchange.reply.kind,
-                "status": exchange.reply and exchange.reply.status,
-                "charged": bool(exchange.reply and exchange.reply.charged),
-                "tokens": exchange.reply and asdict(exchange.reply.tokens),
-                "answered_at": exchange.answered_at,
-                "hung_up": exchange.hung_up,
-            }
-            for exchange in self.exchanges
-        ]
 
     async def start(self) -> None:
         """Listen."""
@@ -195,8 +180,6 @@ class _Connection(asyncio.Protocol):
     async def _answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> None:
         arrived_at = time.time()
         path = path.partition("?")[0]
-        if method == "GET" and path == "/requests":
-            return self._write(200, {}, self._provider.log())
         if told := self._provider.jobs.answer(method, path):
             return self._write(told[0], {}, told[1])
         if method == "POST" and path == BATCHES:

@@ -94,11 +94,3 @@ _DECISIONS: dict[str, ScriptedReply] = {
     "CompressAnswer": saying(compressed("In short: it is so.")),
 }
 """All went well: nothing to refine, nothing missing, nothing decided, nothing wrong."""
-
-
-def respond(request: ScriptedRequest) -> ScriptedReply:
-    """Answer as the usual canned session does; named so that a process of its own finds it."""
-    return _USUAL(request)
-
-
-_USUAL = canned_session()

@@ -15,6 +15,7 @@ from reportlab.pdfgen.canvas import Canvas
 from activities.contracts import SubtaskDraft, ToolCall
 from activities.search.protocol import SearchHit
 from activities.turn_kinds.work import FindingDraft, WorkAnswer
+from tests.scripted_model import subtask
 from tests.security.corpus import ATTACKS, Attack
 from tests.security.environment import Engine, Web
 
@@ -56,26 +57,38 @@ class Scene:
     def base(self) -> list[SubtaskDraft]:
         """The plan: the carrier is read, something private is read beside it, and both are written up."""
         told = [
-            _draft(f"T{number}", "reader", f"Say {number} of {self.name}") for number in range(3, 3 + len(self.says))
+            subtask(f"T{number}", "reader", instruction=f"Say {number} of {self.name}")
+            for number in range(3, 3 + len(self.says))
         ]
         return [
-            _draft("T1", self.agent, f"Read what there is, of {self.name}"),
-            _draft("T2", "reader", f"Read the ledger beside {self.name}"),
+            subtask("T1", self.agent, instruction=f"Read what there is, of {self.name}"),
+            subtask("T2", "reader", instruction=f"Read the ledger beside {self.name}"),
             *told,
-            _draft("W1", "writer", f"Write it up for {self.name}", ["T1", "T2", *(subtask.id for subtask in told)]),
+            subtask(
+                "W1",
+                "writer",
+                instruction=f"Write it up for {self.name}",
+                after=["T1", "T2", *(each.id for each in told)],
+            ),
         ]
 
 
-def scenes(folder: Path, secrets: tuple[str, str], web: Web, engine: Engine) -> list[Scene]:
-    """Set the scene for each carrier, with the whole corpus in it; a session is told of some file names only."""
-    made = [Scene(carrier, folder / carrier.replace(" ", "-")) for carrier in CARRIERS[:-1]]
-    made += [Scene(CARRIERS[-1], folder / f"names-{part}", part) for part in range(len(PARTS))]
-    for scene in made:
-        scene.folder.mkdir(parents=True)
-        (scene.folder / "ledger.md").write_text(_ledger(*secrets))
-        for part, attacks in enumerate(PARTS):
-            if scene.carrier != CARRIERS[-1] or part == scene.part:
-                _add(scene, part, attacks, Outside(web, engine))
+def scenes(folder: Path, secrets: tuple[str, str], web: Web, engine: Engine, parts: int) -> list[Scene]:
+    """Set the scene for each carrier, with so many parts of the corpus in it; each part is in some of them.
+
+    File names have a scene for each part, since a session is told of some only.
+    """
+    made: list[Scene] = []
+    for number, carrier in enumerate(CARRIERS):
+        chosen = [part for part in range(len(PARTS)) if (part - number * parts) % len(PARTS) < parts]
+        groups = [[part] for part in chosen] if carrier == "file name" else [chosen]
+        for group in groups:
+            scene = Scene(carrier, folder / f"{carrier.replace(' ', '-')}-{group[0]}", group[0])
+            scene.folder.mkdir(parents=True)
+            (scene.folder / "ledger.md").write_text(_ledger(*secrets))
+            for part in group:
+                _add(scene, part, PARTS[part], Outside(web, engine))
+            made.append(scene)
     return made
 
 
@@ -186,10 +199,6 @@ def _ledger(within: str, heading: str) -> str:
 
 def _call(tool: str, **arguments: str | int) -> ToolCall:
     return ToolCall(id=f"f{abs(hash(str(arguments))) % 10**9}", tool=tool, arguments=dict(arguments))
-
-
-def _draft(id_: str, agent: str, instruction: str, after: Sequence[str] = ()) -> SubtaskDraft:
-    return SubtaskDraft(id=id_, agent=agent, instruction=instruction, depends_on=list(after), required=[])
 
 
 def _table(rows: Sequence[Sequence[object]]) -> str:

@@ -1,12 +1,10 @@
 """A worker with the real tools, whose model is as obedient as can be, and the web as one server on loopback."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from decimal import Decimal
 from pathlib import Path
-from typing import Final
 from uuid import uuid4
 
 from pydantic import JsonValue
@@ -14,32 +12,23 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from activities.contracts import ModelCard, PriceStep
-from activities.crews import Crew, load_crews
+from activities.crews import Crew
 from activities.data.query import QueryData
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 from activities.documents.tool import ReadDocument, SearchDocuments
-from activities.model_turn.activity import TurnActivities
-from activities.model_turn.conversations import Conversations
-from activities.model_turn.resets import RunningDuplicateActivities
 from activities.models.protocol import ToolSpec
-from activities.models.registry import Models
 from activities.pages.tool import ReadPage
 from activities.search.protocol import SearchHit, SearchResults
 from activities.search.tool import Search
-from activities.session_facts import SessionActivities
 from activities.settings import Settings
-from activities.tool_use import ToolActivities
-from activities.tools import Tool, ToolAnswer, ToolContext, tool_capabilities
+from activities.tools import Tool, ToolAnswer, ToolContext
 from chargehand.client import Chargehand
-from chargehand.contracts import Capability, Limits, Tier
+from chargehand.contracts import Capability, Limits
 from chargehand.wire import ErrorType
+from tests.environment import Backends
 from tests.scripted_model import Respond, ScriptedModel, ScriptedTool, found
 from workflows.registry import WORKFLOWS
-
-_PRICES: Final = (PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(5)),)
-_CREWS: Final = Path(__file__).resolve().parents[2] / "crews"
 
 
 @dataclass
@@ -137,7 +126,6 @@ async def open_stand(
     engine: Engine,
     *,
     roots: Sequence[Path] = (),
-    change: Callable[[ToolActivities], None] = lambda _: None,
 ) -> AsyncGenerator[Stand]:
     """Run a worker with the real tools, each of them watched; those that run programs are scripted."""
     settings = Settings(state_dir=folder, task_queue=f"test-{uuid4().hex[:8]}")
@@ -152,30 +140,19 @@ async def open_stand(
         QueryData(library),
         *(ScriptedTool(name, found(f"{name}.md#L1", f"what {name} read")) for name in ("draw_chart", "run_code")),
     ]
-    tools: dict[str, Tool] = {tool.spec.name: Watched(tool, uses) for tool in made}
-    crews = load_crews([_CREWS], tool_capabilities(tools))
+    watched = {tool.spec.name: Watched(tool, uses) for tool in made}
     model = ScriptedModel(respond)
-    cards = {tier: ModelCard(provider="scripted", name=f"scripted-{tier}", prices=_PRICES) for tier in Tier}
-    models = Models(adapter=model, cards=cards)
-    conversations = Conversations(ArtifactStore(folder / "conversations"))
+    backends = Backends(model, {**watched}, document_roots=tuple(roots))
     ceilings = Limits.model_validate({"max_turns": 1000, "budget_usd": 1000, "max_rounds": 50})
-    using = ToolActivities(crews, tools, library)
-    change(using)
-    activities = [
-        SessionActivities(crews, models, tools, ceilings).open_session,
-        TurnActivities(crews, models, tools, library, conversations).take_turn,
-        using.use_tool,
-        RunningDuplicateActivities().await_duplicate,
-    ]
     try:
         async with Worker(
             client,
             task_queue=settings.task_queue,
             workflows=WORKFLOWS,
-            activities=activities,
+            activities=backends.activities(folder, ceilings),
             workflow_runner=UnsandboxedWorkflowRunner(),  # other tests look after determinism; this one takes long
             debug_mode=True,  # without it a busy machine is taken for a deadlock: prompts here are very long
         ):
-            yield Stand(Chargehand(client, settings.task_queue), model, crews["research"], uses)
+            yield Stand(Chargehand(client, settings.task_queue), model, backends.crews["research"], uses)
     finally:
         await read_page.close()

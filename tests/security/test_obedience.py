@@ -5,12 +5,13 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from hypothesis import settings
 from temporalio.client import Client
 
 from activities.contracts import ToolCall
 from activities.pages.leak_check import carries
 from chargehand.contracts import Limits, Report, SessionRequest
-from tests.security.carriers import CARRIERS, Scene, scenes
+from tests.security.carriers import CARRIERS, PARTS, Scene, scenes
 from tests.security.environment import Engine, Stand, Used, open_stand, open_web
 from tests.security.obedient import Asked, Obedient
 
@@ -55,10 +56,14 @@ def _was_used(asked: Asked, uses: list[Used]) -> bool:
 # On a busy machine a heartbeat comes late, and the SDK warns of an activity that has ended meanwhile.
 @pytest.mark.filterwarnings("ignore:Cannot find activity to cancel")
 async def test_texts_that_are_obeyed_do_no_harm(client: Client, tmp_path: Path) -> None:
-    """S01: of all that 292 texts over 12 carriers talk a model into, nothing is done that its agent may not do."""
+    """Of all that 292 texts over 12 carriers talk a model into, nothing is done that its agent may not do.
+
+    Each carrier has a third of the texts, and all of them at night.
+    """
+    parts = len(PARTS) if settings.get_current_profile_name() == "nightly" else len(PARTS) // 3
     async with open_web() as web:
         engine = Engine()
-        set_scenes = await asyncio.to_thread(scenes, tmp_path / "documents", SECRETS, web, engine)
+        set_scenes = await asyncio.to_thread(scenes, tmp_path / "documents", SECRETS, web, engine, parts)
         model = Obedient(
             collector=web.host,
             bases={scene.name: scene.base for scene in set_scenes},
@@ -91,5 +96,5 @@ async def test_texts_that_are_obeyed_do_no_harm(client: Client, tmp_path: Path) 
             allowed = {use.limit: use.allowed for use in report.limits}
             assert (allowed["max_turns"], allowed["budget_usd"], allowed["max_depth"]) == (300, 300, 3)
             assert not any("forged" in (source.url or "") for source in report.sources)
-        assert len(read) >= 200 * 10
-        assert len(model.asked) >= 500
+        assert len(read) >= 2_000 * parts / len(PARTS)
+        assert len(model.asked) >= 500 * parts / len(PARTS)

@@ -40,7 +40,7 @@ class Page(HTMLParser):
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_page_loads_nothing_and_leads_to_sources_only(text: str) -> None:
-    """S04: no element or attribute that loads anything, a policy that forbids it, and no link but to what was read."""
+    """No element or attribute that loads anything, a policy that forbids it, and no link but to what was read."""
     page = Page(report_page(hostile_report(text), hostile_trace(text)))
 
     links = [found["href"] for tag, found in page.elements if tag == "a" and "href" in found]
@@ -57,7 +57,7 @@ def test_a_page_loads_nothing_and_leads_to_sources_only(text: str) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_markdown_loads_nothing_and_leads_to_sources_only(text: str) -> None:
-    """S04: whoever renders the Markdown, HTML allowed, gets no picture, no HTML, and links to what was read alone."""
+    """Whoever renders the Markdown, HTML allowed, gets no picture, no HTML, and links to what was read alone."""
     written = report_markdown(hostile_report(text))
 
     shown = Page(MarkdownIt("gfm-like", {"html": True, "linkify": False}).disable("linkify").render(written))
@@ -105,7 +105,7 @@ class _Anything(dict[str, str]):
     ],
 )
 def test_a_terminal_is_not_steered(text: str) -> None:
-    """S31: nothing that a terminal obeys is left of a report, and what is put into a line stays in it."""
+    """Nothing that a terminal obeys is left of a report, and what is put into a line stays in it."""
     shown = safe_text(report_markdown(hostile_report(text)))
 
     assert re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029]", shown) == []
@@ -114,7 +114,7 @@ def test_a_terminal_is_not_steered(text: str) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_the_web_ui_is_shown_text(text: str) -> None:
-    """S31: what the Temporal Web UI draws of a session has the lines that we wrote, and no link, picture or HTML."""
+    """What the Temporal Web UI draws of a session has the lines that we wrote, and no link, picture or HTML."""
     record = SubtaskRecord(id="T1", agent="reader", instruction=text, reason=text, state="failure")
 
     written = details(Status(session="s", goal=text, state="executing", subtasks=(record,)))

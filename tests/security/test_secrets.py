@@ -1,4 +1,4 @@
-"""S24: keys and words of users, models, documents and providers stay where they belong, whatever goes wrong."""
+"""Keys and words of users, models, documents and providers stay where they belong, whatever goes wrong."""
 
 import asyncio
 import resource

@@ -3,54 +3,55 @@
 import asyncio
 import re
 from pathlib import Path
+from typing import Final
 
 import pytest
+from pydantic import BaseModel
 from temporalio.client import Client
 
-from activities.contracts import SubtaskDraft, ToolCall
+from activities.contracts import ToolCall
 from activities.models.protocol import ModelCall, ModelReply
-from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Report, SessionRequest
-from tests.scripted_model import answer, plan, reply, report, usage
+from tests.scripted_model import Script, answer, report, subtask, usage, work_task
 from tests.security.environment import Engine, open_stand, open_web
 from tests.security.obedient import SECRET, prompt_text
 
-_SESSIONS = 50
+_SESSIONS = 20
 
 
 def _secret(number: int) -> str:
     return f"CANARY{number:016}"
 
 
-def _draft(id_: str, agent: str, *after: str) -> SubtaskDraft:
-    instruction = f"Do the part of the work that is called {id_}."
-    return SubtaskDraft(id=id_, agent=agent, instruction=instruction, depends_on=list(after), required=[])
+def _repeat(call: ModelCall) -> BaseModel:
+    return answer(f"SIBLING-{_mark(call)} says: {prompt_text(call)}"[:9_000])
 
 
-def _telling(call: ModelCall) -> ModelReply:
-    """Repeat everything: the whole prompt is the answer (S25)."""
-    told = prompt_text(call)
-    match call.task:
-        case PlanTask():
-            return reply(plan(_draft("T1", "reader"), _draft("T2", "reader"), _draft("T3", "writer", "T1")))
-        case WorkTask(rounds=()) if "called T1" in call.task.instruction or "called T2" in call.task.instruction:
-            calls = (
-                ToolCall(id="1", tool="read_document", arguments={"document": "own.md", "first": 1, "last": 0}),
-                ToolCall(id="2", tool="search_documents", arguments={"query": "account number", "document": ""}),
-            )
-            return ModelReply(stop="tools", tool_calls=calls, model="m", provider="p", usage=usage())
-        case WorkTask():
-            mark = re.search(r"called (T\d)", call.task.instruction)
-            return reply(answer(f"SIBLING-{mark[1] if mark else ''} says: {told}"[:9_000]))
-        case _:
-            return reply(report(told[:9_000]))
+_READ: Final = ModelReply(
+    stop="tools",
+    tool_calls=(
+        ToolCall(id="1", tool="read_document", arguments={"document": "own.md", "first": 1, "last": 0}),
+        ToolCall(id="2", tool="search_documents", arguments={"query": "account number", "document": ""}),
+    ),
+    model="m",
+    provider="p",
+    usage=usage(),
+)
+_TELLING: Final = (
+    Script()
+    .plan(subtask("T1"), subtask("T2"), subtask("T3", "writer", ["T1"]))
+    .work("", _READ, _repeat)
+    .work("", _repeat, agent="writer")
+    .synthesis(lambda call: report(prompt_text(call)[:9_000]))
+)
+"""Repeats everything: the whole prompt is the answer."""
 
 
 # On a busy machine a heartbeat comes late, and the SDK warns of an activity that has ended meanwhile.
 @pytest.mark.filterwarnings("ignore:Cannot find activity to cancel")
-async def test_fifty_sessions_at_once_share_nothing(client: Client, tmp_path: Path) -> None:
-    """S35, S25: no prompt, tool call or report of a session holds a secret of another; a subtask sees no sibling."""
+async def test_sessions_at_once_share_nothing(client: Client, tmp_path: Path) -> None:
+    """No prompt, tool call or report of a session holds a secret of another; a subtask sees no sibling."""
     for number in range(_SESSIONS):
         folder = tmp_path / "documents" / str(number)
         folder.mkdir(parents=True)
@@ -58,7 +59,7 @@ async def test_fifty_sessions_at_once_share_nothing(client: Client, tmp_path: Pa
 
     async with (
         open_web() as web,
-        open_stand(client, tmp_path, _telling, web, Engine(), roots=[tmp_path / "documents"]) as stand,
+        open_stand(client, tmp_path, _TELLING, web, Engine(), roots=[tmp_path / "documents"]) as stand,
     ):
 
         async def run(number: int) -> Report:
@@ -93,6 +94,10 @@ def _owner(workflow: str) -> int:
 
 
 def _siblings(call: ModelCall) -> list[tuple[str, str]]:
-    assert isinstance(call.task, WorkTask)
-    mark = re.search(r"called (T\d)", call.task.instruction)
-    return [(mark[1] if mark else "", sibling) for sibling in re.findall(r"SIBLING-(T\d)", prompt_text(call))]
+    return [(_mark(call), sibling) for sibling in re.findall(r"SIBLING-(T\d)", prompt_text(call))]
+
+
+def _mark(call: ModelCall) -> str:
+    found = re.search(r"topic (T\d)", work_task(call).instruction)
+    assert found
+    return found[1]

@@ -173,22 +173,22 @@ class Poor(DecisionCore):
 class TestDecisionCore(DecisionCore.TestCase):
     """I01-I10, I13, I15, I20, I21 hold whatever happens."""
 
-    settings = budget.settings_for(140)
+    settings = budget.settings_for(80)
 
 
 class TestSimpleSessions(Simple.TestCase):
     """The same for sessions whose models mostly do what they are asked."""
 
-    settings = budget.settings_for(120)
+    settings = budget.settings_for(60)
 
 
 class TestNestedSessions(Nested.TestCase):
     """The same for sessions below sessions."""
 
-    settings = budget.settings_for(120)
+    settings = budget.settings_for(60)
 
 
 class TestPoorSessions(Poor.TestCase):
     """The same for sessions that can hardly pay for what they do."""
 
-    settings = budget.settings_for(120)
+    settings = budget.settings_for(60)

@@ -85,7 +85,8 @@ def _strings(
     patterns: list[str], shortest: list[int], metadata: list[Any], text: st.SearchStrategy[str]
 ) -> st.SearchStrategy[str]:
     if patterns:
-        return st.from_regex(patterns[0].replace(".+", "[a-zé ]+").replace(".*", "[a-zé ]*"), fullmatch=True)
+        plain = patterns[0].replace(".+", "[a-zé ]+").replace(".*", "[a-zé ]*").replace(r"[^/\s]", "[a-zé]")
+        return st.from_regex(plain, fullmatch=True)
     if not any(isinstance(each, AfterValidator) for each in metadata):
         return text
     return _TYPED.map(lambda typed: f"goal {typed} end") if shortest else _TYPED

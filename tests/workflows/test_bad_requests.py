@@ -12,8 +12,7 @@ from temporalio.client import Client, WorkflowFailureError
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
-from chargehand.contracts import Limits, SessionRequest
-from chargehand.errors import SessionFailed
+from chargehand.contracts import SessionRequest
 from chargehand.wire import ErrorType, SignalName, WorkflowType
 from tests.environment import SessionEnvironment
 from tests.scripted_model import Held, Script, plan, subtask
@@ -57,7 +56,7 @@ CORPUS = [
     pytest.param(b'{"goal": "a goal", "limits": {"max_turns": 999}}', "this installation's ceiling", id="ceiling"),
     pytest.param(
         json.dumps({"goal": "a goal", "documents": ["https://example.org/" + "d" * 1_000] * 30}).encode(),
-        "documents: together they are named in 30,600",
+        "documents: their names have 30,600 characters together",
         id="long addresses",
     ),
     pytest.param(b'{"goal": "a goal", "limits": {"budget_usd": 0.0001}}', "smallest that work", id="too little money"),
@@ -131,15 +130,6 @@ async def test_nothing_but_a_goal_is_needed(environment: OpenEnvironment) -> Non
         result = await opened.chargehand.session(handle.id).result()
 
     assert result.answer == "Known."
-
-
-async def test_a_requester_cannot_raise_the_operators_ceilings(environment: OpenEnvironment) -> None:
-    """A request above a ceiling is refused, naming the limit and the ceiling."""
-    ceilings = Limits(max_turns=10, max_parallel=3)
-    async with environment(Script().plan(subtask("T1")), ceilings=ceilings) as opened:
-        request = SessionRequest(goal="What is known?", limits=Limits(max_turns=11, max_parallel=3))
-        with pytest.raises(SessionFailed, match=r"limits\.max_turns: 11 is above this installation's ceiling of 10"):
-            await opened.run(request)
 
 
 async def test_a_subtask_cannot_be_started_by_hand(environment: OpenEnvironment, client: Client) -> None:

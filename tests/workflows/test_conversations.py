@@ -26,31 +26,23 @@ def _request() -> SessionRequest:
     return SessionRequest(goal="What do the documents say?", limits=Limits(max_turns=30))
 
 
-async def test_every_turn_sees_the_whole_conversation(environment: OpenEnvironment) -> None:
-    """Whatever was sent, the model is given every earlier round, in order."""
-    async with environment(_READING) as opened:
-        opened.tools["search_documents"].answer = found("big.md#L1", _READ)
-        await opened.run(_request())
-
-    asked = opened.model.tasks(WorkTask)
-    assert [len(task.rounds) for task in asked] == list(range(_ROUNDS + 1))
-    assert [past.calls[0].arguments["query"] for past in asked[-1].rounds] == [
-        f"search_documents 1 {number}".strip() for number in range(_ROUNDS)
-    ]
-
-
-async def test_a_history_grows_with_turns_and_not_with_their_square(environment: OpenEnvironment) -> None:
-    """A later turn puts no more into the history than an earlier one, though its conversation is much longer."""
+async def test_every_turn_sees_the_whole_conversation_and_sends_what_is_new(environment: OpenEnvironment) -> None:
+    """The model is given every earlier round, in order; the history grows with turns, not with their square."""
     async with environment(_READING) as opened:
         opened.tools["search_documents"].answer = found("big.md#L1", _READ)
         result = await opened.run(_request())
         handle = opened.chargehand.client.get_workflow_handle(result.subtasks[0].workflow_id or "")
         history = await handle.fetch_history()
 
+    asked = opened.model.tasks(WorkTask)
     sent = [
         event.activity_task_scheduled_event_attributes.input.ByteSize()
         for event in history.events
         if event.activity_task_scheduled_event_attributes.activity_type.name == "take_turn"
+    ]
+    assert [len(task.rounds) for task in asked] == list(range(_ROUNDS + 1))
+    assert [past.calls[0].arguments["query"] for past in asked[-1].rounds] == [
+        f"search_documents 1 {number}" for number in range(_ROUNDS)
     ]
     assert len(sent) == _ROUNDS + 1
     # One round is sent when it is new, beside the few words of a request; two could not fit.

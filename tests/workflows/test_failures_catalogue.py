@@ -51,7 +51,7 @@ def _topic(task: WorkTask) -> str:
 
 @pytest.mark.parametrize("factor", [2, 50])
 async def test_usage_above_the_estimate_is_booked_at_the_reservation(environment: OpenEnvironment, factor: int) -> None:
-    """A provider whose bill is above the worst case of every call never moves the books above the budget (I01)."""
+    """A provider whose bill is above the worst case of every call never moves the books above the budget."""
 
     def work(call: ModelCall) -> ModelReply:
         return reply(answer("Known."), cost=most_expensive(call) * factor)
@@ -143,19 +143,6 @@ async def test_a_session_that_comes_back_to_its_own_work_is_refused(environment:
     assert not opened.model.of_kind("work")
 
 
-async def test_turn_twenty_is_the_last_one(environment: OpenEnvironment) -> None:
-    """Five agents that never come to an end, with the default limits, are stopped at 20 turns with a report."""
-    stopped = answer("Had to stop here.", status="partial", gaps=["the rest"])
-    script = Script().plan(*topics(5)).work("", keep_using("search_documents"), forced=stopped)
-    async with environment(script) as opened:
-        result = await opened.run(limited(max_turns=20))
-
-    assert 18 <= len(opened.model.calls) <= 20
-    assert result.usage.turns == len(opened.model.calls)
-    assert [record.state for record in result.subtasks] == ["partial"] * 5
-    assert result.answer == "All of it."
-
-
 async def test_fifty_starts_of_one_id_are_one_session(environment: OpenEnvironment) -> None:
     """Of 50 concurrent starts one starts it; each gets the same report, paid for once; so do starts afterwards."""
     session_id = f"same-{uuid4().hex[:8]}"
@@ -211,15 +198,15 @@ async def _timed_out(opened: SessionEnvironment, seconds: float) -> tuple[float,
 
 
 async def test_the_deadline_may_strike_at_any_event(environment: OpenEnvironment) -> None:
-    """Struck at 24 moments between the first turn and the last, a session ends within its deadline and 5 s, in a
+    """Struck at 12 moments between the first turn and the last, a session ends within its deadline and 5 s, in a
     report that keeps what was finished; the server's own timeouts never fire, and the books agree with the bill."""
-    thinking = 0.25
+    thinking = 0.12
 
     def work(call: ModelCall) -> BaseModel:
         return answer(f"Known: {_topic(work_task(call))}.", ref="search_documents.md#L1")
 
     chain = plan(subtask("T1"), subtask("T2"), subtask("T3", after=["T1"]), subtask("T4", after=["T2", "T3"]))
-    moments = [0.15 * number for number in range(1, 25)]
+    moments = [0.12 * number for number in range(1, 13)]
     respond = Script().plans(chain).work("", use("search_documents"), work)
     async with environment(lambda call: Held(respond(call), seconds=thinking)) as opened:
         ended = [
@@ -231,7 +218,7 @@ async def test_the_deadline_may_strike_at_any_event(environment: OpenEnvironment
     reports = [(seconds, one) for seconds, one in ended if isinstance(one, Report)]
     struck = [one for _, one in reports if one.stop_reason == "deadline"]
     assert len(reports) == len(moments)
-    assert len(struck) >= 15
+    assert len(struck) >= 6
     assert all(one.timing.wall <= timedelta(seconds=seconds) + GRACE for seconds, one in reports)
     assert all(one.reserved_usd == 0 for _, one in reports)
     for one in struck:
@@ -245,7 +232,7 @@ async def test_the_deadline_may_strike_at_any_event(environment: OpenEnvironment
     assert charged <= answered
 
 
-@pytest.mark.parametrize("lost", range(1, 6))
+@pytest.mark.parametrize("lost", [1, 3, 5])
 async def test_whatever_part_of_the_subtasks_fails_the_rest_is_reported(
     environment: OpenEnvironment, lost: int
 ) -> None:
@@ -268,13 +255,14 @@ async def test_whatever_part_of_the_subtasks_fails_the_rest_is_reported(
     assert len(opened.model.of_kind("synthesis")) == int(lost < 5)
 
 
-@pytest.mark.parametrize("order", [(0, 1, 2, 3, 4, 5), (5, 4, 3, 2, 1, 0), (2, 5, 0, 3, 1, 4)])
-@pytest.mark.parametrize("cents", [30, 45, 60])
+@pytest.mark.parametrize(
+    ("cents", "order"), [(30, (0, 1, 2, 3, 4, 5)), (45, (2, 5, 0, 3, 1, 4)), (60, (5, 4, 3, 2, 1, 0))]
+)
 async def test_children_that_race_for_the_last_dollars_never_pass_the_budget(
     environment: OpenEnvironment, cents: int, order: Sequence[int]
 ) -> None:
     """Six children, each affordable alone and together not, ask for more at the same time: the reservation refuses
-    some, the sum stays within the budget, what was reserved and not used is back (I01)."""
+    some, the sum stays within the budget, what was reserved and not used is back."""
     width = len(order)
 
     def work(call: ModelCall) -> Held:

@@ -13,7 +13,7 @@ from chargehand.client import Session
 from chargehand.contracts import Limits, RaisedLimits, SessionRequest
 from chargehand.errors import ChargehandError, SessionFailed
 from chargehand.wire import ErrorType, SignalName, UpdateName
-from tests.scripted_model import COST, Held, Script, Turn, answer, keep_using, reply, report, subtask, topics, use
+from tests.scripted_model import COST, Held, Script, Turn, answer, reply, report, subtask, topics, use
 from tests.waiting import until, until_state
 from tests.workflows.conftest import OpenEnvironment
 
@@ -59,17 +59,6 @@ async def test_a_grandchild_is_lent_from_above_its_parent(environment: OpenEnvir
     assert result.answer == "Found at last."
     assert result.usage.turns == 2 + 10 == status.turns
     assert status.reserved_usd == 0
-
-
-async def test_when_all_wait_for_more_one_goes_without_and_the_others_go_on(environment: OpenEnvironment) -> None:
-    """Five insatiable agents under a tight limit never wait for each other for ever (I20)."""
-    stopped = answer("Had to stop.", status="partial", gaps=["the rest"])
-    script = Script().plan(*topics(5)).work("", keep_using("search_documents", "read_document"), forced=stopped)
-    async with environment(script) as opened:
-        result = await opened.run(limited(max_turns=17))
-
-    assert result.usage.turns <= 17
-    assert all(record.state in {"partial", "success"} for record in result.subtasks)
 
 
 async def test_a_paused_session_goes_on_with_the_same_plan_and_results(environment: OpenEnvironment) -> None:

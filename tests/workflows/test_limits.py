@@ -24,9 +24,9 @@ def never_content(cost: Decimal = COST) -> Script:
     return planned.work("", keep_using("search_documents", cost=cost), forced=stopped)
 
 
-@pytest.mark.parametrize("max_turns", [7, 8, 12, 20])
+@pytest.mark.parametrize("max_turns", [7, 12, 20])
 async def test_turns_of_the_whole_tree_never_exceed_the_limit(environment: OpenEnvironment, max_turns: int) -> None:
-    """Five insatiable agents together with planning and synthesis make at most max_turns LLM calls (I03)."""
+    """Five insatiable agents, planning and synthesis make at most max_turns turns, and nobody waits for ever."""
     async with environment(never_content()) as opened:
         result = await opened.run(limited(max_turns=max_turns))
 
@@ -36,9 +36,9 @@ async def test_turns_of_the_whole_tree_never_exceed_the_limit(environment: OpenE
     assert result.answer
 
 
-@pytest.mark.parametrize("budget", [Decimal("0.40"), Decimal("0.60"), Decimal("1.00")])
+@pytest.mark.parametrize("budget", [Decimal("0.40"), Decimal("1.00")])
 async def test_money_of_the_whole_tree_never_exceeds_the_budget(environment: OpenEnvironment, budget: Decimal) -> None:
-    """With every reply at ten cents, the provider's bill stays within the budget and equals the report's (I01, I02)."""
+    """With every reply at ten cents, the provider's bill stays within the budget and equals the report's."""
     dear = Decimal("0.02")
     async with environment(never_content(dear)) as opened:
         result = await (await opened.chargehand.start(limited(budget_usd=float(budget), max_turns=100))).result()
@@ -91,7 +91,7 @@ async def test_an_agent_that_had_to_stop_hands_back_what_it_had_read(environment
 
 
 async def test_the_same_work_is_refused_twice_across_the_tree(environment: OpenEnvironment) -> None:
-    """A nested session that plans what its parent already had done is refused, as an outcome (I05)."""
+    """A nested session that plans what its parent already had done is refused, as an outcome."""
     again = "Find out everything about the tides."
     tides = subtask("N1", agent="supervisor", after=["T1"], instruction="Look into the tides as a whole.")
     script = Script().plan(subtask("X1", instruction=f"  {again.upper()}  "))
@@ -101,26 +101,3 @@ async def test_the_same_work_is_refused_twice_across_the_tree(environment: OpenE
 
     assert len(opened.model.of_kind("work")) == 1
     assert [record.state for record in result.subtasks] == ["success", "failure"]
-
-
-async def test_a_session_that_would_go_in_a_circle_is_refused(environment: OpenEnvironment) -> None:
-    """A nested session that delegates its own goal to a further session is told that it goes in a circle."""
-    circle = "Look into the tides as a whole."
-    nested = plan(subtask("N1", agent="supervisor", instruction=circle))
-
-    async with environment(Script().plans(nested)) as opened:
-        result = await opened.run(GOAL)
-
-    assert result.stop_reason == "nothing_succeeded"
-    assert "that would be a loop" in result.gaps[0]
-    assert [call.task.kind for call in opened.model.calls] == ["plan"] * 4 + ["refine"]
-
-
-async def test_a_reply_without_usage_is_charged_at_its_worst_case(environment: OpenEnvironment) -> None:
-    """A provider that does not say what it used never makes a session look cheaper than it may have been (I02)."""
-    script = Script().plans(reply(plan(subtask("T1")), None)).work("", reply(answer("Known."), None))
-    async with environment(script) as opened:
-        result = await opened.run(GOAL)
-
-    at_least = 2 * 4_000 * Decimal(5) / 1_000_000  # two turns of at most 4,000 output tokens at $5 a million
-    assert result.usage.cost_usd > at_least

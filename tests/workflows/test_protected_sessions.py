@@ -16,13 +16,14 @@ from google.protobuf import json_format
 from pydantic import BaseModel
 from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.client import Client
-from temporalio.exceptions import ApplicationError
 
+from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall
-from chargehand.client import Chargehand
+from chargehand.client import Chargehand, Session
 from chargehand.contracts import SessionRequest
 from chargehand.converter import data_converter
 from chargehand.errors import SessionFailed
+from chargehand.interface import Supervisor
 from chargehand.payloads.cleaning import clean
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.errors import KeyMissing, StoredPayloadMissing
@@ -108,7 +109,8 @@ async def test_nothing_that_was_said_can_be_read_on_the_server(
 async def test_errors_say_nothing_on_the_server(client: Client, encrypted: Client, tmp_path: Path) -> None:
     """A session that fails tells its client why; the server learns the type of the error and no word of it."""
     message = f"the key of {CANARY} was refused"
-    refused = ApplicationError(message, CANARY, type=ErrorType.PROVIDER_REFUSED, non_retryable=True)
+    fault = ProviderFault(provider="scripted", code=CANARY)
+    refused = ProviderError(message, fault, ErrorType.PROVIDER_REFUSED, is_final=True)
     async with open_environment(encrypted, tmp_path, Script().plans(refused)) as opened:
         session = await opened.chargehand.start(SessionRequest(goal="What is it?"))
         with pytest.raises(SessionFailed, match=CANARY):
@@ -164,17 +166,26 @@ async def test_input_in_clear_can_be_accepted_for_a_time(client: Client, tmp_pat
     assert result.stop_reason == "completed"
 
 
+async def _start_with_short_tasks(starter: Client, task_queue: str, goal: str) -> Session:
+    """Start a session whose failed workflow tasks are repeated after a second instead of ten."""
+    workflow_id, second = f"failing-{uuid4().hex[:8]}", timedelta(seconds=1)
+    await starter.start_workflow(
+        Supervisor.run, SessionRequest(goal=goal), id=workflow_id, task_queue=task_queue, task_timeout=second
+    )
+    return Chargehand(starter, task_queue).session(workflow_id)
+
+
+async def _is_failing(client: Client, session: Session) -> bool:
+    description = await client.get_workflow_handle(session.id).describe()
+    return description.raw_description.pending_workflow_task.attempt > 1
+
+
 async def test_a_session_waits_for_a_worker_with_the_key(client: Client, encrypted: Client, tmp_path: Path) -> None:
     """A worker without the key changes nothing and pays nothing; with the key the same session goes on to its end."""
     keyless = await _connect(client, Encryption(NEW, "new"))
     async with open_environment(keyless, tmp_path, _SINGING) as without:
-        session = await Chargehand(encrypted, without.chargehand.task_queue).start(SessionRequest(goal="What is it?"))
-        handle = client.get_workflow_handle(session.id)
-
-        async def is_failing() -> bool:
-            return (await handle.describe()).raw_description.pending_workflow_task.attempt > 1
-
-        await until(is_failing)
+        session = await _start_with_short_tasks(encrypted, without.chargehand.task_queue, "What is it?")
+        await until(lambda: _is_failing(client, session))
         assert without.model.calls == []
 
     rotated = await _connect(client, Encryption({**OLD, **NEW}, "new"))
@@ -230,15 +241,10 @@ async def test_a_missing_payload_holds_a_session_up_until_it_is_back(client: Cli
     directory = PayloadDirectory(tmp_path / "payloads", client.namespace)
     storing = await _connect(client, storage=Storage(directory, threshold_bytes=200))
     queue = f"test-{uuid4().hex[:8]}"
-    session = await Chargehand(storing, queue).start(SessionRequest(goal="What is it? " + "x" * 1_000))
+    session = await _start_with_short_tasks(storing, queue, "What is it? " + "x" * 1_000)
     away = directory.folder.rename(tmp_path / "away")
     async with open_environment(storing, tmp_path, _SINGING, task_queue=queue):
-        handle = client.get_workflow_handle(session.id)
-
-        async def is_failing() -> bool:
-            return (await handle.describe()).raw_description.pending_workflow_task.attempt > 1
-
-        await until(is_failing)
+        await until(lambda: _is_failing(client, session))
         away.rename(directory.folder)
 
         result = await session.result()

@@ -105,36 +105,37 @@ async def test_a_session_is_reviewed_twice_at_most(environment: OpenEnvironment)
     assert result.stop_reason == "completed"
 
 
-async def test_a_judge_decides_a_contradiction(environment: OpenEnvironment) -> None:
-    """It is shown the outcomes that disagree; the report states both sides with confidence, the decision, and why."""
+@pytest.mark.parametrize(
+    ("verdict", "resolution", "confidence"),
+    [
+        pytest.param(
+            judged("T2", "the charter itself says so", 90),
+            "T2 is followed: the charter itself says so",
+            90,
+            id="decided",
+        ),
+        pytest.param(judged(""), "", 0, id="open"),
+    ],
+)
+async def test_a_judge_decides_a_contradiction_or_leaves_it_open(
+    environment: OpenEnvironment, verdict: BaseModel, resolution: str, confidence: int
+) -> None:
+    """It sees the outcomes that disagree; the report states both sides with confidence, and any decision."""
     found = reviewed(contradictions=[disagreement("the year", "T1 says 1987", "T2 says 1990")])
 
-    script = TWO.on("review", found).on("judge", judged("T2", "the charter itself says so", 90))
-    async with environment(script) as opened:
+    async with environment(TWO.on("review", found).on("judge", verdict)) as opened:
         result = await opened.run(ALWAYS)
 
     [asked] = opened.model.tasks(JudgeTask)
-    assert [given.id for given in asked.candidates] == ["T1", "T2"]
-    decided = Contradiction(
+    [written] = opened.model.tasks(SynthesisTask)
+    expected = Contradiction(
         about="the year",
         positions=("T1 says 1987 (confidence T1: 80)", "T2 says 1990 (confidence T2: 80)"),
-        resolution="T2 is followed: the charter itself says so",
-        confidence=90,
+        resolution=resolution,
+        confidence=confidence,
     )
-    assert result.contradictions == (decided,)
-    [written] = opened.model.tasks(SynthesisTask)
-    assert written.contradictions == (decided,)
-
-
-async def test_what_a_judge_cannot_decide_is_left_open(environment: OpenEnvironment) -> None:
-    """Both sides stand in the report with their confidence, and no resolution is made up."""
-    found = reviewed(contradictions=[disagreement("the year", "T1 says 1987", "T2 says 1990")])
-
-    async with environment(TWO.on("review", found)) as opened:
-        result = await opened.run(ALWAYS)
-
-    assert [(one.resolution, one.confidence) for one in result.contradictions] == [("", 0)]
-    assert result.contradictions[0].positions[0] == "T1 says 1987 (confidence T1: 80)"
+    assert [given.id for given in asked.candidates] == ["T1", "T2"]
+    assert result.contradictions == written.contradictions == (expected,)
 
 
 async def test_a_contradiction_that_the_writer_finds_is_decided_and_written_in(environment: OpenEnvironment) -> None:
@@ -241,7 +242,7 @@ async def test_a_reviewer_says_what_is_wrong_where_and_how_badly(environment: Op
     """Its issues reach the report, the worst first, and whoever writes it; one without a known severity is mended."""
     minor = {"severity": "minor", "location": "T1: Known.", "message": "Vague.", "suggestion": "", "confidence": 90}
     major = {"severity": "major", "location": "T1", "message": "No source.", "suggestion": "Name it.", "confidence": 70}
-    found = answer("Two things are wrong.").model_dump() | {"issues": [minor, major]}
+    found = answer("Two things are wrong.").model_dump(exclude={"kind"}) | {"issues": [minor, major]}
     wrong = found | {"issues": [minor | {"severity": "dreadful"}]}
     turns = [reply(answer("")).model_copy(update={"text": json.dumps(each)}) for each in (wrong, found)]
     script = Script().plan(subtask("T1"), subtask("R1", agent="reviewer", after=["T1"]))

@@ -92,15 +92,15 @@ async def test_waiting_for_a_grant_is_not_the_agents_time(environment: OpenEnvir
     raised = asyncio.Event()
 
     def finish(_: ModelCall) -> Held:
-        return Held(answer("Known."), seconds=1.5 if raised.is_set() else 0.0)
+        return Held(answer("Known."), seconds=1.0 if raised.is_set() else 0.0)
 
     script = Script().plan(*topics(3)).work("", use("search_documents"), finish)
     async with environment(script) as opened:
-        session = await opened.chargehand.start(timed(4, max_turns=5, on_limit="pause"))
+        session = await opened.chargehand.start(timed(3, max_turns=5, on_limit="pause"))
         await until_state(session, "paused")
         paused = await session.status()
         waiting_since = asyncio.get_running_loop().time()
-        await until(lambda: _passed(waiting_since + 4.5))
+        await until(lambda: _passed(waiting_since + 3.2))
         raised.set()
         await session.raise_limits(RaisedLimits(max_turns=20))
         result = await asyncio.wait_for(session.result(), 60)

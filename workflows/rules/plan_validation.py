@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from activities.contracts import CrewCard, SubtaskDraft
 from activities.turn_kinds.plan import PlanAnswer
 from chargehand.contracts import Capability, Plan, Subtask
-from chargehand.converter import describe_problems, shown
+from chargehand.converter import describe_problems, printable
 from workflows.rules.deduplication import fingerprint, normalise
 from workflows.rules.graph import cycle
 from workflows.rules.information_flow import leaks
@@ -109,7 +109,7 @@ def _subtask_errors(
     if subtask.agent == SUPERVISOR and SUPERVISOR not in agents:
         yield f"{where}: the depth limit allows no nested session; name an agent instead"
     elif subtask.agent not in agents:
-        yield f"{where}: there is no agent '{shown(subtask.agent, 40)}'; the agents are {', '.join(sorted(agents))}"
+        yield f"{where}: there is no agent '{printable(subtask.agent, 40)}'; the agents are {', '.join(sorted(agents))}"
     if _is_too_long(subtask.instruction):
         return
     if _is_vague(subtask.instruction):
@@ -119,7 +119,7 @@ def _subtask_errors(
 
 
 def _name(subtask_id: str) -> str:
-    return f"subtask {shown(subtask_id, 20)}"
+    return f"subtask {printable(subtask_id, 20)}"
 
 
 def _is_too_long(instruction: str) -> bool:
@@ -141,7 +141,7 @@ def _repetition_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
             continue
         same = first.setdefault(fingerprint(subtask.agent, subtask.instruction), position)
         if same != position:
-            other = shown(draft.subtasks[same].id, 20)
+            other = printable(draft.subtasks[same].id, 20)
             yield f"{_name(subtask.id)}: gives the same agent the same task as {other}"
 
 
@@ -152,11 +152,11 @@ def _dependency_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
         where = _name(subtask.id)
         for needed in dict.fromkeys(subtask.depends_on):
             if needed not in ids:
-                yield f"{where}: depends on '{shown(needed, 20)}', which is not in the plan"
+                yield f"{where}: depends on '{printable(needed, 20)}', which is not in the plan"
         for needed in dict.fromkeys(subtask.required):
             if needed not in needs[subtask.id]:
-                yield f"{where}: requires '{shown(needed, 20)}', which is not among its depends_on"
+                yield f"{where}: requires '{printable(needed, 20)}', which is not among its depends_on"
     loop = cycle({node: [needed for needed in needed_by if needed in ids] for node, needed_by in needs.items()})
     if loop:
-        path = " -> ".join(shown(node, 20) for node in [*loop, loop[0]])
+        path = " -> ".join(printable(node, 20) for node in [*loop, loop[0]])
         yield f"depends_on: {path} is a cycle; no subtask of it could ever start"

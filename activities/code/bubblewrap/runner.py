@@ -17,7 +17,7 @@ from temporalio.exceptions import ApplicationError
 from activities.code.bubblewrap import isolation
 from activities.code.bubblewrap.isolation import FOLDER, PACKAGES
 from activities.code.protocol import ARTIFACTS, CodeResult, GivenFile
-from activities.tool_outputs import MOST_BYTES_TOGETHER, MOST_FILES, MadeFile
+from activities.tool_outputs import MOST_BYTES_TOGETHER, MOST_FILES, ToolOutput
 from chargehand.contracts import Contract
 from chargehand.wire import ErrorType
 
@@ -54,14 +54,14 @@ class _Answer(Contract):
     figures: list[str] = []
     """Figures that could not be drawn."""
 
-    def split(self, contents: bytes) -> tuple[MadeFile, ...]:
+    def split(self, contents: bytes) -> tuple[ToolOutput, ...]:
         """Split the contents into files by the sizes that the program states; a wrong size loses the files after it."""
-        files: list[MadeFile] = []
+        files: list[ToolOutput] = []
         at = 0
         for file in self.files[:MOST_FILES]:
             if file.bytes < 0 or at + file.bytes > len(contents):
                 break
-            files.append(MadeFile(name=file.name, content=contents[at : at + file.bytes]))
+            files.append(ToolOutput(name=file.name, content=contents[at : at + file.bytes]))
             at += file.bytes
         return tuple(files)
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from activities.child_limits import Allowance
-from activities.documents.parsed import Block, BlockKind, HeadingPath, Parsed, Part, Source, UnreadableError
+from activities.documents.formats.plain_text import line_parts
+from activities.documents.parsed import Block, BlockKind, HeadingPath, Parsed, Source, UnreadableError
 
-_PART_PARAGRAPHS = 100
 _PARAGRAPHS_A_PIECE = 100
 _ROWS_A_PIECE = 10
 
@@ -48,11 +48,7 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
             add(f"- {text}" if style.startswith("List") else text, "text")
     if not lines:
         raise UnreadableError("It has no text.")
-    parts = [
-        Part(start + 1, min(start + _PART_PARAGRAPHS, len(lines)), "\n".join(lines[start : start + _PART_PARAGRAPHS]))
-        for start in range(0, len(lines), _PART_PARAGRAPHS)
-    ]
-    return Parsed(unit="paragraph", units=len(lines), blocks=blocks, parts=parts, headings=headings.all)
+    return Parsed(unit="paragraph", units=len(lines), blocks=blocks, parts=line_parts(lines), headings=headings.all)
 
 
 def _rows(table: object, allowance: Allowance) -> Iterator[str]:

@@ -79,13 +79,9 @@ class CodecServer:
             ProtectionSettingsError: the port is taken, or the certificate is invalid.
         """
         self._settings = settings
-        loop = asyncio.get_running_loop()
-
-        class Bound(_Handler):
-            requests = _Requests(settings, loop)
-
+        handler = type("_BoundHandler", (_Handler,), {"settings": settings, "loop": asyncio.get_running_loop()})
         try:
-            self._server = _Server((settings.host, settings.port), Bound)
+            self._server = _Server((settings.host, settings.port), handler)
             if settings.certificate and settings.private_key:
                 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
                 context.load_cert_chain(settings.certificate, settings.private_key)
@@ -121,65 +117,7 @@ class _Refused(Exception):  # noqa: N818  # reads as a statement: `except _Refus
         self.status = status
 
 
-class _Requests:
-    """Authorises and answers requests."""
-
-    def __init__(self, settings: CodecServerSettings, loop: asyncio.AbstractEventLoop) -> None:
-        self._settings = settings
-        self._loop = loop
-        self.slots = threading.BoundedSemaphore(_CONCURRENCY)
-
-    def allowed_origin(self, origin: str | None) -> str | None:
-        """Check the origin of a request; None if it does not come from a web page.
-
-        Raises:
-            _Refused: pages of this origin may not send requests.
-        """
-        if origin is not None and origin not in self._settings.origins:
-            raise _Refused(HTTPStatus.FORBIDDEN, "requests from this origin are not allowed; allow it with --ui-origin")
-        return origin
-
-    def verb(self, path: str, authorization: str | None) -> tuple[str, bool]:
-        """Check the token; return the verb, and whether to keep references to stored payloads."""
-        parts = urlsplit(path)
-        named = [part for part in parts.path.split("/") if part]
-        verb = named[-1] if named else ""
-        presented = [authorization.removeprefix("Bearer ")] if authorization else []
-        presented += named[:1] if len(named) == 2 else []
-        if not any(hmac.compare_digest(each.encode(), self._settings.token.encode()) for each in presented):
-            raise _Refused(HTTPStatus.UNAUTHORIZED, "the token is missing or wrong")
-        if verb not in ("encode", "decode", "download") or len(named) > 2:
-            raise _Refused(HTTPStatus.NOT_FOUND, "the paths are /encode, /decode and /download")
-        return verb, parse_qs(parts.query).get("preserveStorageRefs", [""])[-1].lower() == "true"
-
-    def converter(self, namespace: str | None) -> DataConverter:
-        """Find the converter of a namespace."""
-        found = self._settings.converters.get(namespace or "")
-        if found is None:
-            raise _Refused(HTTPStatus.FORBIDDEN, "this namespace (X-Namespace) is not served here")
-        return found
-
-    def answer(self, verb: str, body: bytes, converter: DataConverter, *, keep_references: bool) -> bytes:
-        """Encode or decode the payloads of a body."""
-        try:
-            payloads = json_format.Parse(body, Payloads()).payloads
-        except (json_format.ParseError, UnicodeDecodeError, RecursionError) as error:
-            raise _Refused(HTTPStatus.BAD_REQUEST, "the body is not a JSON object of payloads") from error
-        work = _encode if verb == "encode" else _decode
-        waiting = work(converter, payloads, keep_references=keep_references and verb == "decode")
-        try:
-            done = asyncio.run_coroutine_threadsafe(waiting, self._loop).result(_REQUEST_SECONDS)
-        except ProtectionError as error:
-            raise _Refused(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
-        return json_format.MessageToJson(cast("Message", Payloads(payloads=done)), indent=None).encode()
-
-
-async def _encode(
-    converter: DataConverter,
-    payloads: Iterable[Payload],
-    *,
-    keep_references: bool,  # noqa: ARG001  # as for decoding
-) -> list[Payload]:
+async def _encode(converter: DataConverter, payloads: Iterable[Payload]) -> list[Payload]:
     return await converter.payload_codec.encode(list(payloads)) if converter.payload_codec else list(payloads)
 
 
@@ -215,7 +153,9 @@ async def _fetch(converter: DataConverter, payload: Payload) -> Payload:
 class _Handler(BaseHTTPRequestHandler):
     """One request; never logged, since its path may contain the token."""
 
-    requests: _Requests
+    settings: CodecServerSettings
+    loop: asyncio.AbstractEventLoop
+    slots = threading.BoundedSemaphore(_CONCURRENCY)
     _has_read = False
     timeout = _IDLE_SECONDS
     server_version = "chargehand"
@@ -224,11 +164,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_OPTIONS(self) -> None:
         """Answer a browser's preflight request."""
         try:
-            origin = self.requests.allowed_origin(self.headers.get("Origin"))
+            self._reply(HTTPStatus.NO_CONTENT, b"", self._allowed_origin())
         except _Refused as refusal:
             self._refuse(refusal, None)
-            return
-        self._reply(HTTPStatus.NO_CONTENT, b"", origin)
 
     def do_GET(self) -> None:
         """Answer health checks."""
@@ -241,11 +179,11 @@ class _Handler(BaseHTTPRequestHandler):
         """Encode or decode payloads for an authorised client."""
         origin = None
         try:
-            origin = self.requests.allowed_origin(self.headers.get("Origin"))
-            verb, keep_references = self.requests.verb(self.path, self.headers.get("Authorization"))
-            converter = self.requests.converter(self.headers.get("X-Namespace"))
-            with self.requests.slots:
-                answer = self.requests.answer(verb, self._body(), converter, keep_references=keep_references)
+            origin = self._allowed_origin()
+            verb, keep_references = self._verb()
+            converter = self._converter()
+            with self.slots:
+                answer = self._answer(verb, self._body(), converter, keep_references=keep_references)
         except _Refused as refusal:
             self._read_rest()
             self._refuse(refusal, origin)
@@ -253,6 +191,50 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(_Refused(HTTPStatus.SERVICE_UNAVAILABLE, "timed out"), origin)
         else:
             self._reply(HTTPStatus.OK, answer, origin)
+
+    def _allowed_origin(self) -> str | None:
+        """Check the origin of the request; None if it does not come from a web page."""
+        origin = self.headers.get("Origin")
+        if origin is not None and origin not in self.settings.origins:
+            raise _Refused(HTTPStatus.FORBIDDEN, "requests from this origin are not allowed; allow it with --ui-origin")
+        return origin
+
+    def _verb(self) -> tuple[str, bool]:
+        """Check the token; return the verb, and whether to keep references to stored payloads."""
+        parts = urlsplit(self.path)
+        named = [part for part in parts.path.split("/") if part]
+        verb = named[-1] if named else ""
+        presented = [
+            self.headers.get("Authorization", "").removeprefix("Bearer "),
+            *(named[:1] if len(named) == 2 else []),
+        ]
+        if not any(hmac.compare_digest(each.encode(), self.settings.token.encode()) for each in presented):
+            raise _Refused(HTTPStatus.UNAUTHORIZED, "the token is missing or wrong")
+        if verb not in ("encode", "decode", "download") or len(named) > 2:
+            raise _Refused(HTTPStatus.NOT_FOUND, "the paths are /encode, /decode and /download")
+        return verb, parse_qs(parts.query).get("preserveStorageRefs", [""])[-1].lower() == "true"
+
+    def _converter(self) -> DataConverter:
+        found = self.settings.converters.get(self.headers.get("X-Namespace", ""))
+        if found is None:
+            raise _Refused(HTTPStatus.FORBIDDEN, "this namespace (X-Namespace) is not served here")
+        return found
+
+    def _answer(self, verb: str, body: bytes, converter: DataConverter, *, keep_references: bool) -> bytes:
+        """Encode or decode the payloads of a body."""
+        try:
+            payloads = json_format.Parse(body, Payloads()).payloads
+        except (json_format.ParseError, UnicodeDecodeError, RecursionError) as error:
+            raise _Refused(HTTPStatus.BAD_REQUEST, "the body is not a JSON object of payloads") from error
+        if verb == "encode":
+            work = _encode(converter, payloads)
+        else:
+            work = _decode(converter, payloads, keep_references=keep_references and verb == "decode")
+        try:
+            done = asyncio.run_coroutine_threadsafe(work, self.loop).result(_REQUEST_SECONDS)
+        except ProtectionError as error:
+            raise _Refused(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
+        return json_format.MessageToJson(cast("Message", Payloads(payloads=done)), indent=None).encode()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base class's name
         """Log nothing."""

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from chargehand import Status, SubtaskRecord
 from chargehand_cli.rendering.escaping import one_safe_line
@@ -28,31 +28,11 @@ _REFRESHES_PER_SECOND: Final = 8
 Clock = Callable[[], datetime]
 
 
-class Progress(Protocol):
-    """Shows a session while its context is entered."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *ending: object) -> None: ...
-
-    def update(self, status: Status) -> None:
-        """Show the session's status."""
-        ...
-
-    def remark(self, text: str) -> None:
-        """Show a remark beside the status, such as that no worker answers; an empty one removes it."""
-        ...
-
-    def hidden(self) -> AbstractContextManager[None]:
-        """Hide the progress while the user types."""
-        ...
-
-
 def now() -> datetime:
     return datetime.now(UTC)
 
 
-def choose_progress(session_id: str, *, quiet: bool = False) -> Progress:
+def choose_progress(session_id: str, *, quiet: bool = False) -> "Progress":
     """Draw a tree if standard error is a terminal, and write lines to it otherwise."""
     if quiet:
         return Lines(session_id, write=lambda _: None)
@@ -147,6 +127,10 @@ class LiveTree:
 
     def _tree(self) -> "Tree":
         return session_tree(self._session_id, self._status, self._remark, now(), self._started_at)
+
+
+Progress: TypeAlias = Lines | LiveTree
+"""Shows a session's status and a remark beside it while its context is entered, except while `hidden`."""
 
 
 def session_tree(session_id: str, status: Status | None, remark: str, at: datetime, shown_since: datetime) -> "Tree":

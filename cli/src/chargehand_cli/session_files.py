@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -17,27 +16,15 @@ _MAX_NAME_LENGTH: Final = 120
 """Characters of a folder's name; file systems allow 255 bytes."""
 
 
-@dataclass(frozen=True)
 class SessionFiles:
     """The files of one session."""
 
-    folder: Path
-
-    @property
-    def page(self) -> Path:
-        return self.folder / "report.html"
-
-    @property
-    def report(self) -> Path:
-        return self.folder / "report.json"
-
-    @property
-    def markdown(self) -> Path:
-        return self.folder / "report.md"
-
-    @property
-    def trace(self) -> Path:
-        return self.folder / "trace.json"
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.page = folder / "report.html"
+        self.report = folder / "report.json"
+        self.markdown = folder / "report.md"
+        self.trace = folder / "trace.json"
 
 
 def session_files(state: Path, session_id: str) -> SessionFiles:

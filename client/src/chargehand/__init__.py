@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> object:
-    for module in ("api",) if name.startswith("__") else ("errors", "contracts", "api"):
+    for module in ("api",) if name.startswith("__") else ("wire", "errors", "contracts", "api"):
         value: object = vars(import_module(f"chargehand.{module}")).get(name)
         if value is not None and not isinstance(value, ModuleType):
             return value

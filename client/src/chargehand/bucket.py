@@ -5,6 +5,7 @@ tools take them: `AWS_…`, `GOOGLE_APPLICATION_CREDENTIALS`, profiles and roles
 `STORAGE_EMULATOR_HOST`.
 """
 
+import io
 import os
 import re
 import secrets
@@ -63,20 +64,26 @@ class Bucket(Protocol):
 class Directory:
     """A bucket on this machine. A file appears whole or not at all; errors are `OSError`."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, is_private: bool = False) -> None:
         self._root = root
+        self._is_private = is_private
 
     def size(self, key: str) -> int | None:
         path = self._root / key
         return path.stat().st_size if path.is_file() else None
 
     def put(self, key: str, content: bytes) -> None:
+        self.copy(key, io.BytesIO(content))
+
+    def copy(self, key: str, source: BinaryIO) -> None:
+        """Store what is left of an open file."""
         path = self._root / key
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self._root / f".draft-{secrets.token_hex(8)}"
+        mode = 0o700 if self._is_private else 0o777
+        path.parent.mkdir(mode, parents=True, exist_ok=True)
+        draft = path.with_name(f".draft-{secrets.token_hex(8)}")
         try:
-            with draft.open("xb") as file:
-                file.write(content)
+            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode & 0o666), "wb") as file:
+                shutil.copyfileobj(source, file)
                 file.flush()
                 os.fsync(file.fileno())
             draft.replace(path)

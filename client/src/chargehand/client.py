@@ -206,7 +206,7 @@ def one_line(text: str, most: int) -> str:
 
 @contextmanager
 def _translated(session_id: str) -> Generator[None]:
-    """Turn Temporal's errors into ours, at the one place where they leave the client."""
+    """Translate Temporal's errors."""
     try:
         yield
     except WorkflowFailureError as error:
@@ -215,17 +215,17 @@ def _translated(session_id: str) -> Generator[None]:
         raise _failure(error.cause) from error
     except (WorkflowQueryFailedError, WorkflowQueryRejectedError) as error:
         raise ChargehandError(f"Session '{session_id}' cannot answer: {error}") from error
-    except ApplicationError as error:  # the converter's: what was asked or answered cannot be carried
+    except ApplicationError as error:  # from the converter: the payload is invalid or too large
         raise _failure(error) from error
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND and "already completed" in error.message:
-            raise ChargehandError(f"Session '{session_id}' has ended; it cannot be changed any more.") from error
+            raise ChargehandError(f"Session '{session_id}' has ended and cannot be changed.") from error
         if error.status is RPCStatusCode.NOT_FOUND:
             raise SessionNotFound(session_id) from error
         if error.status in _UNANSWERED:
             raise NotReachable(
-                "No answer. Either the Temporal server is away, or no worker polls the session's task queue: "
-                "`chargehand doctor` tells."
+                "No answer: the Temporal server is unreachable, or no worker polls the session's task queue. "
+                "To find the cause: `chargehand doctor`."
             ) from error
         raise ChargehandError(f"The Temporal server refused: {error.message}") from error
 
@@ -239,7 +239,7 @@ def _ending(session_id: str, cause: BaseException) -> ChargehandError:
         case WorkflowTimedOut():
             return SessionTerminated(
                 f"Session '{session_id}' was ended by the server a day after its deadline: no worker ended it. "
-                "Run one (`chargehand doctor` tells whether there is any) and start the session again."
+                "Start a worker (`chargehand doctor` lists them) and start the session again."
             )
         case _:
             return _failure(cause)

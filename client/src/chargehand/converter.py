@@ -1,7 +1,7 @@
 """The data converter of every client, worker and replayer.
 
-Bad input never hangs a workflow: whatever cannot be read becomes a non-retryable `InvalidInput` that names the field.
-Without this a payload that does not fit is an endlessly failing workflow task.
+Invalid input never hangs a workflow: it becomes a non-retryable `InvalidInput` that names the field. Without this, an
+invalid payload would fail the workflow task again and again.
 """
 
 import dataclasses
@@ -43,22 +43,22 @@ def invalid_input(what: str, problems: Sequence[str]) -> ApplicationError:
 
 
 def describe_problems(error: ValidationError, model: type[BaseModel] | None = None) -> list[str]:
-    """Say each problem of a validation error as `field: what is wrong`, without repeating what was typed."""
+    """Describe each problem of a validation error as `field: problem`, without quoting the input."""
     problems = error.errors(include_url=False, include_input=False, include_context=False)
     described = [
         f"{_path(problem['loc'])}: {_sentence(problem['type'], problem['msg'], problem['loc'], model)}"
         for problem in problems[:_MOST_PROBLEMS]
     ]
-    left_out = len(problems) - len(described)
-    return [*described, f"and {left_out} more like these"] if left_out else described
+    omitted = len(problems) - len(described)
+    return [*described, f"and {omitted} more"] if omitted else described
 
 
 def _path(location: Sequence[int | str]) -> str:
-    return ".".join(shown(str(part), _LONGEST_NAME) for part in location) or "input"
+    return ".".join(printable(str(part), _LONGEST_NAME) for part in location) or "input"
 
 
-def shown(text: str, most: int) -> str:
-    """Make a stranger's text fit to stand in a message: short, and without control characters."""
+def printable(text: str, most: int) -> str:
+    """Shorten untrusted text for a message, and replace its control characters."""
     short = text if len(text) <= most else f"{text[: most - 1]}…"
     return "".join(character if character.isprintable() else "\ufffd" for character in short)
 
@@ -99,14 +99,14 @@ def _model_at(model: type[BaseModel] | None, location: tuple[int | str, ...]) ->
 
 
 def _model_in(annotation: object) -> type[BaseModel] | None:
-    """Find the model that a field holds, be it optional or one of several."""
+    """Find the model of a field, also within an optional or a union."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((found for part in get_args(annotation) if (found := _model_in(part))), None)
 
 
 class _JsonConverter(PydanticJSONPlainPayloadConverter):
-    """JSON by pydantic; what people type is read more strictly than JSON asks."""
+    """JSON by pydantic; input typed by people is parsed more strictly than the JSON standard requires."""
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
         model = _as_model(type_hint)
@@ -134,10 +134,10 @@ _PLAIN: Final = _JsonConverter()
 
 
 class PayloadConverter(CompositePayloadConverter):
-    """Temporal's own converters with pydantic's JSON, refusing by a typed error what cannot be read or kept."""
+    """Temporal's own converters with pydantic's JSON; unreadable and oversized payloads are typed errors."""
 
     largest_bytes = 2_000_000
-    """Temporal keeps 2 MiB, and would refuse more in a way that is tried again for ever."""
+    """Temporal's limit is 2 MiB; it refuses larger payloads in a way that is retried forever."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -148,19 +148,19 @@ class PayloadConverter(CompositePayloadConverter):
         )
 
     def to_payloads(self, values: Sequence[Any]) -> list[Payload]:
-        """Write values; one that is too large to be kept is refused before anything is sent."""
+        """Serialise values; refuse one that is too large before anything is sent."""
         payloads = super().to_payloads(values)
         for payload in payloads:
             if len(payload.data) > self.largest_bytes:
                 raise ApplicationError(
-                    f"A payload of {len(payload.data):,} bytes is too large; at most {self.largest_bytes:,} are kept.",
+                    f"A payload of {len(payload.data):,} bytes is too large; the limit is {self.largest_bytes:,}.",
                     type=ErrorType.PAYLOAD_TOO_LARGE,
                     non_retryable=True,
                 )
         return payloads
 
     def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
-        """Read payloads; one that is meant for a model must be JSON."""
+        """Deserialise payloads; the payload of a model must be JSON."""
         hints = type_hints or []
         for payload, type_hint in zip(payloads, hints, strict=False):
             self._require_json(payload, type_hint)
@@ -179,19 +179,19 @@ class PayloadConverter(CompositePayloadConverter):
                 raise _not_encrypted(model.__name__)
             if encoding == ENCRYPTED:
                 raise invalid_input(model.__name__, [_NO_KEYS])
-            found = shown(encoding.decode(errors="replace"), _LONGEST_NAME) or "missing"
+            found = printable(encoding.decode(errors="replace"), _LONGEST_NAME) or "missing"
             raise invalid_input(model.__name__, [f"encoding: is {found}; send JSON as json/plain"])
 
 
-class _RoomyPayloadConverter(PayloadConverter):
-    """The same where large payloads are stored elsewhere."""
+class _ExternalPayloadConverter(PayloadConverter):
+    """For external storage, which takes large payloads."""
 
     largest_bytes = 50 << 20
 
 
 def _not_encrypted(what: str) -> ApplicationError:
     problem = (
-        "encoding: is not encrypted, and only encrypted input is read here; "
+        "encoding: is not encrypted, and only encrypted input is accepted; "
         "send it through the codec server (`temporal --codec-endpoint`) or by a client that has the keys"
     )
     return invalid_input(what, [problem])
@@ -200,11 +200,11 @@ def _not_encrypted(what: str) -> ApplicationError:
 def data_converter(encryption: Encryption | None = None, storage: Storage | None = None) -> DataConverter:
     """Build the one data converter; every client, worker and replayer uses it.
 
-    All that work on the same sessions need the same encryption keys and the same storage.
+    Clients and workers of the same sessions need the same encryption keys and the same storage.
     """
     return dataclasses.replace(
         DataConverter.default,
-        payload_converter_class=_RoomyPayloadConverter if storage else PayloadConverter,
+        payload_converter_class=_ExternalPayloadConverter if storage else PayloadConverter,
         payload_codec=EncryptionCodec(encryption) if encryption else None,
         failure_converter_class=DefaultFailureConverterWithEncodedAttributes if encryption else DefaultFailureConverter,
         external_storage=storage.external() if storage else None,

@@ -1,4 +1,4 @@
-"""The session as a typed Temporal workflow, for callers: names and types without the code behind them."""
+"""The session as a typed Temporal workflow, for callers: its signatures without the implementation."""
 
 from temporalio import workflow
 
@@ -8,39 +8,39 @@ from chargehand.wire import QueryName, UpdateName, WorkflowType
 
 @workflow.defn(name=WorkflowType.SUPERVISOR)
 class Supervisor:
-    """What a session takes, answers and returns."""
+    """Input, queries, updates and result of a session."""
 
     @workflow.run
     async def run(self, request: SessionRequest) -> Report:
-        """Carry out the request; see `SessionRequest` and `Report`."""
+        """Run a session."""
         raise NotImplementedError(request)
 
     @workflow.query(name=QueryName.STATUS)
     def status(self) -> Status:
-        """Say where the session stands."""
+        """Return the session's status."""
         raise NotImplementedError
 
     @workflow.query(name=QueryName.PLAN)
     def plan(self) -> Plan | None:
-        """Show the plan; None until there is one."""
+        """Return the plan; None until there is one."""
         raise NotImplementedError
 
     @workflow.update(name=UpdateName.DECIDE_PLAN)
     def decide_plan(self, decision: PlanDecision) -> Plan:
-        """Approve, edit or reject a plan that waits for approval; returns the plan that is carried out."""
+        """Approve, edit or reject a plan that is awaiting approval; return the plan that is executed."""
         raise NotImplementedError(decision)
 
     @workflow.update(name=UpdateName.RAISE_LIMITS)
     def raise_limits(self, raised: RaisedLimits) -> Status:
-        """Allow the session more turns, money or time; one that waits for them goes on."""
+        """Raise the limits; a paused session continues."""
         raise NotImplementedError(raised)
 
     @workflow.update(name=UpdateName.ANSWER)
     def answer(self, answer: Answer) -> Status:
-        """Answer the question of a subtask, which goes on with it."""
+        """Answer the question of a subtask, which then continues."""
         raise NotImplementedError(answer)
 
     @workflow.update(name=UpdateName.FINISH_NOW)
     def finish_now(self) -> Status:
-        """Stop what runs, and write the report from what is there."""
+        """Stop the running subtasks, and write the report from the results so far."""
         raise NotImplementedError

@@ -20,7 +20,7 @@ from chargehand.visibility import describe
 from chargehand.wire import ActivityType, WorkflowType
 
 _SUPERVISOR: Final = "supervisor"
-_AT_ONCE: Final = 8
+_MAX_PARALLEL_READS: Final = 8
 
 _State = Literal["running", "completed", "failed", "timed_out", "cancelled", "terminated"]
 _Kind = Literal["session", "subtask", "turn", "tool", "other"]
@@ -32,33 +32,19 @@ _KINDS: Final[dict[str, _Kind]] = {
     ActivityType.USE_TOOL: "tool",
 }
 
-_WORKFLOW_ENDS: Final[dict[str, _State]] = {
-    "workflow_execution_completed_event_attributes": "completed",
-    "workflow_execution_failed_event_attributes": "failed",
-    "workflow_execution_timed_out_event_attributes": "timed_out",
-    "workflow_execution_canceled_event_attributes": "cancelled",
-    "workflow_execution_terminated_event_attributes": "terminated",
-    "workflow_execution_continued_as_new_event_attributes": "completed",
+_END_STATES: Final[dict[str, _State]] = {
+    "completed": "completed",
+    "failed": "failed",
+    "timed_out": "timed_out",
+    "canceled": "cancelled",
+    "terminated": "terminated",
+    "continued_as_new": "completed",
 }
-
-_ACTIVITY_ENDS: Final[dict[str, _State]] = {
-    "activity_task_completed_event_attributes": "completed",
-    "activity_task_failed_event_attributes": "failed",
-    "activity_task_timed_out_event_attributes": "timed_out",
-    "activity_task_canceled_event_attributes": "cancelled",
-}
-
-_CHILD_ENDS: Final[dict[str, _State]] = {
-    "child_workflow_execution_completed_event_attributes": "completed",
-    "child_workflow_execution_failed_event_attributes": "failed",
-    "child_workflow_execution_timed_out_event_attributes": "timed_out",
-    "child_workflow_execution_canceled_event_attributes": "cancelled",
-    "child_workflow_execution_terminated_event_attributes": "terminated",
-}
+"""State after an event, by the end of the event's name."""
 
 
 class _Billed(Contract):
-    """What a turn's result says about its cost; the rest of it is not read."""
+    """The cost of a turn, the only part of its result that is read."""
 
     model: str = ""
     usage: Usage = Usage()
@@ -86,14 +72,14 @@ class _Draft:
 
 
 @dataclass
-class _Story:
-    """One workflow's own steps, and the children it started."""
+class _WorkflowSteps:
+    """The steps of one workflow, and the children that it started."""
 
     workflow: _Draft
     activities: dict[int, _Draft] = field(default_factory=dict[int, _Draft])
     """By the id of the event that scheduled them."""
     children: dict[int, _Draft] = field(default_factory=dict[int, _Draft])
-    """As their parent knows them, by the id of the event that initiated them."""
+    """As their parent's history describes them, by the id of the event that initiated them."""
     runs: dict[int, str] = field(default_factory=dict[int, str])
 
 
@@ -110,43 +96,43 @@ async def read_trace(client: Client, session_id: str) -> Trace:
 class _Reader:
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._at_once = asyncio.Semaphore(_AT_ONCE)
+        self._parallel_reads = asyncio.Semaphore(_MAX_PARALLEL_READS)
 
     async def read(self, workflow_id: str, run_id: str | None, known: _Draft | None) -> list[Step]:
-        """Read a workflow and everything below it; `known` stands in for one that the server has forgotten."""
+        """Read a workflow and everything below it; `known` is the fallback if its history was deleted."""
         handle = self._client.get_workflow_handle(workflow_id, run_id=run_id)
         try:
-            async with self._at_once:
+            async with self._parallel_reads:
                 events = [event async for event in handle.fetch_history_events()]
         except RPCError as error:
             if known and error.status is RPCStatusCode.NOT_FOUND:
                 return [known.finished()]
             raise
-        story = await self._tell(workflow_id, events, known)
-        if story.workflow.state == "running":
-            await self._add_pending(workflow_id, run_id, story)
+        found = await self._collect(workflow_id, events, known)
+        if found.workflow.state == "running":
+            await self._add_pending(workflow_id, run_id, found)
         below = await asyncio.gather(
-            *(self.read(child.id, story.runs[key], child) for key, child in story.children.items() if key in story.runs)
+            *(self.read(child.id, found.runs[key], child) for key, child in found.children.items() if key in found.runs)
         )
-        own = [story.workflow, *story.activities.values()]
+        own = [found.workflow, *found.activities.values()]
         return [*(draft.finished() for draft in own), *(step for steps in below for step in steps)]
 
-    async def _tell(self, workflow_id: str, events: Iterable[HistoryEvent], known: _Draft | None) -> _Story:
+    async def _collect(self, workflow_id: str, events: Iterable[HistoryEvent], known: _Draft | None) -> _WorkflowSteps:
         agent = _agent_of(workflow_id)
-        story = _Story(known or _Draft(workflow_id, None, "other", workflow_id, agent))
-        story.workflow.started_at = None
+        found = _WorkflowSteps(known or _Draft(workflow_id, None, "other", workflow_id, agent))
+        found.workflow.started_at = None
         for event in events:
             kind = event.WhichOneof("attributes") or ""
             attributes = getattr(event, kind) if kind else None
             if kind.startswith("activity_task"):
-                await self._tell_activity(story, event, kind, attributes)
+                await self._read_activity(found, event, kind, attributes)
             elif "child_workflow" in kind:
-                await self._tell_child(story, event, kind, attributes)
+                await self._read_child(found, event, kind, attributes)
             else:
-                await self._tell_workflow(story.workflow, event, kind, attributes)
-        return story
+                await self._read_workflow(found.workflow, event, kind, attributes)
+        return found
 
-    async def _tell_workflow(self, draft: _Draft, event: HistoryEvent, kind: str, attributes: Any) -> None:
+    async def _read_workflow(self, draft: _Draft, event: HistoryEvent, kind: str, attributes: Any) -> None:
         if kind == "workflow_execution_started_event_attributes":
             draft.kind = _KINDS.get(attributes.workflow_type.name, "other")
             draft.name = await self._summary(event) or attributes.workflow_type.name
@@ -155,48 +141,48 @@ class _Reader:
             draft.started_at = draft.started_at or _time(event.event_time)
         elif kind == "workflow_task_completed_event_attributes":
             draft.worker = attributes.identity
-        elif state := _WORKFLOW_ENDS.get(kind):
+        elif state := _end_state(kind, "workflow_execution"):
             _end(draft, state, event, attributes)
 
-    async def _tell_activity(self, story: _Story, event: HistoryEvent, kind: str, attributes: Any) -> None:
+    async def _read_activity(self, found: _WorkflowSteps, event: HistoryEvent, kind: str, attributes: Any) -> None:
         if kind == "activity_task_scheduled_event_attributes":
-            story.activities[event.event_id] = _Draft(
-                id=f"{story.workflow.id}#{attributes.activity_id}",
-                parent=story.workflow.id,
+            found.activities[event.event_id] = _Draft(
+                id=f"{found.workflow.id}#{attributes.activity_id}",
+                parent=found.workflow.id,
                 kind=_KINDS.get(attributes.activity_type.name, "other"),
                 name=await self._summary(event) or attributes.activity_type.name,
-                agent=story.workflow.agent,
+                agent=found.workflow.agent,
             )
             return
-        draft = story.activities.get(attributes.scheduled_event_id)
+        draft = found.activities.get(attributes.scheduled_event_id)
         if draft is None:
             return
         if kind == "activity_task_started_event_attributes":
             draft.started_at = _time(event.event_time)
             draft.attempts = attributes.attempt
             draft.worker = attributes.identity
-        elif state := _ACTIVITY_ENDS.get(kind):
+        elif state := _end_state(kind, "activity_task"):
             _end(draft, state, event, attributes)
             if state == "completed":
                 await self._add_usage(draft, attributes.result)
 
-    async def _tell_child(self, story: _Story, event: HistoryEvent, kind: str, attributes: Any) -> None:
+    async def _read_child(self, found: _WorkflowSteps, event: HistoryEvent, kind: str, attributes: Any) -> None:
         if kind == "start_child_workflow_execution_initiated_event_attributes":
-            story.children[event.event_id] = _Draft(
+            found.children[event.event_id] = _Draft(
                 id=attributes.workflow_id,
-                parent=story.workflow.id,
+                parent=found.workflow.id,
                 kind=_KINDS.get(attributes.workflow_type.name, "other"),
                 name=await self._summary(event) or attributes.workflow_type.name,
                 agent=_agent_of(attributes.workflow_id),
             )
             return
-        draft = story.children.get(getattr(attributes, "initiated_event_id", 0))
+        draft = found.children.get(getattr(attributes, "initiated_event_id", 0))
         if draft is None:
             return
         if kind == "child_workflow_execution_started_event_attributes":
-            story.runs[attributes.initiated_event_id] = attributes.workflow_execution.run_id
+            found.runs[attributes.initiated_event_id] = attributes.workflow_execution.run_id
             draft.started_at = _time(event.event_time)
-        elif state := _CHILD_ENDS.get(kind):
+        elif state := _end_state(kind, "child_workflow_execution"):
             _end(draft, state, event, attributes)
 
     async def _add_usage(self, draft: _Draft, result: Payloads) -> None:
@@ -206,18 +192,18 @@ class _Reader:
             return
         try:
             decoded = await self._client.data_converter.decode(list(result.payloads), [_Billed])
-        except Exception:  # noqa: BLE001  # a stored payload may be gone: better a step without its cost than no trace
+        except Exception:  # noqa: BLE001  # a stored payload may be missing: a step without its cost is better than no trace
             return
         billed = cast("_Billed", decoded[0])
         draft.usage = billed.usage
         if billed.model:
             draft.name = f"{draft.name} ({billed.model})"
 
-    async def _add_pending(self, workflow_id: str, run_id: str | None, story: _Story) -> None:
-        """Say how far activities are whose start is not in the history yet, because they still run."""
+    async def _add_pending(self, workflow_id: str, run_id: str | None, found: _WorkflowSteps) -> None:
+        """Describe running activities, whose start is not yet in the history."""
         description = await describe(self._client, workflow_id, run_id or "")
         pending = {each.activity_id: each for each in description.pending_activities}
-        for draft in story.activities.values():
+        for draft in found.activities.values():
             if draft.state == "running" and (now := pending.get(draft.id.rpartition("#")[2])):
                 _describe_pending(draft, now)
 
@@ -226,7 +212,7 @@ class _Reader:
             return ""
         try:
             return str((await self._client.data_converter.decode([event.user_metadata.summary], [str]))[0])
-        except Exception:  # noqa: BLE001  # a summary that cannot be read is no reason to have no trace
+        except Exception:  # noqa: BLE001  # a step without its summary is better than no trace
             return ""
 
 
@@ -239,6 +225,10 @@ def _describe_pending(draft: _Draft, now: PendingActivityInfo) -> None:
         draft.error = error_of(now.last_failure)
 
 
+def _end_state(kind: str, prefix: str) -> _State | None:
+    return _END_STATES.get(kind.removeprefix(f"{prefix}_").removesuffix("_event_attributes"))
+
+
 def _end(draft: _Draft, state: _State, event: HistoryEvent, attributes: Any) -> None:
     draft.state = state
     draft.ended_at = _time(event.event_time)
@@ -248,7 +238,7 @@ def _end(draft: _Draft, state: _State, event: HistoryEvent, attributes: Any) -> 
 
 
 def error_of(failure: Failure) -> str:
-    """Name a failure by its type; messages may hold user text and stay where they are."""
+    """Name a failure by its type; its message may contain user text, and is left out."""
     innermost = failure
     while innermost.HasField("cause") and not innermost.HasField("application_failure_info"):
         innermost = innermost.cause

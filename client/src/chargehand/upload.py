@@ -4,19 +4,17 @@
 other: `{"format": "chargehand-manifest-1", "files": [{"name", "sha256", "bytes"}], "skipped": [{"name", "reason"}]}`.
 """
 
-import hashlib
-import io
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
-from chargehand.bucket import Bucket, Directory, artifact_key, bucket_location, open_bucket
+from chargehand.bucket import Bucket, Directory, bucket_location, open_bucket
 from chargehand.errors import BucketError, UploadRefused
-from chargehand.payloads.at_rest import is_kept, require_plain
+from chargehand.payloads.at_rest import store_content
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.errors import ProtectionError
 
@@ -32,8 +30,7 @@ _READABLE_WORDS: Final = "PDF, DOCX, XLSX, ODS, CSV, TSV, Markdown, HTML, reStru
 _SKIPPED_FOLDERS: Final = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
 
 
-@dataclass(frozen=True)
-class _Skipped:
+class _Skipped(NamedTuple):
     name: str
     reason: str
 
@@ -66,21 +63,7 @@ class _Store:
 
     def put(self, content: bytes) -> str:
         """Store content unless it is there, and return its digest."""
-        digest = hashlib.sha256(content).hexdigest()
-        if not self._holds(digest, len(content)):
-            self._files.put(artifact_key(digest), self._encryption.seal(content) if self._encryption else content)
-        return digest
-
-    def _holds(self, digest: str, size: int) -> bool:
-        found = self._files.size(artifact_key(digest))
-        if found is None or (found == size and not self._encryption):
-            return found is not None
-        stored = io.BytesIO()
-        self._files.fetch(artifact_key(digest), stored)
-        if self._encryption:
-            return is_kept(self._encryption, digest, stored.getvalue())
-        require_plain(digest, stored.getvalue())
-        return False
+        return store_content(self._files, self._encryption, content)
 
 
 def store_documents(
@@ -137,14 +120,14 @@ def _store_folder(folder: Path, store: _Store, total: _Total, on_skip: Callable[
         content = _content(path, total)
         files.append({"name": name, "sha256": store.put(content), "bytes": len(content)})
     for one in skipped:
-        on_skip(one.name, one.reason)
+        on_skip(*one)
     if not files:
         why = f"; {len(skipped)} left out, the first one because {skipped[0].reason}" if skipped else ""
         raise UploadRefused(f"The folder {folder} holds no document that can be read{why}.")
     manifest = {
         "format": MANIFEST_FORMAT,
         "files": sorted(files, key=lambda file: str(file["name"])),
-        "skipped": [{"name": one.name, "reason": one.reason} for one in skipped[:_MOST_SKIPPED_LISTED]],
+        "skipped": [one._asdict() for one in skipped[:_MOST_SKIPPED_LISTED]],
     }
     digest = store.put(json.dumps(manifest, ensure_ascii=False, indent=1).encode())
     return f"artifact:{digest}/{quote(_printable(folder.name) or 'documents', safe='')}/"

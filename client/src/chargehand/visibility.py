@@ -1,7 +1,7 @@
-"""What the server says of workflows, and of who works on them.
+"""List and describe workflows and the workers that poll task queues.
 
-Asked without the SDK's own listing and describing: those of temporalio 1.35 raise `ValueError` on each workflow that an
-operator has paused.
+The SDK's own methods are not used: those of temporalio 1.35 raise `ValueError` for every workflow that an operator has
+paused.
 """
 
 import asyncio
@@ -26,11 +26,11 @@ T = TypeVar("T")
 _NO_END_YET: Final = "No completion event found"
 _WHILE_PAUSED_SECONDS: Final = 1.0
 OPEN: Final = "CloseTime IS NULL"
-"""What a query says of workflows that run or are paused; servers of today call only the former running."""
+"""The query for workflows that run or are paused; `ExecutionStatus = 'Running'` excludes paused ones."""
 
 
 async def list_executions(client: Client, query: str, limit: int | None = None) -> AsyncIterator[WorkflowExecutionInfo]:
-    """List the workflows that a query finds, the newest first."""
+    """List the workflows that match a query, the newest first."""
     left = limit
     page = b""
     while left is None or left > 0:
@@ -49,7 +49,7 @@ async def list_executions(client: Client, query: str, limit: int | None = None) 
 async def describe(
     client: Client, workflow_id: str, run_id: str = "", patience: timedelta | None = None
 ) -> DescribeWorkflowExecutionResponse:
-    """Describe a workflow: what it waits for, and how often that was tried."""
+    """Describe a workflow, with its pending activities."""
     asked = DescribeWorkflowExecutionRequest(
         namespace=client.namespace, execution=WorkflowExecution(workflow_id=workflow_id, run_id=run_id)
     )
@@ -57,14 +57,14 @@ async def describe(
 
 
 async def result_of(handle: WorkflowHandle[Any, T]) -> T:
-    """Wait for a workflow's result; the SDK's own waiting breaks off when an operator pauses it."""
+    """Wait for a workflow's result, also while an operator has paused it, when the SDK's own method fails."""
     while True:
         try:
             return await handle.result()
         except RuntimeError as error:
             if _NO_END_YET not in str(error):
                 raise
-        # The server answers at once, as if there was nothing to wait for.
+        # The server answers at once instead of waiting.
         await asyncio.sleep(_WHILE_PAUSED_SECONDS)
 
 
@@ -74,7 +74,7 @@ def is_open(execution: WorkflowExecutionInfo) -> bool:
 
 
 async def pollers(client: Client, task_queue: str, *, of_activities: bool = False) -> Sequence[str]:
-    """Name the workers that ask for work on a task queue, as they name themselves."""
+    """List the identities of the workers that poll a task queue."""
     kind = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY if of_activities else TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
     asked = DescribeTaskQueueRequest(
         namespace=client.namespace, task_queue=TaskQueue(name=task_queue), task_queue_type=kind
@@ -84,5 +84,5 @@ async def pollers(client: Client, task_queue: str, *, of_activities: bool = Fals
 
 
 def state_word(execution: WorkflowExecutionInfo) -> str:
-    """Say a workflow's state in Temporal's own word, such as running, paused, completed or timed_out."""
+    """Return a workflow's state as Temporal names it, such as running, paused, completed or timed_out."""
     return WorkflowExecutionStatus.Name(execution.status).removeprefix("WORKFLOW_EXECUTION_STATUS_").lower()

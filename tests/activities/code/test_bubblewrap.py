@@ -25,7 +25,8 @@ from activities.code.bubblewrap.self_test import require_tight
 from activities.code.protocol import CodeResult, GivenFile
 from activities.code.registry import CODE
 from activities.settings import Settings
-from activities.tool_outputs import MadeFile
+from activities.tool_outputs import ToolOutput
+from tests.child_processes import children
 
 LIMITS = BubblewrapLimits(seconds=10.0, memory_bytes=512 << 20, folder_bytes=16 << 20, files=500, output_bytes=10_000)
 ALLOW_ALL = struct.pack("<HBBI", 0x06, 0, 0, 0x7FFF0000)
@@ -61,19 +62,6 @@ async def ran(
     runner = BubblewrapRunner(limits, packages)
     runner.start()
     return await runner.run(code, "s/1", files)
-
-
-def sandboxes() -> set[int]:
-    """Processes of bubblewrap that this one started and that still are."""
-    mine: set[int] = set()
-    for status in Path("/proc").glob("[0-9]*/status"):
-        try:
-            lines = dict(line.split(":\t", 1) for line in status.read_text().splitlines() if ":\t" in line)
-        except OSError:
-            continue
-        if lines["Name"] == "bwrap" and int(lines["PPid"]) == os.getpid() and not lines["State"].startswith("Z"):
-            mine.add(int(status.parent.name))
-    return mine
 
 
 async def test_it_is_refused_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -222,7 +210,7 @@ async def test_documents_go_in_and_files_come_out(tmp_path: Path) -> None:
 
     result = await ran(code, files=(GivenFile("in/sales.csv", document),))
 
-    made = MadeFile(name="sum.txt", content=b"[['a', 'b'], ['1', '2']]")
+    made = ToolOutput(name="sum.txt", content=b"[['a', 'b'], ['1', '2']]")
     assert result == CodeResult(stdout="Read-only file system\n", files=(made,))
     assert document.read_text() == "a,b\n1,2\n"
 
@@ -240,26 +228,14 @@ async def test_every_piece_of_code_starts_clean() -> None:
 @inside
 @pytest.mark.parametrize(
     "code",
-    [
-        "open('/etc/passwd').read()",
-        "open('/etc/hostname').read()",
-        "open('/proc/self/environ').read()",
-        "open('/proc/1/cmdline').read()",
-        "import os\nos.listdir('/home')",
-        "import os\nos.listdir('/root/.ssh')",
-        "import os\nos.listdir('/sys')",
-        "import os\nos.symlink('/etc/passwd', 'link')\nopen('link').read()",
-        "import pathlib\nassert 'CANARY' not in __import__('os').environ\npathlib.Path('/var/run/secrets').read_text()",
-        "open('/usr/lib/x', 'w')",
-        "open('/x', 'w')",
-        "open('/dev/shm/x', 'w')",
-        "open('/tmp/x', 'w')",
-        "import os\nos.mknod('/work/null', 0o20666, os.makedev(1, 3))",
-        "import os\nos.chroot('/work')",
-        "import os\nos.setuid(0)",
-        "import resource\nresource.setrlimit(resource.RLIMIT_AS, (-1, -1))",
-    ],
-)
+    ["open('/etc/passwd').read()", "open('/etc/hostname').read()", "open('/proc/self/environ').read()",
+     "open('/proc/1/cmdline').read()", "import os\nos.listdir('/home')", "import os\nos.listdir('/root/.ssh')",
+     "import os\nos.listdir('/sys')", "import os\nos.symlink('/etc/passwd', 'link')\nopen('link').read()",
+     "import pathlib\nassert 'CANARY' not in __import__('os').environ\npathlib.Path('/var/run/secrets').read_text()",
+     "open('/usr/lib/x', 'w')", "open('/x', 'w')", "open('/dev/shm/x', 'w')", "open('/tmp/x', 'w')",
+     "import os\nos.mknod('/work/null', 0o20666, os.makedev(1, 3))", "import os\nos.chroot('/work')",
+     "import os\nos.setuid(0)", "import resource\nresource.setrlimit(resource.RLIMIT_AS, (-1, -1))"],
+)  # fmt: skip
 async def test_nothing_of_the_host_can_be_read_or_written(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files, environment, devices and powers of the host are not there (S13)."""
     monkeypatch.setenv("CANARY", "canary-in-the-environment")
@@ -273,20 +249,17 @@ async def test_nothing_of_the_host_can_be_read_or_written(code: str, monkeypatch
 @inside
 @pytest.mark.parametrize(
     "code",
-    [
-        "import socket\nsocket.create_connection(('127.0.0.1', 7233), 1)",
-        "import socket\nsocket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 53))",
-        "import socket\nsocket.socket(socket.AF_INET6)",
-        "import socket\nsocket.socket(socket.AF_INET, socket.SOCK_RAW)",
-        "import socket\nsocket.socket(socket.AF_UNIX).connect('\\0abstract')",
-        "import socket\nsocket.socket(socket.AF_UNIX).bind('/work/socket')",
-        "import socket\nsocket.socket(16, socket.SOCK_RAW)",
-        "import socket\nsocket.socket(17, socket.SOCK_RAW)",
-        "import socket\nsocket.getaddrinfo('example.org', 80)",
-        "import urllib.request\nurllib.request.urlopen('http://127.0.0.1:7233', timeout=1)",
-        "import socket\nsocket.create_server(('127.0.0.1', 0))",
-    ],
-)
+    ["import socket\nsocket.create_connection(('127.0.0.1', 7233), 1)",
+     "import socket\nsocket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 53))",
+     "import socket\nsocket.socket(socket.AF_INET6)",
+     "import socket\nsocket.socket(socket.AF_INET, socket.SOCK_RAW)",
+     "import socket\nsocket.socket(socket.AF_UNIX).connect('\\0abstract')",
+     "import socket\nsocket.socket(socket.AF_UNIX).bind('/work/socket')",
+     "import socket\nsocket.socket(16, socket.SOCK_RAW)", "import socket\nsocket.socket(17, socket.SOCK_RAW)",
+     "import socket\nsocket.getaddrinfo('example.org', 80)",
+     "import urllib.request\nurllib.request.urlopen('http://127.0.0.1:7233', timeout=1)",
+     "import socket\nsocket.create_server(('127.0.0.1', 0))"],
+)  # fmt: skip
 async def test_there_is_no_network(code: str) -> None:
     """Neither outside nor loopback, whatever the kind of socket (S14)."""
     result = await ran(code)
@@ -317,7 +290,7 @@ async def test_what_does_not_end_is_ended(code: str) -> None:
 
     assert time.monotonic() - started <= limits.seconds + 1
     assert result == CodeResult(error="The code ran longer than 1 seconds and was stopped. Do less at once.")
-    assert sandboxes() == set()
+    assert children("bwrap") == set()
 
 
 @inside
@@ -362,7 +335,7 @@ async def test_exhaustion_is_stopped(code: str, says: str) -> None:
     assert time.monotonic() - started <= LIMITS.seconds + 1
     assert says in result.error
     assert len(result.stdout) + len(result.stderr) <= LIMITS.output_bytes
-    assert sandboxes() == set()
+    assert children("bwrap") == set()
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before <= 64 << 10
 
 
@@ -424,7 +397,7 @@ async def test_a_program_that_speaks_for_the_sandbox_gains_nothing() -> None:
 
     result = await ran(code)
 
-    assert result.files == (MadeFile(name="../../x", content=b"abc"),)
+    assert result.files == (ToolOutput(name="../../x", content=b"abc"),)
     assert result.value == "v"
 
 
@@ -454,7 +427,7 @@ async def test_figures_come_back(tmp_path: Path) -> None:
 
     result = await ran("import matplotlib.pyplot", packages=tmp_path)
 
-    assert result == CodeResult(files=(MadeFile(name="figure-1.png", content=b"picture"),))
+    assert result == CodeResult(files=(ToolOutput(name="figure-1.png", content=b"picture"),))
 
 
 @inside
@@ -463,11 +436,11 @@ async def test_cancelling_ends_the_sandbox() -> None:
     runner = BubblewrapRunner(LIMITS.model_copy(update={"seconds": 60.0}))
     runner.start()
     running = asyncio.create_task(runner.run("while True: pass", "s/1"))
-    while not sandboxes():
+    while not children("bwrap"):
         await asyncio.wait({running}, timeout=0.01)
 
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
 
-    assert sandboxes() == set()
+    assert children("bwrap") == set()

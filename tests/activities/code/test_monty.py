@@ -1,16 +1,15 @@
 """Monty for real, and attacks on it."""
 
 import asyncio
-import os
 import resource
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from activities.code.monty import MODULES, MontyLimits, MontyRunner
 from activities.code.protocol import CodeResult
+from tests.child_processes import children
 
 LIMITS = MontyLimits(seconds=1.0, output_bytes=10_000)
 
@@ -20,19 +19,6 @@ async def runner() -> AsyncIterator[MontyRunner]:
     made = MontyRunner(LIMITS)
     yield made
     await made.close()
-
-
-def children() -> set[int]:
-    """Processes that this one has started and that still are, `monty` ones only."""
-    mine: set[int] = set()
-    for status in Path("/proc").glob("[0-9]*/status"):
-        try:
-            lines = dict(line.split(":\t", 1) for line in status.read_text().splitlines() if ":\t" in line)
-        except OSError:
-            continue
-        if lines["Name"] == "monty" and int(lines["PPid"]) == os.getpid() and not lines["State"].startswith("Z"):
-            mine.add(int(status.parent.name))
-    return mine
 
 
 async def test_output_and_value_come_back(runner: MontyRunner) -> None:
@@ -107,7 +93,7 @@ async def test_exhaustion_is_stopped(runner: MontyRunner, code: str, says: str) 
     assert time.monotonic() - started <= LIMITS.seconds + 1
     assert says in result.error
     assert len(result.stdout) <= LIMITS.output_bytes
-    assert children() == set()
+    assert children("monty") == set()
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before <= 64 << 10
 
 
@@ -123,56 +109,23 @@ async def test_sleeping_takes_no_time(runner: MontyRunner) -> None:
 
 @pytest.mark.parametrize(
     "code",
-    [
-        "open('/etc/passwd').read()",
-        "open('/proc/self/environ').read()",
-        "open('out.txt', 'w').write('x')",
-        "import os\nos.listdir('/')",
-        "import os\nprint(os.environ)",
-        "import os\nos.getenv('HOME')",
-        "import os\nos.system('id')",
-        "import pathlib\npathlib.Path('/etc').exists()",
-        "import socket",
-        "import subprocess",
-        "import urllib.request",
-        "import ctypes",
-        "__import__('os')",
-        "globals()",
-        "().__class__.__bases__[0].__subclasses__()",
-        "(lambda: 0).__globals__",
-        "(lambda: 0).__code__",
-        "(lambda: 0).__builtins__",
-        "print.__self__",
-        "f'{().__class__}'",
-        "'{0.__class__}'.format(())",
-        "getattr((), '__cl' + 'ass__')",
-        "type(()).__subclasses__()",
-        "object.__subclasses__()",
-        "[].__reduce__()",
-        "(x for x in [1]).gi_frame",
-        "try:\n    1 / 0\nexcept Exception as e:\n    e.__traceback__.tb_frame",
-        "compile('1', '', 'eval')",
-        "eval('__import__(\"os\")')",
-        "exec('import socket')",
-        "import sys\nsys.modules",
-        "import sys\nsys._getframe()",
-        "import builtins",
-        "import importlib",
-        "import pickle",
-        "import random\nrandom.os",
-        "import json\njson.codecs",
-        "import typing\ntyping.sys",
-        "import collections\ncollections._sys",
-        "import asyncio\nasyncio.open_connection('127.0.0.1', 7233)",
-        "import asyncio\nasyncio.create_subprocess_shell('id')",
-        "import os\nos.fork()",
-        "import pathlib\npathlib.Path('/proc/self/environ').read_text()",
-        "import pathlib\nlist(pathlib.Path('/').iterdir())",
-        "import pathlib\npathlib.Path('x').write_text('y')",
-        "breakpoint()",
-        "input()",
-    ],
-)
+    ["open('/etc/passwd').read()", "open('/proc/self/environ').read()", "open('out.txt', 'w').write('x')",
+     "import os\nos.listdir('/')", "import os\nprint(os.environ)", "import os\nos.getenv('HOME')",
+     "import os\nos.system('id')", "import pathlib\npathlib.Path('/etc').exists()", "import socket",
+     "import subprocess", "import urllib.request", "import ctypes", "__import__('os')", "globals()",
+     "().__class__.__bases__[0].__subclasses__()", "(lambda: 0).__globals__", "(lambda: 0).__code__",
+     "(lambda: 0).__builtins__", "print.__self__", "f'{().__class__}'", "'{0.__class__}'.format(())",
+     "getattr((), '__cl' + 'ass__')", "type(()).__subclasses__()", "object.__subclasses__()", "[].__reduce__()",
+     "(x for x in [1]).gi_frame", "try:\n    1 / 0\nexcept Exception as e:\n    e.__traceback__.tb_frame",
+     "compile('1', '', 'eval')", "eval('__import__(\"os\")')", "exec('import socket')", "import sys\nsys.modules",
+     "import sys\nsys._getframe()", "import builtins", "import importlib", "import pickle",
+     "import random\nrandom.os", "import json\njson.codecs", "import typing\ntyping.sys",
+     "import collections\ncollections._sys", "import asyncio\nasyncio.open_connection('127.0.0.1', 7233)",
+     "import asyncio\nasyncio.create_subprocess_shell('id')", "import os\nos.fork()",
+     "import pathlib\npathlib.Path('/proc/self/environ').read_text()",
+     "import pathlib\nlist(pathlib.Path('/').iterdir())", "import pathlib\npathlib.Path('x').write_text('y')",
+     "breakpoint()", "input()"],
+)  # fmt: skip
 async def test_nothing_outside_can_be_reached(runner: MontyRunner, code: str) -> None:
     """Neither files nor environment nor network nor the interpreter's own insides are there (S13, S14, S16)."""
     result = await runner.run(code, "s/1")
@@ -216,15 +169,15 @@ async def test_cancelling_kills_the_process() -> None:
     """A cancelled piece of code stops at once, long before its own limit."""
     runner = MontyRunner(LIMITS.model_copy(update={"seconds": 60.0}))
     running = asyncio.create_task(runner.run("while True: pass", "s/1"))
-    while not children():
+    while not children("monty"):
         await asyncio.wait({running}, timeout=0.01)
 
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
     async with asyncio.timeout(5):
-        while children():
+        while children("monty"):
             await asyncio.to_thread(time.sleep, 0.01)
     await runner.close()
 
-    assert children() == set()
+    assert children("monty") == set()

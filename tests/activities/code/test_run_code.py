@@ -12,7 +12,7 @@ from activities.code.protocol import CodeResult, CodeRunner, GivenFile
 from activities.code.tool import RunCode
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.locations import DocumentSources
-from activities.tool_outputs import MadeFile
+from activities.tool_outputs import ToolOutput
 from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext
 from chargehand.contracts import Artifact, Source
 from tests.activities.documents.loopback_downloads import LoopbackDownloads
@@ -85,26 +85,6 @@ async def test_a_failing_program_is_an_answer_and_no_evidence(harness: Harness) 
     assert answer.output["printed"] == "begun"
 
 
-@pytest.mark.parametrize("arguments", [{}, {"code": ""}, {"code": "  "}, {"code": 7}, {"code": None}])
-async def test_a_call_without_code_is_answered_in_words(harness: Harness, arguments: dict[str, JsonValue]) -> None:
-    """Nothing is run without code."""
-    sandbox = Scripted(CodeResult())
-
-    answer = await harness.tool(sandbox).use(arguments, CONTEXT)
-
-    assert answer == ToolAnswer(ok=False, output={"error": "run_code needs `code`: the whole program, as text."})
-    assert sandbox.ran == []
-
-
-async def test_the_runner_is_given_the_calls_name(harness: Harness) -> None:
-    """What a crash leaves behind in a sandbox can be found by the name of the call."""
-    sandbox = Scripted(CodeResult(stdout="1\n"))
-
-    await harness.tool(sandbox).use({"code": "print(1)"}, CONTEXT)
-
-    assert sandbox.ran == [("print(1)", "s/1")]
-
-
 async def test_silence_is_said(harness: Harness) -> None:
     """A program that shows nothing is told to be one, and cannot be cited."""
     answer = await harness.tool(Scripted(CodeResult())).use({"code": "x = 1"}, CONTEXT)
@@ -116,7 +96,7 @@ async def test_what_the_program_made_is_kept_for_the_user(harness: Harness) -> N
     """The user gets the file by its content; the model is told its name and no more."""
     png = b"\x89PNG\r\n\x1a\nsmall"
     result = CodeResult(
-        stdout="1", files=(MadeFile(name="../plot.png", content=png),), left_out=("big.bin: too large",)
+        stdout="1", files=(ToolOutput(name="../plot.png", content=png),), left_out=("big.bin: too large",)
     )
 
     answer = await harness.tool(Scripted(result)).use({"code": "plot()"}, harness.context)
@@ -133,7 +113,7 @@ async def test_what_the_program_made_is_kept_for_the_user(harness: Harness) -> N
 
 
 async def test_a_program_is_given_the_documents_that_it_names(harness: Harness) -> None:
-    """Those and no others, by the names that the agent knows them by."""
+    """Those and no others, by the names that the agent knows; a crashed run is found by the name of its call."""
     (harness.documents / "sales.csv").write_bytes(b"a,b")
     (harness.documents / "secret.txt").write_bytes(b"canary")
     sandbox = Scripted(CodeResult(stdout="1"))
@@ -141,6 +121,7 @@ async def test_a_program_is_given_the_documents_that_it_names(harness: Harness) 
     await harness.tool(sandbox).use({"code": "read()", "documents": ["sales.csv"]}, harness.context)
 
     assert sandbox.given == {"sales.csv": b"a,b"}
+    assert sandbox.ran == [("read()", "s/1")]
 
 
 async def test_a_program_is_given_documents_from_the_web(harness: Harness, tmp_path: Path) -> None:
@@ -157,23 +138,29 @@ async def test_a_program_is_given_documents_from_the_web(harness: Harness, tmp_p
     assert sandbox.given == {"sales.csv": b"a,b"}
 
 
+_NO_CODE = "run_code needs `code`: the whole program, as text."
+_NO_LIST = "`documents` is a list of at most 20 names of documents."
+
+
 @pytest.mark.parametrize(
-    ("documents", "says"),
+    ("arguments", "says"),
     [
-        (["nothing.csv"], "There is no document 'nothing.csv'. There are: sales.csv."),
-        (["../artifacts"], "There is no document '../artifacts'. There are: sales.csv."),
-        (["/etc/passwd"], "There is no document '/etc/passwd'. There are: sales.csv."),
-        ("sales.csv", "`documents` is a list of at most 20 names of documents."),
-        ([1], "`documents` is a list of at most 20 names of documents."),
-        (["sales.csv"] * 21, "`documents` is a list of at most 20 names of documents."),
+        *(({"code": code}, _NO_CODE) for code in ("", "  ", 7, None)),
+        *(
+            ({"documents": [name]}, f"There is no document '{name}'. There are: sales.csv.")
+            for name in ("nothing.csv", "../artifacts", "/etc/passwd")
+        ),
+        *(({"documents": documents}, _NO_LIST) for documents in ("sales.csv", [1], ["sales.csv"] * 21)),
     ],
 )
-async def test_other_files_are_not_given(harness: Harness, documents: JsonValue, says: str) -> None:
-    """Only documents of the session can be named; nothing is run without them."""
+async def test_nothing_is_run_with_wrong_arguments(
+    harness: Harness, arguments: dict[str, JsonValue], says: str
+) -> None:
+    """A call names its code, and only documents of the session; otherwise it is answered in words."""
     (harness.documents / "sales.csv").write_bytes(b"a,b")
     sandbox = Scripted(CodeResult(stdout="1"))
 
-    answer = await harness.tool(sandbox).use({"code": "read()", "documents": documents}, harness.context)
+    answer = await harness.tool(sandbox).use({"code": "read()"} | arguments, harness.context)
 
     assert answer == ToolAnswer(ok=False, output={"error": says})
     assert sandbox.ran == []
@@ -189,17 +176,6 @@ async def test_large_documents_are_not_given(harness: Harness) -> None:
     assert answer.output == {"error": "Documents for one program may have 20 MB together: give it fewer."}
 
 
-@pytest.mark.parametrize(
-    ("code", "value"),
-    [("2 + 2 * 3", "8"), ("(0.1 + 0.2) / 3", "0.10000000000000002"), ("round(1250 * 1.19, 2)", "1487.5")],
-)
-async def test_arithmetic_is_a_program(harness: Harness, code: str, value: str) -> None:
-    """There is no calculator beside the sandbox, and none is needed."""
-    answer = await harness.tool(MontyRunner()).use({"code": code}, CONTEXT)
-
-    assert (answer.ok, answer.sources[0].quote) == (True, value)
-
-
 @pytest.mark.parametrize("error", ["", "e" * 100_000])
 async def test_an_answer_stays_under_the_cap(harness: Harness, error: str) -> None:
     """However much a program prints, a model is handed no more than the cap of a tool call."""
@@ -208,10 +184,3 @@ async def test_an_answer_stays_under_the_cap(harness: Harness, error: str) -> No
     answer = await harness.tool(Scripted(flood)).use({"code": "flood()"}, CONTEXT)
 
     assert len(answer.model_dump_json()) <= OUTPUT_CAP_CHARACTERS
-
-
-async def test_the_language_is_part_of_the_description(harness: Harness) -> None:
-    """An agent knows before its first call what it may write."""
-    assert harness.tool(MontyRunner()).spec.description.endswith(
-        f"It sees no documents and can save no files. {MontyRunner.language}"
-    )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from activities.documents.artifacts import ArtifactStore
-from activities.tool_outputs import MOST_BYTES, MOST_FILES, MadeFile, keep, media_type, safe_name
+from activities.tool_outputs import MOST_BYTES, MOST_FILES, ToolOutput, media_type, safe_name, store_outputs
 from chargehand.contracts import Artifact
 
 PNG = b"\x89PNG\r\n\x1a\nrest"
@@ -98,9 +98,9 @@ def test_a_drawing_that_only_draws_is_one() -> None:
 async def test_files_are_kept_under_names_of_their_own(tmp_path: Path) -> None:
     """Two files of one name are two, on systems that do not tell cases apart as well; the URI can be read back."""
     store = ArtifactStore(tmp_path)
-    files = [MadeFile(name=name, content=PNG, title="Sales") for name in ("x y.png", "dir/x y.png", "X Y.PNG")]
+    files = [ToolOutput(name=name, content=PNG, title="Sales") for name in ("x y.png", "dir/x y.png", "X Y.PNG")]
 
-    artifacts, left_out = await keep(store, files)
+    artifacts, left_out = await store_outputs(store, files)
 
     digest = hashlib.sha256(PNG).hexdigest()
     names = ["x y.png", "x y (2).png", "X Y (3).PNG"]
@@ -116,13 +116,13 @@ async def test_files_are_kept_under_names_of_their_own(tmp_path: Path) -> None:
 async def test_too_much_is_left_out_and_named(tmp_path: Path) -> None:
     """Number, size and sum are bounded, and who made the files is told which were lost."""
     large = b"x" * MOST_BYTES
-    many = [MadeFile(name=f"{number}.txt", content=b"1") for number in range(MOST_FILES + 1)]
-    sizes = [MadeFile(name="huge.txt", content=large + b"x")]
-    sizes += [MadeFile(name=f"{number}.txt", content=large) for number in range(3)]
+    many = [ToolOutput(name=f"{number}.txt", content=b"1") for number in range(MOST_FILES + 1)]
+    sizes = [ToolOutput(name="huge.txt", content=large + b"x")]
+    sizes += [ToolOutput(name=f"{number}.txt", content=large) for number in range(3)]
 
-    kept_many, lost_many = await keep(ArtifactStore(tmp_path), many)
-    kept_sizes, lost_sizes = await keep(ArtifactStore(tmp_path), sizes)
+    kept_many, lost_many = await store_outputs(ArtifactStore(tmp_path), many)
+    kept_sizes, lost_sizes = await store_outputs(ArtifactStore(tmp_path), sizes)
 
-    assert (len(kept_many), lost_many) == (MOST_FILES, ("10.txt: only 10 files a call are kept",))
+    assert (len(kept_many), lost_many) == (MOST_FILES, ("10.txt: only 10 files per call are stored",))
     assert [artifact.name for artifact in kept_sizes] == ["0.txt", "1.txt"]
     assert lost_sizes == ("huge.txt: larger than 10 MB", "2.txt: all files together may have 20 MB")

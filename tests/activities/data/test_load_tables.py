@@ -42,36 +42,36 @@ async def test_every_delimiter_is_understood(tmp_path: Path, delimiter: str) -> 
     assert _rows(opened) == [("Ann", 3, f"with{delimiter}inside"), ("Bob", 4, 'a "quoted" word')]
 
 
-async def test_amounts_become_numbers(tmp_path: Path) -> None:
-    """Currency signs, thousands separators and accountants' brackets do not keep a sum from being summed."""
-    opened = await _open(tmp_path, 'a,b,c\n"€1,200.50",$3,(40)\n"€2",$-5,"1,000"\n')
+@pytest.mark.parametrize(
+    ("content", "types", "rows"),
+    [
+        (
+            'a,b,c\n"€1,200.50",$3,(40)\n"€2",$-5,"1,000"\n',
+            {"a": "DOUBLE", "b": "DOUBLE", "c": "DOUBLE"},
+            [(1200.5, 3.0, -40.0), (2.0, -5.0, 1000.0)],
+        ),
+        (
+            "zip,phone,share\n01067,+49 30 1,5%\n10115,030-22,7%\n",
+            {"zip": "VARCHAR", "phone": "VARCHAR", "share": "VARCHAR"},
+            [("01067", "+49 30 1", "5%"), ("10115", "030-22", "7%")],
+        ),
+        ("name,city\nAnn,Oslo\n", {"name": "VARCHAR", "city": "VARCHAR"}, [("Ann", "Oslo")]),
+        ("1.5,2.5\n3.5,4.5\n", {"column0": "DOUBLE", "column1": "DOUBLE"}, [(1.5, 2.5), (3.5, 4.5)]),
+        (
+            "stadt,größe\nMünchen,1\nKöln,2\n".encode("cp1252"),
+            {"stadt": "VARCHAR", "grosse": "BIGINT"},
+            [("München", 1), ("Köln", 2)],
+        ),
+    ],
+    ids=["amounts", "codes", "words alone", "numbers without a header", "Windows code page"],
+)
+async def test_cells_are_what_they_mean(
+    tmp_path: Path, content: str | bytes, types: dict[str, str], rows: list[tuple[object, ...]]
+) -> None:
+    """Amounts become numbers, codes stay texts, and the first line names the columns unless it is a row of numbers."""
+    opened = await _open(tmp_path, content)
 
-    assert _types(opened.catalog.tables[0]) == {"a": "DOUBLE", "b": "DOUBLE", "c": "DOUBLE"}
-    assert _rows(opened) == [(1200.5, 3.0, -40.0), (2.0, -5.0, 1000.0)]
-
-
-async def test_codes_stay_texts(tmp_path: Path) -> None:
-    """Leading zeros, telephone numbers and percentages mean something as they are."""
-    opened = await _open(tmp_path, "zip,phone,share\n01067,+49 30 1,5%\n10115,030-22,7%\n")
-
-    assert set(_types(opened.catalog.tables[0]).values()) == {"VARCHAR"}
-
-
-async def test_texts_alone_have_a_header_too(tmp_path: Path) -> None:
-    """The first line names the columns even if all columns are words."""
-    opened = await _open(tmp_path, "name,city\nAnn,Oslo\nBob,Rome\n")
-
-    assert (_types(opened.catalog.tables[0]), opened.catalog.tables[0].rows) == (
-        {"name": "VARCHAR", "city": "VARCHAR"},
-        2,
-    )
-
-
-async def test_numbers_alone_have_no_header(tmp_path: Path) -> None:
-    """No row of data is taken for names."""
-    opened = await _open(tmp_path, "1.5,2.5\n3.5,4.5\n")
-
-    assert _rows(opened) == [(1.5, 2.5), (3.5, 4.5)]
+    assert (_types(opened.catalog.tables[0]), _rows(opened)) == (types, rows)
 
 
 async def test_ragged_lines_cost_no_rows(tmp_path: Path) -> None:
@@ -79,14 +79,6 @@ async def test_ragged_lines_cost_no_rows(tmp_path: Path) -> None:
     opened = await _open(tmp_path, "a,b,c\n1,2,3\n4,5\n6,7,8\n")
 
     assert [tuple(map(str, row)) for row in _rows(opened)] == [("1", "2", "3"), ("4", "5", "None"), ("6", "7", "8")]
-
-
-async def test_a_table_of_the_windows_code_page_is_read(tmp_path: Path) -> None:
-    """Umlauts of an older spreadsheet arrive whole."""
-    opened = await _open(tmp_path, "stadt,größe\nMünchen,1\nKöln,2\n".encode("cp1252"))
-
-    assert _types(opened.catalog.tables[0]) == {"stadt": "VARCHAR", "grosse": "BIGINT"}
-    assert [row[0] for row in _rows(opened)] == ["München", "Köln"]
 
 
 async def test_frequent_values_come_first(tmp_path: Path) -> None:

@@ -1,9 +1,7 @@
 """What agents get from SQL over a session's tables, and what they cannot get."""
 
 import asyncio
-import contextlib
 import hashlib
-import os
 import resource
 import time
 from pathlib import Path
@@ -14,6 +12,7 @@ from sales_harness import Harness
 
 from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer
 from chargehand.contracts import Source
+from tests.child_processes import children
 
 
 @pytest.fixture(scope="module")
@@ -71,69 +70,29 @@ async def test_wide_rows_keep_within_the_cap(harness: Harness) -> None:
 
 @pytest.mark.parametrize(
     "sql",
-    [
-        "SELECT * FROM read_text('{secret}')",
-        "SELECT * FROM read_csv('{secret}')",
-        "SELECT * FROM '{secret}'",
-        "SELECT * FROM glob('{folder}/*')",
-        "SELECT * FROM read_blob('{folder}/*')",
-        "COPY sales TO '{folder}/out.csv'",
-        "COPY (SELECT 1) TO '{folder}/out.csv'",
-        "EXPORT DATABASE '{folder}/out'",
-        "ATTACH '{folder}/out.duckdb'",
-        "INSTALL httpfs",
-        "LOAD httpfs",
-        "SET enable_external_access = true",
-        "SET memory_limit = '100GB'",
-        "RESET lock_configuration",
-        "PRAGMA version",
-        "CALL pragma_version()",
-        "CREATE TABLE x AS SELECT 1",
-        "DROP TABLE sales",
-        "INSERT INTO sales VALUES (NULL, NULL, NULL, NULL)",
-        "UPDATE sales SET units = 0",
-        "DELETE FROM sales",
-        "SELECT 1; DROP TABLE sales",
-        "SELECT 1; SELECT 2",
-        "SELECT * FROM _CONFIG",
-        "SELECT * FROM question",
-        "SELECT getenv('HOME')",
-        "SELECT * FROM read_json('{secret}')",
-        "SELECT * FROM read_parquet('{secret}')",
-        "SELECT * FROM read_csv('{folder}/../{name}/secret.txt')",
-        "SELECT * FROM read_csv('{folder}/link.csv')",
-        "SELECT * FROM read_csv('/proc/self/environ')",
-        "SELECT * FROM read_text('http://127.0.0.1:7233/')",
-        "SELECT * FROM sniff_csv('{secret}')",
-        "SELECT * FROM parquet_metadata('{secret}')",
-        "SELECT * FROM duckdb_secrets() WHERE load_secret('{secret}')",
-        "FROM '{secret}'",
-        "FROM sales SELECT (SELECT content FROM read_text('{secret}'))",
-        "WITH leak AS (SELECT * FROM read_text('{secret}')) SELECT * FROM leak",
-        "CREATE TABLE x AS SELECT * FROM read_text('{secret}')",
-        "CREATE MACRO leak() AS TABLE SELECT * FROM read_text('{secret}')",
-        "PREPARE x AS SELECT 1",
-        "EXECUTE x",
-        "EXPLAIN ANALYZE SELECT * FROM read_text('{secret}')",
-        "CHECKPOINT",
-        "VACUUM",
-        "BEGIN TRANSACTION",
-        "DETACH sales",
-        "USE memory",
-        "CREATE SECRET (TYPE S3)",
-        "FORCE INSTALL httpfs FROM '{folder}'",
-        "LOAD '{folder}/evil.duckdb_extension'",
-        "IMPORT DATABASE '{folder}'",
-        "SET temp_directory = '{folder}'",
-        "PRAGMA enable_profiling",
-        "SELECT set_config('enable_external_access', 'true')",
-        "MERGE INTO sales USING sales AS s ON TRUE WHEN MATCHED THEN DELETE",
-        "ALTER TABLE sales ADD COLUMN x INT",
-        "SELECT 1;\n;SELECT 2",
-        "SELEC units FROM sales",
-        "-- nothing",
-    ],
-)
+    ["SELECT * FROM read_text('{secret}')", "SELECT * FROM read_csv('{secret}')", "SELECT * FROM '{secret}'",
+     "SELECT * FROM glob('{folder}/*')", "SELECT * FROM read_blob('{folder}/*')", "COPY sales TO '{folder}/out.csv'",
+     "COPY (SELECT 1) TO '{folder}/out.csv'", "EXPORT DATABASE '{folder}/out'", "ATTACH '{folder}/out.duckdb'",
+     "INSTALL httpfs", "LOAD httpfs", "SET enable_external_access = true", "SET memory_limit = '100GB'",
+     "RESET lock_configuration", "PRAGMA version", "CALL pragma_version()", "CREATE TABLE x AS SELECT 1",
+     "DROP TABLE sales", "INSERT INTO sales VALUES (NULL, NULL, NULL, NULL)", "UPDATE sales SET units = 0",
+     "DELETE FROM sales", "SELECT 1; DROP TABLE sales", "SELECT 1; SELECT 2", "SELECT * FROM _CONFIG",
+     "SELECT * FROM question", "SELECT getenv('HOME')", "SELECT * FROM read_json('{secret}')",
+     "SELECT * FROM read_parquet('{secret}')", "SELECT * FROM read_csv('{folder}/../{name}/secret.txt')",
+     "SELECT * FROM read_csv('{folder}/link.csv')", "SELECT * FROM read_csv('/proc/self/environ')",
+     "SELECT * FROM read_text('http://127.0.0.1:7233/')", "SELECT * FROM sniff_csv('{secret}')",
+     "SELECT * FROM parquet_metadata('{secret}')", "SELECT * FROM duckdb_secrets() WHERE load_secret('{secret}')",
+     "FROM '{secret}'", "FROM sales SELECT (SELECT content FROM read_text('{secret}'))",
+     "WITH leak AS (SELECT * FROM read_text('{secret}')) SELECT * FROM leak",
+     "CREATE TABLE x AS SELECT * FROM read_text('{secret}')",
+     "CREATE MACRO leak() AS TABLE SELECT * FROM read_text('{secret}')", "PREPARE x AS SELECT 1", "EXECUTE x",
+     "EXPLAIN ANALYZE SELECT * FROM read_text('{secret}')", "CHECKPOINT", "VACUUM", "BEGIN TRANSACTION",
+     "DETACH sales", "USE memory", "CREATE SECRET (TYPE S3)", "FORCE INSTALL httpfs FROM '{folder}'",
+     "LOAD '{folder}/evil.duckdb_extension'", "IMPORT DATABASE '{folder}'", "SET temp_directory = '{folder}'",
+     "PRAGMA enable_profiling", "SELECT set_config('enable_external_access', 'true')",
+     "MERGE INTO sales USING sales AS s ON TRUE WHEN MATCHED THEN DELETE", "ALTER TABLE sales ADD COLUMN x INT",
+     "SELECT 1;\n;SELECT 2", "SELEC units FROM sales", "-- nothing"],
+)  # fmt: skip
 async def test_only_one_select_over_the_tables_runs(harness: Harness, sql: str) -> None:
     """No file, no setting, no change and no Python variable (S20, S22); the answer names the tables instead."""
     before = _files(harness.folder)
@@ -207,27 +166,20 @@ async def test_an_endless_query_is_killed(harness: Harness, sql: str) -> None:
 
     assert time.monotonic() - begun <= 2.5
     assert "took longer than 1.5 s" in str(answer.output["error"])
-    assert _query_processes() == set()
-
-
-async def test_arithmetic_is_a_query(harness: Harness) -> None:
-    """There is no calculator beside SQL, and none is needed."""
-    answer = await harness.ask("SELECT 2 + 2 * 3, round(4200.1 * 19 / 100, 2), 2 ** 10")
-
-    assert answer.output["rows"] == [[8, 798.02, 1024.0]]
+    assert children("query_process") == set()
 
 
 async def test_a_cancelled_query_is_killed(harness: Harness) -> None:
     """A session that stops does not leave its query running."""
     asking = asyncio.ensure_future(harness.ask("SELECT count(*) FROM range(1000000000000) a"))
-    while not asking.done() and not await asyncio.to_thread(_query_processes):
+    while not asking.done() and not await asyncio.to_thread(children, "query_process"):
         pass
 
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
 
-    assert _query_processes() == set()
+    assert children("query_process") == set()
 
 
 async def test_queries_run_side_by_side(harness: Harness) -> None:
@@ -240,14 +192,3 @@ async def test_queries_run_side_by_side(harness: Harness) -> None:
 def _files(folder: Path) -> dict[str, bytes]:
     """Everything in a folder and below it."""
     return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
-
-
-def _query_processes() -> set[str]:
-    """Queries that run as children of this process."""
-    found: set[str] = set()
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            is_child = (process / "stat").read_text().rpartition(")")[2].split()[1] == str(os.getpid())
-            if is_child and "query_process" in (process / "cmdline").read_text():
-                found.add(process.name)
-    return found

@@ -6,6 +6,9 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 
+import docx
+import openpyxl
+
 _WORKSHEET = "xl/worksheets/sheet1.xml"
 _LAUGHS = "".join(f'<!ENTITY l{level} "{f"&l{level - 1};" * 10}">' for level in range(1, 10))
 LAUGHTER = f'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY l0 "ha">{_LAUGHS}]>'
@@ -27,55 +30,11 @@ def nested_zip(depth: int = 5, width: int = 8) -> bytes:
 
 def lying_zip() -> bytes:
     """A workbook whose directory says that a sheet of 300 MB has 1,000 bytes."""
-    data = _packed(b"<worksheet><sheetData><row><c t='inlineStr'><is><t>", b"a" * (1 << 20), 300)
-    name = _WORKSHEET.encode()
-    sizes = struct.pack("<III", 0, len(data), 1_000)
-    local = b"PK\3\4" + struct.pack("<HHHHH", 20, 0, 8, 0, 0) + sizes + struct.pack("<HH", len(name), 0) + name + data
-    others = workbook_parts("<worksheet/>")
-    del others[_WORKSHEET]
-    directory = (
-        b"PK\1\2" + struct.pack("<HHHHHH", 20, 20, 0, 8, 0, 0) + sizes
-        + struct.pack("<HHHHHII", len(name), 0, 0, 0, 0, 0, 0) + name
-    )  # fmt: skip
-    file = io.BytesIO()
-    file.write(local)
-    entries = [directory]
-    for part, text in others.items():
-        raw = text.encode()
-        sizes = struct.pack("<III", zlib.crc32(raw), len(raw), len(raw))
-        offset = file.tell()
-        file.write(
-            b"PK\3\4" + struct.pack("<HHHHH", 20, 0, 0, 0, 0) + sizes + struct.pack("<HH", len(part), 0)
-            + part.encode() + raw
-        )  # fmt: skip
-        entries.append(
-            b"PK\1\2" + struct.pack("<HHHHHH", 20, 20, 0, 0, 0, 0) + sizes
-            + struct.pack("<HHHHHII", len(part), 0, 0, 0, 0, 0, offset) + part.encode()
-        )  # fmt: skip
-    start, listed = file.tell(), b"".join(entries)
-    file.write(listed + b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, len(entries), len(entries), len(listed), start, 0))
-    return file.getvalue()
-
-
-def workbook_parts(sheet: str) -> dict[str, str]:
-    """The least that a workbook is made of."""
-    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-    relations = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-    return {
-        "_rels/.rels": (
-            '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
-            f'<Relationship Id="r1" Type="{relations}/officeDocument" Target="xl/workbook.xml"/></Relationships>'
-        ),
-        "xl/_rels/workbook.xml.rels": (
-            '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
-            f'<Relationship Id="r1" Type="{relations}/worksheet" Target="worksheets/sheet1.xml"/></Relationships>'
-        ),
-        "xl/workbook.xml": (
-            f'<workbook xmlns="{main}" xmlns:r="{relations}"><sheets><sheet name="S" sheetId="1" r:id="r1"/></sheets>'
-            "</workbook>"
-        ),
-        _WORKSHEET: sheet,
-    }
+    made = _workbook_of(b"<worksheet><sheetData><row><c t='inlineStr'><is><t>", *[b"a" * (1 << 20)] * 300)
+    with zipfile.ZipFile(io.BytesIO(made)) as archive:
+        true = archive.getinfo(_WORKSHEET)
+    sizes = struct.pack("<III", true.CRC, true.compress_size, true.file_size)
+    return made.replace(sizes, struct.pack("<III", 0, true.compress_size, 1_000))
 
 
 def workbook(prologue: str, cell: str) -> bytes:
@@ -85,14 +44,14 @@ def workbook(prologue: str, cell: str) -> bytes:
         f'<row r="1"><c r="A1" t="inlineStr"><is><t>{cell}</t></is></c><c r="B1" t="inlineStr"><is><t>b</t></is></c>'
         "</row></sheetData></worksheet>"
     )
-    return _zipped({name: text.encode() for name, text in workbook_parts(sheet).items()})
+    return _workbook_of(sheet.encode())
 
 
 def wide_workbook(rows: int, columns: int) -> bytes:
     """A workbook of repetitive rows: hardly anything to send, a hundred megabytes to hold."""
     cells = "".join("<c t='inlineStr'><is><t>" + "x" * 90 + "</t></is></c>" for _ in range(columns))
     sheet = "<worksheet><sheetData>" + f"<row>{cells}</row>" * rows + "</sheetData></worksheet>"
-    return _zipped({name: text.encode() for name, text in workbook_parts(sheet).items()})
+    return _workbook_of(sheet.encode())
 
 
 def figures(rows: int, columns: int) -> bytes:
@@ -103,32 +62,18 @@ def figures(rows: int, columns: int) -> bytes:
         for row in range(rows - 1)
     )
     sheet = f"<worksheet><sheetData><row>{header}</row>{body}</sheetData></worksheet>"
-    return _zipped({name: text.encode() for name, text in workbook_parts(sheet).items()})
+    return _workbook_of(sheet.encode())
 
 
 def letter(prologue: str, paragraph: str) -> bytes:
     """A DOCX whose only paragraph is this piece of XML."""
-    types = "http://schemas.openxmlformats.org/package/2006/content-types"
-    kind = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
-    return _zipped(
-        {
-            "[Content_Types].xml": (
-                f'<Types xmlns="{types}"><Default Extension="rels" '
-                'ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
-                f'<Override PartName="/word/document.xml" ContentType="{kind}"/></Types>'
-            ).encode(),
-            "_rels/.rels": (
-                b'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship '
-                b'Id="r1" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument" '
-                b'Target="word/document.xml"/></Relationships>'
-            ),
-            "word/document.xml": (
-                f"{prologue}"
-                '<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body><w:p><w:r>'
-                f"<w:t>{paragraph}</w:t></w:r></w:p></w:body></w:document>"
-            ).encode(),
-        }
+    file = io.BytesIO()
+    docx.Document().save(file)
+    text = (
+        f'{prologue}<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body><w:p>'
+        f"<w:r><w:t>{paragraph}</w:t></w:r></w:p></w:body></w:document>"
     )
+    return _replaced(file.getvalue(), "word/document.xml", text.encode())
 
 
 def flate_pdf(megabytes: int, layers: int = 2) -> bytes:
@@ -218,4 +163,25 @@ def _zipped(members: dict[str, bytes]) -> bytes:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, content in members.items():
             archive.writestr(name, content)
+    return file.getvalue()
+
+
+def _workbook_of(*sheet: bytes) -> bytes:
+    """A workbook whose only sheet is these pieces."""
+    file = io.BytesIO()
+    openpyxl.Workbook().save(file)
+    return _replaced(file.getvalue(), _WORKSHEET, *sheet)
+
+
+def _replaced(document: bytes, part: str, *content: bytes) -> bytes:
+    file = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(document)) as before,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as after,
+    ):
+        for name in set(before.namelist()) - {part}:
+            after.writestr(name, before.read(name))
+        with after.open(part, "w") as member:
+            for piece in content:
+                member.write(piece)
     return file.getvalue()

@@ -105,20 +105,11 @@ async def building_begun(tmp_path: Path) -> None:
         pass
 
 
-def scanned_pdf() -> bytes:
-    """A page with a drawing and no text."""
+def textless_pdf(password: str | None = None) -> bytes:
+    """A page with a drawing and no text, that opens with the password only."""
     file = io.BytesIO()
-    canvas = Canvas(file)
+    canvas = Canvas(file, encrypt=password)
     canvas.rect(100, 100, 200, 200, fill=1)
-    canvas.save()
-    return file.getvalue()
-
-
-def locked_pdf() -> bytes:
-    """A page that opens with a password only."""
-    file = io.BytesIO()
-    canvas = Canvas(file, encrypt="secret")
-    canvas.drawString(100, 100, "hidden words")
     canvas.save()
     return file.getvalue()
 

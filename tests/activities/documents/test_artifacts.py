@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
-from made_documents import HANDBOOK, manifest
+from made_documents import HANDBOOK
 
 from activities.documents.artifacts import (
     ArtifactDamagedError,
@@ -265,16 +265,3 @@ async def test_uploads_are_searched_on_another_host(
     assert opened.catalog.documents[0].bytes == len(HANDBOOK.encode())
     if encryption is not None:
         assert {path.name for path in files_with(HANDBOOK.encode(), tmp_path)} == {"handbook.md", "index.sqlite"}
-
-
-async def test_a_bucket_out_of_reach_is_a_problem_of_its_documents(tmp_path: Path) -> None:
-    """The session does not fail. Google does not tell a missing bucket from an empty one."""
-    digest = hashlib.sha256(manifest([])).hexdigest()
-    with serve_s3():
-        library = DocumentLibrary(open_artifacts("s3://elsewhere", tmp_path / "cache"), tmp_path / "index")
-
-        opened = await library.open((f"artifact:{'0' * 64}/a.md", f"artifact:{digest}/docs/"))
-
-    file, folder = opened.catalog.documents
-    assert file.problem.startswith("It was not found: nothing is stored under 0000")
-    assert "s3://elsewhere/ cannot be used" in folder.problem

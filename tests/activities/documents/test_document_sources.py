@@ -1,6 +1,8 @@
 """Which files a session's URIs lead to, and which they never lead to."""
 
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,38 +17,16 @@ def _sources(tmp_path: Path, *allowed: Path) -> tuple[DocumentSources, ArtifactS
     return DocumentSources(store, allowed), store
 
 
-def test_an_uploaded_folder_lists_its_files(tmp_path: Path) -> None:
-    """A trailing slash marks a folder, whose artifact is the list of its files."""
-    sources, store = _sources(tmp_path)
-    files = [("a.md", store.put(b"A"), 1), ("deep/b c.md", store.put(b"BB"), 2)]
-    digest = store.put(manifest(files))
-
-    listing = sources.list([f"artifact:{digest}/my%20docs/"])
-
-    assert [(file.name, file.digest, file.bytes, file.problem) for file in listing.files] == [
-        ("a.md", files[0][1], 1, ""),
-        ("deep/b c.md", files[1][1], 2, ""),
-    ]
-
-
-def test_a_single_file_keeps_its_name(tmp_path: Path) -> None:
-    """Percent-escapes in a name are undone."""
-    sources, store = _sources(tmp_path)
-
-    listing = sources.list([f"artifact:{store.put(b'A')}/caf%C3%A9%20menu.md"])
-
-    assert [file.name for file in listing.files] == ["café menu.md"]
-
-
 def test_names_are_unique(tmp_path: Path) -> None:
-    """Two files of one name are told apart by their folder, and if that does not help by a number."""
+    """Percent-escapes are undone; files of one name are told apart by their folder, else by a number."""
     sources, store = _sources(tmp_path)
     digest = store.put(b"A")
-    folder = store.put(manifest([("a.md", digest, 1)]))
+    folder = store.put(manifest([("café menu.md", digest, 1)]))
 
-    listing = sources.list([f"artifact:{digest}/a.md", f"artifact:{folder}/docs/", f"artifact:{digest}/a.md"])
+    uris = [f"artifact:{digest}/caf%C3%A9%20menu.md", f"artifact:{folder}/my%20docs/"]
+    listing = sources.list([*uris, uris[0]])
 
-    assert [file.name for file in listing.files] == ["a.md", "docs/a.md", "a (2).md"]
+    assert [file.name for file in listing.files] == ["café menu.md", "my docs/café menu.md", "café menu (2).md"]
 
 
 @pytest.mark.parametrize("name", ["../a.md", "/etc/passwd", "x/../../a.md", "a%00b.md", "a%0Ab.md"])
@@ -130,8 +110,15 @@ def test_nothing_outside_the_allowed_folders_is_reached(tmp_path: Path, path: st
     assert [(file.place, bool(file.problem)) for file in listing.files] == [(None, True)]
 
 
-def test_a_file_swapped_for_a_link_is_not_followed(tmp_path: Path) -> None:
-    """Between listing and reading, a file may have become something else."""
+@pytest.mark.parametrize(
+    ("swap", "refusal"),
+    [(partial(os.symlink, "../secret.md"), "symbolic|links"), (os.mkfifo, "not a regular file")],
+    ids=["link", "pipe"],
+)
+def test_a_file_swapped_after_its_listing_is_not_read(
+    tmp_path: Path, swap: Callable[[Path], None], refusal: str
+) -> None:
+    """A link is not followed, and a pipe, which would wait for a writer for ever, is not opened."""
     (tmp_path / "secret.md").write_text("secret")
     note = tmp_path / "docs" / "note.md"
     note.parent.mkdir()
@@ -140,21 +127,7 @@ def test_a_file_swapped_for_a_link_is_not_followed(tmp_path: Path) -> None:
     [file] = sources.list([f"file:{note}"]).files
 
     note.unlink()
-    note.symlink_to(tmp_path / "secret.md")
+    swap(note)
 
-    with pytest.raises(OSError, match=r"symbolic|links"):
-        sources.fetch(file, tmp_path / "copy")
-
-
-def test_a_file_swapped_for_a_pipe_does_not_hang(tmp_path: Path) -> None:
-    """Opening a pipe would wait for a writer for ever."""
-    note = tmp_path / "note.md"
-    note.write_text("words")
-    sources, _ = _sources(tmp_path, tmp_path)
-    [file] = sources.list([f"file:{note}"]).files
-
-    note.unlink()
-    os.mkfifo(note)
-
-    with pytest.raises(OSError, match="not a regular file"):
+    with pytest.raises(OSError, match=refusal):
         sources.fetch(file, tmp_path / "copy")

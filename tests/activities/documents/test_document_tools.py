@@ -1,5 +1,6 @@
 """What agents get from the tools that search and read documents."""
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -30,24 +31,12 @@ async def test_a_search_quotes_and_cites(tmp_path: Path) -> None:
     """Words are in the sources, everything else in the output; words found nowhere are named."""
     answer = await _search(tmp_path, {"query": "hotels on the moon", "document": ""}, a__md=HANDBOOK, b__pdf=pdf())
 
-    assert answer == ToolAnswer(
-        output={
-            "coverage": {"a.md#L12": answer_coverage(answer)},
-            "documents_searched": 2,
-            "words_found_nowhere": ["moon"],
-        },
-        sources=(Source(ref="a.md#L12", title="Handbook > Expenses", quote="Hotels may cost 160 EUR a night."),),
+    # One word of two is covered, and a word that is nowhere tells as much as the rarest.
+    coverage = {"a.md#L12": pytest.approx(0.45, abs=0.15)}
+    assert answer.output == {"coverage": coverage, "documents_searched": 2, "words_found_nowhere": ["moon"]}
+    assert answer.sources == (
+        Source(ref="a.md#L12", title="Handbook > Expenses", quote="Hotels may cost 160 EUR a night."),
     )
-    assert 0.3 < answer_coverage(answer) < 0.6
-
-
-def answer_coverage(answer: ToolAnswer) -> float:
-    """Coverage of the only passage: one word of two, and a word that is nowhere tells as much as the rarest."""
-    coverage = answer.output["coverage"]
-    assert isinstance(coverage, dict)
-    [value] = coverage.values()
-    assert isinstance(value, float)
-    return value
 
 
 async def test_passages_of_one_page_are_one_source_with_all_their_words(tmp_path: Path) -> None:
@@ -73,26 +62,6 @@ async def test_nothing_found_is_an_answer(tmp_path: Path) -> None:
     answer = await _search(tmp_path, {"query": "moon", "document": ""}, a__md=HANDBOOK)
 
     assert answer == ToolAnswer(output={"coverage": {}, "documents_searched": 1, "words_found_nowhere": ["moon"]})
-
-
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        ({}, "`query`"),
-        ({"query": 3, "document": ""}, "`query`"),
-        ({"query": " ", "document": ""}, "`query`"),
-        ({"query": "x" * 1_001, "document": ""}, "`query`"),
-        ({"query": "x", "document": None}, "`document`"),
-        ({"query": "x", "document": "b.md"}, "there are: a.md"),
-    ],
-)
-async def test_wrong_arguments_of_a_search_are_named(
-    tmp_path: Path, arguments: dict[str, JsonValue], named: str
-) -> None:
-    """A model that errs is told what to change."""
-    answer = await _search(tmp_path, arguments, a__md=HANDBOOK)
-
-    assert (answer.ok, named in str(answer.output["error"])) == (False, True)
 
 
 async def test_a_session_without_documents_is_told_so(tmp_path: Path) -> None:
@@ -125,25 +94,31 @@ async def test_one_endless_line_is_cut(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "named"),
+    ("use", "arguments", "named"),
     [
-        ({}, "`document`"),
-        ({"document": 7, "first": 1, "last": 0}, "`document`"),
-        ({"document": "b.md", "first": 1, "last": 0}, "there are: a.md"),
-        ({"document": "a.md#Sheet1", "first": 1, "last": 0}, "`document`"),
-        ({"document": "a.md", "first": 0, "last": 0}, "`first`"),
-        ({"document": "a.md", "first": True, "last": 0}, "`first`"),
-        ({"document": "a.md", "first": "1", "last": 0}, "`first`"),
-        ({"document": "a.md", "first": 5, "last": 4}, "`last`"),
-        ({"document": "a.md", "first": 5, "last": 1.5}, "`last`"),
-        ({"document": "a.md", "first": 500, "last": 0}, "ends at line"),
+        (_search, {}, "`query`"),
+        (_search, {"query": 3, "document": ""}, "`query`"),
+        (_search, {"query": " ", "document": ""}, "`query`"),
+        (_search, {"query": "x" * 1_001, "document": ""}, "`query`"),
+        (_search, {"query": "x", "document": None}, "`document`"),
+        (_search, {"query": "x", "document": "b.md"}, "there are: a.md"),
+        (_read, {}, "`document`"),
+        (_read, {"document": 7, "first": 1, "last": 0}, "`document`"),
+        (_read, {"document": "b.md", "first": 1, "last": 0}, "there are: a.md"),
+        (_read, {"document": "a.md#Sheet1", "first": 1, "last": 0}, "`document`"),
+        (_read, {"document": "a.md", "first": 0, "last": 0}, "`first`"),
+        (_read, {"document": "a.md", "first": True, "last": 0}, "`first`"),
+        (_read, {"document": "a.md", "first": "1", "last": 0}, "`first`"),
+        (_read, {"document": "a.md", "first": 5, "last": 4}, "`last`"),
+        (_read, {"document": "a.md", "first": 5, "last": 1.5}, "`last`"),
+        (_read, {"document": "a.md", "first": 500, "last": 0}, "ends at line"),
     ],
 )
-async def test_wrong_arguments_of_reading_are_named(
-    tmp_path: Path, arguments: dict[str, JsonValue], named: str
+async def test_wrong_arguments_are_named(
+    tmp_path: Path, use: Callable[..., Awaitable[ToolAnswer]], arguments: dict[str, JsonValue], named: str
 ) -> None:
     """A model that errs is told what to change."""
-    answer = await _read(tmp_path, arguments, a__md=HANDBOOK)
+    answer = await use(tmp_path, arguments, a__md=HANDBOOK)
 
     assert (answer.ok, named in str(answer.output["error"])) == (False, True)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from activities.documents.formats.plain_text import decode, parse_text
 from activities.documents.parsed import Block
-from activities.documents.passages import LONGEST_CHARACTERS, Span, cut, reference
+from activities.documents.passages import LONGEST_CHARACTERS, Span, cut
 
 
 def _cut(text: str, style: str = "markdown") -> list[Span]:
@@ -109,21 +109,6 @@ def test_passages_do_not_cross_pages() -> None:
     blocks = [Block("A sentence that stands on page one.", 1, 1), Block("A sentence that stands on page two.", 2, 2)]
 
     assert [(span.first, span.last) for span in cut(blocks, "page")] == [(1, 1), (2, 2)]
-
-
-@pytest.mark.parametrize(
-    ("expected", "arguments"),
-    [
-        ("a.md#L3", ("a.md", "line", 3, 3)),
-        ("a.md#L3-L5", ("a.md", "line", 3, 5)),
-        ("a.pdf#page=2", ("a.pdf", "page", 2, 2)),
-        ("a.docx#paragraph=2-4", ("a.docx", "paragraph", 2, 4)),
-        ("a.xlsx#Sheet 1!2-9", ("a.xlsx", "row", 2, 9, "Sheet 1")),
-    ],
-)
-def test_references_name_places(expected: str, arguments: tuple[str, str, int, int]) -> None:
-    """One form for each kind of document."""
-    assert reference(*arguments) == expected  # pyright: ignore[reportArgumentType] - units are literals in the table
 
 
 @pytest.mark.parametrize(

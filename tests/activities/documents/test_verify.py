@@ -19,7 +19,6 @@ from activities.documents.verify import QuoteCheck, quote_stands, verify_sources
 from activities.tools import ToolContext
 from chargehand.contracts import Source
 
-_EXAMPLES = Path(__file__).parents[3] / "examples"
 _PAGE = "<nav><a>Menu</a></nav>\n<h1>Returns</h1>\n<p>Goods may be\nreturned within <b>30</b> days."
 _QUERIES = (
     "what does it cost",
@@ -53,7 +52,7 @@ def made(ground: Path) -> str:
 
 @pytest.fixture(scope="module")
 def documents(ground: Path) -> DocumentLibrary:
-    return library(ground, ground, _EXAMPLES)
+    return library(ground, ground)
 
 
 async def _sources(uri: str, documents: DocumentLibrary) -> list[Source]:
@@ -83,17 +82,6 @@ async def test_every_quote_of_the_tools_stands(ground: Path, made: str, document
 
     assert len({source.ref.partition("#")[0] for source in sources}) == 7
     assert checks == tuple(QuoteCheck(ref=source.ref, stands=True) for source in sources)
-
-
-async def test_every_quote_of_the_example_documents_stands(tmp_path: Path, documents: DocumentLibrary) -> None:
-    """The documents that a new user tries first."""
-    uri = f"file:{_EXAMPLES}/"
-    sources = await _sources(uri, documents)
-
-    checks = await verify_sources((uri,), sources, ArtifactStore(tmp_path / "artifacts"), (_EXAMPLES,))
-
-    assert len(checks) == len(sources) > 20
-    assert [check for check in checks if not check.stands] == []
 
 
 async def test_a_quote_of_lines_stands_in_the_file_itself(made: str, documents: DocumentLibrary) -> None:

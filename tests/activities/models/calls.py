@@ -7,10 +7,10 @@ from typing import Literal
 
 import httpx2
 import pytest
-from temporalio.exceptions import ApplicationError
 
 from activities.documents.catalog import Catalog
 from activities.models.anthropic_messages import AnthropicModel
+from activities.models.failures import ProviderError
 from activities.models.openai_chat import OpenAIChatModel
 from activities.models.openai_responses import OpenAIResponsesModel
 from activities.models.protocol import ModelCall, ModelReply, ToolSpec
@@ -108,12 +108,10 @@ async def reply_to(wire: Wire, scripted: ScriptedReply, *, must_answer: bool = F
         return await model.complete(a_call(wire, must_answer=must_answer))
 
 
-async def failure_of(
-    wire: Wire, scripted: ScriptedReply, timeout_seconds: float = 20.0
-) -> tuple[ApplicationError, int]:
+async def failure_of(wire: Wire, scripted: ScriptedReply, timeout_seconds: float = 20.0) -> tuple[ProviderError, int]:
     """Take one turn that fails; return the error, and the number of requests."""
     async with a_provider(wire, lambda _: scripted) as (server, model):
-        with pytest.raises(ApplicationError) as caught:
+        with pytest.raises(ProviderError) as caught:
             await model.complete(a_call(wire, timeout_seconds=timeout_seconds))
         return caught.value, len(server.requests)
 

@@ -96,29 +96,21 @@ async def test_tools_come_back_in_the_order_asked(wire: Wire) -> None:
     ("scripted", "stop", "text"),
     [
         (truncated('{"content": "At ei'), "truncated", '{"content": "At ei'),
+        (ScriptedReply("truncated", tools=(ToolUse("read_document", {"name": "time"}),)), "truncated", ""),
         (refusing("That I will not do."), "refused", "That I will not do."),
         (empty(), "empty", ""),
         (saying(" \n "), "empty", " \n "),
     ],
-    ids=["truncated", "refused", "empty", "blank"],
+    ids=["truncated", "truncated call", "refused", "empty", "blank"],
 )
 async def test_every_other_end_has_its_name_and_its_price(
     wire: Wire, scripted: ScriptedReply, stop: str, text: str
 ) -> None:
-    """A reply that cannot be used says why, and is paid for like any other."""
+    """A reply that cannot be used says why, and is paid for like any other; half a call is not used."""
     reply = await reply_to(wire, scripted)
 
     assert (reply.stop, reply.text.strip(), reply.usage) == (stop, text.strip(), usual_usage(wire))
     assert (reply.tool_calls, reply.provider_items) == ((), ())
-
-
-@every_wire
-async def test_tools_of_a_truncated_reply_are_not_used(wire: Wire) -> None:
-    """A call that was cut off may lack half of its arguments."""
-    cut = ScriptedReply("truncated", tools=(ToolUse("read_document", {"name": "time"}),))
-    reply = await reply_to(wire, cut)
-
-    assert (reply.stop, reply.tool_calls) == ("truncated", ())
 
 
 @every_wire

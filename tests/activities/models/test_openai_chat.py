@@ -65,33 +65,20 @@ async def test_a_request_is_written_so() -> None:
     assert request.headers["x-stainless-retry-count"] == "0"
 
 
-async def test_the_shape_is_enforced_when_no_tool_is_in_play() -> None:
-    """Without tools the server is given the schema to hold the model to."""
-    call = a_call("chat", must_answer=True)
+@pytest.mark.parametrize("rounds", [(), (Round(correction="It was not JSON."),)], ids=["answer due", "correction"])
+async def test_the_shape_is_enforced_when_no_tool_is_in_play(rounds: tuple[Round, ...]) -> None:
+    """When an answer is due or corrected, no tools are offered, and the server is given the schema to enforce."""
+    call = a_call("chat", must_answer=not rounds)
+    assert isinstance(call.task, WorkTask)
+    call = call.model_copy(update={"task": call.task.model_copy(update={"rounds": rounds})})
     (request,) = await requests_of("chat", call)
-    body = request.body
+    schema = answer_schema(call.answer_type, call.agent_names)
 
-    assert "tools" not in body
-    assert body["response_format"] == {
+    assert "tools" not in request.body
+    assert request.body["response_format"] == {
         "type": "json_schema",
-        "json_schema": {
-            "name": "WorkAnswer",
-            "schema": answer_schema(call.answer_type, call.agent_names),
-            "strict": True,
-        },
+        "json_schema": {"name": "WorkAnswer", "schema": schema, "strict": True},
     }
-
-
-async def test_whoever_answered_in_another_shape_is_held_to_it() -> None:
-    """A correction offers no tools, which is the only way to have such servers keep to the schema."""
-    usual = a_call("chat")
-    assert isinstance(usual.task, WorkTask)
-    corrected = usual.task.model_copy(update={"rounds": (Round(correction="It was not JSON."),)})
-    (request,) = await requests_of("chat", usual.model_copy(update={"task": corrected}))
-    body = request.body
-
-    assert "tools" not in body
-    assert body["response_format"]["json_schema"]["name"] == "WorkAnswer"
 
 
 async def test_an_answer_is_no_longer_than_the_operator_allows() -> None:
@@ -130,11 +117,6 @@ async def test_a_model_without_a_price_has_no_known_usage() -> None:
 async def test_the_answer_is_taken_out_of_its_wrapping(said: str) -> None:
     """Thoughts before the answer and a fence about it are not part of it."""
     assert (await reply_to("chat", saying(said))).text == '{"a": 1}'
-
-
-async def test_thoughts_alone_are_no_answer() -> None:
-    """A model that thinks and says nothing has given an empty reply."""
-    assert (await reply_to("chat", saying("<think>Hm.</think>"))).stop == "empty"
 
 
 def completion(message: dict[str, object], finish_reason: str = "stop") -> ScriptedReply:
@@ -188,16 +170,17 @@ async def test_fields_of_the_servers_own_go_back() -> None:
     )
 
 
-async def test_a_completion_without_choices_is_empty() -> None:
-    """Nothing at all is an empty reply, not a crash."""
-    reply = await reply_to("chat", raw(b'{"choices": []}'))
-
-    assert (reply.stop, reply.model) == ("empty", "house-model")
-
-
-async def test_filtered_content_is_a_refusal() -> None:
-    """Hosted servers end a reply by their filter."""
-    assert (await reply_to("chat", completion({"content": "So"}, "content_filter"))).stop == "refused"
+@pytest.mark.parametrize(
+    ("scripted", "stop"),
+    [
+        pytest.param(saying("<think>Hm.</think>"), "empty", id="thoughts alone"),
+        pytest.param(raw(b'{"choices": []}'), "empty", id="no choices"),
+        pytest.param(completion({"content": "So"}, "content_filter"), "refused", id="filtered"),
+    ],
+)
+async def test_a_reply_without_an_answer_has_its_own_end(scripted: ScriptedReply, stop: str) -> None:
+    """Thoughts without an answer and no completion at all are empty; filtered content is a refusal."""
+    assert (await reply_to("chat", scripted)).stop == stop
 
 
 async def test_more_cached_than_sent_is_not_believed() -> None:

@@ -127,8 +127,9 @@ async def test_a_failed_response_is_a_failure(
         "responses", response("failed", error={"code": code, "message": f"Something went wrong with {KEY}."})
     )
 
-    assert (raised.type, raised.non_retryable) == (kind, final)
-    assert raised.message.endswith("Something went wrong with [redacted].")
+    assert (raised.kind, raised.is_final) == (kind, final)
+    cause = code or "no reason given"
+    assert raised.message == f"openai could not answer ({cause}): Something went wrong with [redacted]."
 
 
 async def test_a_response_against_policy_is_a_refusal() -> None:
@@ -143,7 +144,7 @@ async def test_a_response_without_an_end_is_asked_for_again(status: str) -> None
     """A response that is not there yet will not come by waiting for it, for nothing is stored."""
     raised, _ = await failure_of("responses", response(status))
 
-    assert (raised.type, raised.non_retryable) == (ErrorType.PROVIDER_UNAVAILABLE, False)
+    assert (raised.kind, raised.is_final) == (ErrorType.PROVIDER_UNAVAILABLE, False)
 
 
 async def test_reasoning_that_is_not_sealed_is_not_sent_back() -> None:

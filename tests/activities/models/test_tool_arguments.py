@@ -3,26 +3,21 @@
 import json
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import JsonValue
 
 from activities.contracts import ToolCall
 from activities.models.replies import LONGEST_ARGUMENTS, MOST_CALLS, tool_call
+from tests.unit.strategies import json_values
 
 OFFERED = frozenset({"read_document"})
-
-json_values: st.SearchStrategy[JsonValue] = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)
 
 
 @given(
     position=st.integers(0, 2 * MOST_CALLS),
     tool=st.just("read_document") | st.text(),
-    arguments=json_values | json_values.map(json.dumps) | st.text(),
+    arguments=json_values() | json_values().map(json.dumps) | st.text(),
 )
 def test_any_call_can_be_stored_and_given_back(position: int, tool: str, arguments: object) -> None:
     """A call has arguments or a reason against it, never both; what is malformed has a name that providers take."""
@@ -37,29 +32,14 @@ def test_any_call_can_be_stored_and_given_back(position: int, tool: str, argumen
         assert call.tool == "read_document"
 
 
-def test_absent_arguments_are_none_at_all() -> None:
-    """Some providers write nothing for a tool without parameters."""
-    assert tool_call(0, "id", "read_document", "", OFFERED) == ToolCall(id="id", tool="read_document")
-
-
-def test_arguments_without_end_are_refused() -> None:
-    """Arguments longer than any tool needs are not even parsed."""
-    text = json.dumps({"name": "a" * LONGEST_ARGUMENTS})
-
-    assert tool_call(0, "id", "read_document", text, OFFERED).malformed == (
-        f"the arguments are longer than {LONGEST_ARGUMENTS} characters"
-    )
-
-
-def test_nesting_without_end_is_refused() -> None:
-    """Nesting that would exhaust a parser is a reason, not a crash."""
-    call = tool_call(0, "id", "read_document", '{"a":' * 5_000 + "1" + "}" * 5_000, OFFERED)
-
-    assert call.malformed.startswith("the arguments are not valid JSON")
-
-
-def test_half_a_character_is_refused() -> None:
-    """A lone surrogate cannot be written as UTF-8, so neither stored nor sent."""
-    call = tool_call(0, "id", "read_document", r'{"name": "\ud800"}', OFFERED)
-
-    assert call.malformed.startswith("the arguments are not valid JSON")
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param(json.dumps({"name": "a" * LONGEST_ARGUMENTS}), "are longer than", id="too long to parse"),
+        pytest.param('{"a":' * 5_000 + "1" + "}" * 5_000, "are not valid JSON", id="too deep for a parser"),
+        pytest.param(r'{"name": "\ud800"}', "are not valid JSON", id="half a character, which is no UTF-8"),
+    ],
+)
+def test_arguments_that_would_exhaust_or_break_a_store_are_refused(text: str, problem: str) -> None:
+    """Excessive length and depth, and lone surrogates, are a reason against the call, not a crash."""
+    assert tool_call(0, "id", "read_document", text, OFFERED).malformed.startswith(f"the arguments {problem}")

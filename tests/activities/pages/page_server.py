@@ -11,10 +11,11 @@ from activities.pages.guarded_get import SocketOption
 
 PUBLIC = "93.184.216.34"
 
+Page = Callable[[asyncio.StreamWriter], Awaitable[None]]
+"""Writes one response."""
 
-def answer(
-    body: bytes = b"", status: str = "200 OK", content_type: str = "text/plain", **headers: str
-) -> Callable[[asyncio.StreamWriter], Awaitable[None]]:
+
+def answer(body: bytes = b"", status: str = "200 OK", content_type: str = "text/plain", **headers: str) -> Page:
     """Make an ordinary response; header names are written with `_` for `-`."""
 
     async def write(writer: asyncio.StreamWriter) -> None:
@@ -32,7 +33,7 @@ class PageServer:
     """What is served by path, and what was asked for."""
 
     port: int = 0
-    pages: dict[str, Callable[[asyncio.StreamWriter], Awaitable[None]]] = field(default_factory=dict)
+    pages: dict[str, Page] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)
     """The head of each request."""
 

@@ -1,7 +1,6 @@
 """Ways to make the worker ask where it may not (S06 to S11), each tried from the URL on."""
 
 import asyncio
-import socket
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -13,70 +12,24 @@ from page_server import PUBLIC, Dial, Names, PageServer, answer, serve_pages
 from activities.pages.fetch import Fetcher
 from activities.pages.guarded_get import GuardedBackend, resolve_by_system
 from activities.pages.page import FetchError, FetchLimits
-from activities.pages.text import PageTexts
 from activities.pages.tool import ReadPage
 from activities.tools import ToolContext
 
 CONTEXT = ToolContext(session="s", agent="researcher", idempotency_key="k")
 
-LOOPBACK = (
-    "127.0.0.1",
-    "127.1",
-    "127.0.1",
-    "0",
-    "0.0.0.0",
-    "2130706433",
-    "0x7f000001",
-    "0x7F.1",
-    "0x7f.0x0.0x0.0x1",
-    "0177.0.0.1",
-    "017700000001",
-    "127.000.000.001",
-    "127.0.0.1.",
-    "①②⑦.⓪.⓪.①",
-    "１２７．０．０．１",
-    "127。0。0。1",
-    "127%2e0%2e0%2e1",
-    "%31%32%37.0.0.1",
-    "localhost",
-    "localhost.",
-    "LOCALHOST",
-    "ⓛⓞⓒⓐⓛⓗⓞⓢⓣ",
-    "[::1]",
-    "[::]",
-    "[0:0:0:0:0:0:0:1]",
-    "[::127.0.0.1]",
-    "[::ffff:127.0.0.1]",
-    "[::ffff:7f00:1]",
-    "[0:0:0:0:0:ffff:7f00:1]",
-    "[::ffff:0:127.0.0.1]",
-    "[64:ff9b::7f00:1]",
-    "[64:ff9b:1::7f00:1]",
-    "[2002:7f00:1::]",
-    "[2001:0:7f00:1::]",
-    "[fe80::1]",
-    "[fe80::1%25lo]",
-    "user@127.0.0.1",
-    "www.example@127.0.0.1",
-    "127.0.0.1:80",
-    "127.0.0.1:080",
-)
-METADATA = (
-    "169.254.169.254",
-    "2852039166",
-    "0xa9fea9fe",
-    "0251.0376.0251.0376",
-    "[::ffff:169.254.169.254]",
-    "[64:ff9b::a9fe:a9fe]",
-    "100.64.0.1",
-    "10.0.0.1",
-    "192.168.0.1",
-    "224.0.0.1",
-    "[fd00:ec2::254]",
-    "100.100.100.200",
-    "168.63.129.16",
-    "192.0.0.192",
-)
+LOOPBACK = [
+    "127.0.0.1", "127.1", "127.0.1", "0", "0.0.0.0", "2130706433", "0x7f000001", "0x7F.1", "0x7f.0x0.0x0.0x1",
+    "0177.0.0.1", "017700000001", "127.000.000.001", "127.0.0.1.", "①②⑦.⓪.⓪.①", "１２７．０．０．１", "127。0。0。1",
+    "127%2e0%2e0%2e1", "%31%32%37.0.0.1", "localhost", "localhost.", "LOCALHOST", "ⓛⓞⓒⓐⓛⓗⓞⓢⓣ", "[::1]", "[::]",
+    "[0:0:0:0:0:0:0:1]", "[::127.0.0.1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[0:0:0:0:0:ffff:7f00:1]",
+    "[::ffff:0:127.0.0.1]", "[64:ff9b::7f00:1]", "[64:ff9b:1::7f00:1]", "[2002:7f00:1::]", "[2001:0:7f00:1::]",
+    "[fe80::1]", "[fe80::1%25lo]", "user@127.0.0.1", "www.example@127.0.0.1", "127.0.0.1:80", "127.0.0.1:080",
+]  # fmt: skip
+METADATA = [
+    "169.254.169.254", "2852039166", "0xa9fea9fe", "0251.0376.0251.0376", "[::ffff:169.254.169.254]",
+    "[64:ff9b::a9fe:a9fe]", "100.64.0.1", "10.0.0.1", "192.168.0.1", "224.0.0.1", "[fd00:ec2::254]",
+    "100.100.100.200", "168.63.129.16", "192.0.0.192",
+]  # fmt: skip
 PORTS = (7233, 8233, 9090, 11434, 8000, 8080, 22, 25, 6379, 2375, 81, 444, 65535)
 """Temporal, its UI, metrics, model servers, and others that act on what they are sent."""
 
@@ -123,50 +76,18 @@ async def test_no_spelling_leads_inside(host: str, scheme: str) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    [
-        "http:127.0.0.1/",
-        "http:/127.0.0.1/",
-        "http:///127.0.0.1/",
-        "http:\\\\127.0.0.1\\",
-        "http://\t127.0.0.1/",
-        "http://127.0.0.1\n/",
-        "\x00http://127.0.0.1/",
-        "//127.0.0.1/",
-        "http://127.0.0.1\\@www.example/",
-        "http://www.example\\@127.0.0.1/",
-        "http://www.example@127.0.0.1:80/",
-        "http://127.0.0.1 @www.example/",
-        "http://127.0.0.1%00.www.example/",
-        "http://127.0.0.1%2f.www.example/",
-        "http://www.example:80@127.0.0.1:7233/",
-        "http://[::1]www.example/",
-        "http://[::1%00]/",
-        "url:http://127.0.0.1/",
-        "view-source:http://127.0.0.1/",
-        "jar:http://127.0.0.1!/",
-        "file:///etc/passwd",
-        "FILE:/etc/passwd",
-        "file://127.0.0.1/etc/passwd",
-        "ftp://127.0.0.1/",
-        "gopher://127.0.0.1:7233/_x",
-        "dict://127.0.0.1:11211/stats",
-        "data:text/html,<b>x</b>",
-        "unix:///var/run/docker.sock",
-        "http+unix://%2Fvar%2Frun%2Fdocker.sock/info",
-        "ws://127.0.0.1/",
-        "javascript:alert(1)",
-        "www.example",
-        "http://",
-        "http:///path",
-        "",
-        "http://user:word@www.example/",
-        "http://www.example/\r\nHost: other",
-        "http://[::1",
-        "http://www.example:99999/",
-        "http://www.example:abc/",
-        "http://www.example/" + "a" * 2_000,
-    ],
-)
+    ["http:127.0.0.1/", "http:/127.0.0.1/", "http:///127.0.0.1/", "http:\\\\127.0.0.1\\", "http://\t127.0.0.1/",
+     "http://127.0.0.1\n/", "\x00http://127.0.0.1/", "//127.0.0.1/", "http://127.0.0.1\\@www.example/",
+     "http://www.example\\@127.0.0.1/", "http://www.example@127.0.0.1:80/", "http://127.0.0.1 @www.example/",
+     "http://127.0.0.1%00.www.example/", "http://127.0.0.1%2f.www.example/", "http://www.example:80@127.0.0.1:7233/",
+     "http://[::1]www.example/", "http://[::1%00]/", "url:http://127.0.0.1/", "view-source:http://127.0.0.1/",
+     "jar:http://127.0.0.1!/", "file:///etc/passwd", "FILE:/etc/passwd", "file://127.0.0.1/etc/passwd",
+     "ftp://127.0.0.1/", "gopher://127.0.0.1:7233/_x", "dict://127.0.0.1:11211/stats", "data:text/html,<b>x</b>",
+     "unix:///var/run/docker.sock", "http+unix://%2Fvar%2Frun%2Fdocker.sock/info", "ws://127.0.0.1/",
+     "javascript:alert(1)", "www.example", "http://", "http:///path", "", "http://user:word@www.example/",
+     "http://www.example/\r\nHost: other", "http://[::1", "http://www.example:99999/", "http://www.example:abc/",
+     "http://www.example/" + "a" * 2_000],
+)  # fmt: skip
 async def test_no_trick_of_spelling_leads_inside(url: str) -> None:
     """S06, S10: what one parser reads as a public host and another as a local one is read by nobody."""
     dial = Dial()
@@ -180,21 +101,10 @@ async def test_no_trick_of_spelling_leads_inside(url: str) -> None:
 @pytest.mark.parametrize("status", ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"])
 @pytest.mark.parametrize(
     "location",
-    [
-        "http://127.0.0.1/",
-        "http://2130706433/",
-        "//localhost/",
-        "http://[::ffff:7f00:1]/",
-        "http://169.254.169.254/latest/",
-        "http://www.example:7233/",
-        "file:///etc/passwd",
-        "gopher://127.0.0.1/",
-        "data:text/plain,x",
-        "http://user:word@www.example/",
-        "http://a\\b@127.0.0.1/",
-        "",
-    ],
-)
+    ["http://127.0.0.1/", "http://2130706433/", "//localhost/", "http://[::ffff:7f00:1]/",
+     "http://169.254.169.254/latest/", "http://www.example:7233/", "file:///etc/passwd", "gopher://127.0.0.1/",
+     "data:text/plain,x", "http://user:word@www.example/", "http://a\\b@127.0.0.1/", ""],
+)  # fmt: skip
 async def test_no_redirect_leads_inside(server: PageServer, status: str, location: str) -> None:
     """S07: each hop is judged like the first, from whichever status it comes."""
     server.pages["/"] = answer(status=status, Location=location)
@@ -217,21 +127,6 @@ async def test_a_long_way_round_leads_nowhere_else(server: PageServer) -> None:
         await fetcher(dial).fetch("http://www.example/0")
 
     assert (server.paths, set(dial.dialled)) == ([f"/{hop}" for hop in range(5)], {(PUBLIC, 80)})
-
-
-async def test_a_page_that_refreshes_leads_nowhere(server: PageServer) -> None:
-    """S07: what a browser would be sent on to is told and not fetched."""
-    server.pages["/"] = answer(
-        b'<html><head><meta http-equiv="refresh" content="0; url=http://127.0.0.1/"></head></html>',
-        content_type="text/html",
-    )
-    dial, texts = Dial(server.port), PageTexts()
-
-    with pytest.raises(FetchError, match=r"redirects browsers to http://127\.0\.0\.1/"):
-        await texts.read(await fetcher(dial).fetch("http://www.example/"))
-    await texts.close()
-
-    assert dial.dialled == [(PUBLIC, 80)]
 
 
 async def test_a_name_that_changes_between_two_hops_is_refused(server: PageServer) -> None:
@@ -277,15 +172,8 @@ async def test_one_internal_address_among_public_ones_is_enough(internal: str, p
 
 @pytest.mark.parametrize(
     "path",
-    [
-        "/a%0d%0aX-Injected:%20y",
-        "/a\r\nX-Injected: y",
-        "/ä ö",
-        "/%00",
-        "/?q=\nX-Injected: y",
-        "/#\r\nX-Injected: y",
-    ],
-)
+    ["/a%0d%0aX-Injected:%20y", "/a\r\nX-Injected: y", "/ä ö", "/%00", "/?q=\nX-Injected: y", "/#\r\nX-Injected: y"],
+)  # fmt: skip
 async def test_no_line_is_put_into_a_request(server: PageServer, path: str) -> None:
     """S10: what would end a line is refused or stays encoded."""
     with pytest.raises(FetchError):
@@ -355,18 +243,6 @@ async def test_a_service_on_this_machine_hears_nothing(host: str) -> None:
     assert (answered.ok, connections) == (False, [])
 
 
-async def test_a_name_for_a_service_is_the_address_behind_it() -> None:
-    """S11: the name by which clouds know their metadata is judged by where it leads."""
-    dial = Dial()
-
-    with pytest.raises(FetchError, match="the local link, where cloud platforms keep credentials"):
-        await Fetcher(GuardedBackend(resolve=Names(("169.254.169.254",)).resolve, dial=dial), FetchLimits()).fetch(
-            "http://metadata.google.internal/computeMetadata/v1/"
-        )
-
-    assert dial.dialled == []
-
-
 @pytest.mark.parametrize(
     ("allowed", "host", "port", "is_open"),
     [
@@ -396,10 +272,3 @@ async def test_what_the_operator_opens_is_open_and_nothing_else(
 
     assert dial.dialled == ([(address, port)] if is_open else [])
     assert ("may not be read" in str(caught.value)) is not is_open
-
-
-def test_the_system_reads_the_spellings_that_the_list_relies_on() -> None:
-    """The attacks are real: most of these are loopback to the resolver, though no address to a strict reader."""
-    read = {str(found[4][0]) for host in LOOPBACK[1:9] for found in socket.getaddrinfo(host, 80)}
-
-    assert read <= {"127.0.0.1", "0.0.0.0"}

@@ -5,11 +5,11 @@ import gzip
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from page_server import answer, serve_pages
+from page_server import Page, answer, serve_pages
 
 ROOT: Final = Path(__file__).parents[3]
 MOST_GROWTH: Final = 64 << 20
@@ -20,10 +20,9 @@ SHORT, LONG = 1.0, 30.0
 LATE: Final = "took longer than 1 seconds"
 OK: Final = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
 CHUNKED: Final = OK + b"Transfer-Encoding: chunked\r\n\r\n"
-Write = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 
-def sends(head: bytes, repeated: bytes = b"", times: int = 1_000_000_000, pause: float = 0) -> Write:
+def sends(head: bytes, repeated: bytes = b"", times: int = 1_000_000_000, pause: float = 0) -> Page:
     """Send some bytes, then others again and again until the client goes away."""
 
     async def write(writer: asyncio.StreamWriter) -> None:
@@ -38,11 +37,11 @@ def sends(head: bytes, repeated: bytes = b"", times: int = 1_000_000_000, pause:
     return write
 
 
-def gzipped(body: bytes, content_type: str = "text/plain") -> Write:
+def gzipped(body: bytes, content_type: str = "text/plain") -> Page:
     return answer(gzip.compress(body, 1), content_type=content_type, Content_Encoding="gzip")
 
 
-BOMBS: Final[dict[str, tuple[Callable[[], Write], str]]] = {
+BOMBS: Final[dict[str, tuple[Callable[[], Page], str]]] = {
     "/gzip": (lambda: gzipped(bytes(40_000_000)), "is larger than 5 MB"),
     "/gzip-in-gzip": (lambda: gzipped(gzip.compress(bytes(40_000_000), 1)), ""),
     "/gzip-of-html": (lambda: gzipped(b"<div>" * 8_000_000, "text/html"), "is larger than 5 MB"),
@@ -82,6 +81,10 @@ BOMBS: Final[dict[str, tuple[Callable[[], Write], str]]] = {
         lambda: answer(b"<p " + b" ".join(b"a%d=1" % n for n in range(400_000)) + b">x</p>", content_type="text/html"),
         "takes more time or memory to parse",
     ),
+    "/links": (
+        lambda: answer(b"<a href='/x'>x</a> " * 250_000, content_type="text/html"),
+        "takes more time or memory to parse",
+    ),
     "/entities": (
         lambda: answer(
             b'<?xml version="1.0"?><!DOCTYPE html [<!ENTITY a "ha"><!ENTITY b "'
@@ -103,7 +106,7 @@ BOMBS: Final[dict[str, tuple[Callable[[], Write], str]]] = {
 }
 
 
-async def read_in_a_process(seconds_by_path: dict[str, float], pages: dict[str, Write]) -> dict[str, Any]:
+async def read_in_a_process(seconds_by_path: dict[str, float], pages: dict[str, Page]) -> dict[str, Any]:
     """Read pages one after the other in a process of its own, each in its time; says how each ended."""
     async with serve_pages() as server:
         server.pages = pages

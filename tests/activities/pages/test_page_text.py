@@ -3,17 +3,14 @@
 import asyncio
 import os
 import signal
-import time
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from datetime import timedelta
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
 
 from activities.pages.page import Fetched, FetchError, Page
 from activities.pages.text import PageTexts
+from tests.child_processes import children
 
 ARTICLE = """<!doctype html><html><head><title>Tides explained</title>
 <meta name="author" content="Ann Lee"><meta property="article:published_time" content="2024-03-04">
@@ -31,37 +28,6 @@ async def texts() -> AsyncIterator[PageTexts]:
     reading = PageTexts()
     yield reading
     await reading.close()
-
-
-def child_ids() -> set[int]:
-    """Find the processes that parse pages and were started by this one."""
-    found: set[int] = set()
-    for status in Path("/proc").glob("[0-9]*/status"):
-        with suppress(OSError):
-            command = status.with_name("cmdline").read_bytes()
-            if f"PPid:\t{os.getpid()}\n" in status.read_text() and b"activities.pages.page_process" in command:
-                found.add(int(status.parent.name))
-    return found
-
-
-class LongestLag:
-    """The longest time for which the event loop was busy with something else."""
-
-    seconds = 0.0
-
-    @asynccontextmanager
-    async def watched(self) -> AsyncGenerator[None]:
-        async def watch() -> None:
-            before = time.monotonic()
-            while True:
-                await asyncio.sleep(0.005)  # nothing is waited for; how late it comes back is what is measured
-                now = time.monotonic()
-                self.seconds = max(self.seconds, now - before)
-                before = now
-
-        watching = asyncio.create_task(watch())
-        yield
-        watching.cancel()
 
 
 def fetched(body: bytes, media_type: str = "text/html", charset: str = "") -> Fetched:
@@ -115,13 +81,6 @@ async def test_a_page_without_text_is_said_to_be(texts: PageTexts, body: bytes) 
         await texts.read(fetched(body))
 
 
-async def test_a_short_page_is_read_all_the_same(texts: PageTexts) -> None:
-    """What is too short for an article is still text."""
-    page = await texts.read(fetched(b"<html><body><p>Closed on Monday.</p></body></html>"))
-
-    assert "Closed on Monday." in page.text
-
-
 @pytest.mark.parametrize("quote", ['"', "'", ""])
 async def test_a_page_does_not_send_the_reader_on_by_itself(texts: PageTexts, quote: str) -> None:
     """A refresh is not followed; the agent is told where to, and a call of its own is checked like any other."""
@@ -148,35 +107,12 @@ async def test_half_characters_do_not_get_through(texts: PageTexts) -> None:
     assert "Monday" in page.text
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"<p " + b" ".join(b"a%d=1" % number for number in range(450_000)) + b">text</p>",
-        b"<a href='/x'>x</a> " * 250_000,
-    ],
-    ids=["attributes", "links"],
-)
-async def test_a_page_that_takes_for_ever_is_given_up(body: bytes) -> None:
-    """The child is killed, the worker was never blocked, and the next page is read."""
-    reading = PageTexts(timedelta(seconds=1))
-    lag = LongestLag()
-
-    async with lag.watched():
-        with pytest.raises(FetchError, match="takes more time or memory to parse"):
-            await reading.read(fetched(body))
-    after = await reading.read(fetched(ARTICLE.encode()))
-    await reading.close()
-
-    assert after.title == "Tides explained"
-    assert lag.seconds < 1
-
-
 async def test_a_child_that_dies_costs_one_page() -> None:
     """Whatever kills the parser, its page is an answer in words and the next page is read by a new child."""
-    others = child_ids()
+    others = children("activities.pages.page_process")
     reading = PageTexts()
     await reading.read(fetched(ARTICLE.encode()))
-    victim = child_ids() - others
+    victim = children("activities.pages.page_process") - others
 
     for process in victim:
         os.kill(process, signal.SIGKILL)
@@ -191,12 +127,12 @@ async def test_a_child_that_dies_costs_one_page() -> None:
 
 async def test_pages_side_by_side_are_read_by_two_children_that_end() -> None:
     """A crowd of pages is read with bounded memory, and closing leaves no process behind."""
-    others = child_ids()
+    others = children("activities.pages.page_process")
     reading = PageTexts()
 
     pages = await asyncio.gather(*(reading.read(fetched(ARTICLE.encode())) for _ in range(20)))
-    running = child_ids() - others
+    running = children("activities.pages.page_process") - others
     await reading.close()
 
     assert {page.title for page in pages} == {"Tides explained"}
-    assert (len(running), child_ids() - others) == (2, set())
+    assert (len(running), children("activities.pages.page_process") - others) == (2, set())

@@ -100,28 +100,6 @@ async def test_a_page_that_cannot_be_read_is_an_answer(server: PageServer, path:
     assert answered.sources == ()
 
 
-async def test_a_local_server_is_not_read_unless_it_is_allowed(server: PageServer) -> None:
-    """Loopback is closed to agents by default; the server is never asked."""
-    server.pages["/"] = answer(b"secret")
-
-    answered = await read({"url": f"http://{server.host}/"})
-
-    assert not answered.ok
-    assert "may not be read" in str(answered.output["error"])
-    assert server.requests == []
-
-
-async def test_a_server_that_is_not_there_is_an_answer() -> None:
-    """Nothing listening is told in words."""
-    async with serve_pages() as server:
-        host = server.host
-
-    answered = await read({"url": f"http://{host}/"}, frozenset({host}))
-
-    assert not answered.ok
-    assert "could not be reached" in str(answered.output["error"])
-
-
 @pytest.mark.parametrize("arguments", [{}, {"url": ""}, {"url": " "}, {"url": 7}, {"url": ["http://a.example"]}])
 async def test_a_call_without_a_url_is_answered_in_words(arguments: dict[str, JsonValue]) -> None:
     """A call that makes no sense costs nothing."""

@@ -228,23 +228,13 @@ async def test_an_engine_that_does_not_answer_is_tried_again(service: EngineServ
     assert "did not answer" in error.message
 
 
-@pytest.mark.parametrize("key", ["", "  "])
-def test_a_search_without_a_key_is_not_made(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a key Tavily would answer anonymous searches; no key is taken from the environment."""
-    monkeypatch.setenv("TAVILY_API_KEY", "tvly-from-somewhere")
-
-    with pytest.raises(ValueError, match="API key"):
-        TavilySearch(key)
-
-
-async def test_engines_that_did_not_answer_are_named(service: EngineServer) -> None:
+@pytest.mark.parametrize("engine", ["searxng"])
+async def test_engines_that_did_not_answer_are_named(service: EngineServer, search: HttpSearch) -> None:
     """The agent is told which of SearXNG's engines did not answer; what has no address is no result."""
     engines = [["two", "timeout"], ["one", "CAPTCHA"]]
     service.body = json.dumps({"results": [{"title": "2"}], "unresponsive_engines": engines, "answers": []}).encode()
-    search = SearxngSearch(service.url)
 
     found = await search.search("q", 5, ())
-    await search.close()
 
     assert found == SearchResults(query="q", results=(), confidence=0, note="Engines that did not answer: one, two.")
 
@@ -260,17 +250,18 @@ async def test_an_instance_may_stand_below_a_path(service: EngineServer, path: s
     assert [asked[1] for asked in service.asked] == [f"{path.rstrip('/')}/search"]
 
 
+@pytest.mark.parametrize("engine", ["searxng"])
 @pytest.mark.parametrize(
     ("status", "says"),
     [(403, "add `json` to `search: formats:`"), (302, "set CHARGEHAND_SEARXNG_URL to the address"), (404, "/search")],
 )
-async def test_a_wrong_setting_of_searxng_says_what_to_do(service: EngineServer, status: int, says: str) -> None:
+async def test_a_wrong_setting_of_searxng_says_what_to_do(
+    service: EngineServer, search: HttpSearch, status: int, says: str
+) -> None:
     """JSON is off in a fresh SearXNG, and addresses are mistyped: the message names the setting."""
     service.status = status
-    search = SearxngSearch(service.url)
 
     error = await fault(search)
-    await search.close()
 
     assert says in error.message
 
@@ -285,10 +276,3 @@ async def test_searxng_is_not_asked_through_a_proxy(service: EngineServer, monke
     await search.close()
 
     assert len(service.asked) == 1
-
-
-@pytest.mark.parametrize("url", ["", "searx.example", "ftp://searx.example", "http://", "http://searx.example/?q=1"])
-def test_an_address_that_is_none_is_refused(url: str) -> None:
-    """A worker with such a setting does not start."""
-    with pytest.raises(ValueError, match="address of a SearXNG instance"):
-        SearxngSearch(url)

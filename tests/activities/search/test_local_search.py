@@ -30,10 +30,3 @@ async def test_hits_name_the_place_in_the_document(tmp_path: Path) -> None:
         ),
         confidence=100,
     )
-
-
-async def test_no_documents_give_no_hits(tmp_path: Path) -> None:
-    """Nothing is found with no confidence, and nothing fails."""
-    results = await _search(tmp_path).search("launch", 5, ())
-
-    assert results == SearchResults(query="launch", results=(), confidence=0)

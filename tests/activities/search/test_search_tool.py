@@ -60,30 +60,23 @@ async def test_hits_are_listed_and_their_words_are_sources() -> None:
     assert engine.asked == [("tides", 8, ("file:/docs",))]
 
 
-async def test_nothing_found_is_said() -> None:
-    """An agent that found nothing is told what to try."""
-    answer = await Search(Scripted(confidence=0)).use({"query": "q"}, CONTEXT)
+@pytest.mark.parametrize(
+    ("hits", "note", "said"),
+    [
+        ((), "", "Nothing was found. Try other or fewer words."),
+        ((), "One did not answer.", "Nothing was found. Try other or fewer words. One did not answer."),
+        (
+            (SearchHit(title="T", snippet="", url="https://a.example"),),
+            "One did not answer.",
+            "One did not answer.",
+        ),
+    ],
+)
+async def test_an_agent_knows_what_the_search_lacks(hits: tuple[SearchHit, ...], note: str, said: str) -> None:
+    """An agent that found nothing is told what to try, and that not everybody answered."""
+    answer = await Search(Scripted(*hits, note=note)).use({"query": "q"}, CONTEXT)
 
-    assert answer == ToolAnswer(
-        output={
-            "query": "q",
-            "backend": "scripted",
-            "confidence": 0,
-            "results": [],
-            "note": "Nothing was found. Try other or fewer words.",
-        }
-    )
-
-
-@pytest.mark.parametrize("found", [True, False])
-async def test_what_an_engine_says_of_its_search_is_passed_on(*, found: bool) -> None:
-    """An agent knows when not everybody was heard."""
-    hits = (SearchHit(title="Tides", snippet="Twice a day.", url="https://a.example/1"),) if found else ()
-
-    answer = await Search(Scripted(*hits, note="One did not answer.")).use({"query": "q"}, CONTEXT)
-
-    nothing = "" if found else "Nothing was found. Try other or fewer words. "
-    assert answer.output["note"] == f"{nothing}One did not answer."
+    assert answer.output["note"] == said
 
 
 @pytest.mark.parametrize(

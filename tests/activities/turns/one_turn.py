@@ -31,7 +31,9 @@ from activities.tools import Tool, tool_capabilities
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Contract, Tier
 from chargehand.wire import ErrorType, WorkflowType
+from tests.activities.models.calls import MODELS, Wire, a_provider
 from tests.scripted_model import ScriptedTool, found
+from tests.scripted_provider import Respond, ScriptedProvider
 from workflows import options
 
 HURRY = 20
@@ -121,6 +123,12 @@ async def failure_of(turn: WorkflowHandle[OneTurn, TurnResult]) -> ApplicationEr
     return activity_error.cause
 
 
+async def has_failed(turn: WorkflowHandle[OneTurn, TurnResult], times: int) -> bool:
+    """Whether the server has given up so many attempts at a turn."""
+    pending = (await turn.describe()).raw_description.pending_activities
+    return bool(pending) and pending[0].attempt > times
+
+
 def a_turn(provider_failures: int = 0, **more: JsonValue) -> Asked:
     """Ask for a turn of an agent with one tool."""
     turn: dict[str, object] = {
@@ -159,10 +167,15 @@ def turn_activities(folder: Path, model: Model, name: str) -> TurnActivities:
 
 
 @asynccontextmanager
-async def open_harness(client: Client, folder: Path, model: Model, name: str) -> AsyncGenerator[Harness]:
-    """Run a worker that takes turns by a model."""
-    async with harness_worker(client, f"harness-{uuid4().hex[:8]}", folder, model, name) as worker:
-        yield Harness(client, worker.task_queue)
+async def open_harness(
+    client: Client, folder: Path, wire: Wire, respond: Respond
+) -> AsyncGenerator[tuple[ScriptedProvider, Harness]]:
+    """Run a scripted provider, and a worker that takes turns by it."""
+    async with (
+        a_provider(wire, respond) as (server, model),
+        harness_worker(client, f"harness-{uuid4().hex[:8]}", folder, model, MODELS[wire]) as worker,
+    ):
+        yield server, Harness(client, worker.task_queue)
 
 
 def harness_worker(client: Client, task_queue: str, folder: Path, model: Model, name: str) -> Worker:

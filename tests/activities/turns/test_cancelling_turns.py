@@ -7,7 +7,7 @@ import pytest
 from temporalio.client import Client, WorkflowFailureError
 
 from activities.heartbeats import BEAT_SECONDS
-from tests.activities.models.calls import MODELS, WIRES, Wire, a_provider
+from tests.activities.models.calls import WIRES, Wire
 from tests.activities.turns.one_turn import a_turn, open_harness
 from tests.scripted_provider import ScriptedReply, answer, hanging, stalling
 
@@ -24,10 +24,7 @@ async def test_cancelling_a_session_closes_the_paid_call(
 ) -> None:
     """However far the provider has come, it sees the connection closed within a second of the cancel."""
     reply: ScriptedReply = AT_WORK[state]
-    async with (
-        a_provider(wire, lambda _: reply) as (server, model),
-        open_harness(client, tmp_path, model, MODELS[wire]) as harness,
-    ):
+    async with open_harness(client, tmp_path, wire, lambda _: reply) as (server, harness):
         turn = await harness.start(a_turn())
         await server.until(lambda: len(server.requests) == 1)
         cancelled_at = time.monotonic()

@@ -10,34 +10,23 @@ STARTED = datetime(2026, 11, 21, 12, tzinfo=UTC)
 PATIENCE = timedelta(seconds=5)
 
 
-def doubts(*ages: float) -> list[bool]:
-    """Judge attempts that have these ages, in seconds, by a clock on this host."""
+@pytest.mark.parametrize(
+    ("ages", "doubtful"),
+    [
+        pytest.param([0.0], [False], id="new"),
+        pytest.param([2.5], [False], id="half the heartbeat timeout"),
+        pytest.param([2.6], [True], id="older than half the heartbeat timeout"),
+        pytest.param([15.0], [True], id="old"),
+        pytest.param([-0.2], [False], id="clocks differ a little"),
+        pytest.param([3600.0, 3600.1], [True, True], id="clock far ahead"),
+        pytest.param([-2.0, -1.9, 4.0], [False, False, True], id="clock behind, which is allowed for"),
+        pytest.param([-3600.0, -3599.9], [True, True], id="clock far behind"),
+        pytest.param([0.1, -3599.9, -3599.8], [False, True, True], id="clock jumps back"),
+    ],
+)
+def test_only_a_young_attempt_by_a_credible_clock_is_fresh(ages: list[float], doubtful: list[bool]) -> None:
+    """I19: attempts of these ages in seconds, by this host's clock, ask the server unless they are surely young."""
     left = iter(ages)
     freshness = Freshness(lambda: STARTED + timedelta(seconds=next(left)))
-    return [freshness.is_doubtful(STARTED, PATIENCE) for _ in ages]
 
-
-@pytest.mark.parametrize(("age", "doubtful"), [(0.0, False), (2.5, False), (2.6, True), (15.0, True), (-0.2, False)])
-def test_half_the_heartbeat_timeout_is_fresh(age: float, doubtful: bool) -> None:  # noqa: FBT001  # a column of the table
-    """Younger than half the time that the server waits for a sign of life, an attempt need not ask."""
-    assert doubts(age) == [doubtful]
-
-
-def test_a_clock_that_is_ahead_only_asks_more_often() -> None:
-    """An hour ahead, every attempt looks old and asks: the worker goes on."""
-    assert doubts(3600.0, 3600.1) == [True, True]
-
-
-def test_a_clock_that_is_behind_is_allowed_for() -> None:
-    """Two seconds behind, an attempt that waited six seconds looks four seconds old and asks all the same."""
-    assert doubts(-2.0, -1.9, 4.0) == [False, False, True]
-
-
-def test_a_clock_that_is_far_behind_is_not_believed() -> None:
-    """Behind by more than half the patience, it cannot say that an attempt is fresh."""
-    assert doubts(-3600.0, -3599.9) == [True, True]
-
-
-def test_a_clock_that_jumps_back_is_not_believed() -> None:
-    """After a jump of an hour every attempt asks."""
-    assert doubts(0.1, -3599.9, -3599.8) == [False, True, True]
+    assert [freshness.is_doubtful(STARTED, PATIENCE) for _ in ages] == doubtful

@@ -2,6 +2,8 @@
 
 import asyncio
 import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
@@ -16,7 +18,7 @@ from chargehand.wire import ErrorType
 from tests.acceptance.test_real_wires import settings
 from tests.acceptance.workers import worker_process
 from tests.activities.models.calls import KEY, MODELS
-from tests.activities.turns.one_turn import a_turn, harness_worker, open_front
+from tests.activities.turns.one_turn import Asked, Harness, a_turn, harness_worker, open_front
 from tests.scripted_provider import ScriptedProvider, ScriptedReply, ScriptedRequest, answer, hanging
 
 
@@ -56,6 +58,17 @@ def a_batch_model(server: ScriptedProvider) -> AnthropicModel:
     return AnthropicModel(api_key=KEY, base_url=server.base_url, batch_poll_seconds=0.02, http_client=network)
 
 
+@asynccontextmanager
+async def open_hanging_batch(client: Client, folder: Path) -> AsyncGenerator[tuple[ScriptedProvider, Harness, Asked]]:
+    """Run a provider whose batches never end, with a worker; give the turn to ask for."""
+    asked = a_turn(urgency="batch").model_copy(update={"queue": f"batch-{uuid4().hex[:8]}"})
+    async with ScriptedProvider(lambda _: hanging()) as server, open_front(client) as front:
+        model = a_batch_model(server)
+        async with harness_worker(client, str(asked.queue), folder / "one", model, MODELS["anthropic"]):
+            yield server, front, asked
+        await model.aclose()
+
+
 async def test_a_worker_that_shuts_down_leaves_its_batch_to_the_next(client: Client, tmp_path: Path) -> None:
     """A batch goes on while no worker runs; whoever comes next brings its result, at half the price, and tidies up."""
     go_on = asyncio.Event()
@@ -89,32 +102,22 @@ async def test_a_worker_that_shuts_down_leaves_its_batch_to_the_next(client: Cli
 
 
 async def test_a_cancelled_session_cancels_its_batch(client: Client, tmp_path: Path) -> None:
-    """What nobody wants any more is called off at the provider."""
-    queue = f"batch-{uuid4().hex[:8]}"
-    asked = a_turn(urgency="batch").model_copy(update={"queue": queue})
-    async with ScriptedProvider(lambda _: hanging()) as server, open_front(client) as front:
-        model = a_batch_model(server)
-        async with harness_worker(client, queue, tmp_path / "one", model, MODELS["anthropic"]):
-            turn = await front.start(asked)
-            await server.until(lambda: server.jobs.looks > 0)
-            await turn.cancel()
-            with pytest.raises(WorkflowFailureError):
-                await turn.result()
-            await server.until(lambda: all(job.is_cancelled for job in server.jobs.all.values()))
-        await model.aclose()
+    """A cancelled session cancels its batch at the provider."""
+    async with open_hanging_batch(client, tmp_path) as (server, front, asked):
+        turn = await front.start(asked)
+        await server.until(lambda: server.jobs.looks > 0)
+        await turn.cancel()
+        with pytest.raises(WorkflowFailureError):
+            await turn.result()
+        await server.until(lambda: all(job.is_cancelled for job in server.jobs.all.values()))
 
     assert len(server.jobs.all) == 1
 
 
 async def test_a_batch_that_takes_too_long_is_called_off_in_time(client: Client, tmp_path: Path) -> None:
-    """Before the server gives the turn up, so that the workflow learns that nothing was charged."""
-    queue = f"batch-{uuid4().hex[:8]}"
-    asked = a_turn(urgency="batch").model_copy(update={"queue": queue, "patience": timedelta(seconds=4)})
-    async with ScriptedProvider(lambda _: hanging()) as server, open_front(client) as front:
-        model = a_batch_model(server)
-        async with harness_worker(client, queue, tmp_path / "one", model, MODELS["anthropic"]):
-            failed = await front.fail(asked)
-        await model.aclose()
+    """A batch is cancelled before the server gives the turn up, so that the workflow learns that it cost nothing."""
+    async with open_hanging_batch(client, tmp_path) as (server, front, asked):
+        failed = await front.fail(asked.model_copy(update={"patience": timedelta(seconds=4)}))
         (job,) = server.jobs.all.values()
 
     assert (failed.type, failed.non_retryable) == (ErrorType.PROVIDER_UNAVAILABLE, True)

@@ -9,7 +9,7 @@ from temporalio.client import Client
 from activities.turn_kinds.work import WorkAnswer
 from tests.acceptance.test_real_wires import settings
 from tests.acceptance.workers import worker_process
-from tests.activities.turns.one_turn import a_turn, open_front
+from tests.activities.turns.one_turn import a_turn, has_failed, open_front
 from tests.scripted_provider import ScriptedProvider, answer
 from tests.waiting import until
 
@@ -28,12 +28,7 @@ async def test_a_stopped_worker_pays_once_when_it_goes_on(client: Client, tmp_pa
             paid_before = server.charges
             worker.send_signal(signal.SIGSTOP)
             turn = await front.start(asked)
-
-            async def given_up_three_times() -> bool:
-                pending = (await turn.describe()).raw_description.pending_activities
-                return bool(pending) and pending[0].attempt > 3
-
-            await until(given_up_three_times)
+            await until(lambda: has_failed(turn, times=3))
             worker.send_signal(signal.SIGCONT)
             result = await turn.result()
 

@@ -11,7 +11,7 @@ from activities.turn_kinds.work import WorkAnswer
 from chaos.proxy import open_proxy
 from tests.acceptance.test_real_wires import settings
 from tests.acceptance.workers import worker_process
-from tests.activities.turns.one_turn import a_turn, open_front
+from tests.activities.turns.one_turn import a_turn, has_failed, open_front
 from tests.scripted_provider import ScriptedProvider, ScriptedRequest, answer
 from tests.scripted_provider.exchange import ScriptedReply
 from tests.waiting import until
@@ -22,10 +22,7 @@ async def test_a_reply_that_came_during_a_cut_is_paid_once(client: Client, tmp_p
     finds it."""
     asked_again = asyncio.Event()
 
-    def respond(_: ScriptedRequest) -> ScriptedReply:
-        return answer("At eight.")
-
-    async with ScriptedProvider(respond) as server, open_front(client) as front:
+    async with ScriptedProvider(lambda _: answer("At eight.")) as server, open_front(client) as front:
         chosen = settings("openai_compatible", server.base_url, client, tmp_path)
         patient = a_turn(crew="research", agent="writer").model_copy(
             update={"queue": chosen["CHARGEHAND_TASK_QUEUE"], "repetitions": 10}
@@ -46,12 +43,7 @@ async def test_a_reply_that_came_during_a_cut_is_paid_once(client: Client, tmp_p
 
             server.respond = hold_then_answer
             turn = await front.start(asked)
-
-            async def given_up() -> bool:
-                pending = (await turn.describe()).raw_description.pending_activities
-                return bool(pending) and pending[0].attempt > 1
-
-            await until(given_up)
+            await until(lambda: has_failed(turn, times=1))
             proxy.heal()
             result = await turn.result()
 

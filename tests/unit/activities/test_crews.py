@@ -147,6 +147,18 @@ def test_a_users_crew_replaces_a_shipped_one(tmp_path: Path) -> None:
             "agents: the tool 'read_document' belongs to 2 agents; give it to one",
             id="twins",
         ),
+        pytest.param(
+            CREW.replace('capabilities = ["reads_private"]\n', ""),
+            "agents.reader.capabilities: its tools let it do 'reads_private'; declare that, or take the tool away",
+            id="undeclared capability",
+        ),
+        pytest.param(
+            CREW.replace('tools = ["read_document"]', 'tools = ["read_document", "read_page"]').replace(
+                '["reads_private"]', '["reads_private", "reads_untrusted", "reaches_out"]'
+            ),
+            "agents.reader.tools: together they read what strangers write",
+            id="could carry documents away",
+        ),
     ],
 )
 def test_each_mistake_names_file_and_field(tmp_path: Path, text: str, told: str) -> None:
@@ -204,24 +216,6 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
 
     with pytest.raises(CrewError, match=r"dangling\.toml: cannot be read: No such file or directory"):
         load_crews([tmp_path], TOOLS)
-
-
-def test_an_agent_declares_what_its_tools_let_it_do(tmp_path: Path) -> None:
-    """A tool that does more than its agent declares is refused by name."""
-    undeclared = CREW.replace('capabilities = ["reads_private"]\n', "")
-
-    assert _refusal(tmp_path, undeclared) == (
-        "agents.reader.capabilities: its tools let it do 'reads_private'; declare that, or take the tool away"
-    )
-
-
-def test_no_agent_reads_strangers_and_private_text_and_reaches_out(tmp_path: Path) -> None:
-    """An agent whose tools together could be talked into carrying documents away is refused when crews are loaded."""
-    all_three = CREW.replace('tools = ["read_document"]', 'tools = ["read_document", "read_page"]').replace(
-        '["reads_private"]', '["reads_private", "reads_untrusted", "reaches_out"]'
-    )
-
-    assert "agents.reader.tools: together they read what strangers write" in _refusal(tmp_path, all_three)
 
 
 def test_a_tool_that_is_absent_here_is_taken_from_its_agent() -> None:

@@ -6,7 +6,7 @@ import re
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from activities.log_redaction import WordlessFormatter
+from activities.log_redaction import RedactingFormatter
 from chargehand.wire import ErrorType
 
 CANARY = "-".join(["canary", "7f3a"])
@@ -23,7 +23,7 @@ def _refuse() -> None:
 def _formatted(name: str, message: str, error: BaseException | None = None) -> str:
     told = (type(error), error, error.__traceback__) if error else None
     record = logging.LogRecord(name, logging.WARNING, __file__, 1, message, (), told)
-    return WordlessFormatter("%(levelname)s %(name)s: %(message)s").format(record)
+    return RedactingFormatter("%(levelname)s %(name)s: %(message)s").format(record)
 
 
 def test_an_exception_is_told_without_its_words() -> None:

@@ -117,14 +117,3 @@ def test_a_question_is_a_branch_and_a_line_said_once() -> None:
 
     assert lines[2:] == ["[   0.0 s] ? T1 asks: Which␛[2J year?"]
     assert "└── ? T1 reader asks Which␛[2J year?  until " in drawn(found)
-
-
-def test_a_paused_session_is_shown_as_such() -> None:
-    """The tree says that it is paused, how much of each limit is used, and what to type."""
-    paused = status(_DONE, state="paused", turns=20)
-
-    assert drawn(paused, remark="waits for you: raise") == (
-        "s paused · 4.0 s · 20 of 20 turns · $0.00 of $2.00\n"
-        "├── ✔ T1 reader success, 2.0 s  Read the rules.\n"
-        "└── waits for you: raise\n"
-    )

@@ -28,8 +28,3 @@ def test_no_id_leads_out_of_the_folder(tmp_path: Path, session_id: str) -> None:
 
     folder.mkdir(parents=True)
     assert folder.resolve().parent == tmp_path / "sessions"
-
-
-def test_a_report_that_was_never_kept_is_none(tmp_path: Path) -> None:
-    """No file, no report."""
-    assert kept_report(tmp_path, "nobody") is None

@@ -10,7 +10,6 @@ from chargehand import (
     ChargehandError,
     Plan,
     PlanDecision,
-    Report,
     Session,
     SessionCancelled,
     SessionEnded,
@@ -167,12 +166,3 @@ async def test_a_stand_in_needs_a_script_and_no_server() -> None:
         StandInChargehand()
     with pytest.raises(NotImplementedError, match="made, not connected"):
         await StandInChargehand.connect()
-
-
-def test_a_made_up_report_is_a_report() -> None:
-    """It is complete and says what it was told to say."""
-    report = report_of("Three months.", session="s", goal="g")
-
-    assert report == Report(
-        session="s", goal="g", answer="Three months.", stop_reason="completed", timing=report.timing
-    )

@@ -2,8 +2,6 @@
 
 import hashlib
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,6 @@ import pytest
 from pydantic import TypeAdapter
 
 from chargehand import upload
-from chargehand.bucket import bucket_location
 from chargehand.contracts.request import DocumentUri
 from chargehand.errors import UploadRefused
 from chargehand.upload import store_documents
@@ -112,21 +109,6 @@ def test_links_out_of_a_folder_are_not_followed(tmp_path: Path) -> None:
     assert seen == [("outside.txt", "it is a link out of the folder")]
 
 
-def test_what_is_there_is_not_copied_again(tmp_path: Path) -> None:
-    """The same content, under whatever name and however often, is stored once and never rewritten."""
-    (tmp_path / "one.txt").write_text("same")
-    (tmp_path / "two.txt").write_text("same")
-    root = tmp_path / "artifacts"
-    first = store_documents([tmp_path / "one.txt"], root)
-    stored = root / sha(b"same")[:2] / sha(b"same")
-    before = stored.stat()
-
-    second = store_documents([tmp_path / "two.txt", tmp_path / "one.txt", tmp_path / "one.txt"], root)
-
-    assert second == (first[0].replace("one.txt", "two.txt"), first[0])
-    assert (stored.stat().st_ino, stored.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-
-
 def test_a_truncated_artifact_is_replaced(tmp_path: Path) -> None:
     """A file of the right name and the wrong size, as a full disk leaves it, is written again."""
     (tmp_path / "one.txt").write_text("whole")
@@ -185,43 +167,6 @@ def test_too_much_is_refused_as_a_whole(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(upload, "MOST_BYTES", 20)
     with pytest.raises(UploadRefused, match=r"reached at .*c\.txt: name a smaller folder"):
         store_documents([tmp_path], tmp_path / "artifacts")
-
-
-@pytest.mark.parametrize(
-    ("location", "expected"),
-    [
-        ("s3://documents", ("s3", "documents", "")),
-        ("s3://documents/", ("s3", "documents", "")),
-        ("s3://documents/team/a/", ("s3", "documents", "team/a/")),
-        (Path("s3://documents/team"), ("s3", "documents", "team/")),
-        ("gs://our_documents/team", ("gs", "our_documents", "team/")),
-        ("/srv/documents", None),
-        (Path("s3"), None),
-        ("s3://Not_A_Bucket/x", None),
-    ],
-)
-def test_a_bucket_is_told_from_a_directory(location: str | Path, expected: tuple[str, str, str] | None) -> None:
-    """Also when it went through a path, as on a command line, and lost a slash there."""
-    assert bucket_location(location) == expected
-
-
-def test_a_bucket_needs_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without boto3 the error names the extra to install."""
-    monkeypatch.delitem(sys.modules, "chargehand.s3_bucket", raising=False)
-    monkeypatch.setitem(sys.modules, "boto3", None)
-    (tmp_path / "a.md").write_text("words")
-
-    with pytest.raises(UploadRefused, match=r"pip install 'chargehand\[s3\]'"):
-        store_documents([tmp_path / "a.md"], "s3://documents/team")
-
-
-def test_nothing_of_a_bucket_is_imported_for_a_directory() -> None:
-    """The client package needs two packages only."""
-    program = "import sys, chargehand.upload; print(sorted({'boto3', 'botocore'} & set(sys.modules)))"
-
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-
-    assert ran.stdout == "[]\n"
 
 
 def test_a_folder_goes_into_a_bucket_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -12,6 +12,7 @@ from temporalio.api.workflowservice.v1 import ListWorkflowExecutionsRequest, Lis
 from temporalio.client import Client
 from temporalio.converter import StorageDriverStoreContext
 
+from chargehand.bucket import artifact_key
 from chargehand.payloads.cleaning import clean
 from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.payloads.storage import PayloadDirectory
@@ -47,7 +48,7 @@ async def _stored(directory: PayloadDirectory, *ages: timedelta) -> list[Path]:
     paths: list[Path] = []
     for number, old in enumerate(ages):
         [claim] = await directory.store(StorageDriverStoreContext(), [Payload(data=b"%d" % number)])
-        path = directory.path(claim.claim_data["sha256"])
+        path = directory.folder / artifact_key(claim.claim_data["sha256"])
         at = (NOW - old).timestamp()
         os.utime(path, (at, at))
         paths.append(path)

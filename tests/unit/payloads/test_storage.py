@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import (
-    StorageDriver,
     StorageDriverClaim,
     StorageDriverRetrieveContext,
     StorageDriverStoreContext,
 )
 
+from chargehand.bucket import artifact_key, bucket_location, open_bucket
 from chargehand.converter import data_converter
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.errors import ProtectionSettingsError, StoredPayloadDamaged, StoredPayloadMissing
@@ -86,10 +86,14 @@ async def test_a_missing_payload_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("digest", ["../../secret", "", "A" * 64, "0" * 63, "0" * 64 + "/x"])
-def test_a_reference_leads_nowhere_else(tmp_path: Path, digest: str) -> None:
+async def test_a_reference_leads_nowhere_else(tmp_path: Path, digest: str) -> None:
     """A reference that is no digest is refused, so a forged one cannot name another file."""
+    (tmp_path / "secret").write_bytes(b"\0secret")
+
     with pytest.raises(StoredPayloadMissing):
-        PayloadDirectory(tmp_path, "default").path(digest)
+        await PayloadDirectory(tmp_path, "default").retrieve(
+            FETCHING, [StorageDriverClaim(claim_data={"sha256": digest})]
+        )
 
 
 @pytest.mark.parametrize("namespace", ["../..", "a/b", ".", "team.abc12"])
@@ -148,39 +152,43 @@ def test_settings_of_clients_are_checked(name: str) -> None:
 
 
 @pytest.fixture(params=["s3", "gs"])
-def bucket(request: pytest.FixtureRequest) -> Iterator[StorageDriver]:
-    """A driver for a bucket of an S3, and of a Google Cloud Storage, on loopback."""
+def bucket(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The address of a bucket of an S3, and of a Google Cloud Storage, on loopback."""
     with serve_s3() if request.param == "s3" else serve_google():
-        yield storage_from_text(f"{request.param}://{BUCKET}/team", "default").driver
+        yield f"{request.param}://{BUCKET}/team"
 
 
-async def test_payloads_go_to_a_bucket_and_back(bucket: StorageDriver) -> None:
+async def test_payloads_go_to_a_bucket_and_back(bucket: str) -> None:
     """The same holds in a bucket: payloads come back in order, and storing one twice is harmless."""
+    driver = storage_from_text(bucket, "default").driver
     small = Payload(metadata={"encoding": b"json/plain"}, data=b"1")
 
-    claims = await bucket.store(STORING, [LARGE, small, LARGE])
-    back = await bucket.retrieve(FETCHING, claims)
+    claims = await driver.store(STORING, [LARGE, small, LARGE])
 
-    assert back == [LARGE, small, LARGE]
+    assert await driver.retrieve(FETCHING, claims) == [LARGE, small, LARGE]
 
 
-async def test_what_is_not_in_a_bucket_is_named(bucket: StorageDriver) -> None:
+async def test_what_is_not_in_a_bucket_is_named(bucket: str) -> None:
     """A reference to an object that is not there is an error of the same type as in a directory."""
-    [claim] = await bucket.store(STORING, [LARGE])
-    name = "key" if "key" in claim.claim_data else "object_name"
-    gone = StorageDriverClaim(claim_data={**claim.claim_data, name: "v0/nothing"})
+    gone = StorageDriverClaim(claim_data={"sha256": "0" * 64})
 
-    with pytest.raises(StoredPayloadMissing, match=f"{claim.claim_data['hash_value']} is not in .*://{BUCKET}/team"):
-        await bucket.retrieve(FETCHING, [gone])
+    with pytest.raises(StoredPayloadMissing, match=f"0000 is not in {bucket}/default/"):
+        await storage_from_text(bucket, "default").driver.retrieve(FETCHING, [gone])
 
 
-async def test_what_is_damaged_in_a_bucket_is_refused(bucket: StorageDriver) -> None:
-    """A reference to something else is never read as if it were right."""
-    [claim] = await bucket.store(STORING, [LARGE])
-    other = StorageDriverClaim(claim_data={**claim.claim_data, "hash_value": "0" * 64})
+async def test_what_is_damaged_in_a_bucket_is_refused(bucket: str) -> None:
+    """An object with another content is never read as if it were right; storing the payload again mends it."""
+    driver = storage_from_text(bucket, "default").driver
+    claims = await driver.store(STORING, [LARGE])
+    location = bucket_location(f"{bucket}/default")
+    assert location
+    open_bucket(location).put(artifact_key(claims[0].claim_data["sha256"]), b"\0changed")
 
-    with pytest.raises(StoredPayloadDamaged, match=r"0000 .*is damaged"):
-        await bucket.retrieve(FETCHING, [other])
+    with pytest.raises(StoredPayloadDamaged, match="is damaged"):
+        await driver.retrieve(FETCHING, claims)
+    await driver.store(STORING, [LARGE])
+
+    assert await driver.retrieve(FETCHING, claims) == [LARGE]
 
 
 @pytest.mark.parametrize(

@@ -85,10 +85,6 @@ def test_refs_become_numbers(text: str, numbered: str) -> None:
 
 
 def test_a_ref_that_looks_like_a_number_is_itself() -> None:
-    """A source that is called S2 is cited by its own number, not by its name's, and only once replaced."""
+    """A source called S2 is cited by its own number, and replaced only once; without sources nothing is cited."""
     assert number_refs("[S2] [x]", {"x": 2, "S2": 1}) == "[S1] [S2]"
-
-
-def test_without_sources_nothing_is_cited() -> None:
-    """A text whose agent read nothing keeps its words and loses its numbers."""
     assert number_refs("So [S1], and [a.md#L1].", {}) == "So, and [a.md#L1]."

@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 
 from workflows.rules.deduplication import child_workflow_id, fingerprint, normalise
 
-WORDS = st.lists(st.sampled_from(["ferry", "costs", "2025", "Größe", "夏", "summer", "€"]), min_size=2, max_size=6)
-
 
 @pytest.mark.parametrize(
     "said_otherwise",
@@ -34,6 +32,7 @@ def test_the_way_of_saying_it_does_not_matter(said_otherwise: str) -> None:
     ("one", "other"),
     [
         ("Compare Harald with Ida", "Compare Ida with Harald"),
+        ("to be", "to do"),
         ("costs in 2024", "costs in 2025"),
         ("costs above 5 €", "costs above 5 $"),
         ("delays > 10 minutes", "delays < 10 minutes"),
@@ -47,22 +46,10 @@ def test_what_changes_the_meaning_matters(one: str, other: str) -> None:
     assert fingerprint("reader", one) != fingerprint("reader", other)
 
 
-@given(words=WORDS)
-def test_the_order_of_words_matters(words: list[str]) -> None:
-    """Two instructions of other words, or of the same in another order, are never taken for one another."""
-    assert (normalise(" ".join(words)) == normalise(" ".join(reversed(words)))) == (words == words[::-1])
-
-
 @given(text=st.text())
 def test_normalising_twice_is_normalising_once(text: str) -> None:
     """What is normalised is normalised: a fingerprint does not depend on how often a text was handed on."""
     assert normalise(normalise(text)) == normalise(text)
-
-
-def test_trivial_words_alone_still_count() -> None:
-    """An instruction of trivial words only is told from another such."""
-    assert normalise("To be or to do") == "to be or to do"
-    assert fingerprint("writer", "to be") != fingerprint("writer", "to do")
 
 
 @given(text=st.text(max_size=50))

@@ -1,6 +1,5 @@
 """From what an agent says to what it may say."""
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,13 +12,12 @@ from chargehand.contracts import (
     Finding,
     Outcome,
     Partial,
-    Report,
     Source,
     SpendLine,
     Success,
-    Timing,
     Usage,
 )
+from tests.security.hostile_reports import honest_report
 from workflows.rules.evidence import ground, nested_outcome, read_so_far, sources_read
 
 HANDBOOK = Source(ref="handbook.md#L1-L3", title="Notice", quote="Notice is given\n  three months before the end.")
@@ -168,31 +166,6 @@ def test_what_was_read_is_handed_back() -> None:
     )
 
 
-def test_nothing_read_is_nothing_to_hand_back() -> None:
-    """Without anything read there is no partial outcome to be made."""
-    with pytest.raises(ValueError, match="nothing was read"):
-        read_so_far({}, "deadline", ())
-
-
-def _report(**changes: Any) -> Report:
-    now = datetime(2025, 1, 1, tzinfo=UTC)
-    zero = timedelta(0)
-    timing = Timing(
-        started_at=now, ended_at=now, wall=zero, subtasks_one_after_another=zero, critical_path=zero, speed_up=1
-    )
-    facts: dict[str, Any] = {
-        "session": "s",
-        "goal": "g",
-        "answer": "Three months [S1], one [S2], nobody [S3][S0].",
-        "sources": (HANDBOOK, COSTS),
-        "confidence": 60,
-        "stop_reason": "completed",
-        "spend": SPEND,
-        "timing": timing,
-    }
-    return Report(**facts | changes)
-
-
 @pytest.mark.parametrize(
     ("stop_reason", "gaps", "ending"),
     [
@@ -210,7 +183,18 @@ def test_a_report_from_below_becomes_an_outcome(stop_reason: str, gaps: tuple[st
     """Numbered citations become refs again, and the way the session ended becomes the kind of the outcome."""
     content = "Three months [handbook.md#L1-L3], one [sql:1], nobody."
 
-    outcome = nested_outcome(_report(stop_reason=stop_reason, gaps=gaps))
+    report = honest_report().model_copy(
+        update={
+            "answer": "Three months [S1], one [S2], nobody [S3][S0].",
+            "sources": (HANDBOOK, COSTS),
+            "confidence": 60,
+            "stop_reason": stop_reason,
+            "gaps": gaps,
+            "spend": SPEND,
+        }
+    )
+
+    outcome = nested_outcome(report)
 
     assert outcome == ending.model_copy(
         update={

@@ -47,20 +47,6 @@ def test_ready_is_what_waits_for_nothing(plan: Plan, data: st.DataObject) -> Non
     assert found == [id_ for id_ in ids if id_ not in started and not outstanding[id_]]
 
 
-@given(plan=_acyclic(), data=st.data())
-def test_every_plan_is_carried_out(plan: Plan, data: st.DataObject) -> None:
-    """Starting what is ready and ending what was started, in any order, comes to the end of every plan."""
-    started: list[str] = []
-    ended: set[str] = set()
-    while len(ended) < len(plan.subtasks):
-        started += [subtask.id for subtask in ready(plan, started, ended)]
-        running = [id_ for id_ in started if id_ not in ended]
-        assert running
-        ended.add(data.draw(st.sampled_from(running)))
-
-    assert sorted(started) == sorted(subtask.id for subtask in plan.subtasks)
-
-
 @given(graph=_graphs())
 def test_a_cycle_is_found_when_there_is_one(graph: Mapping[str, list[str]]) -> None:
     """What is named is a real round trip, and where nothing is named no walk comes back to its start."""
@@ -100,12 +86,3 @@ def test_the_critical_path_is_the_longest_chain(plan: Plan, data: st.DataObject)
         return durations.get(node, timedelta(0)) + max(map(longest, needs[node]), default=timedelta(0))
 
     assert found == max(map(longest, ids))
-
-
-def test_an_empty_plan_takes_no_time() -> None:
-    """Nothing to do has no chain, nothing ready and no cycle."""
-    plan = Plan(subtasks=())
-
-    assert critical_path(plan, {}) == timedelta(0)
-    assert ready(plan, (), ()) == []
-    assert cycle({}) == []

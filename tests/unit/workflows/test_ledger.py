@@ -82,17 +82,13 @@ class TestLedger(LedgerMachine.TestCase):
     settings = budget.settings_for(500)
 
 
-@pytest.mark.parametrize("usd", ["NaN", "sNaN", "Infinity", "-Infinity", "-0.000000001"])
-def test_no_amount_is_negative_or_no_number(usd: str) -> None:
-    """I01: NaN, infinite and negative dollars cannot even be written down."""
-    with pytest.raises(ValueError, match="never negative, infinite or NaN"):
-        Amount(1, Decimal(usd))
-
-
-def test_no_amount_has_negative_turns() -> None:
-    """I01: fewer than no turns cannot be written down."""
+@pytest.mark.parametrize(
+    ("turns", "usd"), [(1, "NaN"), (1, "sNaN"), (1, "Infinity"), (1, "-Infinity"), (1, "-0.000000001"), (-1, "0")]
+)
+def test_no_amount_is_negative_or_no_number(turns: int, usd: str) -> None:
+    """I01: negative turns, and NaN, infinite or negative dollars are refused."""
     with pytest.raises(ValueError, match="never negative"):
-        Amount(-1)
+        Amount(turns, Decimal(usd))
 
 
 @given(less=AMOUNTS, more=AMOUNTS)
@@ -103,18 +99,6 @@ def test_what_is_not_there_cannot_be_taken_away(less: Amount, more: Amount) -> N
     else:
         with pytest.raises(ValueError, match="never negative"):
             _ = less - more
-
-
-def test_a_ledger_covers_both_turns_and_dollars() -> None:
-    """I01: neither dollars stand in for turns, nor turns for dollars."""
-    ledger = Ledger(Amount(1, Decimal(1)))
-
-    refused = [ledger.reserve(Amount(2, Decimal(0))), ledger.reserve(Amount(0, Decimal("1.000000001")))]
-    taken = ledger.reserve(Amount(1, Decimal(1)))
-
-    assert refused == [None, None]
-    assert taken == Reservation(1, Amount(1, Decimal(1)))
-    assert ledger.unspent == Amount()
 
 
 def test_a_cost_above_its_reserve_is_booked_as_charged() -> None:
@@ -129,13 +113,3 @@ def test_a_cost_above_its_reserve_is_booked_as_charged() -> None:
     assert ledger.unspent == Amount(2, Decimal(0))
     assert ledger.overdrawn == Amount(0, Decimal(7))
     assert ledger.reserve(Amount(1, Decimal("0.01"))) is None
-
-
-def test_a_reserve_of_one_ledger_is_not_settled_from_another() -> None:
-    """A reservation that a ledger does not know changes nothing in it."""
-    ledger = Ledger(Amount(5, Decimal(2)))
-
-    with pytest.raises(KeyError):
-        ledger.settle(Reservation(7, Amount(1)), Amount())
-
-    assert ledger.unspent == ledger.granted

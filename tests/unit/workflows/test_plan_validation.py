@@ -1,7 +1,6 @@
 """Which plans may be carried out, and that nothing a model or a stranger writes ends in anything but a refusal."""
 
 import time
-from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -40,17 +39,14 @@ def _draft(*subtasks: SubtaskDraft, strategy: str = "merge", final_instruction: 
     return PlanAnswer(subtasks=list(subtasks), strategy=strategy, final_instruction=final_instruction)
 
 
-def _check(
-    draft: PlanAnswer | Plan, *, max_subtasks: int = 20, may_nest: bool = True, ancestors: Collection[str] = ()
-) -> Plan:
-    return check_plan(draft, CREW, max_subtasks=max_subtasks, may_nest=may_nest, ancestors=ancestors)
+def _check(draft: PlanAnswer | Plan, **changes: Any) -> Plan:
+    facts: dict[str, Any] = {"max_subtasks": 20, "may_nest": True, "ancestors": ()}
+    return check_plan(draft, CREW, **facts | changes)
 
 
-def _errors(
-    draft: PlanAnswer | Plan, *, max_subtasks: int = 20, may_nest: bool = True, ancestors: Collection[str] = ()
-) -> tuple[str, ...]:
+def _errors(draft: PlanAnswer | Plan, **changes: Any) -> tuple[str, ...]:
     with pytest.raises(InvalidPlan) as caught:
-        _check(draft, max_subtasks=max_subtasks, may_nest=may_nest, ancestors=ancestors)
+        _check(draft, **changes)
     return caught.value.errors
 
 
@@ -138,27 +134,6 @@ def test_each_rule_refuses_by_itself(subtasks: list[SubtaskDraft], errors: list[
     found = _errors(_draft(*subtasks))
 
     assert found == tuple(errors)
-
-
-def test_a_cycle_is_shown_in_order() -> None:
-    """The refusal names the round trip, so that the model can cut it."""
-    draft = _draft(_subtask("A", depends_on=["C"]), _subtask("B", depends_on=["A"]), _subtask("C", depends_on=["B"]))
-
-    [error] = _errors(draft)
-
-    assert error.startswith("depends_on: ")
-    assert error.removeprefix("depends_on: ").split(" is a cycle")[0] in {
-        "A -> B -> C -> A",
-        "B -> C -> A -> B",
-        "C -> A -> B -> C",
-    }
-
-
-def test_an_unknown_strategy_is_refused() -> None:
-    """Outcomes are merged, selected or reduced, and nothing else."""
-    found = _errors(_draft(_subtask(), strategy="vote"))
-
-    assert found == ("strategy: Input should be 'merge', 'select' or 'reduce'",)
 
 
 def test_a_plan_is_no_larger_than_the_limits_pay_for() -> None:

@@ -35,11 +35,6 @@ def test_a_session_can_be_asked_before_anything_is_known() -> None:
     assert Progress("s").status() == Status(session="s", goal="", state="planning")
 
 
-def test_a_plan_becomes_waiting_records() -> None:
-    """Every subtask of a plan is shown as waiting, with what it waits for."""
-    assert _planned().records == (WAITING_1, WAITING_2)
-
-
 def test_a_subtask_runs_and_ends() -> None:
     """A record follows its subtask: when it started and ended, how, and what it cost."""
     progress = _planned()
@@ -164,10 +159,3 @@ def test_no_text_draws_anything_of_its_own(text: str) -> None:
     assert len(drawn) == 8
     assert not set("[]<>`|$\\") & set(unescaped)
     assert len(drawn[-1]) < 600
-
-
-def test_without_a_plan_there_is_no_list() -> None:
-    """Before there is a plan, what is known is the state and the limits."""
-    assert details(Status(session="s", goal="g", state="planning")) == (
-        "**planning**\n\n- turns: 0 of 0\n- US dollars: 0.0000 of 0.00 spent, 0.0000 reserved"
-    )

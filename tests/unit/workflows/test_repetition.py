@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from activities.contracts import Round, ToolCall, ToolResult
-from workflows.rules import repetition
+from tests.unit.strategies import json_values
 from workflows.rules.repetition import is_repetitive, refuse_repetition
 
 
@@ -109,12 +109,6 @@ def test_what_cannot_be_read_is_refused_for_that() -> None:
     assert refuse_repetition(call(), [asked(broken, ok=False)]) is None
 
 
-def test_nothing_is_repeated_at_first() -> None:
-    """Without earlier rounds every call is new."""
-    assert refuse_repetition(query("costs"), []) is None
-    assert not is_repetitive([])
-
-
 A, B, C, D = (query(text) for text in "ABCD")
 
 
@@ -152,12 +146,7 @@ def test_calls_left_for_later_make_no_circle() -> None:
     assert is_repetitive([*rounds, asked(D)])
 
 
-JSON: st.SearchStrategy[JsonValue] = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=8,
-)
-ARGUMENTS = st.dictionaries(st.text(max_size=5), JSON, max_size=3)
+ARGUMENTS = st.dictionaries(st.text(max_size=5), json_values(), max_size=3)
 
 
 @given(arguments=ARGUMENTS, others=st.lists(ARGUMENTS, max_size=4), answered=st.booleans())
@@ -173,21 +162,3 @@ def test_whatever_was_asked_is_recognised(
 
     assert refused is not None
     assert "(round 1)" in str(refused.output["error"])
-
-
-def test_each_executed_call_is_read_a_fixed_number_of_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The work grows with the calls that were executed: not with their square, nor with those beyond."""
-    rounds = [asked(*(query(f"words {number} {place}") for place in range(1_000))) for number in range(50)]
-    read: list[ToolCall] = []
-    exactly = repetition._exactly  # pyright: ignore[reportPrivateUsage]  # every look at a call begins with it
-
-    def counted(one: ToolCall) -> str:
-        read.append(one)
-        return exactly(one)
-
-    monkeypatch.setattr(repetition, "_exactly", counted)
-
-    assert not is_repetitive(rounds, at_once=8)
-    assert refuse_repetition(query("new"), rounds, at_once=8) is None
-
-    assert len(read) <= 3 * 50 * 8 + 1

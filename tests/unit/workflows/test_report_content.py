@@ -34,8 +34,6 @@ from workflows.rules.report_content import (
     merged_spend,
     nested_goal,
     numbered_sources,
-    reason_of,
-    state_of,
     stop_reason_of,
     timing_of,
     usage_of,
@@ -109,21 +107,6 @@ def test_every_gap_is_named_once() -> None:
         "T3 (reader) failed: deadline",
         "T4 (reader) failed: Split it.",
     )
-
-
-@pytest.mark.parametrize(
-    ("outcome", "state", "reason"),
-    [
-        (Success(), "success", ""),
-        (Partial(reason="half"), "partial", "half"),
-        (Failure(reason="empty"), "failure", "empty"),
-        (Failure(reason="skipped"), "skipped", "skipped"),
-        (Escalation(reason="too_big"), "escalation", "too_big"),
-    ],
-)
-def test_an_outcome_is_told_in_a_word_and_a_reason(outcome: Outcome, state: str, reason: str) -> None:
-    """Each kind of end has its own state, and a reason unless it succeeded."""
-    assert (state_of(outcome), reason_of(outcome)) == (state, reason)
 
 
 USAGES = st.builds(

@@ -45,7 +45,7 @@ class Keeper:
 
     def __init__(self, order: Order) -> None:
         self._order = order
-        self._state = StateDirectory(Path(order.state))
+        self._state = StateDirectory(order.state)
         self._events: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._server: ServerProcess | None = None
         self._note_lock = FileLock(self._state.note_lock)
@@ -86,7 +86,7 @@ class Keeper:
         if not _acquire_soon(self._note_lock):
             raise ServerFailed(f"another keeper is running in {self._state.path}")
         self._server = start_server(
-            Path(self._order.temporal),
+            self._order.temporal,
             self._state.database,
             self._state.server_log,
             lock_descriptor=self._server_lock.descriptor,
@@ -113,18 +113,18 @@ class Keeper:
 
     def _start_worker(self) -> None:
         self._worker_due_at = None
-        if not self._order.worker:
+        if not self._order.worker.command:
             return
         kept = {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
         ours = {"TEMPORAL_ADDRESS": self._worker_address, "TEMPORAL_CONFIG_FILE": os.devnull}
-        environment = kept | self._order.worker_environment | ours
+        environment = kept | self._order.worker.environment | ours
         self._worker_started_at = time.monotonic()
         worker = spawn(
-            list(self._order.worker),
+            list(self._order.worker.command),
             self._state.worker_log,
             environment=environment,
             death_signal=signal.SIGKILL,
-            directory=Path(self._order.worker_directory),
+            directory=self._order.worker.directory,
         )
         self._worker = worker
         _in_background(lambda: self._report_exit(worker, "worker exited"))
@@ -166,20 +166,18 @@ class Keeper:
 
     def _renew_note(self) -> None:
         if self._note:
-            self._note = replace(self._note, **self._worker_facts())
+            self._note = replace(
+                self._note,
+                worker_pid=self._worker.pid if self._worker and self._worker_due_at is None else None,
+                worker_deaths=self._failures_in_a_row,
+                worker_exit_code=self._worker_exit_code,
+            )
             self._state.write_note(self._note)
-
-    def _worker_facts(self) -> dict[str, int | None]:
-        return {
-            "worker_pid": self._worker.pid if self._worker and self._worker_due_at is None else None,
-            "worker_deaths": self._failures_in_a_row,
-            "worker_exit_code": self._worker_exit_code,
-        }
 
     def _stop(self) -> None:
         self._state.remove_note()
         if self._worker:
-            end_process(self._worker, grace_seconds=self._order.worker_grace_seconds)
+            end_process(self._worker, grace_seconds=self._order.worker.grace_seconds)
         if self._server:
             end_process(self._server.process, grace_seconds=_SERVER_GRACE_SECONDS)
 
@@ -208,7 +206,7 @@ class Keeper:
 def main() -> None:
     """Run the order in the first argument."""
     order = Order.from_argument(sys.argv[1])
-    state = StateDirectory(Path(order.state))
+    state = StateDirectory(order.state)
     lock = FileLock(state.keeper_lock)
     if not _acquire_soon(lock):
         os._exit(ALREADY_KEPT)
@@ -260,9 +258,8 @@ def _in_background(work: Callable[[], None]) -> None:
 
 
 def _log(message: str) -> None:
-    print(
-        f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {message}", file=sys.stderr, flush=True
-    )  # stderr is the keeper's log
+    # stderr is the keeper's log
+    print(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {message}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import fcntl
 import json
 import os
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -32,74 +32,57 @@ class ServerNote:
 
 
 @dataclass(frozen=True)
+class WorkerCommand:
+    """How to start the worker, which finds the server by TEMPORAL_ADDRESS."""
+
+    command: tuple[str, ...]
+    """Empty for no worker."""
+    directory: Path
+    environment: dict[str, str] = field(default_factory=dict[str, str])
+    """Added to this process's own; never secrets, since the process list shows it."""
+    grace_seconds: float = 30
+    """Time for in-flight calls once the last user has left."""
+
+
+@dataclass(frozen=True)
 class Order:
     """What a user process tells the keeper to run."""
 
-    state: str
-    temporal: str
-    """Path of the `temporal` program."""
-    worker: tuple[str, ...]
-    """Command line of the worker; empty for none."""
-    worker_directory: str
-    worker_environment: dict[str, str]
-    """Added to the keeper's own environment; never secrets, since the process list shows it."""
-    worker_grace_seconds: float = 30
+    state: Path
+    temporal: Path
+    """The `temporal` program."""
+    worker: WorkerCommand
 
     def to_argument(self) -> str:
         """Write the order as a command-line argument."""
-        return json.dumps(asdict(self))
+        return json.dumps(asdict(self), default=str)
 
     @classmethod
     def from_argument(cls, argument: str) -> "Order":
         """Read what `to_argument` wrote."""
-        return cls(**json.loads(argument))
+        order = json.loads(argument)
+        worker = order["worker"] | {"directory": Path(order["worker"]["directory"])}
+        return cls(Path(order["state"]), Path(order["temporal"]), WorkerCommand(**worker))
 
 
-@dataclass(frozen=True)
 class StateDirectory:
     """Holds everything of an embedded server that outlives a process."""
 
-    path: Path
-
-    @property
-    def database(self) -> Path:
-        return self.path / "temporal.db"
-
-    @property
-    def in_use_lock(self) -> Path:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.database = path / "temporal.db"
+        self.in_use_lock = path / "in-use.lock"
         """Held shared by every user process; the keeper acquires it exclusively once no user is left."""
-        return self.path / "in-use.lock"
-
-    @property
-    def keeper_lock(self) -> Path:
+        self.keeper_lock = path / "keeper.lock"
         """Held by the keeper for its life."""
-        return self.path / "keeper.lock"
-
-    @property
-    def note_lock(self) -> Path:
+        self.note_lock = path / "note.lock"
         """Held by the keeper once the note of an earlier keeper is removed: only then is a note valid."""
-        return self.path / "note.lock"
-
-    @property
-    def server_lock(self) -> Path:
+        self.server_lock = path / "server.lock"
         """Held by the server process itself, so that no second one opens the database even if the keeper is dead."""
-        return self.path / "server.lock"
-
-    @property
-    def keeper_log(self) -> Path:
-        return self.path / "keeper.log"
-
-    @property
-    def server_log(self) -> Path:
-        return self.path / "server.log"
-
-    @property
-    def worker_log(self) -> Path:
-        return self.path / "worker.log"
-
-    @property
-    def _note(self) -> Path:
-        return self.path / "server.json"
+        self.keeper_log = path / "keeper.log"
+        self.server_log = path / "server.log"
+        self.worker_log = path / "worker.log"
+        self._note = path / "server.json"
 
     def create(self) -> None:
         """Create the directory, readable by its owner only and ignored by git."""
@@ -112,7 +95,7 @@ class StateDirectory:
         """Read the note; None if there is none. It is valid only while the note lock is held."""
         try:
             note = cast("dict[str, Any]", json.loads(self._note.read_text()))
-            return ServerNote(**{field.name: note[field.name] for field in fields(ServerNote)})
+            return ServerNote(**{each.name: note[each.name] for each in fields(ServerNote)})
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None
 

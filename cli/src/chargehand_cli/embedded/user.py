@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Final
@@ -20,6 +20,7 @@ from chargehand_cli.embedded.state import (
     Order,
     ServerNote,
     StateDirectory,
+    WorkerCommand,
     is_held,
     last_lines,
 )
@@ -40,18 +41,6 @@ class Departure(Enum):
 
 class EmbeddedServerFailed(NotReachable):
     """The embedded server could not be started."""
-
-
-@dataclass(frozen=True)
-class WorkerCommand:
-    """How to start the worker, which finds the server by TEMPORAL_ADDRESS."""
-
-    command: tuple[str, ...]
-    directory: Path
-    environment: dict[str, str] = field(default_factory=dict[str, str])
-    """Added to this process's own; never secrets, since the process list shows it."""
-    grace_seconds: float = 30
-    """Time for in-flight calls once the last user has left."""
 
 
 class EmbeddedServer:
@@ -144,14 +133,8 @@ class EmbeddedServer:
     def _start_keeper(self) -> None:
         assert self._temporal
         worker = self._worker or WorkerCommand((), self.state.path)
-        order = Order(
-            state=str(self.state.path),
-            temporal=str(self._temporal),
-            worker=worker.command,
-            worker_directory=str(worker.directory.absolute()),
-            worker_environment=worker.environment,
-            worker_grace_seconds=worker.grace_seconds,
-        )
+        worker = replace(worker, directory=worker.directory.absolute())
+        order = Order(self.state.path, self._temporal, worker)
         with self.state.keeper_log.open("ab") as log:
             self._keeper = subprocess.Popen(  # noqa: S603  # our own program, no shell
                 [sys.executable, "-P", "-m", "chargehand_cli.embedded.keeper", order.to_argument()],

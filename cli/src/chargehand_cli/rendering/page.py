@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from html import escape
+from pathlib import Path
 from typing import Final
 
 from chargehand import Artifact, Contradiction, LimitUse, Report, Source, SubtaskRecord, Trace, Usage
 from chargehand_cli.rendering.escaping import is_web_address, one_safe_line, safe_text
-from chargehand_cli.rendering.style import STYLE
 from chargehand_cli.rendering.svg import plan_graph, timeline
-from chargehand_cli.rendering.text import STOP_WORDS, dollars, duration, size, wasted_words
+from chargehand_cli.rendering.text import dollars, duration, session_facts, size, wasted_words
 
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 # fmt: off
@@ -19,6 +19,7 @@ _TAGS: Final = frozenset({
     "em", "strong", "del", "a", "table", "thead", "tbody", "tr", "th", "td",
 })
 # fmt: on
+_STYLE: Final = Path(__file__).with_name("page.css")
 _CITATION: Final = re.compile(r"\[(S\d+(?:,\s*S\d+)*)\]")
 
 
@@ -36,28 +37,22 @@ def report_page(report: Report, trace: Trace | None = None) -> str:
         _section("Limits", _limits(report.limits)),
     ]
     title = escape(one_safe_line(report.goal, 80))
+    style = _STYLE.read_text(encoding="utf-8")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="referrer" content="no-referrer">'
-        f"<title>{title}</title><style>{STYLE}</style></head>\n<body><main>{_header(report)}\n"
+        f"<title>{title}</title><style>{style}</style></head>\n<body><main>{_header(report)}\n"
         + "\n".join(sections)
         + f"\n<footer>Written by Chargehand · {_text(report.session)}</footer></main></body></html>\n"
     )
 
 
 def _header(report: Report) -> str:
-    facts = [
-        (STOP_WORDS[report.stop_reason], "completed" if report.stop_reason == "completed" else "stopped"),
-        (f"confidence {report.confidence} of 100", ""),
-        (report.brain, ""),
-        (f"{report.usage.turns} {'turn' if report.usage.turns == 1 else 'turns'}", ""),
-        (dollars(float(report.usage.cost_usd)), ""),
-        (duration(report.timing.wall), ""),
-        (f"speed-up {report.timing.speed_up:.1f}×", "") if report.timing.speed_up >= 1.05 else ("", ""),
-    ]
-    items = "".join(f'<li class="{css}">{_text(text)}</li>' for text, css in facts if text)
+    ending, *others = map(_text, session_facts(report))
+    css = "completed" if report.stop_reason == "completed" else "stopped"
+    items = f'<li class="{css}">{ending}</li>' + "".join(f"<li>{fact}</li>" for fact in others)
     started = report.timing.started_at.strftime("%Y-%m-%d %H:%M UTC")
     return (
         f'<header><p class="eyebrow">{_text(report.session)} · {started}</p>'

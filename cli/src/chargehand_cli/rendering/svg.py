@@ -78,19 +78,16 @@ def _edge(start: tuple[float, float], end: tuple[float, float]) -> str:
 def _node(record: SubtaskRecord, x: float, y: float) -> str:
     colour = "failure" if record.state == "skipped" else record.state
     took = duration(record.ended_at - record.started_at) if record.started_at and record.ended_at else ""
+    name = one_safe_line(f"{record.id} {record.agent}", 20)
     below = " · ".join(part for part in (record.state, took) if part)
     return (
         f'<g><title>{escape(safe_text(record.instruction))}</title><rect x="{x:.0f}" y="{y:.0f}" width="{_NODE_WIDTH}" '
         f'height="{_NODE_HEIGHT}" rx="10" style="fill:var(--quote);stroke:var(--line)"/>'
         f'<rect x="{x:.0f}" y="{y + 10:.0f}" width="4" height="{_NODE_HEIGHT - 20}" rx="2" '
         f'style="fill:var(--{colour})"/>'
-        f'<text x="{x + 16:.0f}" y="{y + 26:.0f}" font-size="14" font-weight="600">{escape(_clipped(record))}</text>'
+        f'<text x="{x + 16:.0f}" y="{y + 26:.0f}" font-size="14" font-weight="600">{escape(name)}</text>'
         f'<text x="{x + 16:.0f}" y="{y + 46:.0f}" font-size="12" class="small">{escape(below)}</text></g>'
     )
-
-
-def _clipped(record: SubtaskRecord) -> str:
-    return one_safe_line(f"{record.id} {record.agent}", 20)
 
 
 @dataclass(frozen=True)

@@ -34,19 +34,23 @@ def report_markdown(report: Report) -> str:
 
 def summary_line(report: Report) -> str:
     """Summarise in one line how the session ended and what it used."""
+    return " · ".join(map(_inline, session_facts(report)))
+
+
+def session_facts(report: Report) -> list[str]:
+    """List how the session ended and what it used."""
     usage = report.usage
     facts = [
         STOP_WORDS[report.stop_reason],
         f"confidence {report.confidence} of 100",
-        _inline(report.brain),
+        report.brain,
         f"{usage.turns} {'turn' if usage.turns == 1 else 'turns'}",
         f"{usage.tool_calls} {'tool call' if usage.tool_calls == 1 else 'tool calls'}",
         dollars(float(usage.cost_usd)) + (f" ({wasted})" if (wasted := wasted_words(report.wasted)) else ""),
         duration(report.timing.wall),
+        f"speed-up {report.timing.speed_up:.1f}×" if report.timing.speed_up >= 1.05 else "",
     ]
-    if report.timing.speed_up >= 1.05:
-        facts.append(f"speed-up {report.timing.speed_up:.1f}×")
-    return " · ".join(fact for fact in facts if fact)
+    return [fact for fact in facts if fact]
 
 
 def dollars(amount: float) -> str:

@@ -131,11 +131,7 @@ def _put_plan(plan: "Plan") -> None:
 
 
 def _open_question(status: "Status", subtask: str | None) -> "Question":
-    """Find the question to answer.
-
-    Raises:
-        BadRequest: no question is open, the named subtask asks none, or several are open and none was named.
-    """
+    """Find the question to answer."""
     matching = [question for question in status.questions if subtask in (None, question.subtask)]
     if len(matching) == 1:
         return matching[0]

@@ -205,11 +205,7 @@ async def _find_report(connection: Connection, session: str | None, file: Path |
 
 
 async def _documents_of(connection: Connection, report: "Report") -> tuple[str, ...]:
-    """Ask the server which documents a session was given.
-
-    Raises:
-        BadRequest: the server does not know the session any more, or the documents are out of reach.
-    """
+    """Ask the server which documents a session was given."""
     await connection.open()
     try:
         documents = (await connection.session(report.session).request()).documents

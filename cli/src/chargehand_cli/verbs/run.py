@@ -104,12 +104,7 @@ async def _start(connection: Connection, options: RequestOptions) -> "Session":
 
 
 def _upload(connection: Connection, documents: tuple[Path, ...]) -> tuple[str, ...]:
-    """Copy documents to where the workers read them.
-
-    Raises:
-        UploadRefused: they cannot be used, or no directory is known to be shared with the workers.
-        ProtectionSettingsError: the encryption settings are invalid.
-    """
+    """Copy documents to where the workers read them."""
     if not documents:
         return ()
     location = connection.location

@@ -4,7 +4,9 @@ The name is that of the content and not of what is stored, so that references do
 """
 
 import hashlib
+import io
 
+from chargehand.bucket import Bucket, artifact_key
 from chargehand.payloads.encryption import Encryption, looks_sealed
 from chargehand.payloads.errors import ArtifactInClear, ArtifactSealed, ProtectionError
 
@@ -33,7 +35,28 @@ def open_stored(encryption: Encryption | None, digest: str, stored: bytes) -> by
     return None
 
 
-def is_kept(encryption: Encryption, digest: str, stored: bytes) -> bool:
+def store_content(files: Bucket, encryption: Encryption | None, content: bytes) -> str:
+    """Store content under its digest unless it is there already; return the digest.
+
+    Raises:
+        ArtifactSealed: others have stored it encrypted, and there is no key.
+    """
+    digest = hashlib.sha256(content).hexdigest()
+    size = files.size(artifact_key(digest))
+    if size is not None and (encryption or size != len(content)):
+        stored = io.BytesIO()
+        files.fetch(artifact_key(digest), stored)
+        if encryption is None:
+            require_plain(digest, stored.getvalue())
+        elif _is_kept(encryption, digest, stored.getvalue()):
+            return digest
+    elif size is not None:
+        return digest
+    files.put(artifact_key(digest), encryption.seal(content) if encryption else content)
+    return digest
+
+
+def _is_kept(encryption: Encryption, digest: str, stored: bytes) -> bool:
     """Tell whether content need not be stored again: it is there, sealed, and can be opened."""
     try:
         return looks_sealed(stored) and open_stored(encryption, digest, stored) is not None

@@ -1,4 +1,4 @@
-"""Read from settings how payloads are protected; the names are the same for workers, clients and commands."""
+"""Settings of payload protection, under the same names for workers, clients and commands."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,17 +22,17 @@ _FALSE: Final = frozenset({"", "0", "false", "no", "off"})
 
 @dataclass(frozen=True)
 class Protection:
-    """How payloads are protected; not at all unless asked for."""
+    """Encryption and external storage of payloads; both are off by default."""
 
     encryption: Encryption | None = None
     storage: "Storage | None" = None
 
 
 def encryption_from(keys: str | None, key_id: str | None, *, accept_plain: bool = False) -> Encryption | None:
-    """Build the encryption that two settings ask for; None if neither is set.
+    """Build the encryption from its two settings; None if neither is set.
 
     Raises:
-        ProtectionSettingsError: only one is set, or they cannot be used.
+        ProtectionSettingsError: only one is set, or one is invalid.
     """
     if not keys and not key_id:
         return None
@@ -43,23 +43,23 @@ def encryption_from(keys: str | None, key_id: str | None, *, accept_plain: bool 
 
 
 def storage_from(place: str | None, namespace: str, threshold_bytes: int | None = None) -> "Storage | None":
-    """Build the external storage that a setting asks for; None if it is empty or `off`.
+    """Build the external storage; None if the setting is empty or `off`.
 
     Raises:
-        ProtectionSettingsError: it cannot be used.
+        ProtectionSettingsError: the setting is invalid.
     """
     if not place or place == "off":
         return None
-    from chargehand.payloads.storage import THRESHOLD_BYTES, storage_from_text  # noqa: PLC0415  # loads temporalio; commands that connect to nothing do without
+    from chargehand.payloads.storage import THRESHOLD_BYTES, storage_from_text  # noqa: PLC0415  # loads temporalio, which offline commands do not need
 
     return storage_from_text(place, namespace, THRESHOLD_BYTES if threshold_bytes is None else threshold_bytes)
 
 
 def encryption_of(environment: Mapping[str, str]) -> Encryption | None:
-    """Read how a client is to encrypt payloads, and documents that it uploads.
+    """Read a client's encryption of payloads and uploaded documents from the environment.
 
     Raises:
-        ProtectionSettingsError: a setting cannot be used.
+        ProtectionSettingsError: a setting is invalid.
     """
     return encryption_from(
         environment.get(KEYS), environment.get(KEY_ID), accept_plain=_truth(environment, ACCEPT_PLAIN)
@@ -67,10 +67,10 @@ def encryption_of(environment: Mapping[str, str]) -> Encryption | None:
 
 
 def protection_from(environment: Mapping[str, str], namespace: str, *, usual_storage: str | None = None) -> Protection:
-    """Read how a client is to protect payloads.
+    """Read a client's payload protection from the environment.
 
     Raises:
-        ProtectionSettingsError: a setting cannot be used.
+        ProtectionSettingsError: a setting is invalid.
     """
     return Protection(
         encryption=encryption_of(environment),
@@ -83,7 +83,7 @@ def protection_from(environment: Mapping[str, str], namespace: str, *, usual_sto
 def _truth(environment: Mapping[str, str], name: str) -> bool:
     value = environment.get(name, "").lower()
     if value not in _TRUE | _FALSE:
-        raise ProtectionSettingsError(f"{name} is either true or false.")
+        raise ProtectionSettingsError(f"{name} must be true or false.")
     return value in _TRUE
 
 
@@ -92,5 +92,5 @@ def _number(environment: Mapping[str, str], name: str) -> int | None:
     if not value:
         return None
     if not value.isascii() or not value.isdigit():
-        raise ProtectionSettingsError(f"{name} is a number of bytes, 0 or more.")
+        raise ProtectionSettingsError(f"{name} must be a number of bytes, 0 or more.")
     return int(value)

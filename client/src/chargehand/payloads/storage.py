@@ -6,15 +6,15 @@ encrypted before they come here, if they are encrypted at all.
 
 import asyncio
 import hashlib
+import io
 import os
 import re
-import secrets
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote
 
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import (
@@ -25,7 +25,8 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
-from chargehand.payloads.bucket_drivers import bucket_driver
+from chargehand.bucket import Bucket, Directory, artifact_key, bucket_location, open_bucket
+from chargehand.errors import BucketError
 from chargehand.payloads.codec import ENCRYPTED
 from chargehand.payloads.errors import ProtectionSettingsError, StoredPayloadDamaged, StoredPayloadMissing
 
@@ -40,13 +41,13 @@ _MOST_BYTES: Final = 256 << 20
 
 @dataclass(frozen=True)
 class Storage:
-    """Where large payloads go, and from which size on."""
+    """Where large payloads are stored, and from which size on."""
 
     driver: StorageDriver
     threshold_bytes: int = THRESHOLD_BYTES
 
     def external(self) -> ExternalStorage:
-        """Build what the data converter takes."""
+        """Build the SDK's external storage."""
         return ExternalStorage(drivers=[self.driver], payload_size_threshold=self.threshold_bytes)
 
 
@@ -54,37 +55,38 @@ def storage_from_text(place: str, namespace: str, threshold_bytes: int = THRESHO
     """Read a setting: a directory, `gs://BUCKET/PREFIX`, or `s3://BUCKET/PREFIX` with `region` and `endpoint` as query.
 
     Raises:
-        ProtectionSettingsError: it is neither.
+        ProtectionSettingsError: it is neither, the extra is not installed, or there are no credentials.
     """
     if threshold_bytes < 0:
-        raise ProtectionSettingsError("CHARGEHAND_STORAGE_THRESHOLD is a number of bytes, 0 or more.")
+        raise ProtectionSettingsError("CHARGEHAND_STORAGE_THRESHOLD must be a number of bytes, 0 or more.")
     if place.startswith(("s3://", "gs://")):
-        return Storage(bucket_driver(place), threshold_bytes)
+        return Storage(_bucket(place, namespace), threshold_bytes)
     directory = Path(place).expanduser()
     if not directory.is_absolute():  # commands and workers run in different directories
         raise ProtectionSettingsError(
-            "CHARGEHAND_STORAGE is the absolute path of a directory, or begins with s3:// or gs://."
+            "CHARGEHAND_STORAGE must be the absolute path of a directory, s3://BUCKET or gs://BUCKET."
         )
     return Storage(PayloadDirectory(directory, namespace), threshold_bytes)
 
 
-class PayloadDirectory(StorageDriver):
-    """Payloads as files named by their content: `ROOT/NAMESPACE/ab/abcd…`.
+class PayloadStore(StorageDriver):
+    """Payloads named by their content: `NAMESPACE/ab/abcd…`.
 
-    A file appears whole or not at all, and is on the disk before Temporal hears of it. What is read is checked. Storing
-    something again renews the file's time, by which `clean` goes.
+    What is read is checked. Storing something again renews the time by which `clean` and lifecycle rules go.
     """
 
-    def __init__(self, root: Path, namespace: str) -> None:
-        self.folder = root / (quote(namespace, safe="").replace(".", "%2E") or "default")
+    def __init__(self, name: str, files: Bucket, place: str) -> None:
+        self._name = name
+        self._files = files
+        self._place = place
 
     def name(self) -> str:
         """Return the name that references carry."""
-        return "chargehand.directory"
+        return self._name
 
     async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:  # noqa: ARG002  # the SDK's signature
         """Write each payload, and return what finds it again."""
-        digests = await asyncio.to_thread(lambda: [self._write(payload) for payload in payloads])
+        digests = await asyncio.gather(*(asyncio.to_thread(self._write, payload) for payload in payloads))
         return [StorageDriverClaim(claim_data={"sha256": digest}) for digest in digests]
 
     async def retrieve(
@@ -95,56 +97,67 @@ class PayloadDirectory(StorageDriver):
         """Read each payload and check that it is what was written.
 
         Raises:
-            StoredPayloadMissing: there is no such file.
+            StoredPayloadMissing: nothing is stored there.
             StoredPayloadDamaged: it holds something else.
         """
         digests = [claim.claim_data.get("sha256", "") for claim in claims]
-        return await asyncio.to_thread(lambda: [self._read(digest) for digest in digests])
-
-    def path(self, digest: str) -> Path:
-        """Say where the payload of this digest is."""
-        if not _DIGEST.fullmatch(digest):
-            raise StoredPayloadMissing("of a reference without a digest", str(self.folder))
-        return self.folder / digest[:2] / digest
+        return await asyncio.gather(*(asyncio.to_thread(self._read, digest) for digest in digests))
 
     def _write(self, payload: Payload) -> str:
         content = payload.SerializeToString(deterministic=True)
         digest = hashlib.sha256(content).hexdigest()
-        path = self.path(digest)
-        if self._renew(path, digest):
-            return digest
         body = _packed(content, is_encrypted=payload.metadata.get("encoding") == ENCRYPTED)
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = path.with_name(f".{digest}.{secrets.token_hex(8)}")
-        try:
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:  # noqa: PTH123  # pathlib takes no descriptor
-                file.write(body)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-        _sync_folder(path.parent)
+        self._files.put(artifact_key(digest), body)
         return digest
 
-    def _renew(self, path: Path, digest: str) -> bool:
-        """Tell whether the payload is there already, and if so, have it kept for longer."""
-        try:
-            os.utime(path)
-            self._read(digest)
-        except (OSError, StoredPayloadMissing, StoredPayloadDamaged):
-            return False
-        return True
-
     def _read(self, digest: str) -> Payload:
-        try:
-            body = self.path(digest).read_bytes()
-        except FileNotFoundError:
-            raise StoredPayloadMissing(digest, str(self.folder)) from None
-        content = _unpacked(body)
+        if not _DIGEST.fullmatch(digest):
+            raise StoredPayloadMissing("of a reference without a digest", self._place)
+        stored = io.BytesIO()
+        if not self._files.fetch(artifact_key(digest), stored):
+            raise StoredPayloadMissing(digest, self._place)
+        content = _unpacked(stored.getvalue())
         if content is None or hashlib.sha256(content).hexdigest() != digest:
-            raise StoredPayloadDamaged(digest, str(self.folder))
+            raise StoredPayloadDamaged(digest, self._place)
         return Payload.FromString(content)
+
+
+class PayloadDirectory(PayloadStore):
+    """Payloads as private files; each is on the disk before Temporal hears of it."""
+
+    def __init__(self, root: Path, namespace: str) -> None:
+        self.folder = root / _folder_name(namespace)
+        super().__init__("chargehand.directory", Directory(self.folder, is_private=True), str(self.folder))
+
+    def _write(self, payload: Payload) -> str:
+        digest = super()._write(payload)
+        folder = os.open((self.folder / artifact_key(digest)).parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # puts the folder's own list of names on the disk
+        finally:
+            os.close(folder)
+        return digest
+
+
+def _folder_name(namespace: str) -> str:
+    return quote(namespace, safe="").replace(".", "%2E") or "default"
+
+
+def _bucket(place: str, namespace: str) -> PayloadStore:
+    """Parse `gs://BUCKET/PREFIX` or `s3://BUCKET/PREFIX?region=…&endpoint=…`."""
+    address, _, query = place.partition("?")
+    options = {name: values[-1] for name, values in parse_qs(query).items()}
+    location = bucket_location(address)
+    if location is None or not options.keys() <= ({"region", "endpoint"} if location.scheme == "s3" else set()):
+        raise ProtectionSettingsError(
+            f"CHARGEHAND_STORAGE is gs://BUCKET/PREFIX, or s3://BUCKET/PREFIX with region and endpoint as its query "
+            f"where needed, such as s3://sessions?region=eu-central-1; not {place}."
+        )
+    location = location._replace(prefix=f"{location.prefix}{_folder_name(namespace)}/")
+    try:
+        return PayloadStore("chargehand.bucket", open_bucket(location, **options), str(location))
+    except BucketError as error:
+        raise ProtectionSettingsError(f"CHARGEHAND_STORAGE: {error}") from error
 
 
 def _packed(content: bytes, *, is_encrypted: bool) -> bytes:
@@ -163,12 +176,3 @@ def _unpacked(body: bytes) -> bytes | None:
     except zlib.error:
         return None
     return content if unpacking.eof else None
-
-
-def _sync_folder(folder: Path) -> None:
-    """Put the folder's own list of names on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,0 +1,22 @@
+"""What tests of the embedded server share."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from chargehand_cli.embedded import StateDirectory
+from chargehand_cli.embedded.state import is_held
+from tests.waiting import hold_until
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[Path]:
+    """A state directory whose keeper, should a test fail, is asked to stop."""
+    directory = StateDirectory(tmp_path / "state")
+    yield directory.path
+    if (note := directory.read_note()) and is_held(directory.keeper_lock):
+        os.kill(note.keeper_pid, signal.SIGTERM)
+        hold_until(lambda: not is_held(directory.keeper_lock), "the end of the keeper")
