@@ -52,8 +52,8 @@ def _of_kind(result: Report, kind: str) -> Decimal:
 async def test_a_call_without_an_answer_is_charged_like_the_call_that_repeats_it(
     environment: OpenEnvironment, kind: str, times: int
 ) -> None:
-    """Each such call is charged like its repetition, is named as possibly billed twice beside its worst case, and counts
-    as waste; the turn counts once."""
+    """Each such call is charged like its repetition, is named beside its worst case, and counts as waste; the turn
+    counts once."""
     faults = Faults(kind, *(_unanswered() for _ in range(times)))
 
     async with environment(faults) as opened:
