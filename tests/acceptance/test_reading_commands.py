@@ -85,7 +85,7 @@ async def test_a_file_of_the_users_own_is_replaced_only_by_force(
     forced = await chargehand("artifacts", session, "--to", to, "--force")
 
     assert (refused.code, left) == (1, "my own")
-    assert f"✘ {to / 'sales.png'}: Another file of this name is there already" in refused.said
+    assert f"✘ {to / 'sales.png'}: Another file of this name exists already" in refused.said
     assert "1 of 2 files could not be downloaded" in refused.said
     assert (to / "sales (2).png").read_bytes() == b"2"
     assert (forced.code, (to / "sales.png").read_bytes()) == (0, _PNG)

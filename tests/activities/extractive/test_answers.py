@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+import pypdfium2
 import pytest
 
 from activities.contracts import InputOutcome
@@ -43,15 +44,21 @@ async def test_labelled_questions_are_never_answered_wrong() -> None:
     assert sum(passages) >= 0.9 * len(passages)
 
 
+def _text(file: Path) -> str:
+    if file.suffix == ".pdf":
+        with pypdfium2.PdfDocument(file) as document:
+            return "\n".join(page.get_textpage().get_text_range() for page in document)
+    return "" if file.suffix == ".xlsx" else file.read_text(encoding="utf-8")
+
+
 def test_what_answers_stands_in_the_documents() -> None:
     """Every labelled passage is in a document of the repository, and no question stands there twice."""
     questions = read_questions()
-    manual = Path("examples/engine-maintenance-manual.md").read_text(encoding="utf-8")
+    texts = {folder: [_text(file) for file in folder.iterdir()] for folder in {each.folder for each in questions}}
     missing = [
         question.text
         for question in questions
-        if question.kind == "passage"
-        and not any(map(question.is_answered_by, [manual, *(p.read_text() for p in question.folder.glob("*.md"))]))
+        if question.kind == "passage" and not any(map(question.is_answered_by, texts[question.folder]))
     ]
 
     assert missing == []
