@@ -47,7 +47,7 @@ CORPUS = [
     pytest.param(b'{"goal": "a \\ud800 goal"}', "input", id="lone surrogate"),
     pytest.param(b'{"goal": "a \\u0000 goal"}', "goal", id="NUL"),
     pytest.param(
-        b'{"goal": "a goal", "delegation": {"session": "s", "depth": 0, "ancestors": [], '
+        b'{"goal": "a goal", "delegation": {"session": "s", "run": "r", "depth": 0, "ancestors": [], '
         b'"deadline_at": "2030-01-01T00:00:00Z"}}',
         "delegation: is set by a supervisor only",
         id="delegation",
