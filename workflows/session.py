@@ -120,17 +120,17 @@ class Session:
         """Find the model of a tier, priced at what it has proven to cost."""
         return self.model_calls.proven(self.facts.models[tier])
 
-    def stop_if_overdrawn(self) -> None:
+    def stop_if_overcharged(self) -> None:
         """Start nothing more once providers charged more than the budget, unless somebody can raise it.
 
         A nested session asks its parent instead, before its next turn.
         """
-        overdrawn = self.ledger.overdrawn.usd
-        if not overdrawn or self.clock.is_overcharged:
+        excess = self.ledger.spent.usd - self.ledger.granted.usd
+        if excess <= 0 or self.clock.is_overcharged:
             return
         if self.request.delegation is None and self.request.limits.on_limit == "finish":
             self.clock.stop_overcharged()
-            charged = f"${overdrawn:.4f} more than the budget of ${self.ledger.granted.usd:.2f}"
+            charged = f"${excess:.4f} more than the budget of ${self.ledger.granted.usd:.2f}"
             self.progress.add_gaps([f"Model providers charged {charged}; nothing more was started."])
 
     def enter(self, state: SessionState) -> None:
@@ -169,7 +169,7 @@ class Session:
             output_tokens=output_tokens,
             until=lambda: until,
         )
-        self.stop_if_overdrawn()
+        self.stop_if_overcharged()
         return result
 
     async def try_turn(
