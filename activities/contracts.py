@@ -35,6 +35,8 @@ class ModelCard(Contract):
     name: str
     prices: tuple[PriceStep, ...]
     """Ascending by `above_input_tokens`, the first at 0."""
+    overcharge: float = 1.0
+    """How many times its reservation a call was seen to cost: later reservations are made so much larger."""
 
 
 class AgentCard(Contract):

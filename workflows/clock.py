@@ -25,6 +25,8 @@ class Clock:
         self._alarm: asyncio.Task[None] | None = None
         self._finish_requested = False
         self._stopping = False
+        self.is_overcharged = False
+        """Whether providers charged more than the budget."""
 
     @property
     def report_starts_at(self) -> datetime:
@@ -34,13 +36,15 @@ class Clock:
     @property
     def work_is_over(self) -> bool:
         """Whether nothing new is started: the report is due, or the session stops."""
-        return self._stopping or (self._alarm is not None and self._alarm.done())
+        return self._stopping or self.is_overcharged or (self._alarm is not None and self._alarm.done())
 
     @property
     def stop_reason(self) -> StopReason | None:
         """What ended the work before the plan was complete; None if nothing did."""
         if not self.was_interrupted:
             return None
+        if self.is_overcharged:
+            return "overcharged"
         return "finish_now" if self._finish_requested else "deadline"
 
     def start(self) -> None:
@@ -54,6 +58,10 @@ class Clock:
     def finish_now(self) -> None:
         """Make the report due at once."""
         self._finish_requested = True
+
+    def stop_overcharged(self) -> None:
+        """Start nothing new, because providers charged more than the budget."""
+        self.is_overcharged = self.was_interrupted = True
 
     def stop(self) -> None:
         """Start nothing new, because the session ends."""

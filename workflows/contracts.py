@@ -1,7 +1,9 @@
 """What a supervisor and the workflows of its subtasks exchange."""
 
 from datetime import timedelta
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from activities.contracts import AgentCard, InputOutcome, ModelCard
 from chargehand.contracts import Contract, Dollars, Outcome, Subtask, Usage
@@ -34,14 +36,20 @@ class SubtaskRequest(Contract):
     """Whether the goal may be sent out although private text contains it too: the user wrote it, not a model."""
 
 
+Turns = Annotated[int, Field(ge=0, le=1_000)]
+"""A number of turns in a message, which anyone with access to the namespace can send."""
+
+
 class GrantRequest(Contract):
     """A child asks its parent for a larger grant."""
 
-    child: str
+    child: Annotated[str, Field(max_length=1_000)]
     """The child's workflow id."""
-    number: int
+    number: Annotated[int, Field(ge=1, le=10_000)]
     """1 for the child's first request."""
-    turns: int
+    token: Annotated[str, Field(max_length=40)]
+    """Drawn at random for this request; its answer repeats it."""
+    turns: Turns
     usd: Dollars
     patient: bool
     """Whether the child rather waits than goes on without."""
@@ -50,8 +58,9 @@ class GrantRequest(Contract):
 class Grant(Contract):
     """The answer to a request: by how much the grant grows, at least what was asked or nothing."""
 
-    number: int
-    turns: int
+    number: Annotated[int, Field(ge=1, le=10_000)]
+    token: Annotated[str, Field(max_length=40)]
+    turns: Turns
     usd: Dollars
 
 
@@ -65,3 +74,5 @@ class SubtaskResult(Contract):
     """Rounds of thinking and tool use."""
     waited: timedelta = timedelta(0)
     """Time spent waiting for a larger grant."""
+    overcharges: dict[str, float] = {}
+    """How many times a reservation calls were seen to cost, by model."""

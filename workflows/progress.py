@@ -42,6 +42,8 @@ class Progress:
         """Where outcomes are known to disagree."""
         self.reviews = 0
         """How often the outcomes were reviewed."""
+        self.ignored_messages = 0
+        """Signals that no workflow of this session can have sent, or that could not be handled."""
         self._records: dict[str, SubtaskRecord] = {}
 
     @property
@@ -66,8 +68,8 @@ class Progress:
         """Change to another state."""
         self.state = state
 
-    def adopt(self, plan: Plan) -> None:
-        """Follow a plan; records of subtasks that are in it already are kept."""
+    def adopt(self, plan: Plan) -> Plan:
+        """Follow a plan, which is returned; records of subtasks that are in it already are kept."""
         self.plan = plan
         self._records = {
             subtask.id: self._records.get(subtask.id)
@@ -76,6 +78,7 @@ class Progress:
             )
             for subtask in plan.subtasks
         }
+        return plan
 
     def planned(self, subtask: Subtask) -> Subtask:
         """Find the plan's version of a subtask whose agent or instruction was changed since."""
@@ -138,6 +141,10 @@ class Progress:
         """Note where outcomes disagree."""
         self.contradictions.extend(found)
 
+    def ignore_message(self) -> None:
+        """Count a signal that changes nothing."""
+        self.ignored_messages += 1
+
     def count_review(self) -> None:
         """Note that the outcomes are reviewed."""
         self.reviews += 1
@@ -151,6 +158,7 @@ class Progress:
             plan=self.plan,
             subtasks=self.records,
             questions=tuple(self.questions.values()),
+            ignored_messages=self.ignored_messages,
         )
         if self.ledger is None or self.clock is None:
             return status

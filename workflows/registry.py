@@ -3,12 +3,15 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
+from temporalio import workflow
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
 from temporalio.converter import StorageDriverStoreContext, StorageDriverWorkflowInfo
+from temporalio.exceptions import ApplicationError, FailureError
 from temporalio.worker import (
     ExecuteWorkflowInput,
     HandleSignalInput,
+    HandleUpdateInput,
     Interceptor,
     WorkflowInboundInterceptor,
     WorkflowInstance,
@@ -20,6 +23,7 @@ from temporalio.workflow import Info
 
 from chargehand.contracts import Contract
 from chargehand.converter import invalid_input
+from chargehand.wire import ErrorType
 from workflows.subtask import SubtaskWorkflow
 from workflows.supervisor import SupervisorWorkflow
 
@@ -80,9 +84,10 @@ class _WithoutContexts(WorkflowInstance):
 
 
 class RefuseBadInput(Interceptor):
-    """Fails a workflow that was started with no input or with several, instead of retrying its task for ever.
+    """Keeps what is sent to a workflow from making its tasks fail for ever.
 
-    Such signals are dropped, as the SDK drops those whose input it cannot read.
+    A workflow that was started with no input or with several fails; such signals are dropped, as the SDK drops those
+    whose input it cannot read. An error in a handler ends that message only: it is a bug, and the log says where.
     """
 
     def workflow_interceptor_class(
@@ -102,5 +107,24 @@ class _RefuseBadInput(WorkflowInboundInterceptor):
         return await super().execute_workflow(input)
 
     async def handle_signal(self, input: HandleSignalInput) -> None:  # noqa: A002  # as above
-        if len(input.args) == 1:
+        if len(input.args) != 1:
+            return
+        try:
             await super().handle_signal(input)
+        except FailureError:
+            raise
+        except Exception:  # noqa: BLE001  # whatever it is, it must not fail the workflow task for ever
+            workflow.logger.exception("signal dropped", extra={"signal": input.signal})
+
+    async def handle_update_handler(self, input: HandleUpdateInput) -> Any:  # noqa: A002  # as above
+        try:
+            return await super().handle_update_handler(input)
+        except FailureError:
+            raise
+        except Exception as error:  # as above
+            workflow.logger.exception("update failed", extra={"update": input.update})
+            raise ApplicationError(
+                f"The update failed ({type(error).__name__}); the worker's log says why. The session goes on.",
+                type=ErrorType.INTERNAL,
+                non_retryable=True,
+            ) from error

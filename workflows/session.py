@@ -7,8 +7,9 @@ from decimal import Decimal
 from typing import Final, TypeVar
 
 from temporalio import workflow
+from temporalio.common import Priority
 
-from activities.contracts import AgentCard, SessionFacts
+from activities.contracts import AgentCard, ModelCard, SessionFacts
 from activities.model_turn.contracts import TurnResult
 from activities.turn_kinds.protocol import TurnAnswer
 from activities.turn_kinds.registry import Task
@@ -29,6 +30,11 @@ _WAITING: Final[frozenset[SessionState]] = frozenset({"awaiting_approval", "awai
 """States in which a session waits for a person."""
 
 _Answer = TypeVar("_Answer", bound=TurnAnswer)
+
+
+def priority_of(request: SessionRequest) -> Priority:
+    """Translate tenant and priority of a request for the server. Activities of a child inherit the child's."""
+    return Priority(priority_key=request.priority, fairness_key=request.tenant)
 
 
 @dataclass
@@ -71,6 +77,8 @@ class Session:
     budget_client: BudgetClient
     """Asks the parent session for a larger grant, if there is one."""
     provenance: Provenance
+    run: str
+    """Identifies the run of the session at the root in the ids of its children."""
     peaks: Peaks = field(default_factory=Peaks)
 
     @property
@@ -90,6 +98,11 @@ class Session:
         return (*above, fingerprint(SUPERVISOR, self.request.goal))
 
     @property
+    def priority(self) -> Priority:
+        """Where the session's work stands in a backlog, whoever started it and however."""
+        return priority_of(self.request)
+
+    @property
     def may_ask(self) -> bool:
         """Whether a person may be asked. People watch only the session at the root."""
         return self.request.questions == "allowed" and self.request.delegation is None
@@ -102,6 +115,23 @@ class Session:
     def agent(self, name: str) -> AgentCard | None:
         """Find an agent of the crew; None for a nested session."""
         return next((agent for agent in self.facts.crew.agents if agent.name == name), None)
+
+    def model(self, tier: Tier) -> ModelCard:
+        """Find the model of a tier, priced at what it has proven to cost."""
+        return self.model_calls.proven(self.facts.models[tier])
+
+    def stop_if_overcharged(self) -> None:
+        """Start nothing more once providers charged more than the budget, unless somebody can raise it.
+
+        A nested session asks its parent instead, before its next turn.
+        """
+        excess = self.ledger.spent.usd - self.ledger.granted.usd
+        if excess <= 0 or self.clock.is_overcharged:
+            return
+        if self.request.delegation is None and self.request.limits.on_limit == "finish":
+            self.clock.stop_overcharged()
+            charged = f"${excess:.4f} more than the budget of ${self.ledger.granted.usd:.2f}"
+            self.progress.add_gaps([f"Model providers charged {charged}; nothing more was started."])
 
     def enter(self, state: SessionState) -> None:
         """Change to another state."""
@@ -130,15 +160,17 @@ class Session:
         """
         crew = self.facts.crew
         tier = tier or crew.tier
-        return await self.model_calls.take(
+        result = await self.model_calls.take(
             task,
             agent=SUPERVISOR,
             tier=tier,
-            model=self.facts.models[tier],
+            model=self.model(tier),
             prompt_bytes=crew.prompt_bytes,
             output_tokens=output_tokens,
             until=lambda: until,
         )
+        self.stop_if_overcharged()
+        return result
 
     async def try_turn(
         self,
@@ -163,8 +195,8 @@ class Session:
             return self.ledger.unspent.covers(needed)
 
         if not is_there() and self.request.delegation is not None:
-            missing = needed.beyond(self.ledger.unspent)
-            self.ledger.grant(await self.budget_client.ask(missing, patient=True))
+            missing = self.ledger.missing(needed)
+            self.ledger.grant(await self.budget_client.ask(missing, self.ledger.granted, patient=True))
         await workflow.wait_condition(lambda: is_there() or self.clock.work_is_over or is_hopeless())
         if self.request.limits.on_limit == "pause" and not is_there() and not self.clock.work_is_over:
             self.enter("paused")

@@ -83,6 +83,7 @@ class SubtaskWorkflow:
             wasted=model_calls.wasted,
             rounds=self._rounds_begun,
             waited=self._budget_client.waited,
+            overcharges=model_calls.overcharges,
         )
 
     @workflow.signal(name=SignalName.GRANT, description="The supervisor's answer to a grant request.")

@@ -145,7 +145,9 @@ class SupervisorWorkflow:
     @workflow.signal(name=SignalName.REQUEST_GRANT, description="A subtask asks for more turns or money.")
     async def request_grant(self, request: GrantRequest) -> None:
         """Answer a child's request; there is no child before the session is open."""
-        if self._session is not None:
+        if self._session is None:
+            self._progress.ignore_message()
+        else:
             await answer_grant_request(self._session, request)
 
     @workflow.signal(name=SignalName.GRANT, description="The parent session's answer.")

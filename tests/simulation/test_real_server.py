@@ -13,7 +13,7 @@ from tests.environment import open_environment
 from tests.simulation.invariants import report_of
 from tests.simulation.sample import respond_as, sample
 from tests.simulation.traces import outcome_of, simulate, without_times
-from tests.simulation.world import CEILINGS, Scenario
+from tests.simulation.world import CEILINGS, Scenario, relative
 
 
 def _id(position: int) -> str:
@@ -42,7 +42,7 @@ async def test_sessions_end_on_a_real_server_as_they_do_in_the_simulation(client
 
     def scenario_of(workflow_id: str) -> tuple[Scenario, str]:
         session_id = workflow_id.split("/", 1)[0]
-        return sample()[ids.index(session_id)], workflow_id.removeprefix(session_id)
+        return sample()[ids.index(session_id)], relative(workflow_id)
 
     async with open_environment(client, tmp_path, respond_as(scenario_of), ceilings=CEILINGS) as environment:
         real = await asyncio.gather(

@@ -93,5 +93,5 @@ def _without(value: JsonValue, session: str) -> JsonValue:
     if isinstance(value, list):
         return [_without(inner, session) for inner in value]
     if isinstance(value, str) and value.split("/", 1)[0] == session:
-        return value.replace(session, "SESSION", 1)
+        return "/".join(["SESSION", *value.split("/")[2:]])
     return value

@@ -138,7 +138,7 @@ class World:
         return crc32(f"{self.scenario.seed} tie {label}".encode()) if self.scenario.seed else 0
 
     def answer(self, execution: Execution, asked: ScheduleActivity) -> Answer:
-        label = f"{self.scenario.seed} {_relative(execution.workflow_id)} {asked.activity_id}"
+        label = f"{self.scenario.seed} {relative(execution.workflow_id)} {asked.activity_id}"
         after = timedelta(milliseconds=choice(self.scenario.durations, f"duration {label}"))
         match asked.activity_type:
             case ActivityType.OPEN_SESSION:
@@ -216,7 +216,7 @@ class World:
                 crew = _crew()
                 agent = crew.agent(request.agent)
                 reply = self.scenario.script.reply(
-                    _relative(execution.workflow_id),
+                    relative(execution.workflow_id),
                     request.step,
                     request.task,
                     agent.tools if agent else (),
@@ -244,8 +244,9 @@ class Watcher:
         raise NotImplementedError
 
 
-def _relative(workflow_id: str) -> str:
-    return workflow_id.removeprefix(ROOT)
+def relative(workflow_id: str) -> str:
+    """Leave the session and its run out of a workflow id: what is drawn for a call must not depend on either."""
+    return "/".join(workflow_id.split("/")[2:])
 
 
 def _read(asked: ScheduleActivity, kind: type):

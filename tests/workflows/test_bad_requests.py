@@ -47,7 +47,7 @@ CORPUS = [
     pytest.param(b'{"goal": "a \\ud800 goal"}', "input", id="lone surrogate"),
     pytest.param(b'{"goal": "a \\u0000 goal"}', "goal", id="NUL"),
     pytest.param(
-        b'{"goal": "a goal", "delegation": {"session": "s", "depth": 0, "ancestors": [], '
+        b'{"goal": "a goal", "delegation": {"session": "s", "run": "r", "depth": 0, "ancestors": [], '
         b'"deadline_at": "2030-01-01T00:00:00Z"}}',
         "delegation: is set by a supervisor only",
         id="delegation",
@@ -182,7 +182,9 @@ async def test_a_grant_asked_for_before_the_session_is_open_is_not_lent(
             id=session_id,
             task_queue=opened.chargehand.task_queue,
             start_signal=SignalName.REQUEST_GRANT,
-            start_signal_args=[GrantRequest(child="nobody", number=1, turns=1, usd=Decimal(0), patient=True)],
+            start_signal_args=[
+                GrantRequest(child="nobody", number=1, token="x", turns=1, usd=Decimal(0), patient=True)
+            ],
         )
         result = await asyncio.wait_for(opened.chargehand.session(session_id).result(), 30)
 

@@ -12,8 +12,8 @@ from activities.turn_kinds.work import WorkTask
 from chargehand.client import Session
 from chargehand.contracts import Limits, RaisedLimits, SessionRequest
 from chargehand.errors import ChargehandError, SessionFailed
-from chargehand.wire import ErrorType, UpdateName
-from tests.scripted_model import Held, Script, Turn, answer, report, subtask, topics, use
+from chargehand.wire import ErrorType, SignalName, UpdateName
+from tests.scripted_model import COST, Held, Script, Turn, answer, reply, report, subtask, topics, use
 from tests.waiting import until, until_state
 from tests.workflows.conftest import OpenEnvironment
 
@@ -122,3 +122,62 @@ async def test_limits_cannot_be_raised_by_nonsense(environment: OpenEnvironment,
     assert failure.value.cause.type == ErrorType.INVALID_INPUT
     assert next(iter(raised)) in failure.value.cause.message
     assert result.usage.cost_usd < Decimal(2)
+
+
+@pytest.mark.parametrize("turns", [-1, 0, 7, 10**9])
+@pytest.mark.parametrize("child", ["", "nobody", "the parent", "a child"])
+async def test_a_forged_request_changes_nothing(environment: OpenEnvironment, child: str, turns: int) -> None:
+    """A grant request in anyone's name and an unasked grant leave the books and the outcome as they are."""
+    held = Held(answer("Known."))
+    async with environment(Script().plan(subtask("T1")).work("", held)) as opened:
+        session = await opened.chargehand.start(GOAL)
+        await held.reached.wait()
+        status = await session.status()
+        handle = opened.chargehand.client.get_workflow_handle(session.id)
+        names = {"the parent": session.id, "a child": status.subtasks[0].workflow_id}
+        forged = {
+            "child": names.get(child, child),
+            "number": 1,
+            "token": "x",
+            "turns": turns,
+            "usd": 0.1,
+            "patient": True,
+        }
+        for _ in range(2):
+            await handle.signal(SignalName.REQUEST_GRANT, forged)
+            await handle.signal(SignalName.GRANT, {"number": 1, "token": "x", "turns": turns, "usd": 100})
+            await opened.chargehand.client.get_workflow_handle(str(names["a child"])).signal(
+                SignalName.GRANT, {"number": 1, "token": "x", "turns": turns, "usd": 100}
+            )
+        after = await session.status()
+        held.released.set()
+        result = await session.result()
+
+    assert result.answer == "Known."
+    assert result.usage.turns == 2
+    assert result.reserved_usd == 0
+    assert (after.max_turns, after.budget_usd) == (status.max_turns, status.budget_usd)
+
+
+async def test_a_provider_that_charges_too_much_is_reported_and_ends_the_session(environment: OpenEnvironment) -> None:
+    """The report says what a provider charged beyond its reservation; beyond the budget nothing more is paid."""
+    dear = reply(answer("Known."), Decimal(50))
+    async with environment(Script().plan(*topics(3)).work("T1", dear)) as opened:
+        result = await opened.run(limited(max_parallel=1))
+
+    assert result.stop_reason == "overcharged"
+    assert result.usage.cost_usd >= Decimal(50)
+    assert result.usage.charged_above_reservation_usd > Decimal(47)
+    assert len(opened.model.calls) == 2
+    assert any("charged" in gap for gap in result.gaps)
+
+
+async def test_a_model_is_reserved_at_what_it_has_proven_to_cost(environment: OpenEnvironment) -> None:
+    """An overrun that the budget covers goes on, and the next calls of that model reserve so much more."""
+    dear = reply(answer("Known."), Decimal("0.4"))
+    async with environment(Script().plan(*topics(2)).work("T1", dear)) as opened:
+        result = await opened.run(limited(max_parallel=1, budget_usd=8))
+
+    assert result.stop_reason == "completed"
+    assert result.usage.charged_above_reservation_usd > 0
+    assert result.usage.cost_usd == Decimal("0.4") + 3 * COST

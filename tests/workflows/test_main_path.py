@@ -1,6 +1,7 @@
 """A session from the door to the report, with a scripted model on a real server."""
 
 import asyncio
+import re
 from decimal import Decimal
 
 from pydantic import BaseModel
@@ -188,4 +189,4 @@ async def test_a_nested_session_is_one_hop_deeper_and_its_report_becomes_an_outc
     assert result.usage.turns == 4
     child = result.subtasks[0].workflow_id
     assert child is not None
-    assert child.startswith(f"{session.id}/supervisor/")
+    assert re.fullmatch(rf"{session.id}/[0-9a-f]{{12}}/supervisor/[0-9a-f]{{16}}", child)

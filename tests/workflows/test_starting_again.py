@@ -152,3 +152,44 @@ async def test_a_schedule_starts_one_session_for_each_time(
     assert ids == [f"{name}-{night:%Y-%m-%dT%H:%M:%SZ}" for night in nights]
     assert [each.answer for each in reports] == ["Known.", "Known."]
     assert running.model.replies == _PAID_TURNS * len(nights)
+
+
+async def test_an_id_that_is_used_again_is_another_session(client: Client, environment: OpenEnvironment) -> None:
+    """A start with the default reuse policy, after the first session has closed, runs and reports a session anew."""
+    session_id = f"used-again-{uuid4().hex[:8]}"
+    async with environment(_SCRIPT) as running:
+        reports = [
+            await client.execute_workflow(
+                Supervisor.run,
+                SessionRequest(goal=_GOAL),
+                id=session_id,
+                task_queue=running.chargehand.task_queue,
+            )
+            for _ in range(2)
+        ]
+
+    assert [each.answer for each in reports] == ["Known.", "Known."]
+    assert [each.stop_reason for each in reports] == ["completed", "completed"]
+    assert running.model.replies == 2 * _PAID_TURNS
+
+
+async def test_every_run_of_a_cron_is_another_session(client: Client, environment: OpenEnvironment) -> None:
+    """The second run of a cron starts children of its own instead of losing every subtask as a duplicate."""
+    session_id = f"cron-{uuid4().hex[:8]}"
+    async with environment(_SCRIPT) as running:
+        handle = await client.start_workflow(
+            Supervisor.run,
+            SessionRequest(goal=_GOAL),
+            id=session_id,
+            task_queue=running.chargehand.task_queue,
+            cron_schedule="@every 1s",
+        )
+
+        async def has_run_twice() -> bool:
+            return running.model.replies >= 2 * _PAID_TURNS
+
+        await until(has_run_twice, 30)
+        await handle.terminate()
+        children = [each async for each in client.list_workflows(f"WorkflowId STARTS_WITH '{session_id}/'")]
+
+    assert len({each.id for each in children}) >= 2

@@ -1,6 +1,7 @@
 """The child's side of a grant: ask the parent for more, and wait for its answer."""
 
 import asyncio
+from dataclasses import dataclass
 from datetime import timedelta
 
 from temporalio import workflow
@@ -26,24 +27,40 @@ class BudgetClient:
 
     def __init__(self) -> None:
         self._asked = 0
-        self._answers: dict[int, Amount] = {}
+        self._open: dict[int, _Open] = {}
         self.waited = timedelta(0)
         """Time spent waiting for answers."""
+        self.ignored = 0
+        """Grants that answered no open request, or that no parent would give."""
 
     def receive(self, grant: Grant) -> None:
-        """Keep the answer to a request."""
-        self._answers[grant.number] = Amount(grant.turns, grant.usd)
+        """Keep the answer to an open request; anything else is ignored and counted."""
+        request = self._open.get(grant.number)
+        if request is None or not request.take(grant.token, Amount(grant.turns, grant.usd)):
+            self.ignored += 1
 
-    async def ask(self, missing: Amount, *, patient: bool) -> Amount:
-        """Ask for an amount; returns at least that amount, or nothing."""
+    async def ask(self, missing: Amount, held: Amount, *, patient: bool) -> Amount:
+        """Ask for an amount; returns at least that amount, or nothing.
+
+        Args:
+            missing: what is asked for.
+            held: what was granted before. A parent gives at most as much again beside what is missing.
+            patient: whether to wait rather than to go on without.
+        """
         info = workflow.info()
         if info.parent is None:
             return Amount()
         self._asked += 1
         number = self._asked
         request = GrantRequest(
-            child=info.workflow_id, number=number, turns=missing.turns, usd=missing.usd, patient=patient
+            child=info.workflow_id,
+            number=number,
+            token=str(workflow.uuid4()),
+            turns=missing.turns,
+            usd=missing.usd,
+            patient=patient,
         )
+        waiting = self._open[number] = _Open(request.token, missing, missing + held)
         try:
             # By id alone: after a reset of the supervisor, its newest run is the one that grants.
             await workflow.get_external_workflow_handle(info.parent.workflow_id).signal(
@@ -54,7 +71,26 @@ class BudgetClient:
                 raise asyncio.CancelledError from error
             return Amount()
         asked_at = workflow.now()
-        await workflow.wait_condition(lambda: number in self._answers)
+        await workflow.wait_condition(lambda: waiting.answer is not None)
+        del self._open[number]
         self.waited += workflow.now() - asked_at
         raise_if_cancelled()
-        return self._answers[number]
+        return waiting.answer or Amount()
+
+
+@dataclass
+class _Open:
+    """A request that waits for its answer."""
+
+    token: str
+    least: Amount
+    most: Amount
+    answer: Amount | None = None
+
+    def take(self, token: str, amount: Amount) -> bool:
+        """Take the parent's answer: nothing, or an amount between the two; False if this cannot be it."""
+        is_possible = amount == Amount() or (amount.covers(self.least) and self.most.covers(amount))
+        if self.answer is not None or token != self.token or not is_possible:
+            return False
+        self.answer = amount
+        return True

@@ -50,7 +50,7 @@ def worst_case(model: ModelCard, input_tokens: int, output_tokens: int) -> Amoun
     dearest_output = max(step.output_usd_per_million for step in reachable)
     million = Decimal(1_000_000)
     usd = (input_tokens * dearest_input + output_tokens * dearest_output) / million
-    return Amount(1, round_up_dollars(usd))
+    return Amount(1, round_up_dollars(usd * Decimal(str(model.overcharge))))
 
 
 def usual_turn_of(model: ModelCard, prompt_bytes: int) -> Amount:

@@ -24,6 +24,8 @@ class Grants:
         self._ledger = ledger
         self._open: dict[str, Reservation] = {}
         self._waiting: list[str] = []
+        self._tokens: set[str] = set()
+        """Of the requests that were received."""
         self.lost_spend: list[SpendLine] = []
         """What was charged for children that did not report what they spent."""
         self.closed = 0
@@ -57,6 +59,13 @@ class Grants:
         if child in self._open:
             return False
         self._open[child] = reservation
+        return True
+
+    def accept(self, child: str, token: str) -> bool:
+        """Whether a request can come from a running child, and was not received before."""
+        if child not in self._open or token in self._tokens:
+            return False
+        self._tokens.add(token)
         return True
 
     def enlarge(self, child: str, asked: Amount, sharers: int) -> Amount:
@@ -141,5 +150,10 @@ def _share(left: Amount, sharers: int) -> Amount:
 
 
 def _charged_in_full(agent: str, grant: Amount) -> SpendLine:
-    usage = Usage(turns=grant.turns, cost_usd=grant.usd, possibly_billed_twice_usd=grant.usd)
+    usage = Usage(
+        turns=grant.turns,
+        cost_usd=grant.usd,
+        possibly_billed_twice_usd=grant.usd,
+        possibly_billed_twice_at_most_usd=grant.usd,
+    )
     return SpendLine(agent=agent, model="unknown", purpose="lost", usage=usage)

@@ -1,7 +1,8 @@
 """The budget ledger of one workflow. Pure bookkeeping in exact amounts.
 
-At every step `spent + reserved + unspent = granted`, in turns and in dollars. Every cost is reserved at its worst case
-before it arises, and settled at its true amount afterwards. A grant to a child is a reservation like any other.
+At every step `spent + reserved + unspent = granted + overdrawn`, in turns and in dollars. Every cost is reserved at its
+worst case before it arises, and settled at its true amount afterwards, so `overdrawn` is nothing unless a provider
+charges more than could be reserved. A grant to a child is a reservation like any other.
 """
 
 from dataclasses import dataclass
@@ -70,7 +71,16 @@ class Ledger:
     @property
     def unspent(self) -> Amount:
         """What is neither spent nor reserved."""
-        return self._granted - self._spent - self.reserved
+        return self._granted.beyond(self._spent + self.reserved)
+
+    @property
+    def overdrawn(self) -> Amount:
+        """What is spent or reserved beyond everything that was granted."""
+        return (self._spent + self.reserved).beyond(self._granted)
+
+    def missing(self, amount: Amount) -> Amount:
+        """Compute what would have to be granted so that an amount could be reserved."""
+        return (self._spent + self.reserved + amount).beyond(self._granted)
 
     def reserve(self, amount: Amount) -> Reservation | None:
         """Reserve an amount; None, and nothing changes, if it does not fit."""
@@ -98,12 +108,10 @@ class Ledger:
         self._granted += more
 
     def settle(self, reservation: Reservation, cost: Amount) -> None:
-        """Book the true cost of what was reserved and free the rest.
-
-        A cost above the reservation is booked at the reservation, which bounds what may be charged.
+        """Book the true cost of what was reserved, even where it is above the reservation, and free the rest.
 
         Raises:
             KeyError: this reservation was settled before.
         """
-        held = self._open.pop(reservation.number)
-        self._spent += cost.capped(held.amount)
+        del self._open[reservation.number]
+        self._spent += cost

@@ -1,12 +1,14 @@
 """Metered model calls: every turn is reserved in the ledger before it is called, and settled afterwards."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Final, Literal
 
 from temporalio import workflow
+from temporalio.common import Priority
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 from activities.contracts import ModelCard
@@ -67,20 +69,33 @@ class MeteredModelCalls:
     """Whether the provider may answer within hours."""
     queue: str | None = None
     """Task queue of the turns, if it is not the workflow's own."""
+    priority: Priority = Priority.default
+    """Priority of the turns, if it is not the workflow's own."""
     spend: list[SpendLine] = field(default_factory=list[SpendLine], init=False)
     wasted: Usage = field(default_factory=Usage, init=False)
     """Part of `spend` for turns that gave nothing."""
+    overcharges: dict[str, float] = field(default_factory=dict[str, float], init=False)
+    """How many times a reservation a call was seen to cost, by the name of its model; only what is above 1."""
     _turns: int = field(default=0, init=False)
+
+    def proven(self, model: ModelCard) -> ModelCard:
+        """Have a model reserved at what it has proven to cost."""
+        return model.model_copy(update={"overcharge": max(model.overcharge, self.overcharges.get(model.name, 1.0))})
+
+    def learn(self, overcharges: Mapping[str, float]) -> None:
+        """Take over what another workflow of the session has seen models cost."""
+        for name, factor in overcharges.items():
+            self.overcharges[name] = max(factor, self.overcharges.get(name, 1.0))
 
     def cost_of(self, model: ModelCard, task: Task, prompt_bytes: int, output_tokens: int) -> Amount:
         """Estimate the worst case of a turn."""
-        return worst_case(model, input_bound(task, prompt_bytes), output_tokens)
+        return worst_case(self.proven(model), input_bound(task, prompt_bytes), output_tokens)
 
     async def can_pay(self, amount: Amount, *, patient: bool = False) -> bool:
         """Whether the ledger covers an amount, after asking the parent for what is missing."""
-        missing = amount.beyond(self.ledger.unspent)
+        missing = self.ledger.missing(amount)
         if missing != Amount() and self.budget_client is not None:
-            self.ledger.grant(await self.budget_client.ask(missing, patient=patient))
+            self.ledger.grant(await self.budget_client.ask(missing, self.ledger.granted, patient=patient))
         return self.ledger.unspent.covers(amount)
 
     async def take(
@@ -125,7 +140,14 @@ class MeteredModelCalls:
             urgency=self.urgency,
             after_reset=was_reset(),
         )
-        turn = _Turn(request, model, task)
+        turn = _Turn(request, self.proven(model), task)
+        try:
+            return await self._call_until_answered(turn, until)
+        finally:
+            # What a repeated call has not settled was never answered: nothing better than its worst case is known.
+            self._settle_doubts(turn, None)
+
+    async def _call_until_answered(self, turn: "_Turn", until: Callable[[], datetime | None] | None) -> TurnResult:
         for repetition in range(options.MAX_LOST_WORKERS):
             raise_if_cancelled()
             reservation = await self._reserve(turn.worst)
@@ -133,7 +155,7 @@ class MeteredModelCalls:
                 result = await self._call(turn.request, repetition, until() if until else None)
             except asyncio.CancelledError:
                 # Cancelled in the same workflow task in which its result came: the result cannot be read any more.
-                self._charge_in_full(reservation, turn)
+                turn.doubt(reservation)
                 raise
             except ActivityError as error:
                 await self._after_error(error, reservation, turn)
@@ -163,6 +185,7 @@ class MeteredModelCalls:
             TurnActivities.take_turn,
             request,
             task_queue=self.queue,
+            priority=self.priority,
             activity_id=request.step if not repetition else f"{request.step}.again-{repetition}",
             summary=f"{request.agent}: {request.task.kind}",
             **options.turn(is_batch=request.urgency == "batch", left=left),
@@ -173,7 +196,7 @@ class MeteredModelCalls:
         cause = error.cause
         if not isinstance(cause, ApplicationError):
             # Timed out or cancelled while a call was in flight: whether it was charged is unknown.
-            self._charge_in_full(reservation, turn)
+            turn.doubt(reservation)
             if is_cancelled_exception(error):
                 raise error
             raise TurnLost("provider_unavailable", "The model call did not end in time.", "Timeout") from error
@@ -185,26 +208,39 @@ class MeteredModelCalls:
                 self.ledger.settle(reservation, Amount())
                 turn.change(max_input_tokens=int(cause.details[0]))
             case ErrorType.ATTEMPT_LOST:
-                self._charge_in_full(reservation, turn)
+                turn.doubt(reservation)
                 failures = int(cause.details[0]) if cause.details else 0
                 turn.change(provider_failures=max(failures, turn.request.provider_failures))
             case ErrorType.OUTCOME_UNKNOWN:
-                self._charge_in_full(reservation, turn)
+                turn.doubt(reservation)
                 await _wait_before_repeating(cause, turn)
             case kind:
                 self._settle(reservation, turn, Usage(), turn.model.name, wasted=True)
                 raise TurnLost(_REASONS.get(kind or "", "internal"), cause.message, kind or "") from error
 
-    def _charge_in_full(self, reservation: Reservation, turn: "_Turn") -> None:
-        worst = reservation.amount.usd
-        usage = Usage(cost_usd=worst, possibly_billed_twice_usd=worst)
-        self._settle(reservation, turn, usage, turn.model.name, wasted=True)
+    def _settle_doubts(self, turn: "_Turn", cost: Decimal | None) -> None:
+        """Charge a turn's calls whose outcome is unknown: at the cost of the call that repeated them, or in full."""
+        for reservation, turns in turn.take_doubts():
+            worst = reservation.amount.usd
+            estimate = worst if cost is None else min(cost, worst)
+            usage = Usage(
+                turns=turns,
+                cost_usd=estimate,
+                possibly_billed_twice_usd=estimate,
+                possibly_billed_twice_at_most_usd=worst,
+            )
+            self._record(reservation, turn, usage, turn.model.name, wasted=True)
 
     def _book(self, reservation: Reservation, turn: "_Turn", result: TurnResult) -> None:
         usage, worst = result.usage, reservation.amount.usd
-        if not result.usage_known:
-            usage = usage.model_copy(update={"cost_usd": worst, "possibly_billed_twice_usd": worst})
-        usage = usage.model_copy(update={"cost_usd": min(usage.cost_usd, worst)})
+        if result.usage_known:
+            above = max(usage.cost_usd - worst, Decimal(0))
+            usage = usage.model_copy(update={"charged_above_reservation_usd": above})
+            self._prove(turn.model, usage.cost_usd, worst)
+        else:
+            unknown = ("cost_usd", "possibly_billed_twice_usd", "possibly_billed_twice_at_most_usd")
+            usage = usage.model_copy(update=dict.fromkeys(unknown, worst))
+        self._settle_doubts(turn, usage.cost_usd)
         self._settle(reservation, turn, usage, result.model, wasted=result.stop not in {"answer", "tools"})
         if result.discarded is not None:
             self._book_discarded(turn, result.discarded, result.model)
@@ -217,8 +253,14 @@ class MeteredModelCalls:
             turn.count(paid.turns)
             self._settle(reservation, turn, discarded.model_copy(update={"cost_usd": paid.usd}), model, wasted=True)
 
+    def _prove(self, model: ModelCard, cost: Decimal, worst: Decimal) -> None:
+        if cost > worst > 0:
+            self.overcharges[model.name] = model.overcharge * float(cost / worst)
+
     def _settle(self, reservation: Reservation, turn: "_Turn", usage: Usage, model: str, *, wasted: bool) -> None:
-        usage = usage.model_copy(update={"turns": turn.take_count()})
+        self._record(reservation, turn, usage.model_copy(update={"turns": turn.take_count()}), model, wasted=wasted)
+
+    def _record(self, reservation: Reservation, turn: "_Turn", usage: Usage, model: str, *, wasted: bool) -> None:
         self.ledger.settle(reservation, Amount(usage.turns, usage.cost_usd))
         if wasted:
             self.wasted += usage
@@ -236,6 +278,9 @@ class _Turn:
     """What is asked, even if only a part of it is sent."""
     uncounted: int = 1
     """Turns that the next settlement counts: a turn counts once, however often its call is repeated."""
+    doubts: list[tuple[Reservation, int]] = field(default_factory=list[tuple[Reservation, int]])
+    """Calls whose outcome is unknown, which stay reserved until it is known what the repeated call costs, and the turns
+    that each counts."""
 
     @property
     def worst(self) -> Amount:
@@ -246,6 +291,15 @@ class _Turn:
     def change(self, **changes: object) -> None:
         """Change the next call."""
         self.request = self.request.model_copy(update=changes)
+
+    def doubt(self, reservation: Reservation) -> None:
+        """Keep the reservation of a call whose outcome is unknown."""
+        self.doubts.append((reservation, self.take_count()))
+
+    def take_doubts(self) -> list[tuple[Reservation, int]]:
+        """Return the doubtful calls, to be settled now."""
+        doubts, self.doubts = self.doubts, []
+        return doubts
 
     def count(self, turns: int) -> None:
         """Have the next settlement count some turns."""

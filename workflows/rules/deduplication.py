@@ -1,7 +1,8 @@
 """Deduplication: when two tasks of an agent are the same task.
 
-A child's workflow id is built from the session, the agent and the fingerprint of its instruction, so that Temporal
-itself refuses the same task twice anywhere in the tree, across crashes and deploys.
+A child's workflow id is built from the run of the session, the agent and the fingerprint of its instruction, so that
+Temporal itself refuses the same task twice anywhere in the tree, across crashes, resets and deploys, and so that a
+session id can be used again.
 """
 
 import hashlib
@@ -54,9 +55,9 @@ def fingerprint(agent: str, instruction: str) -> str:
     return hashlib.sha256(f"{agent}\n{normalise(instruction)}".encode()).hexdigest()[:16]
 
 
-def child_workflow_id(session: str, agent: str, instruction: str, tier: str = "") -> str:
-    """Build the id of a child workflow: `<session>/<agent>/<fingerprint>`.
+def child_workflow_id(session: str, run: str, agent: str, instruction: str, tier: str = "") -> str:
+    """Build the id of a child workflow: `<session>/<run>/<agent>/<fingerprint>`.
 
     The same task on another tier than the agent's own gets the suffix `-<tier>`.
     """
-    return f"{session}/{agent}/{fingerprint(agent, instruction)}{f'-{tier}' if tier else ''}"
+    return f"{session}/{run}/{agent}/{fingerprint(agent, instruction)}{f'-{tier}' if tier else ''}"

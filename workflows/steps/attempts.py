@@ -67,7 +67,7 @@ def least_grant(session: Session, subtask: Subtask) -> Amount:
     agent = session.agent(subtask.agent)
     if agent is None:
         return least_workable(session.facts)
-    return usual_turn_of(session.facts.models[agent.tier], agent.prompt_bytes)
+    return usual_turn_of(session.model(agent.tier), agent.prompt_bytes)
 
 
 async def attempt(session: Session, subtask: Subtask, reservation: Reservation) -> Outcome:
@@ -113,7 +113,7 @@ async def _reserve_again(session: Session, subtask: Subtask) -> Reservation | No
 async def _attempt_once(session: Session, trying: _Try, reservation: Reservation) -> Ended:
     """Run one child workflow and settle its grant."""
     subtask, tier = trying.subtask, trying.tier
-    child = child_workflow_id(session.root, subtask.agent, subtask.instruction, tier.value if tier else "")
+    child = child_workflow_id(session.root, session.run, subtask.agent, subtask.instruction, tier.value if tier else "")
     began_at = workflow.now()
     session.progress.start(subtask.id, child, began_at)
     # A fallback can get the work that another subtask is doing: the server refuses the second, which needs no grant.

@@ -75,7 +75,7 @@ async def run_subtask(
         crew=session.facts.crew.name,
         subtask=subtask,
         agent=agent.model_copy(update={"description": "", "fallback": None}),  # only its supervisor reads these
-        model=session.facts.models[agent.tier],
+        model=session.model(agent.tier),
         documents=session.request.documents,
         inputs=tuple(inputs),
         turns=grant.turns,
@@ -90,9 +90,12 @@ async def run_subtask(
         goal_is_public=session.request.delegation is None,
     )
     title = f"{subtask.id} {agent.name}"
-    result = await _run(WorkflowType.SUBTASK, request, SubtaskResult, child, title=title, text=subtask.instruction)
+    result = await _run(
+        session, WorkflowType.SUBTASK, request, SubtaskResult, child, title=title, text=subtask.instruction
+    )
     if isinstance(result, Failure):
         return Ended(result)
+    session.model_calls.learn(result.overcharges)
     return Ended(result.outcome, result.wasted, result.rounds, result.waited)
 
 
@@ -103,6 +106,7 @@ async def run_nested_session(
     ends_at = session.clock.report_starts_at
     delegation = Delegation(
         session=session.root,
+        run=session.run,
         depth=session.depth + 1,
         ancestors=session.ancestors,
         goal_reads=tuple(sorted(session.provenance.of_inputs(subtask, session.progress.planned(subtask)))),
@@ -116,7 +120,7 @@ async def run_nested_session(
         update={"goal": goal, "approval": "none", "questions": "none", "limits": limits, "delegation": delegation}
     )
     title = f"{subtask.id} {SUPERVISOR}"
-    report = await _run(WorkflowType.SUPERVISOR, request, Report, child, title=title, text=goal)
+    report = await _run(session, WorkflowType.SUPERVISOR, request, Report, child, title=title, text=goal)
     if isinstance(report, Failure):
         return Ended(report)
     deepest = next((int(use.used) for use in report.limits if use.limit == "max_depth"), 0)
@@ -124,11 +128,14 @@ async def run_nested_session(
 
 
 async def answer_grant_request(session: Session, request: GrantRequest) -> None:
-    """Enlarge a child's grant, or refuse to.
+    """Enlarge a running child's grant, or refuse to; a request that none of them can have sent is ignored and counted.
 
     Running children come before subtasks that have not started: whatever is unspent may be granted. A patient child
     waits until others return enough, the limits are raised, or no child is left that could return anything.
     """
+    if not session.grants.accept(request.child, request.token):
+        session.progress.ignore_message()
+        return
     asked = Amount(request.turns, request.usd)
     if request.patient:
         session.grants.queue(request.child)
@@ -139,14 +146,21 @@ async def answer_grant_request(session: Session, request: GrantRequest) -> None:
         unfinished = len(session.progress.subtasks) - len(session.progress.outcomes)
         granted = session.grants.enlarge(request.child, asked, unfinished)
     session.refresh_details()
-    grant = Grant(number=request.number, turns=granted.turns, usd=granted.usd)
+    grant = Grant(number=request.number, token=request.token, turns=granted.turns, usd=granted.usd)
     # A child that has ended meanwhile needs no answer: its grant comes back with its outcome.
     with suppress(FailureError):
         await workflow.get_external_workflow_handle(request.child).signal(SignalName.GRANT, grant)
 
 
 async def _run(
-    workflow_type: WorkflowType, request: Contract, result_type: type[_Result], child: str, *, title: str, text: str
+    session: Session,
+    workflow_type: WorkflowType,
+    request: Contract,
+    result_type: type[_Result],
+    child: str,
+    *,
+    title: str,
+    text: str,
 ) -> _Result | Failure:
     try:
         return await workflow.execute_child_workflow(
@@ -156,6 +170,7 @@ async def _run(
             result_type=result_type,
             static_summary=f"{title}: {_short(text)}",
             static_details=None if _short(text) == text else text,
+            priority=session.priority,
             **options.child(),
         )
     except ChildWorkflowError as error:

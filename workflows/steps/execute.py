@@ -76,6 +76,7 @@ async def _wait_for_budget(session: Session, plan: Plan) -> bool:
 def _collect(session: Session, running: _Running) -> None:
     for task in [task for task in running if task.done()]:
         _end(session, running.pop(task), task.result())
+    session.stop_if_overcharged()
 
 
 def _end(session: Session, subtask: Subtask, outcome: Outcome) -> None:

@@ -19,7 +19,7 @@ from workflows.budget.model_calls import MeteredModelCalls
 from workflows.clock import Clock
 from workflows.progress import Progress
 from workflows.rules.information_flow import Provenance
-from workflows.session import Session
+from workflows.session import Session, priority_of
 
 _LONGEST_ID: Final = 800
 
@@ -55,12 +55,21 @@ async def open_session(request: SessionRequest, progress: Progress, budget_clien
             documents=request.documents,
             urgency=request.urgency,
             queue=facts.turns_queue,
+            priority=priority_of(request),
         ),
         budget_client=budget_client,
         provenance=Provenance(delegation.goal_reads if delegation else ()),
+        run=delegation.run if delegation else _run_name(),
     )
     session.refresh_details()
     return session
+
+
+def _run_name() -> str:
+    """Name this run in the ids of its children: the same after a reset, another one in each run of a cron."""
+    info = workflow.info()
+    run = info.first_execution_run_id if info.continued_run_id is None else str(workflow.uuid4())
+    return run.rpartition("-")[2]
 
 
 def _check(request: SessionRequest) -> None:
@@ -94,6 +103,7 @@ async def _read_facts(request: SessionRequest) -> SessionFacts:
             OpenSessionRequest(session=workflow.info().workflow_id, request=request),
             activity_id="open",
             summary="look up crew, models and ceilings",
+            priority=priority_of(request),
             **options.open_session(),
         )
     except ActivityError as error:

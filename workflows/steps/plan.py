@@ -27,20 +27,21 @@ async def make_plan(session: Session) -> Plan:
     """
     rejected: list[RejectedPlan] = []
     for _ in range(_ATTEMPTS):
-        draft = await _draft(session, rejected)
+        try:
+            draft = await _draft(session, rejected)
+        except (CannotPay, TurnLost) as error:
+            if rejected:
+                break
+            raise _unplanned(error) from error
         if isinstance(draft, RejectedPlan):
             rejected.append(draft)
             continue
         try:
-            plan = validate(session, draft)
-            break
+            return session.progress.adopt(validate(session, draft))
         except InvalidPlan as error:
             session.model_calls.waste_last()
             rejected.append(RejectedPlan(plan=draft.model_dump_json(exclude={"kind"}), errors=error.errors))
-    else:
-        plan = _undivided(session, rejected[-1].errors)
-    session.progress.adopt(plan)
-    return plan
+    return session.progress.adopt(_undivided(session, rejected[-1].errors))
 
 
 def validate(session: Session, draft: PlanAnswer | Plan, *, executed: int = 0) -> Plan:
@@ -80,22 +81,23 @@ async def _draft(session: Session, rejected: list[RejectedPlan]) -> PlanAnswer |
         may_nest=session.may_nest,
         rejected=tuple(rejected),
     )
-    try:
-        result = await session.take_turn(task, PLAN_OUTPUT_TOKENS)
-    except TurnLost as error:
-        raise ApplicationError(error.message, type=error.error_type, non_retryable=True) from error
-    except CannotPay as error:
-        raise ApplicationError(
-            "The limits were used up before there was a plan; raise max_turns or budget_usd.",
-            type=ErrorType.LIMIT_TOO_SMALL,
-            non_retryable=True,
-        ) from error
+    result = await session.take_turn(task, PLAN_OUTPUT_TOKENS)
     if result.stop == "refused":
         raise ApplicationError(
             "The model declined to plan this request.", type=ErrorType.PROVIDER_REFUSED, non_retryable=True
         )
     answer = result.answer_as(PlanAnswer)
     return answer or RejectedPlan(plan=result.text, errors=(result.problem or f"the reply was {result.stop}",))
+
+
+def _unplanned(error: CannotPay | TurnLost) -> ApplicationError:
+    if isinstance(error, TurnLost):
+        return ApplicationError(error.message, type=error.error_type, non_retryable=True)
+    return ApplicationError(
+        "The limits were used up before there was a plan; raise max_turns or budget_usd.",
+        type=ErrorType.LIMIT_TOO_SMALL,
+        non_retryable=True,
+    )
 
 
 def _undivided(session: Session, errors: tuple[str, ...]) -> Plan:

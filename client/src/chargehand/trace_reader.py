@@ -249,9 +249,9 @@ def error_of(failure: Failure) -> str:
 
 
 def _agent_of(workflow_id: str) -> str:
-    """Read the agent out of `<session>/<agent>/<fingerprint>`; anything else is a session."""
+    """Read the agent out of `<session>/<run>/<agent>/<fingerprint>`; anything else is a session."""
     parts = workflow_id.split("/")
-    return parts[-2] if len(parts) > 2 else _SUPERVISOR
+    return parts[-2] if len(parts) > 3 else _SUPERVISOR
 
 
 def _time(stamp: Timestamp) -> datetime | None:

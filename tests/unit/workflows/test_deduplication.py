@@ -60,10 +60,10 @@ def test_agents_do_not_share_fingerprints(text: str) -> None:
 
 @given(instruction=st.text(max_size=200))
 def test_a_child_id_says_who_but_not_what(instruction: str) -> None:
-    """An id is `<session>/<agent>/<16 hex digits>`: it carries nothing of the user's words into logs and lists."""
-    workflow_id = child_workflow_id("session-1", "reader", instruction)
+    """An id is `<session>/<run>/<agent>/<16 hex digits>`: nothing of the user's words gets into logs and lists."""
+    workflow_id = child_workflow_id("session-1", "5f0c", "reader", instruction)
 
-    assert re.fullmatch(r"session-1/reader/[0-9a-f]{16}", workflow_id)
+    assert re.fullmatch(r"session-1/5f0c/reader/[0-9a-f]{16}", workflow_id)
 
 
 def test_a_fingerprint_stays_what_it_is() -> None:

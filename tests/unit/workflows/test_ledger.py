@@ -25,12 +25,15 @@ class LedgerMachine(RuleBasedStateMachine):
         self.granted = granted
         self.spent_turns, self.spent_nanodollars = 0, 0
         self.open: dict[int, Amount] = {}
+        self.excess = Amount()
 
     @rule(target=opened, amount=AMOUNTS)
     def reserve(self, amount: Amount) -> Reservation:
         free_turns = self.granted.turns - self.spent_turns - sum(held.turns for held in self.open.values())
         free = _nano(self.granted) - self.spent_nanodollars - sum(_nano(held) for held in self.open.values())
-        fits = amount.turns <= free_turns and _nano(amount) <= free
+        fits = amount.turns <= max(free_turns, 0) and _nano(amount) <= max(free, 0)
+        missing = self.ledger.missing(amount)
+        assert (missing.turns, _nano(missing)) == (max(amount.turns - free_turns, 0), max(_nano(amount) - free, 0))
         before = (self.ledger.spent, self.ledger.reserved, self.ledger.unspent)
 
         reservation = self.ledger.reserve(amount)
@@ -47,8 +50,9 @@ class LedgerMachine(RuleBasedStateMachine):
         if reservation.number == -1:
             return
         held = self.open.pop(reservation.number)
-        self.spent_turns += min(cost.turns, held.turns)
-        self.spent_nanodollars += min(_nano(cost), _nano(held))
+        self.spent_turns += cost.turns
+        self.spent_nanodollars += _nano(cost)
+        self.excess += cost.beyond(held)
 
         self.ledger.settle(reservation, cost)
 
@@ -58,13 +62,14 @@ class LedgerMachine(RuleBasedStateMachine):
     @invariant()
     def balances(self) -> None:
         ledger = self.ledger
-        assert ledger.spent + ledger.reserved + ledger.unspent == ledger.granted == self.granted
+        assert ledger.granted == self.granted
+        assert ledger.spent + ledger.reserved + ledger.unspent == ledger.granted + ledger.overdrawn
         assert (ledger.spent.turns, _nano(ledger.spent)) == (self.spent_turns, self.spent_nanodollars)
         assert _nano(ledger.reserved) == sum(_nano(held) for held in self.open.values())
 
     @invariant()
-    def never_passes_what_was_granted(self) -> None:
-        assert self.granted.covers(self.ledger.spent + self.ledger.reserved)
+    def passes_what_was_granted_only_by_what_was_charged_above_reservations(self) -> None:
+        assert self.excess.covers(self.ledger.overdrawn)
 
 
 def _nano(amount: Amount) -> int:
@@ -72,7 +77,7 @@ def _nano(amount: Amount) -> int:
 
 
 class TestLedger(LedgerMachine.TestCase):
-    """I01: after every operation, in any order, spent + reserved + unspent = granted, exactly, and none is negative."""
+    """I01: after every operation, in any order, spent + reserved + unspent = granted + overdrawn, none negative."""
 
     settings = budget.settings_for(500)
 
@@ -94,3 +99,17 @@ def test_what_is_not_there_cannot_be_taken_away(less: Amount, more: Amount) -> N
     else:
         with pytest.raises(ValueError, match="never negative"):
             _ = less - more
+
+
+def test_a_cost_above_its_reserve_is_booked_as_charged() -> None:
+    """What a provider charged is spent, and nothing is left once it is more than was granted."""
+    ledger = Ledger(Amount(5, Decimal(2)))
+    reservation = ledger.reserve(Amount(1, Decimal("0.5")))
+    assert reservation is not None
+
+    ledger.settle(reservation, Amount(3, Decimal(9)))
+
+    assert ledger.spent == Amount(3, Decimal(9))
+    assert ledger.unspent == Amount(2, Decimal(0))
+    assert ledger.overdrawn == Amount(0, Decimal(7))
+    assert ledger.reserve(Amount(1, Decimal("0.01"))) is None

@@ -12,6 +12,7 @@ STOP_WORDS: Final[dict[StopReason, str]] = {
     "deadline": "stopped at its deadline",
     "out_of_turns": "stopped: out of turns",
     "out_of_budget": "stopped: out of budget",
+    "overcharged": "stopped: a provider charged more than was reserved",
     "finish_now": "stopped by `finish`",
     "nothing_succeeded": "nothing succeeded",
 }

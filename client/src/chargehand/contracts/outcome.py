@@ -82,7 +82,11 @@ class Usage(Contract):
     cost_usd: Dollars = Decimal(0)
     """Total cost in US dollars."""
     possibly_billed_twice_usd: Dollars = Decimal(0)
-    """Part of `cost_usd` for calls whose outcome is unknown, charged at their worst case."""
+    """Part of `cost_usd` for calls whose outcome is unknown: the cost of the repeated call, or their worst case."""
+    possibly_billed_twice_at_most_usd: Dollars = Decimal(0)
+    """The worst case of those calls."""
+    charged_above_reservation_usd: Dollars = Decimal(0)
+    """Part of `cost_usd` that providers charged beyond the most that could be reserved for a call."""
     tool_calls: int = 0
     """Tool calls."""
 

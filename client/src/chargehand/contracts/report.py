@@ -10,8 +10,11 @@ from chargehand.contracts.base import Contract, Dollars
 from chargehand.contracts.outcome import Artifact, Confidence, FailureReason, Issue, Source, SpendLine, Usage
 from chargehand.contracts.plan import Plan
 
-StopReason = Literal["completed", "deadline", "out_of_turns", "out_of_budget", "finish_now", "nothing_succeeded"]
-"""Why the session stopped: `completed` means that the plan was carried out to its end."""
+StopReason = Literal[
+    "completed", "deadline", "out_of_turns", "out_of_budget", "overcharged", "finish_now", "nothing_succeeded"
+]
+"""Why the session stopped: `completed` means that the plan was carried out to its end; `overcharged`, that a provider
+charged more than could be reserved, beyond the budget."""
 
 
 class Contradiction(Contract):
@@ -171,6 +174,8 @@ class Status(Contract):
     """The state of each subtask, in the plan's order."""
     questions: tuple[Question, ...] = ()
     """Open questions."""
+    ignored_messages: int = 0
+    """Signals that were ignored: no workflow of this session can have sent them."""
     turns: int = 0
     """LLM calls so far; those of a nested session count when it has ended."""
     max_turns: int = 0

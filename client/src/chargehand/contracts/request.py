@@ -114,6 +114,8 @@ class Delegation(Contract):
 
     session: str
     """Id of the session at the root of the tree."""
+    run: str
+    """Identifies the run of that session in the ids of its children."""
     depth: int
     """Hops from the root: 1 for its direct children."""
     ancestors: tuple[str, ...]
