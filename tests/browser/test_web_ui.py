@@ -50,7 +50,7 @@ async def test_a_session_that_has_ended_reads_well(tab: Tab, shown: Shown) -> No
     await page.open("User Metadata")
     details = await page.read("current-details", until="finished")
 
-    for words in ("supervisor: plan", "supervisor: synthesis", "T1 reader: Quote", "T2 reader: Find and"):
+    for words in ("supervisor: plan", "supervisor: synthesis", "T1 reader: Quote", "T2 reader: Quote"):
         assert words in drawn
     assert "is tested every six months." in drawn
     assert details.startswith("finished ")
