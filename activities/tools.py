@@ -5,7 +5,6 @@ from typing import Final, Protocol
 
 from pydantic import JsonValue
 
-from activities.models.protocol import ToolSpec
 from chargehand.contracts import Artifact, Capability, Contract, Source
 
 OUTPUT_CAP_CHARACTERS = 8_000
@@ -14,6 +13,15 @@ OUTPUT_CAP_CHARACTERS = 8_000
 
 READS_DOCUMENTS: Final[frozenset[Capability]] = frozenset({"reads_private"})
 READS_THE_WEB: Final[frozenset[Capability]] = frozenset({"reads_untrusted", "reaches_out"})
+
+
+class ToolSpec(Contract):
+    """A tool as a model sees it."""
+
+    name: str
+    description: str
+    parameters: dict[str, JsonValue]
+    """JSON Schema of the arguments: an object whose properties are all required, with no additional ones."""
 
 
 class ToolContext(Contract):

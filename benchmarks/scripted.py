@@ -10,8 +10,8 @@ from typing import Final
 from pydantic import BaseModel, JsonValue
 
 from activities.contracts import SubtaskDraft, ToolCall
-from activities.models.protocol import ModelCall, ModelReply, ToolSpec
-from activities.tools import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext
+from activities.models.protocol import ModelCall, ModelReply
+from activities.tools import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext, ToolSpec
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask

@@ -19,8 +19,8 @@ from typing import Final, Self, TypeAlias, TypeVar
 from pydantic import BaseModel, JsonValue
 
 from activities.contracts import ContradictionDraft, SubtaskDraft, ToolCall
-from activities.models.protocol import ModelCall, ModelReply, ToolSpec
-from activities.tools import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext
+from activities.models.protocol import ModelCall, ModelReply
+from activities.tools import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext, ToolSpec
 from activities.turn_kinds.compress import CompressAnswer
 from activities.turn_kinds.critique import CritiqueAnswer
 from activities.turn_kinds.judge import JudgeAnswer

@@ -27,7 +27,7 @@ from pydantic import TypeAdapter, ValidationError
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.code.e2b import E2BLimits
+from activities.code.e2b_limits import E2BLimits
 from activities.code.protocol import ARTIFACTS, DOCUMENTS, CodeResult, GivenFile
 from activities.tool_outputs import MOST_BYTES, MOST_BYTES_TOGETHER, MOST_FILES, ToolOutput
 from chargehand.wire import ErrorType
@@ -317,11 +317,11 @@ def _translate(fault: Exception) -> ApplicationError:
         return ApplicationError(message, type=ErrorType.TOOL_UNAVAILABLE, non_retryable=True)
     status = fault.status_code if isinstance(fault, SandboxException) else None
     refused = status is not None and 400 <= status < 500 and status not in {408, 409, 425}
-    told = f"E2B answered {status}" if status else f"E2B could not be used: {type(fault).__name__}"
+    message = f"E2B answered {status}" if status else f"E2B could not be used: {type(fault).__name__}"
     if isinstance(fault, TimeoutException):
-        told = "the E2B sandbox did not answer, or ended while the code ran"
+        message = "the E2B sandbox did not answer, or ended while the code ran"
     wait = _asked_wait(fault) if isinstance(fault, ServiceBusyException) else None
-    return ApplicationError(told, type=ErrorType.TOOL_UNAVAILABLE, non_retryable=refused, next_retry_delay=wait)
+    return ApplicationError(message, type=ErrorType.TOOL_UNAVAILABLE, non_retryable=refused, next_retry_delay=wait)
 
 
 def _asked_wait(fault: Exception) -> timedelta | None:

@@ -124,7 +124,7 @@ class _Work:
             if self._stopped:
                 return ""
             value: object = session.feed_run(self._code, print_callback=self._keep)
-            return "" if value is None else _shown(session, value)
+            return "" if value is None else _representation(session, value)
         finally:
             with self._lock:
                 # The process id may soon be reused.
@@ -153,10 +153,10 @@ class _Work:
         if isinstance(cause, MemoryError):
             megabytes = self._limits.memory_bytes // (1024 * 1024)
             return f"The code needed more than {megabytes} MB of memory and was stopped. Keep less at once."
-        told = fault.display() if isinstance(fault, MontyRuntimeError | MontySyntaxError) else str(fault)
-        told = told[-_TRACEBACK_CHARACTERS:]
+        text = fault.display() if isinstance(fault, MontyRuntimeError | MontySyntaxError) else str(fault)
+        text = text[-_TRACEBACK_CHARACTERS:]
         outside = isinstance(cause, ImportError | NotImplementedError | PermissionError | NameError)
-        return f"{told}\n{_SUBSET}" if outside or "not supported" in told else told
+        return f"{text}\n{_SUBSET}" if outside or "not supported" in text else text
 
 
 def _pool(limits: MontyLimits) -> "Monty":
@@ -187,7 +187,7 @@ def _checkout(pool: "Monty", limits: MontyLimits) -> "MontySession":
     )
 
 
-def _shown(session: "MontySession", value: object) -> str:
+def _representation(session: "MontySession", value: object) -> str:
     """Convert a value to text inside the sandbox: its size and its `repr` are untrusted."""
     from pydantic_monty import MontyError
 

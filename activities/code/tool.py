@@ -14,9 +14,8 @@ from pydantic import JsonValue
 from activities.code.protocol import ARTIFACTS, DOCUMENTS, CodeResult, CodeRunner, GivenFile
 from activities.documents.artifacts import ArtifactError
 from activities.documents.locations import DocumentSources, Found
-from activities.models.protocol import ToolSpec
 from activities.tool_outputs import FileStore, store_outputs
-from activities.tools import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext, failed
+from activities.tools import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext, ToolSpec, failed
 from chargehand.contracts import Artifact, Capability, Source
 
 _CODE_CHARACTERS: Final = 50_000

@@ -12,9 +12,8 @@ from pydantic import JsonValue
 
 from activities.data.query import select_rows
 from activities.documents.library import DocumentLibrary
-from activities.models.protocol import ToolSpec
 from activities.tool_outputs import FileStore, ToolOutput, store_outputs
-from activities.tools import READS_DOCUMENTS, ToolAnswer, ToolContext, failed
+from activities.tools import READS_DOCUMENTS, ToolAnswer, ToolContext, ToolSpec, failed
 
 _KINDS: Final = ("bar", "line", "scatter", "pie")
 _FORMS: Final = ("png", "svg")

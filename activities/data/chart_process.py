@@ -45,7 +45,7 @@ def draw(question: dict[str, Any]) -> dict[str, Any]:
         positions, series = _series(kind, selected, question["x"], question["y"])
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
-            image = _drawn(question, positions, series)
+            image = _draw(question, positions, series)
     except RefusedError as error:
         return {"error": str(error)}
     except MemoryError:
@@ -104,7 +104,7 @@ def _positions(cells: list[object], kind: str) -> list[Position]:
     return ["" if cell is None else _label(str(json_value(cell))) for cell in cells]
 
 
-def _drawn(question: dict[str, Any], positions: list[Position], series: dict[str, list[Number]]) -> bytes:
+def _draw(question: dict[str, Any], positions: list[Position], series: dict[str, list[Number]]) -> bytes:
     # Where it keeps its list of fonts is gone with this process; which fonts this machine has does not matter.
     os.environ.update(MPLCONFIGDIR=question["folder"], MPL_IGNORE_SYSTEM_FONTS="1", OPENBLAS_NUM_THREADS="1")
     import matplotlib as mpl

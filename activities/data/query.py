@@ -10,8 +10,15 @@ from pydantic import JsonValue
 from activities.child_process import ChildError, ChildProcess, ChildTimeoutError
 from activities.documents.catalog import Table
 from activities.documents.library import DocumentLibrary, OpenLibrary
-from activities.models.protocol import ToolSpec
-from activities.tools import OUTPUT_CAP_CHARACTERS, READS_DOCUMENTS, ToolAnswer, ToolContext, failed, object_schema
+from activities.tools import (
+    OUTPUT_CAP_CHARACTERS,
+    READS_DOCUMENTS,
+    ToolAnswer,
+    ToolContext,
+    ToolSpec,
+    failed,
+    object_schema,
+)
 from chargehand.contracts import Source
 
 _MOST_ROWS: Final = 50
@@ -95,7 +102,7 @@ async def select_rows(
 def _present(sql: str, answer: dict[str, Any]) -> tuple[dict[str, JsonValue], Source]:
     """Return the rows as tool output and as a source."""
     columns: list[str] = answer["columns"]
-    rows, lines = _fitting(columns, answer["rows"])
+    rows, lines = _fit(columns, answer["rows"])
     output: dict[str, JsonValue] = {"columns": list(columns), "rows": list(rows), "row_count": answer["row_count"]}
     if not answer["is_exact"]:
         output["note"] = "There are more rows than `row_count`; they were not counted to the end."
@@ -105,7 +112,7 @@ def _present(sql: str, answer: dict[str, Any]) -> tuple[dict[str, JsonValue], So
     return output, Source(ref=ref, title=sql, quote="\n".join(lines))
 
 
-def _fitting(columns: list[str], rows: list[list[JsonValue]]) -> tuple[list[list[JsonValue]], list[str]]:
+def _fit(columns: list[str], rows: list[list[JsonValue]]) -> tuple[list[list[JsonValue]], list[str]]:
     """As many rows as the output may have, and the same as a compact text table."""
     lines = [" | ".join(columns)]
     values_length = text_length = len(lines[0])

@@ -141,7 +141,7 @@ class OpenLibrary:
             pieces = [piece for piece in pieces if piece.first <= last]
         if not pieces:
             return Reading(ref=name, document=name, unit=unit, first=first, last=first, total=total, next=None, text="")
-        text, taken = _fitting(pieces)
+        text, taken = _fit(pieces)
         end = taken[-1].last
         cut_short = len(text) < len(taken[-1].text) and len(taken) == 1
         return Reading(
@@ -326,7 +326,7 @@ def _pieces(part: Part, unit: Unit) -> list[Part]:
     return [Part(at, at, line, part.place) for at, line in enumerate(lines, part.first)]
 
 
-def _fitting(pieces: list[Part]) -> tuple[str, list[Part]]:
+def _fit(pieces: list[Part]) -> tuple[str, list[Part]]:
     """As many pieces as one reading may have; the beginning of the first if it alone is too long."""
     length = 0
     count = 0

@@ -112,16 +112,16 @@ class DocumentSources:
         elif scheme == "https":
             yield _downloaded(uri, downloads.get(uri, _NO_WEB)), ""
         else:
-            yield _lost(uri, "Documents are named by `artifact:`, `file:` or `https:` URIs."), ""
+            yield _missing(uri, "Documents are named by `artifact:`, `file:` or `https:` URIs."), ""
 
     def _artifact(self, name: str, digest: str) -> Found:
         clean = _clean_name(name)
         if clean is None:
-            return _lost(name, "Its name is not a relative path.")
+            return _missing(name, "Its name is not a relative path.")
         try:
             return Found(clean, self.artifacts.size(digest), digest, digest=digest)
         except ArtifactError as error:
-            return _lost(clean, f"It was not found: {error}.")
+            return _missing(clean, f"It was not found: {error}.")
 
     def _manifest_files(self, digest: str, folder: str, listing: Listing) -> Iterator[tuple[Found, str]]:
         try:
@@ -130,13 +130,13 @@ class DocumentSources:
             skipped = [f"{entry['name']}: {entry['reason']}" for entry in manifest.get("skipped", ())]
             is_manifest = manifest["format"] == MANIFEST_FORMAT
         except ArtifactError as error:
-            yield _lost(folder, f"The folder was not found: {error}."), ""
+            yield _missing(folder, f"The folder was not found: {error}."), ""
             return
         except (ValueError, KeyError, TypeError, AttributeError):
             is_manifest = False
             entries, skipped = [], []
         if not is_manifest:
-            yield _lost(folder, "The upload of this folder has no list of files: upload it again."), ""
+            yield _missing(folder, "The upload of this folder has no list of files: upload it again."), ""
             return
         listing.skipped.extend(skipped)
         # Each may be a request to a bucket.
@@ -151,7 +151,7 @@ class DocumentSources:
         # A missing file and a forbidden one get the same answer, so that requests cannot probe for files.
         place = locate(location, self.allowed_roots)
         if place is None:
-            yield _lost(PurePosixPath(location).name or "document", _ELSEWHERE), ""
+            yield _missing(PurePosixPath(location).name or "document", _ELSEWHERE), ""
             return
         try:
             descriptor = open_below(place)
@@ -164,7 +164,7 @@ class DocumentSources:
             else:
                 yield _local(place, place.path.name, status), ""
         except OSError:
-            yield _lost(place.path.name, "It cannot be read: it is gone, or the worker has no permission."), ""
+            yield _missing(place.path.name, "It cannot be read: it is gone, or the worker has no permission."), ""
 
     def _folder_files(self, folder: Beneath, listing: Listing) -> Iterator[tuple[Found, str]]:
         for entry in walk_below(folder, _SKIPPED_DIRECTORIES):
@@ -177,18 +177,18 @@ class DocumentSources:
 
 def _local(place: Beneath, name: str, status: os.stat_result) -> Found:
     if not stat.S_ISREG(status.st_mode):
-        return _lost(name, "It is not a regular file.")
+        return _missing(name, "It is not a regular file.")
     identity = f"{place.path}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
     return Found(name, status.st_size, identity, place=place)
 
 
 def _downloaded(url: str, download: Download | str) -> Found:
     if isinstance(download, str):
-        return _lost(PurePosixPath(url.partition("?")[0]).name, download)
+        return _missing(PurePosixPath(url.partition("?")[0]).name, download)
     return Found(download.name, download.bytes, download.digest, digest=download.digest)
 
 
-def _lost(name: str, problem: str) -> Found:
+def _missing(name: str, problem: str) -> Found:
     return Found(name.strip("/")[:200] or "document", 0, f"lost:{problem}", problem=problem)
 
 

@@ -7,8 +7,7 @@ from pydantic import JsonValue
 
 from activities.contracts import PASSAGE_GAP
 from activities.documents.library import DocumentLibrary, Passage, UnknownDocumentError
-from activities.models.protocol import ToolSpec
-from activities.tools import READS_DOCUMENTS, ToolAnswer, ToolContext, failed, object_schema
+from activities.tools import READS_DOCUMENTS, ToolAnswer, ToolContext, ToolSpec, failed, object_schema
 from chargehand.contracts import Source
 
 _MOST_PASSAGES: Final = 6

@@ -130,15 +130,15 @@ def _entries(message: Message) -> list[Entry]:
         case "assistant" if len(message.provider_items) == 1 and within(message.provider_items[0], "role"):
             return [dict(cast("Mapping[str, Any]", message.provider_items[0]))]
         case "assistant":
-            told = [
+            calls = [
                 {
-                    "id": told.id,
+                    "id": call.id,
                     "type": "function",
-                    "function": {"name": told.tool, "arguments": arguments_text(told)},
+                    "function": {"name": call.tool, "arguments": arguments_text(call)},
                 }
-                for told in message.calls
+                for call in message.calls
             ]
-            return [{"role": "assistant", "content": message.text, **({"tool_calls": told} if told else {})}]
+            return [{"role": "assistant", "content": message.text, **({"tool_calls": calls} if calls else {})}]
         case "user":
             return [{"role": "user", "content": message.text}]
 
@@ -265,8 +265,8 @@ def _returnable(message: Mapping[str, JsonValue], calls: Sequence[ToolCall]) -> 
     """Keep the message unchanged, except for what the server would refuse."""
     kept = {name: value for name, value in message.items() if value is not None and name not in _NOT_TAKEN_BACK}
     asked = cast("list[JsonValue]", message["tool_calls"])
-    told: list[JsonValue] = [_returnable_call(one, call) for one, call in zip(asked, calls, strict=True)]
-    return {**kept, "role": "assistant", "tool_calls": told}
+    returned: list[JsonValue] = [_returnable_call(one, call) for one, call in zip(asked, calls, strict=True)]
+    return {**kept, "role": "assistant", "tool_calls": returned}
 
 
 def _returnable_call(asked: JsonValue, call: ToolCall) -> JsonValue:

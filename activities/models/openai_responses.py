@@ -147,11 +147,11 @@ def _items(message: Message) -> list[Item]:
             return said + [
                 {
                     "type": "function_call",
-                    "call_id": told.id,
-                    "name": told.tool,
-                    "arguments": arguments_text(told),
+                    "call_id": call.id,
+                    "name": call.tool,
+                    "arguments": arguments_text(call),
                 }
-                for told in message.calls
+                for call in message.calls
             ]
         case "user":
             return [{"role": "user", "content": message.text}]

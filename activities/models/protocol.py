@@ -10,21 +10,13 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from activities.contracts import ToolCall
 from activities.documents.catalog import Catalog
+from activities.tools import ToolSpec
 from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.protocol import Message, TurnAnswer
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.review import ReviewTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Contract, Usage
-
-
-class ToolSpec(Contract):
-    """A tool as a model sees it."""
-
-    name: str
-    description: str
-    parameters: dict[str, JsonValue]
-    """JSON Schema of the arguments: an object whose properties are all required, with no additional ones."""
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,17 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import JsonValue
 
-from activities.models.protocol import ToolSpec
 from activities.pages.page import FetchError, FetchLimits, Page
 from activities.pages.text import PageTexts
-from activities.tools import OUTPUT_CAP_CHARACTERS, READS_THE_WEB, ToolAnswer, ToolContext, failed, object_schema
+from activities.tools import (
+    OUTPUT_CAP_CHARACTERS,
+    READS_THE_WEB,
+    ToolAnswer,
+    ToolContext,
+    ToolSpec,
+    failed,
+    object_schema,
+)
 from chargehand.contracts import Source
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from activities.models.protocol import ToolSpec
 from activities.search.protocol import SearchBackend, SearchHit, SearchResults
 from activities.tools import (
     OUTPUT_CAP_CHARACTERS,
@@ -13,6 +12,7 @@ from activities.tools import (
     READS_THE_WEB,
     ToolAnswer,
     ToolContext,
+    ToolSpec,
     failed,
     object_schema,
 )

@@ -17,12 +17,11 @@ from activities.data.query import QueryData
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 from activities.documents.tool import ReadDocument, SearchDocuments
-from activities.models.protocol import ToolSpec
 from activities.pages.tool import ReadPage
 from activities.search.protocol import SearchHit, SearchResults
 from activities.search.tool import Search
 from activities.settings import Settings
-from activities.tools import Tool, ToolAnswer, ToolContext
+from activities.tools import Tool, ToolAnswer, ToolContext, ToolSpec
 from chargehand.client import Chargehand
 from chargehand.contracts import Capability, Limits
 from chargehand.wire import ErrorType

@@ -11,6 +11,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Final, cast
 
 from chargehand_cli.connection import Connection
+from chargehand_cli.findings import Findings
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.terminal import Exit
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from temporalio.api.workflow.v1 import PendingActivityInfo, WorkflowExecutionInfo
     from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
     from temporalio.client import Client
-
-    from chargehand_cli.verbs.doctor import Findings
 
 _MAX_CHECKED: Final = 1_000
 _MAX_REPORTED: Final = 100

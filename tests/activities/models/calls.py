@@ -13,8 +13,9 @@ from activities.models.anthropic_messages import AnthropicModel
 from activities.models.failures import ProviderError
 from activities.models.openai_chat import OpenAIChatModel
 from activities.models.openai_responses import OpenAIResponsesModel
-from activities.models.protocol import ModelCall, ModelReply, ToolSpec
+from activities.models.protocol import ModelCall, ModelReply
 from activities.models.streaming import STEADY, Patience
+from activities.tools import ToolSpec
 from activities.turn_kinds.protocol import Message, ToolText, TurnAnswer
 from activities.turn_kinds.work import WorkAnswer, WorkTask
 from tests.scripted_provider import Respond, ScriptedProvider, ScriptedReply, ScriptedRequest, answer

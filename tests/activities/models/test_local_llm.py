@@ -17,8 +17,9 @@ from activities.models.failures import ProviderError
 from activities.models.local_model import LOCAL, LocalModel, choose_model, start
 from activities.models.openai_chat import OpenAIChatModel
 from activities.models.openai_responses import OpenAIResponsesModel
-from activities.models.protocol import ModelCall, ToolSpec
+from activities.models.protocol import ModelCall
 from activities.models.streaming import SLOW_TO_BEGIN
+from activities.tools import ToolSpec
 from activities.turn_kinds.protocol import Message, TurnAnswer
 from chargehand.wire import ErrorType
 from tests.waiting import until

@@ -4,7 +4,6 @@ import asyncio
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from datetime import timedelta
 from difflib import get_close_matches
 from shlex import quote
@@ -15,9 +14,10 @@ import typer
 from chargehand import NotReachable
 from chargehand_cli.connection import Connection
 from chargehand_cli.embedded import last_lines
+from chargehand_cli.findings import Findings
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.request import BadRequest
-from chargehand_cli.terminal import Exit, put
+from chargehand_cli.terminal import Exit
 from chargehand_cli.verb import FILES, verb
 
 if TYPE_CHECKING:
@@ -30,24 +30,6 @@ _MAX_UNKNOWN: Final = 100
 _MAX_LISTED: Final = 1_000
 _QUERIED: Final = 3
 _QUERY_TIMEOUT: Final = timedelta(seconds=3)
-
-
-class Findings:
-    """What `doctor` found, written line by line."""
-
-    def __init__(self, write: Callable[[str], object] = put) -> None:
-        self._write = write
-        self.worst = Exit.DONE
-
-    def good(self, text: str) -> None:
-        self._write(f"✔ {text}")
-
-    def note(self, text: str) -> None:
-        self._write(f"· {text}")
-
-    def bad(self, text: str, code: Exit = Exit.FAILED) -> None:
-        self._write(f"✘ {text}")
-        self.worst = max(self.worst, code)
 
 
 @verb(app, location=FILES)

@@ -25,7 +25,8 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
-from chargehand.bucket import Bucket, Directory, artifact_key, bucket_location, open_bucket
+from chargehand.bucket import Bucket, Directory, artifact_key, bucket_location
+from chargehand.buckets import open_bucket
 from chargehand.errors import BucketError
 from chargehand.payloads.codec import ENCRYPTED
 from chargehand.payloads.errors import ProtectionSettingsError, StoredPayloadDamaged, StoredPayloadMissing
