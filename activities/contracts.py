@@ -14,6 +14,7 @@ from chargehand.contracts import (
     SessionRequest,
     Source,
     Tier,
+    left_out,
 )
 
 # --- opening a session -------------------------------------------------------------------------------------------
@@ -35,7 +36,7 @@ class ModelCard(Contract):
     name: str
     prices: tuple[PriceStep, ...]
     """Ascending by `above_input_tokens`, the first at 0."""
-    overcharge: float = 1.0
+    overcharge: float = left_out(1.0)
     """How many times its reservation a call was seen to cost: later reservations are made so much larger."""
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from activities.contracts import AgentCard, InputOutcome, ModelCard
-from chargehand.contracts import Contract, Dollars, Outcome, Subtask, Usage
+from chargehand.contracts import Contract, Dollars, Outcome, Subtask, Usage, left_out
 
 
 class SubtaskRequest(Contract):
@@ -18,21 +18,21 @@ class SubtaskRequest(Contract):
     subtask: Subtask
     agent: AgentCard
     model: ModelCard
-    documents: tuple[str, ...] = ()
-    inputs: tuple[InputOutcome, ...] = ()
+    documents: tuple[str, ...] = left_out(())
+    inputs: tuple[InputOutcome, ...] = left_out(())
     """Outcomes of the subtasks it depends on."""
     turns: int
     usd: Dollars
     max_rounds: int
-    deadline: timedelta | None = None
+    deadline: timedelta | None = left_out(None)
     """The attempt's own time, without what it waits for a larger grant; None if only the session's deadline holds."""
-    urgency: Literal["now", "batch"] = "now"
-    turns_queue: str | None = None
-    waits_for_budget: bool = False
+    urgency: Literal["now", "batch"] = left_out("now")
+    turns_queue: str | None = left_out(None)
+    waits_for_budget: bool = left_out(False)
     """Whether it rather waits for a larger grant than answers early."""
-    has_private_inputs: bool = False
+    has_private_inputs: bool = left_out(False)
     """Whether its inputs rest on the user's own documents."""
-    goal_is_public: bool = False
+    goal_is_public: bool = left_out(False)
     """Whether the goal may be sent out although private text contains it too: the user wrote it, not a model."""
 
 
@@ -68,11 +68,11 @@ class SubtaskResult(Contract):
     """How a subtask ended."""
 
     outcome: Outcome
-    wasted: Usage = Usage()
+    wasted: Usage = left_out(Usage())
     """Part of its spend whose turns gave nothing."""
     rounds: int = 0
     """Rounds of thinking and tool use."""
     waited: timedelta = timedelta(0)
     """Time spent waiting for a larger grant."""
-    overcharges: dict[str, float] = {}
+    overcharges: dict[str, float] = left_out({})
     """How many times a reservation calls were seen to cost, by model."""

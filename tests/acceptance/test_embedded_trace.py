@@ -38,7 +38,7 @@ class StandInSupervisor:
         if request["goal"] == "wait":
             await workflow.execute_activity("wait", start_to_close_timeout=_LONG, activity_id="wait")
         await workflow.execute_child_workflow(
-            "Subtask", id=f"{workflow.info().workflow_id}/reader/1", static_summary="T1 reader: read"
+            "Subtask", id=f"{workflow.info().workflow_id}/run/reader/1", static_summary="T1 reader: read"
         )
         return "done"
 
@@ -120,7 +120,7 @@ async def test_every_step_is_there_with_its_parent(client: Client, activities: S
 
     trace = await read_trace(client, "one")
 
-    below = "one/reader/1"
+    below = "one/run/reader/1"
     assert facts(trace) == [
         ("one", None, "session", "What is new?", "supervisor", 1, "failed", "Hopeless"),
         ("one#turn-1", "one", "turn", "supervisor: plan (m-1)", "supervisor", 1, "completed", ""),

@@ -1,6 +1,7 @@
 """The command `replay`: sessions of an operator's server on the workflows of a checkout."""
 
 import json
+import re
 import shlex
 import shutil
 import sys
@@ -60,7 +61,7 @@ async def test_a_session_and_everything_below_it_replay(client: Client, session:
         ("Subtask", ""),
     ]
     assert results[0]["id"] == session
-    assert all(each["id"].startswith(f"{session}/reader/") for each in results[1:])
+    assert all(re.fullmatch(rf"{session}/[0-9a-f]{{12}}/reader/[0-9a-f]{{16}}", each["id"]) for each in results[1:])
     assert json.loads(from_file.out) == results
     assert kept.stat().st_mode & 0o077 == 0
 

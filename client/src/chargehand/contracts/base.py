@@ -39,7 +39,8 @@ def left_out(default: Any) -> Any:
     """Make a field that is not written when it holds its default.
 
     For messages between our own workflows and activities, which are kept in every history: dozens of optional fields
-    would be most of the bytes of a turn's result. What clients read always has all fields.
+    would be most of the bytes of a turn's result. What clients read has all fields, but for issues and artifacts of an
+    outcome and two amounts of `Usage`, which are seldom there and would stand in a history dozens of times.
     """
     return Field(default=default, exclude_if=lambda value: value == default)
 

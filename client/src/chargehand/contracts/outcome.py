@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from chargehand.contracts.base import Contract, Dollars
+from chargehand.contracts.base import Contract, Dollars, left_out
 
 Confidence = Annotated[int, Field(ge=0, le=100)]
 """0 (a guess) to 100 (certain)."""
@@ -83,9 +83,9 @@ class Usage(Contract):
     """Total cost in US dollars."""
     possibly_billed_twice_usd: Dollars = Decimal(0)
     """Part of `cost_usd` for calls whose outcome is unknown: the cost of the repeated call, or their worst case."""
-    possibly_billed_twice_at_most_usd: Dollars = Decimal(0)
+    possibly_billed_twice_at_most_usd: Dollars = left_out(Decimal(0))
     """The worst case of those calls."""
-    charged_above_reservation_usd: Dollars = Decimal(0)
+    charged_above_reservation_usd: Dollars = left_out(Decimal(0))
     """Part of `cost_usd` that providers charged beyond the most that could be reserved for a call."""
     tool_calls: int = 0
     """Tool calls."""
@@ -118,9 +118,9 @@ class _Ended(Contract):
     """How sure the agent is of the whole: 0 (a guess) to 100 (certain)."""
     gaps: tuple[str, ...] = ()
     """What was asked and could not be found or done."""
-    issues: tuple[Issue, ...] = ()
+    issues: tuple[Issue, ...] = left_out(())
     """Defects that a reviewer found in the outcomes it was given."""
-    artifacts: tuple[Artifact, ...] = ()
+    artifacts: tuple[Artifact, ...] = left_out(())
     """Files that the subtask's tools made."""
     spend: tuple[SpendLine, ...] = ()
     """What the subtask cost, by agent, model and purpose."""
