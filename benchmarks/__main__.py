@@ -19,7 +19,7 @@ from benchmarks.tools import tools
 
 _OTHERS: Final[Mapping[str, tuple[str, Callable[[], Awaitable[tuple[Sequence[Row], Sequence[str]]]]]]] = {
     "growth": ("Growth with the number of subtasks and of turns", growth),
-    "limits": ("Limits: larger leases, limits that bind, and the books themselves", limits),
+    "limits": ("Limits: larger grants, limits that bind, and the books themselves", limits),
     "extractive": ("Answers without a model: labelled questions over documents of this repository", extractive),
     "documents": ("Documents: an index beside bare SQLite, and hostile files", documents),
     "tools": ("Tools that compute, in a child process each, beside the bare library", tools),
