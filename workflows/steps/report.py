@@ -1,14 +1,12 @@
 """The last step of a session: the report, whatever happened before."""
 
-from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
-from typing import Final
 
 from temporalio import workflow
 
 from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
 from activities.turn_kinds.synthesis import SynthesisAnswer
-from chargehand.contracts import Contradiction, LimitUse, Report, Strategy
+from chargehand.contracts import Contradiction, LimitUse, Report
 from workflows.budget.estimates import DECISION_INPUT_BYTES, DECISION_OUTPUT_TOKENS
 from workflows.rules.evidence import percentage
 from workflows.rules.report_content import (
@@ -31,14 +29,7 @@ from workflows.rules.report_content import (
 )
 from workflows.session import Session
 from workflows.steps.review import DOUBTFUL, any_doubtful, settle_contradictions, stated
-from workflows.steps.synthesis import Material, merge, reduce, select, write
-
-STRATEGIES: Final[Mapping[Strategy, Callable[[Session, Material], Awaitable[SynthesisAnswer | None]]]] = {
-    "merge": merge,
-    "select": select,
-    "reduce": reduce,
-}
-"""How outcomes become one report, by the name that a plan gives it."""
+from workflows.steps.synthesis import STRATEGIES, Material, write
 
 
 async def write_report(session: Session, *, by_models: bool = True) -> Report:

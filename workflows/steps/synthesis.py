@@ -4,7 +4,7 @@ A strategy is a function of a session and its `Material`; `STRATEGIES` in `steps
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +12,7 @@ from temporalio import workflow
 
 from activities.contracts import InputOutcome
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
-from chargehand.contracts import Partial, Source, StopReason
+from chargehand.contracts import Partial, Source, StopReason, Strategy
 from workflows import options
 from workflows.budget.estimates import DECISION_OUTPUT_TOKENS, REPORT_OUTPUT_TOKENS, SYNTHESIS_INPUT_BYTES
 from workflows.rules.citations import name_refs, number_refs
@@ -180,3 +180,11 @@ async def _summarise(session: Session, group: Sequence[InputOutcome]) -> InputOu
             reason="summarised",
         ),
     )
+
+
+STRATEGIES: Final[Mapping[Strategy, Callable[[Session, Material], Awaitable[SynthesisAnswer | None]]]] = {
+    "merge": merge,
+    "select": select,
+    "reduce": reduce,
+}
+"""How outcomes become one report, by the name that a plan gives it."""
