@@ -140,7 +140,7 @@ def main(descriptor: int, memory_bytes: int, seconds: int, file_bytes: int, desc
     job = json.loads(sys.stdin.buffer.read())
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.chdir(job["folder"])
-    os.makedirs(job["artifacts"], exist_ok=True)  # noqa: PTH103
+    os.makedirs(job["artifacts"], exist_ok=True)  # noqa: PTH103 - starts faster
     sys.path[:0] = [job["folder"], *job["packages"]]
     sys.argv = [_FILE]
     result, contents = run(job)
