@@ -220,7 +220,7 @@ def _runtime(settings: Settings) -> Runtime:
 
 
 def _converter(settings: Settings, namespace: str) -> DataConverter:
-    storage = storage_from(settings.storage, namespace, settings.storage_threshold)
+    storage = storage_from(settings.storage, namespace, settings.storage_threshold, results=settings.storage_results)
     return data_converter(encryption(settings), storage)
 
 

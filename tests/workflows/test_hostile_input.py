@@ -102,12 +102,14 @@ async def test_hostile_input_ends_a_workflow_at_once(client: Client, tmp_path: P
     """A workflow of either type, started with any payload, is refused in its first task or runs to its end."""
     async with _open(client, tmp_path, protection, Script().plan(subtask("T1"))) as opened:
         for kind in WorkflowType:
-            contents = LARGE if protection == "none" else SMALL
-            started = [await opened.start(kind, payload) for payload in payloads(contents, 12)]
-            endings = Counter([await _ending(handle) for handle in started])
+            chosen = payloads(LARGE if protection == "none" else SMALL, 12)
+            endings = Counter[str]()
+            for first in range(0, len(chosen), 50):  # more at once only wait for each other
+                started = [await opened.start(kind, payload) for payload in chosen[first : first + 50]]
+                endings.update([await _ending(handle) for handle in started])
 
             assert endings.keys() <= {*_TYPED, "completed"}
-            assert endings[ErrorType.INVALID_INPUT] > len(started) // 2
+            assert endings[ErrorType.INVALID_INPUT] > len(chosen) // 2
 
 
 @pytest.mark.parametrize("count", [0, 2, 20_000])
@@ -153,7 +155,9 @@ async def _send(handle: WorkflowHandle[Any, Any], name: str, payload: Payload, t
             elif name in set(QueryName):
                 await handle.query(name, value, result_type=RawValue)
             else:
-                await handle.execute_update(name, value, result_type=RawValue)
+                await handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+                    name, value, result_type=RawValue
+                )
         except (WorkflowUpdateFailedError, WorkflowQueryFailedError, RPCError):
             pass  # refused, which is what most members are
 

@@ -22,7 +22,7 @@ from temporalio.converter import (
 )
 from temporalio.exceptions import ApplicationError, FailureError
 
-from chargehand.contracts import Message, TypedByPeople
+from chargehand.contracts import Message, Plan, Report, Status, TypedByPeople
 from chargehand.payloads.codec import ENCRYPTED, EncryptionCodec
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
@@ -38,6 +38,7 @@ _UNTYPED_BYTES: Final = 50 << 20
 _UNTYPED_VALUES: Final = 50_000
 _LONGEST_NAME: Final = 60
 _LONGEST_REASON: Final = 500
+_READ_BY_CLIENTS: Final = (Report, Status, Plan)
 _NO_KEYS: Final = (
     "encoding: is encrypted; "
     "set CHARGEHAND_ENCRYPTION_KEYS and CHARGEHAND_ENCRYPTION_KEY_ID as they are set for the workers"
@@ -154,6 +155,8 @@ class PayloadConverter(CompositePayloadConverter):
 
     largest_bytes = 2_000_000
     """Temporal's limit is 2 MiB; it refuses larger payloads in a way that is retried forever."""
+    largest_result_bytes = 2_000_000
+    """The same of what clients read."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -166,10 +169,11 @@ class PayloadConverter(CompositePayloadConverter):
     def to_payloads(self, values: Sequence[Any]) -> list[Payload]:
         """Serialise values; refuse one that is too large before anything is sent."""
         payloads = super().to_payloads(values)
-        for payload in payloads:
-            if len(payload.data) > self.largest_bytes:
+        for payload, value in zip(payloads, values, strict=True):
+            most = self.largest_result_bytes if isinstance(value, _READ_BY_CLIENTS) else self.largest_bytes
+            if len(payload.data) > most:
                 raise ApplicationError(
-                    f"A payload of {len(payload.data):,} bytes is too large; the limit is {self.largest_bytes:,}.",
+                    f"A payload of {len(payload.data):,} bytes is too large; the limit is {most:,}.",
                     type=ErrorType.PAYLOAD_TOO_LARGE,
                     non_retryable=True,
                 )
@@ -203,9 +207,15 @@ class PayloadConverter(CompositePayloadConverter):
 
 
 class _ExternalPayloadConverter(PayloadConverter):
-    """For external storage, which takes large payloads."""
+    """For external storage, which takes large payloads but for what clients read."""
 
     largest_bytes = 50 << 20
+
+
+class _ExternalResultConverter(_ExternalPayloadConverter):
+    """For external storage that takes results too."""
+
+    largest_result_bytes = 50 << 20
 
 
 def data_converter(encryption: Encryption | None = None, storage: Storage | None = None) -> DataConverter:
@@ -214,8 +224,14 @@ def data_converter(encryption: Encryption | None = None, storage: Storage | None
     Clients and workers of the same sessions need the same encryption keys and the same storage.
     """
     return TolerantDataConverter(
-        payload_converter_class=_ExternalPayloadConverter if storage else PayloadConverter,
+        payload_converter_class=_payload_converter(storage),
         payload_codec=EncryptionCodec(encryption) if encryption else None,
         failure_converter_class=DefaultFailureConverterWithEncodedAttributes if encryption else DefaultFailureConverter,
         external_storage=storage.external() if storage else None,
     )
+
+
+def _payload_converter(storage: Storage | None) -> type[PayloadConverter]:
+    if storage is None:
+        return PayloadConverter
+    return _ExternalResultConverter if storage.results else _ExternalPayloadConverter

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from temporalio.api.common.v1 import Payload
 from temporalio.exceptions import ApplicationError
 
-from chargehand import strict_json
 from chargehand.contracts import Message, PlanDecision, SessionRequest
 from chargehand.converter import data_converter
 from chargehand.strict_json import AmbiguousJson, refuse_excess
@@ -55,7 +54,12 @@ def test_no_parser_reads_more_than_the_limit(monkeypatch: pytest.MonkeyPatch) ->
     """What is too large, too deep or too long is refused before it is parsed."""
     parsed: list[str] = []
     parse = json.loads
-    monkeypatch.setattr(strict_json.json, "loads", lambda text, **hooks: (parsed.append(text), parse(text, **hooks))[1])
+
+    def loads(text: str, **hooks: Any) -> object:
+        parsed.append(text)
+        return parse(text, **hooks)
+
+    monkeypatch.setattr(json, "loads", loads)
 
     for data in LARGE:
         _calls(data, SessionRequest)
@@ -71,19 +75,21 @@ JSON = st.recursive(
 )
 
 
+def _items(value: object) -> list[object] | None:
+    if isinstance(value, dict):
+        return list(cast("dict[str, object]", value).values())
+    return cast("list[object]", value) if isinstance(value, list) else None
+
+
 def _values(value: object) -> int:
     """Count commas and brackets as a parser would write them."""
-    if isinstance(value, dict | list):
-        items = list(value.values()) if isinstance(value, dict) else value
-        return 1 + max(0, len(items) - 1) + sum(map(_values, items))
-    return 0
+    items = _items(value)
+    return 0 if items is None else 1 + max(0, len(items) - 1) + sum(map(_values, items))
 
 
 def _depth(value: object) -> int:
-    if isinstance(value, dict | list):
-        items = value.values() if isinstance(value, dict) else value
-        return 1 + max(map(_depth, items), default=0)
-    return 0
+    items = _items(value)
+    return 0 if items is None else 1 + max(map(_depth, items), default=0)
 
 
 @given(value=JSON, ascii_only=st.booleans())
