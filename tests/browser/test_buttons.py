@@ -12,6 +12,7 @@ from chaos.harness import STEPS, Harness, is_as_without_faults, open_harness, sc
 from chargehand.client import Session
 from chargehand.contracts import SessionRequest
 from chargehand.errors import SessionEnded
+from chargehand_cli.embedded.web_ui_guard import WebUiGuard
 from tests.browser.chromium import Tab
 from tests.browser.web_ui import SessionPage
 from tests.scripted_provider import Exchange, ScriptedReply, ScriptedRequest
@@ -24,6 +25,9 @@ pytestmark = pytest.mark.browser
 async def harness(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Harness]:
     async with open_harness(tmp_path_factory.mktemp("harness")) as opened:
         await opened.worker()
+        guard = WebUiGuard(opened.server.ui)
+        guard.start()
+        opened.settings["CHARGEHAND_UI_URL"] = guard.url
         yield opened
 
 
@@ -63,7 +67,7 @@ def _calls(harness: Harness, running: Running) -> list[Exchange]:
 
 
 def _address(harness: Harness, workflow_id: str) -> str:
-    return f"{harness.server.ui_url}/namespaces/default/workflows/{quote(workflow_id, safe='')}"
+    return f"{harness.settings['CHARGEHAND_UI_URL']}/namespaces/default/workflows/{quote(workflow_id, safe='')}"
 
 
 async def _is_closed(harness: Harness, workflow_id: str) -> bool:
