@@ -232,7 +232,7 @@ async def test_a_reply_that_is_too_large_is_paid_once_and_refused(client: Client
 async def test_sessions_with_stored_payloads_work(client: Client, tmp_path: Path) -> None:
     """With nearly every payload stored elsewhere a session comes out the same, and its history is small."""
     directory = PayloadDirectory(tmp_path / "payloads", client.namespace)
-    storing = await _connect(client, storage=Storage(directory, threshold_bytes=200))
+    storing = await _connect(client, storage=Storage(directory, threshold_bytes=200, results=True))
     async with open_environment(storing, tmp_path, _SINGING) as opened:
         session = await opened.chargehand.start(SessionRequest(goal=f"Where is the {CANARY}? " + "x" * 10_000))
         result = await session.result()
