@@ -133,7 +133,7 @@ async def charged_and_recorded(wire: Wire, hostile: Hostile) -> ModelReply:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-@settings(max_examples=settings.default.max_examples // 12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=settings().max_examples // 12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(hostile=hostile_replies())
 async def test_a_reply_is_charged_as_billed_and_can_be_recorded(wire: Wire, hostile: Hostile) -> None:
     """Values of any form, anywhere in a reply that states its usage, change neither the charge nor what can be kept."""
