@@ -36,6 +36,8 @@ class SubtaskRequest(Message):
     """Whether it rather waits for a larger grant than answers early."""
     has_private_inputs: bool = left_out(False)
     """Whether its inputs rest on the user's own documents."""
+    is_approved: bool = left_out(False)
+    """Whether a person approved the instruction as it is, so that its words may be sent out."""
     goal_is_public: bool = left_out(False)
     """Whether the goal may be sent out although private text contains it too: the user wrote it, not a model."""
 

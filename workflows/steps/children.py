@@ -68,7 +68,7 @@ async def run_subtask(
     session: Session, subtask: Subtask, agent: AgentCard, inputs: Sequence[InputOutcome], *, grant: Amount, child: str
 ) -> Ended:
     """Run a subtask by an agent as a child workflow of that id."""
-    limits = session.request.limits
+    limits, planned = session.request.limits, session.progress.planned(subtask)
     request = SubtaskRequest(
         session=session.root,
         goal=session.request.goal,
@@ -86,7 +86,8 @@ async def run_subtask(
         urgency=session.request.urgency,
         turns_queue=session.facts.turns_queue,
         waits_for_budget=limits.on_limit == "pause",
-        has_private_inputs="reads_private" in session.provenance.of_inputs(subtask, session.progress.planned(subtask)),
+        has_private_inputs="reads_private" in session.provenance.of_inputs(subtask, planned),
+        is_approved=session.request.approval == "plan" and session.provenance.is_as_planned(subtask, planned),
         goal_is_public=session.request.delegation is None,
     )
     title = f"{subtask.id} {agent.name}"
