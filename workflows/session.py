@@ -167,7 +167,7 @@ class Session:
             model=self.model(tier),
             prompt_bytes=crew.prompt_bytes,
             output_tokens=output_tokens,
-            until=lambda: until,
+            until=lambda: until or self.clock.deadline_at,
         )
         self.stop_if_overcharged()
         return result

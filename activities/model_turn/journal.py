@@ -29,8 +29,8 @@ _DESCRIBE_TIMEOUT: Final = timedelta(seconds=3)
 class Entry(Contract):
     """The state of a paid call."""
 
-    provider_failures: int = 0
-    """Attempts that ended with a provider's error; lost workers do not count."""
+    unbilled_failures: int = 0
+    """Attempts that ended without a charge; lost workers do not count."""
     provider_job: str = ""
     """Id of the background job that the provider runs for this call, if it runs one."""
     result: TurnResult | None = None
@@ -101,9 +101,14 @@ class Journal:
             id=self.entry.provider_job,
             remember=remember,
             is_unwanted=_is_unwanted,
-            patience_seconds=_patience_seconds(time.monotonic() - self._opened_at),
+            patience_seconds=self.patience_seconds,
             afterwards=self._afterwards,
         )
+
+    @property
+    def patience_seconds(self) -> float:
+        """How long a call may run so that it can be cancelled before this activity times out."""
+        return _patience_seconds(time.monotonic() - self._opened_at)
 
     async def clean_up(self) -> None:
         """Run the actions that wait until the attempt's end is recorded."""
@@ -125,15 +130,12 @@ class Journal:
         activity.heartbeat(self.entry)
 
 
-def _patience_seconds(since_start: float) -> float | None:
-    """Return how long a provider's job may run so that it can be cancelled before this activity times out."""
+def _patience_seconds(since_start: float) -> float:
     info = activity.info()
     # Both times are by the server's clock: this host's may be wrong.
     waited = info.started_time - info.scheduled_time
     ends = [info.start_to_close_timeout, info.schedule_to_close_timeout and info.schedule_to_close_timeout - waited]
-    left = min((end.total_seconds() for end in ends if end is not None), default=None)
-    if left is None:
-        return None
+    left = min(end.total_seconds() for end in ends if end is not None)
     return max(0.0, left - since_start - min(_CANCEL_SECONDS, left / 4))
 
 

@@ -81,6 +81,7 @@ class OneTurn:
                     asked.turn,
                     task_queue=asked.queue,
                     start_to_close_timeout=asked.patience,
+                    schedule_to_close_timeout=asked.patience,
                     heartbeat_timeout=asked.heartbeat,
                     retry_policy=QUICK,
                 )
