@@ -167,7 +167,8 @@ class Session:
             model=self.model(tier),
             prompt_bytes=crew.prompt_bytes,
             output_tokens=output_tokens,
-            until=lambda: until or self.clock.deadline_at,
+            # The clock's own alarm comes first.
+            until=lambda: until or self.clock.report_starts_at + options.LEAST_REPORT_TIME,
         )
         self.stop_if_overcharged()
         return result

@@ -139,11 +139,14 @@ class TurnActivities:
         if job.id or call.urgency == "batch":
             # The provider queues such calls itself.
             return await self.models.adapter.complete(own)
-        breaker = self._breakers.of(self.models.card(tier), self.pause)
+        breaker, fallback = self._breakers.of(self.models.card(tier), self.pause), self.models.fallback
         if breaker.allows_call:
-            with breaker.call():
-                return await self.models.adapter.complete(own)
-        fallback = self.models.fallback
+            try:
+                with breaker.call():
+                    return await self.models.adapter.complete(own)
+            except ProviderError as failure:
+                if failure.is_final or failure.fault.possibly_billed or breaker.allows_call or fallback is None:
+                    raise
         if fallback is None:
             raise breaker.refusal()
         other = self._breakers.of(fallback.card(tier), self.pause)

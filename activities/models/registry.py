@@ -15,7 +15,7 @@ from activities.backends import Backend, Row, SettingsError, secret
 from activities.contracts import ModelCard, PriceStep
 from activities.models.clients import ProviderModel
 from activities.models.protocol import Model
-from activities.models.streaming import Patience
+from activities.models.streaming import SLOW_TO_BEGIN, Patience
 from chargehand.contracts import Tier
 
 
@@ -173,4 +173,5 @@ def _cards(settings: ModelSettings, provider: str, defaults: Mapping[Tier, str])
 def _patience(settings: ModelSettings, usual: Patience) -> Patience:
     if settings.silence_seconds is None:
         return usual
-    return Patience(max(usual.first_seconds, settings.silence_seconds), settings.silence_seconds)
+    first = max(usual.first_seconds, settings.silence_seconds) if usual is SLOW_TO_BEGIN else settings.silence_seconds
+    return Patience(first, settings.silence_seconds)
