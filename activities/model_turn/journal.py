@@ -16,7 +16,7 @@ from temporalio.client import AsyncActivityHandle
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
-from activities.heartbeats import heartbeats
+from activities.heartbeats import Pulse, heartbeats
 from activities.model_turn.contracts import TurnResult
 from activities.models.protocol import ProviderJob
 from chargehand.contracts import Contract
@@ -76,7 +76,7 @@ class Journal:
         self._handle = handle
         self.entry = entry
         self._step = step
-        self._has_beaten = False
+        self._pulse: Pulse | None = None
         self._opened_at = time.monotonic()
         self._afterwards: list[Callable[[], Awaitable[None]]] = []
 
@@ -85,9 +85,11 @@ class Journal:
         self.entry = entry
         if entry.result is not None:
             _unrecorded.keep(self._step, entry)
+        if self._pulse is not None:
+            await self._pulse.settle()
         await self._handle.heartbeat(entry)
         _unrecorded.forget(self._step)
-        if self._has_beaten:
+        if self._pulse is not None and self._pulse.has_beaten:
             # When an attempt fails, the SDK repeats the last of its own heartbeats; it must not restore an older entry.
             activity.heartbeat(entry)
 
@@ -124,10 +126,11 @@ class Journal:
         """
         await self._handle.heartbeat(self.entry)
 
-    def beat(self) -> None:
-        """Send a heartbeat that repeats the entry."""
-        self._has_beaten = True
-        activity.heartbeat(self.entry)
+    @asynccontextmanager
+    async def keep_alive(self) -> AsyncGenerator[None]:
+        """Send heartbeats that repeat the entry."""
+        async with heartbeats(lambda: (self.entry,)) as self._pulse:
+            yield
 
 
 def _patience_seconds(since_start: float) -> float:
@@ -168,7 +171,7 @@ async def open_journal() -> AsyncGenerator[Journal]:
     step = (info.workflow_id or "", info.workflow_run_id or "", info.activity_id.partition(".again-")[0])
     handle = activity.client().get_async_activity_handle(task_token=info.task_token)
     opened = Journal(handle, _unrecorded.find(step) or entry, step)
-    async with heartbeats(opened.beat):
+    async with opened.keep_alive():
         try:
             yield opened
         except ApplicationError:
