@@ -108,7 +108,7 @@ async def test_a_provider_that_is_not_reached_is_tried_until_the_time_is_up(
         model = AnthropicModel(api_key=KEY, base_url=url, http_client=httpx2.AsyncClient(trust_env=False))
         queue = f"down-{uuid4().hex[:8]}"
         async with harness_worker(client, queue, tmp_path, model, "any"):
-            failure = await Harness(client, queue).fail(a_turn().model_copy(update={"patience": timedelta(seconds=1)}))
+            failure = await Harness(client, queue).fail(a_turn().model_copy(update={"time": timedelta(seconds=1)}))
         await model.aclose()
 
     assert failure.type == ErrorType.PROVIDER_UNAVAILABLE
