@@ -1,5 +1,6 @@
 """What every test may use: a real Temporal server with the settings of the embedded one, and no keys."""
 
+import os
 import shutil
 import sys
 from collections.abc import AsyncGenerator
@@ -50,6 +51,7 @@ def temporal_program() -> str:
 @asynccontextmanager
 async def local_server(*settings: str) -> AsyncGenerator[Client]:
     """Run a server in memory, with the embedded one's settings and these."""
+    os.environ.setdefault("GOGC", "400")  # the server collects garbage less often, for a tenth less processor time
     options = [part for setting in (*DYNAMIC_CONFIG, *settings) for part in ("--dynamic-config-value", setting)]
     environment = await WorkflowEnvironment.start_local(  # pyright: ignore[reportUnknownMemberType]  # SDK generics
         dev_server_existing_path=temporal_program(),

@@ -28,6 +28,7 @@ from chargehand_cli.verb import LOCAL, AsJson, verb
 
 if TYPE_CHECKING:
     from temporalio.client import Client, WorkflowHistory
+    from temporalio.converter import DataConverter
 
     from chargehand_cli.worker_program import Checked
 
@@ -123,22 +124,15 @@ async def codec_server(
 
     Clients need a token: CHARGEHAND_CODEC_TOKEN, or a random one that is printed at the start.
     """
-    from chargehand import data_converter
     from chargehand_cli.codec_server import CodecServer, CodecServerSettings
 
     storage, usual_origins = _local_codec_defaults(connection)
     namespaces = namespace or [os.environ.get("TEMPORAL_NAMESPACE") or "default"]
-    protections = {each: protection_from(os.environ, each, usual_storage=storage) for each in namespaces}
-    if not any(each.encryption or each.storage for each in protections.values()):
-        raise ProtectionSettingsError(
-            "There is nothing to decode: set CHARGEHAND_ENCRYPTION_KEYS and CHARGEHAND_ENCRYPTION_KEY_ID, or "
-            "CHARGEHAND_STORAGE."
-        )
     given = os.environ.get(_TOKEN)
     token = given or secrets.token_urlsafe(24)
     settings = CodecServerSettings(
         token=token,
-        converters={name: data_converter(each.encryption, each.storage) for name, each in protections.items()},
+        converters=_converters(namespaces, storage),
         origins=frozenset(_origin(each) for each in ui_origin or usual_origins),
         host=host,
         port=port,
@@ -153,6 +147,23 @@ async def codec_server(
         say("Anyone who knows the token can read every session of these namespaces.")
         with suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
+
+
+def _converters(namespaces: Sequence[str], usual_storage: str | None) -> "dict[str, DataConverter]":
+    """Build the converter of each namespace.
+
+    Raises:
+        ProtectionSettingsError: none of them encrypts or stores anything.
+    """
+    from chargehand import data_converter
+
+    protections = {each: protection_from(os.environ, each, usual_storage=usual_storage) for each in namespaces}
+    if not any(each.encryption or each.storage for each in protections.values()):
+        raise ProtectionSettingsError(
+            "There is nothing to decode: set CHARGEHAND_ENCRYPTION_KEYS and CHARGEHAND_ENCRYPTION_KEY_ID, or "
+            "CHARGEHAND_STORAGE."
+        )
+    return {name: data_converter(each.encryption, each.storage) for name, each in protections.items()}
 
 
 @verb(app)
