@@ -28,8 +28,6 @@ class SubtaskRequest(Contract):
     """The attempt's own time, without what it waits for a larger grant; None if only the session's deadline holds."""
     urgency: Literal["now", "batch"] = left_out("now")
     turns_queue: str | None = left_out(None)
-    waits_for_budget: bool = left_out(False)
-    """Whether it rather waits for a larger grant than answers early."""
     has_private_inputs: bool = left_out(False)
     """Whether its inputs rest on the user's own documents."""
     goal_is_public: bool = left_out(False)
@@ -51,8 +49,6 @@ class GrantRequest(Contract):
     """Drawn at random for this request; its answer repeats it."""
     turns: Turns
     usd: Dollars
-    patient: bool
-    """Whether the child rather waits than goes on without."""
 
 
 class Grant(Contract):

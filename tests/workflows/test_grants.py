@@ -141,7 +141,6 @@ async def test_a_forged_request_changes_nothing(environment: OpenEnvironment, ch
             "token": "x",
             "turns": turns,
             "usd": 0.1,
-            "patient": True,
         }
         for _ in range(2):
             await handle.signal(SignalName.REQUEST_GRANT, forged)

@@ -39,13 +39,12 @@ class BudgetClient:
         if request is None or not request.take(grant.token, Amount(grant.turns, grant.usd)):
             self.ignored += 1
 
-    async def ask(self, missing: Amount, held: Amount, *, patient: bool) -> Amount:
-        """Ask for an amount; returns at least that amount, or nothing.
+    async def ask(self, missing: Amount, held: Amount) -> Amount:
+        """Ask for an amount, and wait while it may still become free; returns at least that amount, or nothing.
 
         Args:
             missing: what is asked for.
             held: what was granted before. A parent gives at most as much again beside what is missing.
-            patient: whether to wait rather than to go on without.
         """
         info = workflow.info()
         if info.parent is None:
@@ -58,7 +57,6 @@ class BudgetClient:
             token=str(workflow.uuid4()),
             turns=missing.turns,
             usd=missing.usd,
-            patient=patient,
         )
         waiting = self._open[number] = _Open(request.token, missing, missing + held)
         try:

@@ -85,7 +85,6 @@ async def run_subtask(
         deadline=limits.subtask_deadline if session.request.urgency == "now" else None,
         urgency=session.request.urgency,
         turns_queue=session.facts.turns_queue,
-        waits_for_budget=limits.on_limit == "pause",
         has_private_inputs="reads_private" in session.provenance.of_inputs(subtask, session.progress.planned(subtask)),
         goal_is_public=session.request.delegation is None,
     )
@@ -130,17 +129,16 @@ async def run_nested_session(
 async def answer_grant_request(session: Session, request: GrantRequest) -> None:
     """Enlarge a running child's grant, or refuse to; a request that none of them can have sent is ignored and counted.
 
-    Running children come before subtasks that have not started: whatever is unspent may be granted. A patient child
-    waits until others return enough, the limits are raised, or no child is left that could return anything.
+    Running children come before subtasks that have not started: whatever is unspent may be granted. A child waits until
+    others return enough, the limits are raised, or no child is left that could return anything.
     """
     if not session.grants.accept(request.child, request.token):
         session.progress.ignore_message()
         return
     asked = Amount(request.turns, request.usd)
-    if request.patient:
-        session.grants.queue(request.child)
-        await session.wait_for_budget(asked, lambda: session.grants.is_hopeless(request.child))
-        session.grants.dequeue(request.child)
+    session.grants.queue(request.child)
+    await session.wait_for_budget(asked, lambda: session.grants.is_hopeless(request.child))
+    session.grants.dequeue(request.child)
     granted = Amount()
     if not session.clock.work_is_over:
         unfinished = len(session.progress.subtasks) - len(session.progress.outcomes)
