@@ -197,7 +197,8 @@ class Session:
 
         if not is_there() and self.request.delegation is not None:
             missing = self.ledger.missing(needed)
-            self.ledger.grant(await self.budget_client.ask(missing, self.ledger.granted))
+            more = await self.budget_client.ask(missing, self.ledger.granted, lambda: self.clock.work_is_over)
+            self.ledger.grant(more)
         await workflow.wait_condition(lambda: is_there() or self.clock.work_is_over or is_hopeless())
         if self.request.limits.on_limit == "pause" and not is_there() and not self.clock.work_is_over:
             self.enter("paused")
