@@ -148,7 +148,7 @@ class SubtaskWorkflow:
         )
         model, input_tokens = model_calls.proven(request.model), self._input_tokens(request, task)
         this_turn = worst_case(model, input_tokens, WORK_OUTPUT_TOKENS)
-        next_turn = usual_cost(model, input_tokens, _NEXT_ROUND_BYTES)
+        next_turn = usual_cost(model, input_tokens, self._counted, _NEXT_ROUND_BYTES)
         is_long = len(task.model_dump_json()) > _LONGEST_CONVERSATION
         is_late = self._deadline is not None and self._left < self._deadline * _TIME_TO_ANSWER
         must_answer = (

@@ -75,9 +75,18 @@ def fixed_bytes(card: AgentCard | CrewCard, documents: Sequence[str]) -> int:
     return card.prompt_bytes + (CATALOG_BYTES if documents and may_name else 0)
 
 
-def usual_cost(model: ModelCard, input_tokens: int, new_bytes: int) -> Amount:
-    """Estimate what a turn will probably cost that follows one of so many tokens."""
-    return worst_case(model, input_tokens + new_bytes // _USUAL_BYTES_PER_TOKEN, _USUAL_OUTPUT_TOKENS)
+def usual_cost(model: ModelCard, input_bound: int, counted: Counted | None, new_bytes: int) -> Amount:
+    """Estimate what the turn after next will probably cost.
+
+    Args:
+        model: its prices.
+        input_bound: bound of the next turn's input tokens.
+        counted: what in this bound is no bound, but counted.
+        new_bytes: by how much the conversation will probably grow meanwhile.
+    """
+    tokens = counted.tokens if counted else 0
+    uncounted = input_bound - tokens + new_bytes
+    return worst_case(model, tokens + uncounted // _USUAL_BYTES_PER_TOKEN, _USUAL_OUTPUT_TOKENS)
 
 
 def worst_case(model: ModelCard, input_tokens: int, output_tokens: int) -> Amount:

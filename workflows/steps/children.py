@@ -137,17 +137,28 @@ async def answer_grant_request(session: Session, request: GrantRequest) -> None:
         return
     asked = Amount(request.turns, request.usd)
     session.grants.queue(request.child)
-    await session.wait_for_budget(asked, lambda: session.grants.is_hopeless(request.child))
+    granted = await _enlarge_in_time(session, request.child, asked)
     session.grants.dequeue(request.child)
-    granted = Amount()
-    if not session.clock.work_is_over:
-        unfinished = len(session.progress.subtasks) - len(session.progress.outcomes)
-        granted = session.grants.enlarge(request.child, asked, unfinished)
     session.refresh_details()
     grant = Grant(number=request.number, token=request.token, turns=granted.turns, usd=granted.usd)
     # A child that has ended meanwhile needs no answer: its grant comes back with its outcome.
     with suppress(FailureError):
         await workflow.get_external_workflow_handle(request.child).signal(SignalName.GRANT, grant)
+
+
+async def _enlarge_in_time(session: Session, child: str, asked: Amount) -> Amount:
+    """Enlarge a grant as soon as there is enough; nothing if there will not be."""
+    granted = Amount()
+    is_hopeless = asked == granted  # only a forged request asks for nothing
+    while granted == Amount() and not is_hopeless:
+        await session.wait_for_budget(asked, lambda: session.grants.is_hopeless(child))
+        if session.clock.work_is_over:
+            break
+        # Of several children that wait for the same amount, the others wait on.
+        is_hopeless = session.grants.is_hopeless(child)
+        unfinished = len(session.progress.subtasks) - len(session.progress.outcomes)
+        granted = session.grants.enlarge(child, asked, unfinished)
+    return granted
 
 
 async def _run(
