@@ -82,9 +82,10 @@ replay: $(SYNCED) ## Replay the recorded histories on the current workflows
 chaos: $(SYNCED) ## Inject faults for a quarter of an hour; write docs/durability.md
 	@$(BIN)/python -m chaos --write docs/durability.md $(ARGS)
 
-nightly: $(SYNCED) ## Test the ledger and sessions on far more random examples, and all hostile texts
+nightly: $(SYNCED) ## Test the ledger, sessions and replies on far more random examples, and all hostile texts
 	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --timeout 0 --hypothesis-profile nightly \
-		tests/simulation tests/security/test_obedience.py tests/unit/workflows/test_ledger.py $(ARGS)
+		tests/simulation tests/security/test_obedience.py tests/unit/workflows/test_ledger.py \
+		tests/activities/models/test_hostile_replies.py $(ARGS)
 
 up: ## Start Temporal, Postgres, the Web UI and a worker in containers
 	@docker compose up --detach --build

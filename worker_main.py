@@ -27,6 +27,7 @@ from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 from temporalio.worker import Worker, WorkerDeploymentConfig
 
 from activities.backends import Choice, SettingsError, secret
+from activities.caller_check import CallerCheck
 from activities.code.registry import CODE
 from activities.crews import CrewError, load_crews
 from activities.documents.cleanup import sweep
@@ -141,6 +142,7 @@ def build_turns_worker(
         client,
         task_queue=task_queue,
         activities=[one for one in activities if one.__name__ == TurnActivities.take_turn.__name__],
+        interceptors=[CallerCheck(settings.task_queue)],
         build_id=None if settings.build_id else _ANY_BUILD,
         deployment_config=_deployment(settings),
         max_concurrent_activities=settings.max_activities,
@@ -161,7 +163,7 @@ def build_worker(
         workflows=WORKFLOWS,
         activities=activities,
         workflow_runner=workflow_runner(),
-        interceptors=[RefuseBadInput()],
+        interceptors=[RefuseBadInput(), CallerCheck(settings.task_queue)],
         build_id=None if settings.build_id else _ANY_BUILD,
         deployment_config=_deployment(settings),
         max_cached_workflows=cached_workflows,
@@ -220,7 +222,7 @@ def _runtime(settings: Settings) -> Runtime:
 
 
 def _converter(settings: Settings, namespace: str) -> DataConverter:
-    storage = storage_from(settings.storage, namespace, settings.storage_threshold)
+    storage = storage_from(settings.storage, namespace, settings.storage_threshold, results=settings.storage_results)
     return data_converter(encryption(settings), storage)
 
 

@@ -1,25 +1,111 @@
-"""The caller check: activities that cost money or reach out run only inside a session."""
+"""The caller check: activities run only for sessions that workers of this installation carry out.
 
-from typing import Final
+An activity spends what its caller says it may, so the caller has to be our own workflow code. The server is asked once
+per workflow run; it knows the type, the task queue, whose workers decide what the workflow does, and the parent.
+"""
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
+from activities.contracts import OpenSessionRequest
+from chargehand.visibility import describe
 from chargehand.wire import ErrorType, WorkflowType
 
-_OURS: Final = {WorkflowType.SUPERVISOR, WorkflowType.SUBTASK}
+_OURS: Final = frozenset(WorkflowType)
+_PATIENCE: Final = timedelta(seconds=3)
+"""Shorter than a missed heartbeat takes to be noticed."""
+_MOST_RUNS: Final = 10_000
+_Run = tuple[str, str]
+"""Workflow id and run id."""
 
 
-def require_session() -> None:
-    """Raise unless one of our workflows scheduled the running activity.
+@dataclass(frozen=True)
+class _Caller:
+    """What the server knows of a workflow run."""
 
-    Raises:
-        ApplicationError: `NotStandalone`, for an activity that was started by hand.
-    """
-    if activity.info().workflow_type not in _OURS:
-        raise ApplicationError(
-            "This activity spends money or reaches out, and runs only within a session, whose limits hold. "
-            f"Start the workflow '{WorkflowType.SUPERVISOR}' instead.",
-            type=ErrorType.NOT_STANDALONE,
-            non_retryable=True,
-        )
+    type: str = ""
+    task_queue: str = ""
+    parent: _Run | None = None
+
+
+class CallerCheck(Interceptor):
+    """Refuses activities of other callers than the sessions of one task queue."""
+
+    def __init__(self, task_queue: str) -> None:
+        self._task_queue = task_queue
+        self._known: OrderedDict[_Run, asyncio.Task[_Caller]] = OrderedDict()
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002  # the SDK's own name
+        """Return the interceptor of activities."""
+        return _CheckedActivities(next, self)
+
+    async def require_session(self, *, is_delegated: bool) -> None:
+        """Raise unless a session of this task queue scheduled the running activity.
+
+        A subtask and a nested session spend what their parent granted, so their parent must be such a session too.
+
+        Raises:
+            ApplicationError: `NotStandalone`.
+        """
+        info = activity.info()
+        caller = _Caller()
+        if info.workflow_type in _OURS and info.workflow_id and info.workflow_run_id:
+            caller = await self._look_up((info.workflow_id, info.workflow_run_id))
+        is_ours = caller.type in _OURS and caller.task_queue == self._task_queue
+        if is_ours and (is_delegated or caller.type == WorkflowType.SUBTASK):
+            parent = await self._look_up(caller.parent) if caller.parent else _Caller()
+            is_ours = (parent.type, parent.task_queue) == (WorkflowType.SUPERVISOR, self._task_queue)
+        if not is_ours:
+            raise ApplicationError(
+                "This activity spends money or reaches out, and runs only within a session of the task queue "
+                f"'{self._task_queue}', whose limits hold. Start a '{WorkflowType.SUPERVISOR}' there instead.",
+                type=ErrorType.NOT_STANDALONE,
+                non_retryable=True,
+            )
+
+    async def _look_up(self, run: _Run) -> _Caller:
+        """Return what the server knows of a run, which never changes; side by side activities ask once."""
+        asking = self._known.get(run)
+        if asking is None:
+            asking = self._known[run] = asyncio.create_task(_ask_server(run))
+            if len(self._known) > _MOST_RUNS:
+                self._known.popitem(last=False)
+        try:
+            return await asyncio.shield(asking)
+        except RPCError:
+            self._known.pop(run, None)
+            raise
+
+
+class _CheckedActivities(ActivityInboundInterceptor):
+    def __init__(self, next: ActivityInboundInterceptor, check: CallerCheck) -> None:  # noqa: A002  # the SDK's own name
+        super().__init__(next)
+        self._check = check
+
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002  # the SDK's own name
+        is_delegated = any(isinstance(each, OpenSessionRequest) and each.request.delegation for each in input.args)
+        await self._check.require_session(is_delegated=is_delegated)
+        return await super().execute_activity(input)
+
+
+async def _ask_server(run: _Run) -> _Caller:
+    try:
+        described = await describe(activity.client(), *run, _PATIENCE)
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            return _Caller()
+        raise
+    about, parent = described.workflow_execution_info, described.workflow_execution_info.parent_execution
+    return _Caller(
+        type=about.type.name,
+        task_queue=described.execution_config.task_queue.name,
+        parent=(parent.workflow_id, parent.run_id) if parent.workflow_id else None,
+    )

@@ -8,7 +8,6 @@ from typing import Final
 
 from temporalio import activity
 
-from activities.caller_check import require_session
 from activities.contracts import ToolRequest, ToolResult
 from activities.crews import Crew
 from activities.documents.catalog import Catalog
@@ -33,7 +32,6 @@ class ToolActivities:
     @activity.defn(name=ActivityType.USE_TOOL)
     async def use_tool(self, request: ToolRequest) -> ToolResult:
         """Use one tool once. A mistake of the agent is an answer, not an error."""
-        require_session()
         answer = self._refusal(request) or await self._leak(request)
         if answer is None:
             info = activity.info()

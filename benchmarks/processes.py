@@ -43,7 +43,7 @@ def server(folder: Path) -> Generator[ServerProcess]:
             folder / "temporal.db",
             folder / "server.log",
             lock_descriptor=lock.fileno(),
-            prefer=(0, 0),  # any free ports: 7233 is left to its users
+            prefer=0,  # any free port: 7233 is left to its users
         )
         try:
             yield running

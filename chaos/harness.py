@@ -173,7 +173,7 @@ class Harness:
 
     def start_server(self) -> None:
         """Start it anew on its database, at its address."""
-        self.server = _server(self.folder, self.lock, (self.server.port, self.server.ui_port))
+        self.server = _server(self.folder, self.lock, self.server.port)
 
     async def session(self, session: str, seconds: float = 120, queue: str = QUEUE, **request: object) -> Outcome:
         """Start a session and wait for its end, through whatever happens to the server."""
@@ -298,7 +298,7 @@ async def open_harness(folder: Path, respond: Respond | None = None) -> AsyncGen
         ferries = {"title": "Ferries", "url": "https://example.org/ferries", "content": "At eight.", "score": 1}
         search.results_for = lambda _: [ferries]
         provider = await closing.enter_async_context(ScriptedProvider(respond or script()))
-        server = _server(folder, lock.fileno(), (0, 0))
+        server = _server(folder, lock.fileno(), 0)
         settings = {
             "TEMPORAL_ADDRESS": server.address,
             "CHARGEHAND_TASK_QUEUE": QUEUE,
@@ -317,7 +317,7 @@ async def open_harness(folder: Path, respond: Respond | None = None) -> AsyncGen
         yield harness
 
 
-def _server(folder: Path, lock: int, prefer: tuple[int, int]) -> ServerProcess:
+def _server(folder: Path, lock: int, prefer: int) -> ServerProcess:
     return start_server(
         find_temporal(), folder / "temporal.db", folder / "server.log", lock_descriptor=lock, prefer=prefer
     )

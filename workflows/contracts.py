@@ -1,16 +1,20 @@
 """What a supervisor and the workflows of its subtasks exchange."""
 
 from datetime import timedelta
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from activities.contracts import AgentCard, InputOutcome, ModelCard
-from chargehand.contracts import Contract, Dollars, Outcome, Subtask, Usage, left_out
+from chargehand.contracts import Contract, Dollars, Message, Outcome, Subtask, Usage, left_out
 
 
-class SubtaskRequest(Contract):
+class SubtaskRequest(Message):
     """One subtask for one agent, with what it may spend."""
+
+    largest_bytes: ClassVar[int] = 50 << 20
+    """Outcomes of other subtasks are in it."""
+    most_values: ClassVar[int] = 50_000
 
     session: str
     goal: str
@@ -38,7 +42,7 @@ Turns = Annotated[int, Field(ge=0, le=1_000)]
 """A number of turns in a message, which anyone with access to the namespace can send."""
 
 
-class GrantRequest(Contract):
+class GrantRequest(Message):
     """A child asks its parent for a larger grant."""
 
     child: Annotated[str, Field(max_length=1_000)]
@@ -51,7 +55,7 @@ class GrantRequest(Contract):
     usd: Dollars
 
 
-class Grant(Contract):
+class Grant(Message):
     """The answer to a request: by how much the grant grows, at least what was asked or nothing."""
 
     number: Annotated[int, Field(ge=1, le=10_000)]

@@ -1,6 +1,7 @@
 """The activity that takes a model turn: one LLM call, paid once."""
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -11,12 +12,11 @@ from pydantic_core import to_json
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.caller_check import require_session
 from activities.crews import Crew
 from activities.documents.library import DocumentLibrary
 from activities.model_turn.contracts import Counted, TurnRequest, TurnResult
 from activities.model_turn.conversations import Conversations
-from activities.model_turn.journal import Journal, open_journal
+from activities.model_turn.journal import Entry, Journal, open_journal
 from activities.model_turn.resets import DiscardedTurns, reuse
 from activities.model_turn.retry_policy import (
     Freshness,
@@ -29,7 +29,7 @@ from activities.model_turn.retry_policy import (
     refuse_if_stale,
 )
 from activities.models.failures import ProviderError
-from activities.models.protocol import ModelCall, ModelReply
+from activities.models.protocol import LONGEST_TEXT, ModelCall, ModelReply
 from activities.models.registry import Models
 from activities.tools import Tool
 from activities.turn_kinds.protocol import REQUEST_TOKENS, SCHEMA_BYTES, Message, TurnAnswer
@@ -39,10 +39,10 @@ from chargehand.contracts import Usage
 from chargehand.converter import describe_problems, invalid_input
 from chargehand.wire import ActivityType, ErrorType
 
+_logger = logging.getLogger("chargehand.turns")
+
 CALL_TIMEOUT_SECONDS: Final = 180.0
 _KEPT_TEXT_CHARACTERS: Final = 2_000
-_LONGEST_ANSWER_CHARACTERS: Final = 200_000
-"""Longer than the output tokens of any turn allow; a longer reply is not parsed."""
 _MOST_SOURCES: Final = 40
 """Sources that one answer may cite: each is sent along to the report, and to every dependent subtask."""
 
@@ -64,7 +64,6 @@ class TurnActivities:
     @activity.defn(name=ActivityType.TAKE_TURN)
     async def take_turn(self, request: TurnRequest) -> TurnResult:
         """Make one LLM call and interpret the reply."""
-        require_session()
         async with open_journal() as record:
             if record.entry.result is not None:
                 return record.entry.result
@@ -79,8 +78,9 @@ class TurnActivities:
             except BaseException:
                 storing.cancel()
                 raise
-            result = interpret(reply, call.answer_type).model_copy(
-                update={"counted": _counted(call, reply), "conversation": await storing}
+            result = await asyncio.to_thread(_recordable, reply, call.answer_type)
+            result = result.model_copy(
+                update={"counted": _counted(call, reply), "conversation": await _stored(storing)}
             )
             if earlier is not None and earlier.result is not None:
                 result = result.model_copy(update={"discarded": earlier.result.usage})
@@ -135,6 +135,35 @@ class TurnActivities:
             raise fault_while_paying(error) from error
 
 
+def _recordable(reply: ModelReply, answer_type: type[TurnAnswer]) -> TurnResult:
+    """Interpret a reply so that it can be recorded and read again; whatever is wrong with it, it is paid."""
+    try:
+        result = interpret(reply, answer_type)
+        converter = activity.payload_converter()
+        converter.from_payloads(converter.to_payloads([Entry(result=result)]), [Entry])
+    except Exception as error:
+        _logger.exception("a paid reply could not be interpreted")
+        problem = (
+            f"it could not be read ({error.type if isinstance(error, ApplicationError) else type(error).__name__})"
+        )
+        return interpret(
+            ModelReply(
+                stop="malformed", problem=problem, model=reply.model, provider=reply.provider, usage=reply.usage
+            ),
+            answer_type,
+        )
+    return result
+
+
+async def _stored(storing: asyncio.Task[str]) -> str:
+    try:
+        return await storing
+    except Exception:
+        # The conversation is sent again instead; the reply must not be lost.
+        _logger.exception("a conversation could not be stored")
+        return ""
+
+
 def _counted(call: ModelCall, reply: ModelReply) -> Counted | None:
     """Note what the provider counted, for the next turn of the same conversation."""
     if not isinstance(call.task, WorkTask) or call.task.must_answer or reply.usage is None:
@@ -184,6 +213,7 @@ def interpret(reply: ModelReply, answer_type: type[TurnAnswer]) -> TurnResult:
     """Parse a reply as an answer of the requested type; one that does not fit is `malformed`, with the reason."""
     common = TurnResult(
         stop=reply.stop,
+        problem=reply.problem,
         tool_calls=reply.tool_calls,
         provider_items=reply.provider_items,
         text="" if reply.stop in {"answer", "tools"} else reply.text[:_KEPT_TEXT_CHARACTERS],
@@ -194,8 +224,8 @@ def interpret(reply: ModelReply, answer_type: type[TurnAnswer]) -> TurnResult:
     )
     if reply.stop != "answer":
         return common
-    if len(reply.text) > _LONGEST_ANSWER_CHARACTERS:
-        return _malformed(common, reply, f"it has {len(reply.text)} characters")
+    if len(reply.text) > LONGEST_TEXT:
+        return _malformed(common, reply, f"it has more than {LONGEST_TEXT:,} characters")
     try:
         answer = answer_type.model_validate_json(_without_fence(reply.text))
     except ValidationError as error:

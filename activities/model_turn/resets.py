@@ -17,7 +17,6 @@ from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError
 from temporalio.service import RPCError
 
-from activities.caller_check import require_session
 from activities.contracts import RunningDuplicate, RunningDuplicateRequest
 from activities.heartbeats import heartbeats
 from activities.model_turn.contracts import TurnRequest, TurnResult
@@ -127,7 +126,6 @@ class RunningDuplicateActivities:
     @activity.defn(name=ActivityType.AWAIT_DUPLICATE)
     async def await_duplicate(self, request: RunningDuplicateRequest) -> RunningDuplicate:
         """Wait for the end of a child of an earlier run of the same workflow."""
-        require_session()
         client, info = activity.client(), activity.info()
         handle = client.get_workflow_handle(request.workflow_id)
         parent = (await describe(client, request.workflow_id)).workflow_execution_info.parent_execution

@@ -41,16 +41,16 @@ class BatchStore:
         response = await self._client.messages.batches.with_raw_response.create(
             requests=[request], timeout=make_timeout(REQUEST_SECONDS)
         )
-        return job_id(response.http_response.content)
+        return await job_id(response.http_response.content)
 
     async def result(self, identity: str) -> JsonValue:
         """Return the message once the batch has ended."""
         response = await self._client.messages.batches.with_raw_response.retrieve(
             identity, timeout=make_timeout(REQUEST_SECONDS)
         )
-        if within(parse(response.http_response.content), "processing_status") != "ended":
+        if within(await parse(response.http_response.content), "processing_status") != "ended":
             return None
-        return self._message(await self._results(identity))
+        return await self._message(await self._results(identity))
 
     async def cancel(self, identity: str) -> None:
         """Cancel the batch; requests that have not begun are not charged."""
@@ -71,8 +71,8 @@ class BatchStore:
         )
         return response.content
 
-    def _message(self, lines: bytes) -> JsonValue:
-        results = [parse(line) for line in lines.split(b"\n") if line.strip()]
+    async def _message(self, lines: bytes) -> JsonValue:
+        results = [await parse(line) for line in lines.split(b"\n") if line.strip()]
         ours = [within(result, "result") for result in results if within(result, "custom_id") == self._custom_id]
         if len(ours) != 1:
             raise UnreadableReply("the batch does not have this call's result")

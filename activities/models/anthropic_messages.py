@@ -12,10 +12,10 @@ from activities.contracts import ToolCall
 from activities.models.anthropic_batch import POLL_SECONDS, PRICE_SHARE, RETRYABLE_CODES, BatchStore
 from activities.models.clients import ProviderModel, make_timeout
 from activities.models.failures import ReportedError, UnreadableReply
-from activities.models.prices import Tokens, usage_of
-from activities.models.protocol import ModelCall, ModelReply
+from activities.models.prices import Tokens
+from activities.models.protocol import ModelCall
 from activities.models.provider_jobs import run_job
-from activities.models.replies import LONGEST_ARGUMENTS, shaped, token_count, tool_calls, within
+from activities.models.replies import LONGEST_ARGUMENTS, Content, shaped, token_count, tool_calls, within
 from activities.models.schemas import answer_schema, strict
 from activities.turn_kinds.protocol import Message
 
@@ -55,24 +55,33 @@ class AnthropicModel(ProviderModel["anthropic.AsyncAnthropic"]):
         )
         return await self._receive(request, call, MessageFold())
 
-    def _read(self, call: ModelCall, body: JsonValue) -> ModelReply:
+    def _read(self, call: ModelCall, body: JsonValue) -> Content:
         reply = shaped(body, _Reply)
         text = "".join(str(block.get("text", "")) for block in reply.content if block.get("type") == "text")
         stop = _STOPS.get(reply.stop_reason or "")
         uses = [block for block in reply.content if block.get("type") == "tool_use"] if stop is None else []
-        calls = tool_calls(((use.get("id"), use.get("name"), use.get("input")) for use in uses), call.offered_tools)
+        calls = tool_calls([(use.get("id"), use.get("name"), use.get("input")) for use in uses], call.offered_tools)
         if stop == "refused":
             text = str(within(reply.stop_details, "explanation") or text)
-        share = PRICE_SHARE if _is_batch(call) else Decimal(1)
-        return ModelReply(
+        return Content(
             stop=stop or ("tools" if calls else "answer" if text.strip() else "empty"),
             text=text,
             tool_calls=calls,
             provider_items=_returnable(reply.content, calls) if calls else (),
-            model=reply.model,
-            provider=PROVIDER,
-            usage=usage_of(PROVIDER, call.model, reply.model, _tokens(reply.usage), self.prices, share=share),
         )
+
+    def _tokens(self, usage: JsonValue) -> Tokens | None:
+        """Read the usage; here `input_tokens` excludes cache reads and writes."""
+        plain = token_count(usage, "input_tokens")
+        cached = token_count(usage, "cache_read_input_tokens", absent=0)
+        written = token_count(usage, "cache_creation_input_tokens", absent=0)
+        output = token_count(usage, "output_tokens")
+        if plain is None or cached is None or written is None or output is None:
+            return None
+        return Tokens(input=plain + cached + written, cached=cached, cache_written=written, output=output)
+
+    def _price_share(self, call: ModelCall) -> Decimal:
+        return PRICE_SHARE if _is_batch(call) else Decimal(1)
 
 
 def _is_batch(call: ModelCall) -> bool:
@@ -163,11 +172,16 @@ def _text(text: str) -> list[Block]:
 
 def _is_ours(items: Sequence[JsonValue]) -> bool:
     """Whether this provider wrote the items; another provider's are rendered from our own fields instead."""
-    return bool(items) and all(within(item, "type") in _BLOCK_TYPES for item in items)
+    return bool(items) and all(str(within(item, "type")) in _BLOCK_TYPES for item in items)
 
 
-_GROWING: Final = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
-"""The field of a block that each kind of delta extends."""
+_GROWING: Final = {
+    "text_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "signature",
+    "input_json_delta": "partial_json",
+}
+"""The field of each kind of delta that holds the next piece of a block."""
 
 
 class MessageFold:
@@ -177,7 +191,8 @@ class MessageFold:
         self._message: dict[str, JsonValue] = {}
         self._usage: dict[str, JsonValue] = {}
         self._blocks: dict[int, dict[str, JsonValue]] = {}
-        self._inputs: dict[int, str] = {}
+        self._pieces: dict[tuple[int, str], list[str]] = {}
+        self._citations: dict[int, list[JsonValue]] = {}
 
     def take(self, event: Mapping[str, JsonValue]) -> bool:
         """Add an event; return whether it was the last."""
@@ -191,8 +206,9 @@ class MessageFold:
             case "content_block_delta":
                 self._grow(_index(event), _mapping(event, "delta"))
             case "message_delta":
-                self._message |= _mapping(event, "delta")
+                # First, so that the price is known whatever else is wrong with the event.
                 self._use(event.get("usage"))
+                self._message |= _mapping(event, "delta")
             case "message_stop":
                 return True
             case "error":
@@ -213,23 +229,25 @@ class MessageFold:
     @property
     def body(self) -> JsonValue:
         """The message."""
-        for index, written in self._inputs.items():
-            self._blocks[index]["input"] = _input(written)
+        for (index, field), pieces in self._pieces.items():
+            block, written = self._blocks[index], "".join(pieces)
+            if field == "partial_json":
+                block["input"] = _input(written)
+            else:
+                block[field] = str(block.get(field) or "") + written
+        for index, cited in self._citations.items():
+            self._blocks[index]["citations"] = cited
         blocks: list[JsonValue] = [self._blocks[index] for index in sorted(self._blocks)]
         return {**self._message, "content": blocks, "usage": self._usage or None}
 
     def _grow(self, index: int, delta: Mapping[str, JsonValue]) -> None:
-        block = self._blocks.get(index)
-        if block is None:
+        if index not in self._blocks:
             raise UnreadableReply("it continues a block that never began")
         kind = str(delta.get("type"))
-        if kind == "input_json_delta":
-            self._inputs[index] = self._inputs.get(index, "") + str(delta.get("partial_json") or "")
-        elif kind == "citations_delta":
-            cited = block.get("citations")
-            block["citations"] = [*(cited if isinstance(cited, list) else []), delta.get("citation")]
+        if kind == "citations_delta":
+            self._citations.setdefault(index, []).append(delta.get("citation"))
         elif field := _GROWING.get(kind):
-            block[field] = str(block.get(field) or "") + str(delta.get(field) or "")
+            self._pieces.setdefault((index, field), []).append(str(delta.get(field) or ""))
 
     def _use(self, usage: JsonValue, but: str = "") -> None:
         """Record the usage so far: each number replaces the previous one."""
@@ -264,11 +282,9 @@ def _input(written: str) -> JsonValue:
 class _Reply(BaseModel):
     """The fields of a message that are used."""
 
-    model: str
     content: list[dict[str, JsonValue]]
     stop_reason: str | None = None
     stop_details: JsonValue = None
-    usage: JsonValue = None
 
 
 _STOPS: Final[Mapping[str, Literal["truncated", "refused"]]] = {
@@ -288,21 +304,12 @@ def _returnable(content: Sequence[dict[str, JsonValue]], calls: Sequence[ToolCal
     for block in content:
         match block.get("type"):
             case "tool_use":
-                call = next(read)
-                kept.append({**block, "name": call.tool, "input": {}} if call.malformed else block)
+                # Calls beyond the most that are read have no result, without which the provider takes none back.
+                if call := next(read, None):
+                    arguments = {} if call.malformed else block.get("input")
+                    kept.append({**block, "id": call.id, "name": call.tool, "input": arguments})
             case "text" if not str(block.get("text", "")).strip():
                 pass
             case _:
                 kept.append(block)
     return tuple(kept)
-
-
-def _tokens(usage: JsonValue) -> Tokens | None:
-    """Read the usage; here `input_tokens` excludes cache reads and writes."""
-    plain = token_count(usage, "input_tokens")
-    cached = token_count(usage, "cache_read_input_tokens", absent=0)
-    written = token_count(usage, "cache_creation_input_tokens", absent=0)
-    output = token_count(usage, "output_tokens")
-    if plain is None or cached is None or written is None or output is None:
-        return None
-    return Tokens(input=plain + cached + written, cached=cached, cache_written=written, output=output)

@@ -1,22 +1,27 @@
 """The clients of the SDKs, which are imported with the first call, and never retry: Temporal does."""
 
 import asyncio
+import logging
 from abc import ABC, abstractmethod
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
+from decimal import Decimal
 from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
 
 from pydantic import JsonValue
 
-from activities.models.failures import translating
-from activities.models.prices import Overrides
+from activities.models.failures import ReportedError, UnreadableReply, redacted, translating
+from activities.models.prices import Overrides, Tokens, usage_of
 from activities.models.prices import load as load_prices
-from activities.models.protocol import ModelCall, ModelReply
+from activities.models.protocol import LONGEST_TEXT, ModelCall, ModelReply
+from activities.models.replies import Content, model_name, returnable, within
 from activities.models.streaming import STEADY, Fold, Patience, Response, receive
 
 if TYPE_CHECKING:
     import httpx2
+
+_logger = logging.getLogger("chargehand.models")
 
 CONNECT_SECONDS = 10.0
 """A provider that does not accept a connection within this time is unreachable."""
@@ -52,7 +57,12 @@ class ProviderModel(ABC, Generic[ClientType]):
     async def complete(self, call: ModelCall) -> ModelReply:
         """Take one turn; cancelling it closes the connection, or cancels the provider's job."""
         with translating(self.provider, (self.api_key,)):
-            return self._read(call, await self._send(await self.warm_up(), call))
+            client = await self.warm_up()
+            try:
+                body = await self._send(client, call)
+            except UnreadableReply as error:
+                return self._unusable(call, error.body, error)
+            return await asyncio.to_thread(self._understand, call, body)
 
     @abstractmethod
     def _make_client(self) -> ClientType:
@@ -63,8 +73,51 @@ class ProviderModel(ABC, Generic[ClientType]):
         """Send a call, and return the body of the reply."""
 
     @abstractmethod
-    def _read(self, call: ModelCall, body: JsonValue) -> ModelReply:
+    def _read(self, call: ModelCall, body: JsonValue) -> Content:
         """Normalise the body of a reply."""
+
+    @abstractmethod
+    def _tokens(self, usage: JsonValue) -> Tokens | None:
+        """Read the `usage` of a reply."""
+
+    def _price_share(self, call: ModelCall) -> Decimal:
+        """The share of the usual price that a call costs."""
+        del call
+        return Decimal(1)
+
+    def _understand(self, call: ModelCall, body: JsonValue) -> ModelReply:
+        try:
+            content = self._read(call, body)
+        except (UnreadableReply, ReportedError) as error:
+            return self._unusable(call, body, error)
+        except Exception as error:
+            _logger.exception("a model's reply could not be read")
+            return self._unusable(call, body, error)
+        return self._reply(call, body, content)
+
+    def _unusable(self, call: ModelCall, body: JsonValue, error: Exception) -> ModelReply:
+        """Return a malformed reply, to be charged as it reports; raise the error if it reports no usage."""
+        is_described = isinstance(error, UnreadableReply | ReportedError)
+        problem = redacted(str(error), (self.api_key,)) if is_described else type(error).__name__
+        reply = self._reply(call, body, Content(stop="malformed", problem=problem))
+        if reply.usage is None or not (reply.usage.input_tokens or reply.usage.output_tokens):
+            raise error
+        return reply
+
+    def _reply(self, call: ModelCall, body: JsonValue, content: Content) -> ModelReply:
+        model = model_name(body, call.model)
+        tokens = self._tokens(within(body, "usage"))
+        share = self._price_share(call)
+        return ModelReply(
+            stop=content.stop,
+            text=content.text[: LONGEST_TEXT + 1],
+            problem=content.problem,
+            tool_calls=content.tool_calls,
+            provider_items=returnable(content.provider_items),
+            model=model,
+            provider=self.provider,
+            usage=usage_of(self.provider, call.model, model, tokens, self.prices, share=share),
+        )
 
     async def _receive(self, request: AbstractAsyncContextManager[Response], call: ModelCall, fold: Fold) -> JsonValue:
         return await receive(request, fold, patience=self.patience, whole_seconds=call.timeout_seconds)

@@ -11,6 +11,8 @@ from email.utils import parsedate_to_datetime
 from enum import Enum, auto
 from typing import Any, Final, cast
 
+from pydantic import JsonValue
+
 from chargehand.contracts import Contract
 from chargehand.wire import ErrorType
 
@@ -146,6 +148,11 @@ _ADVICE: Final[Mapping[int, str]] = {
 
 class UnreadableReply(ValueError):  # noqa: N818  # reads as a statement of fact
     """A provider's answer does not have the documented form; the message says where, without quoting it."""
+
+    def __init__(self, message: str, body: JsonValue = None) -> None:
+        """Describe the problem; `body` is what could be read of a complete reply."""
+        super().__init__(message)
+        self.body = body
 
 
 def verdict_on(kind: type[BaseException]) -> Verdict | None:

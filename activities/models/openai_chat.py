@@ -6,9 +6,8 @@ corrected in a request without tools.
 """
 
 import json
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from pydantic import BaseModel, JsonValue
@@ -16,9 +15,9 @@ from pydantic import BaseModel, JsonValue
 from activities.contracts import ToolCall
 from activities.models.clients import ProviderModel, make_timeout
 from activities.models.failures import ReportedError, UnreadableReply
-from activities.models.prices import Tokens, usage_of
-from activities.models.protocol import ModelCall, ModelReply
-from activities.models.replies import arguments_text, shaped, token_count, tool_calls, within
+from activities.models.prices import Tokens
+from activities.models.protocol import ModelCall
+from activities.models.replies import Content, arguments_text, shaped, token_count, tool_calls, within
 from activities.models.schemas import answer_schema, strict
 from activities.models.streaming import SLOW_TO_BEGIN, Patience
 from activities.turn_kinds.protocol import Message
@@ -61,7 +60,7 @@ class OpenAIChatModel(ProviderModel["openai.AsyncOpenAI"]):
         )
         return await self._receive(request, call, ChatFold())
 
-    def _read(self, call: ModelCall, body: JsonValue) -> ModelReply:
+    def _read(self, call: ModelCall, body: JsonValue) -> Content:
         reply = shaped(body, _Reply)
         choice = reply.choices[0] if reply.choices else _Choice(message={})
         message = choice.message
@@ -69,16 +68,21 @@ class OpenAIChatModel(ProviderModel["openai.AsyncOpenAI"]):
         text = _plain(str(message.get("content") or ""))
         stop = _stop(choice.finish_reason, refusal)
         calls = _calls(message, call.offered_tools) if stop is None else ()
-        model = reply.model or call.model
-        return ModelReply(
+        return Content(
             stop=stop or ("tools" if calls else "answer" if text else "empty"),
             text=refusal or text,
             tool_calls=calls,
             provider_items=(_returnable(message, calls),) if calls else (),
-            model=model,
-            provider=PROVIDER,
-            usage=usage_of(PROVIDER, call.model, model, _tokens(reply.usage), self.prices),
         )
+
+    def _tokens(self, usage: JsonValue) -> Tokens | None:
+        """Read the usage; here `prompt_tokens` includes everything."""
+        whole = token_count(usage, "prompt_tokens")
+        cached = token_count(usage, "prompt_tokens_details", "cached_tokens", absent=0)
+        output = token_count(usage, "completion_tokens")
+        if whole is None or cached is None or output is None or cached > whole:
+            return None
+        return Tokens(input=whole, cached=cached, cache_written=0, output=output)
 
 
 def request_body(call: ModelCall, most_tokens: int | None = None) -> "CompletionCreateParamsStreaming":
@@ -148,6 +152,20 @@ def _is_corrected(task: Task) -> bool:
     return isinstance(task, WorkTask) and bool(task.rounds) and bool(task.rounds[-1].correction)
 
 
+@dataclass
+class _CallPieces:
+    """A tool call that arrives in pieces."""
+
+    id: JsonValue = ""
+    names: list[str] = field(default_factory=list[str])
+    arguments: list[str] = field(default_factory=list[str])
+
+    @property
+    def whole(self) -> JsonValue:
+        function: JsonValue = {"name": "".join(self.names), "arguments": "".join(self.arguments)}
+        return {"id": self.id, "type": "function", "function": function}
+
+
 class ChatFold:
     """Assembles a chat completion from its pieces."""
 
@@ -157,7 +175,8 @@ class ChatFold:
         self._finish: JsonValue = None
         self._began = False
         self._message: dict[str, JsonValue] = {}
-        self._calls: list[dict[str, JsonValue]] = []
+        self._pieces: dict[str, list[str]] = {}
+        self._calls: list[_CallPieces] = []
 
     def take(self, event: Mapping[str, JsonValue]) -> bool:
         """Add a piece; return whether it was the last."""
@@ -186,9 +205,10 @@ class ChatFold:
     def body(self) -> JsonValue:
         """The completion."""
         # A reply that is not streamed has no empty fields.
-        message = {name: value for name, value in self._message.items() if value != ""}
+        joined = {name: "".join(pieces) for name, pieces in self._pieces.items()}
+        message = {name: value for name, value in {**self._message, **joined}.items() if value != ""}
         if self._calls:
-            message["tool_calls"] = [*self._calls]
+            message["tool_calls"] = [call.whole for call in self._calls]
         return {
             "model": self._model,
             "choices": [{"message": message, "finish_reason": self._finish}],
@@ -201,28 +221,25 @@ class ChatFold:
                 for piece in value if isinstance(value, list) else []:
                     self._grow_call(piece)
             elif name in _JOINED and isinstance(value, str):
-                self._message[name] = str(self._message.get(name) or "") + value
+                self._pieces.setdefault(name, []).append(value)
             elif value is not None:
                 self._message[name] = value
 
     def _grow_call(self, piece: JsonValue) -> None:
         call = self._call_of(piece)
-        if identity := within(piece, "id"):
-            call["id"] = identity
-        function = call["function"]
-        assert isinstance(function, dict)
-        function["name"] = str(function["name"]) + str(within(piece, "function", "name") or "")
-        function["arguments"] = str(function["arguments"]) + str(within(piece, "function", "arguments") or "")
+        call.id = within(piece, "id") or call.id
+        call.names.append(str(within(piece, "function", "name") or ""))
+        call.arguments.append(str(within(piece, "function", "arguments") or ""))
 
-    def _call_of(self, piece: JsonValue) -> dict[str, JsonValue]:
+    def _call_of(self, piece: JsonValue) -> _CallPieces:
         """Find the call that a piece belongs to; servers without call numbers begin each call with its name."""
         number = within(piece, "index")
         if not isinstance(number, int):
             number = len(self._calls) - (0 if within(piece, "function", "name") else 1)
-        if 0 <= number < len(self._calls):
-            return self._calls[number]
-        self._calls.append({"id": "", "type": "function", "function": {"name": "", "arguments": ""}})
-        return self._calls[-1]
+        if not 0 <= number < len(self._calls):
+            self._calls.append(_CallPieces())
+            number = -1
+        return self._calls[number]
 
 
 class _Choice(BaseModel):
@@ -233,9 +250,7 @@ class _Choice(BaseModel):
 class _Reply(BaseModel):
     """The fields of a completion that are used."""
 
-    model: str | None = None
     choices: list[_Choice]
-    usage: JsonValue = None
 
 
 def _stop(finish_reason: str | None, refusal: str) -> Literal["refused", "truncated"] | None:
@@ -249,23 +264,16 @@ def _calls(message: Mapping[str, JsonValue], offered: frozenset[str]) -> tuple[T
     asked = message.get("tool_calls")
     if not isinstance(asked, list):
         return ()
-    uses = zip(_identities(asked), (within(one, "function") for one in asked), strict=True)
-    return tool_calls(((identity, within(use, "name"), within(use, "arguments")) for identity, use in uses), offered)
-
-
-def _identities(asked: Sequence[JsonValue]) -> list[str]:
-    """Return a unique id for each call; some servers send none, or the same for all."""
-    given = [within(one, "id") for one in asked]
-    if all(isinstance(one, str) and one for one in given) and len(set(given)) == len(given):
-        return given
-    return [f"call_{position}" for position in range(1, len(asked) + 1)]
+    uses = [(within(one, "id"), within(one, "function", "name"), within(one, "function", "arguments")) for one in asked]
+    return tool_calls(uses, offered)
 
 
 def _returnable(message: Mapping[str, JsonValue], calls: Sequence[ToolCall]) -> JsonValue:
     """Keep the message unchanged, except for what the server would refuse."""
     kept = {name: value for name, value in message.items() if value is not None and name not in _NOT_TAKEN_BACK}
     asked = cast("list[JsonValue]", message["tool_calls"])
-    returned: list[JsonValue] = [_returnable_call(one, call) for one, call in zip(asked, calls, strict=True)]
+    # Calls beyond the most that are read have no result, without which servers take none back.
+    returned: list[JsonValue] = [_returnable_call(one, call) for one, call in zip(asked, calls, strict=False)]
     return {**kept, "role": "assistant", "tool_calls": returned}
 
 
@@ -278,17 +286,6 @@ def _returnable_call(asked: JsonValue, call: ToolCall) -> JsonValue:
 
 
 def _plain(text: str) -> str:
-    """Strip what small models wrap around an answer: thoughts before it, and a code fence."""
-    text = re.sub(r"\A\s*<think>.*?</think>", "", text, flags=re.DOTALL).strip()
-    fenced = re.fullmatch(r"```(?:json)?\s*\n(.*)\n```", text, flags=re.DOTALL)
-    return fenced[1].strip() if fenced else text
-
-
-def _tokens(usage: JsonValue) -> Tokens | None:
-    """Read the usage; here `prompt_tokens` includes everything."""
-    whole = token_count(usage, "prompt_tokens")
-    cached = token_count(usage, "prompt_tokens_details", "cached_tokens", absent=0)
-    output = token_count(usage, "completion_tokens")
-    if whole is None or cached is None or output is None or cached > whole:
-        return None
-    return Tokens(input=whole, cached=cached, cache_written=0, output=output)
+    """Strip the thoughts that small models put before an answer."""
+    thoughts, end, rest = text.partition("</think>")
+    return (rest if end and thoughts.lstrip().startswith("<think>") else text).strip()

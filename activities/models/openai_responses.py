@@ -12,10 +12,10 @@ from pydantic import BaseModel, JsonValue
 from activities.contracts import ToolCall
 from activities.models.clients import ProviderModel, make_timeout
 from activities.models.failures import ReportedError
-from activities.models.prices import Tokens, usage_of
-from activities.models.protocol import ModelCall, ModelReply
+from activities.models.prices import Tokens
+from activities.models.protocol import ModelCall
 from activities.models.provider_jobs import REQUEST_SECONDS, job_id, run_job
-from activities.models.replies import arguments_text, parse, shaped, token_count, tool_calls, within
+from activities.models.replies import Content, arguments_text, parse, shaped, token_count, tool_calls, within
 from activities.models.schemas import answer_schema, strict
 from activities.turn_kinds.protocol import Message
 
@@ -64,7 +64,7 @@ class OpenAIResponsesModel(ProviderModel["openai.AsyncOpenAI"]):
         )
         return await self._receive(request, call, ResponseFold())
 
-    def _read(self, call: ModelCall, body: JsonValue) -> ModelReply:
+    def _read(self, call: ModelCall, body: JsonValue) -> Content:
         reply = shaped(body, _Reply)
         text, refusal = _texts(reply.output)
         stop = _stop(reply, refusal)
@@ -78,17 +78,24 @@ class OpenAIResponsesModel(ProviderModel["openai.AsyncOpenAI"]):
                 possibly_billed=reply.status == "cancelled",
             )
         items = [item for item in reply.output if item.get("type") == "function_call"] if stop is None else []
-        uses = ((item.get("call_id"), item.get("name"), item.get("arguments")) for item in items)
+        uses = [(item.get("call_id"), item.get("name"), item.get("arguments")) for item in items]
         calls = tool_calls(uses, call.offered_tools)
-        return ModelReply(
+        return Content(
             stop=stop or ("tools" if calls else "answer" if text.strip() else "empty"),
             text=refusal or text,
             tool_calls=calls,
             provider_items=_returnable(reply.output, calls) if calls else (),
-            model=reply.model,
-            provider=PROVIDER,
-            usage=usage_of(PROVIDER, call.model, reply.model, _tokens(reply.usage), self.prices),
         )
+
+    def _tokens(self, usage: JsonValue) -> Tokens | None:
+        """Read the usage; here `input_tokens` includes everything."""
+        whole = token_count(usage, "input_tokens")
+        cached = token_count(usage, "input_tokens_details", "cached_tokens", absent=0)
+        written = token_count(usage, "input_tokens_details", "cache_write_tokens", absent=0)
+        output = token_count(usage, "output_tokens")
+        if whole is None or cached is None or written is None or output is None or cached + written > whole:
+            return None
+        return Tokens(input=whole, cached=cached, cache_written=written, output=output)
 
 
 def request_body(call: ModelCall) -> "ResponseCreateParamsStreaming":
@@ -159,7 +166,7 @@ def _items(message: Message) -> list[Item]:
 
 def _is_ours(items: Sequence[JsonValue]) -> bool:
     """Whether this provider wrote the items; another provider's are rendered from our own fields instead."""
-    return bool(items) and all(within(item, "type") in _ITEM_TYPES for item in items)
+    return bool(items) and all(str(within(item, "type")) in _ITEM_TYPES for item in items)
 
 
 class ResponseFold:
@@ -171,7 +178,7 @@ class ResponseFold:
 
     def take(self, event: Mapping[str, JsonValue]) -> bool:
         """Add an event; return whether it was the last."""
-        kind = event.get("type")
+        kind = str(event.get("type"))
         if kind == "error":
             reported = event["error"] if isinstance(event.get("error"), dict) else dict(event)
             code = str(within(reported, "code") or "")
@@ -205,15 +212,15 @@ class BackgroundStore:
             extra_headers=self._headers,
             timeout=make_timeout(REQUEST_SECONDS),
         )
-        return job_id(response.http_response.content)
+        return await job_id(response.http_response.content)
 
     async def result(self, identity: str) -> JsonValue:
         """Return the response once it has ended."""
         response = await self._client.responses.with_raw_response.retrieve(
             identity, include=["reasoning.encrypted_content"], timeout=make_timeout(REQUEST_SECONDS)
         )
-        body = parse(response.http_response.content)
-        return None if within(body, "status") in _UNFINISHED else body
+        body = await parse(response.http_response.content)
+        return None if str(within(body, "status")) in _UNFINISHED else body
 
     async def cancel(self, identity: str) -> None:
         """Cancel the response."""
@@ -227,17 +234,15 @@ class BackgroundStore:
 class _Reply(BaseModel):
     """The fields of a response that are used."""
 
-    model: str
     status: str = "completed"
     output: list[dict[str, JsonValue]]
     incomplete_details: JsonValue = None
     error: JsonValue = None
-    usage: JsonValue = None
 
 
 def _stop(reply: _Reply, refusal: str) -> Literal["refused", "truncated"] | None:
     """Find the stop reasons after which a reply must not be used, whatever it contains."""
-    if refusal or within(reply.error, "code") in _POLICY:
+    if refusal or str(within(reply.error, "code")) in _POLICY:
         return "refused"
     if reply.status == "incomplete":
         return "refused" if within(reply.incomplete_details, "reason") == "content_filter" else "truncated"
@@ -270,21 +275,12 @@ def _returnable(output: Sequence[dict[str, JsonValue]], calls: Sequence[ToolCall
         item = {name: value for name, value in whole.items() if not (is_unsealed and name == "id")}
         match item.get("type"):
             case "function_call":
-                call = next(read)
-                kept.append({**item, "name": call.tool, "arguments": "{}"} if call.malformed else item)
+                # Calls beyond the most that are read have no result, without which the provider takes none back.
+                if call := next(read, None):
+                    arguments = "{}" if call.malformed else item.get("arguments")
+                    kept.append({**item, "call_id": call.id, "name": call.tool, "arguments": arguments})
             case "reasoning" if is_unsealed:
                 pass
             case _:
                 kept.append(item)
     return tuple(kept)
-
-
-def _tokens(usage: JsonValue) -> Tokens | None:
-    """Read the usage; here `input_tokens` includes everything."""
-    whole = token_count(usage, "input_tokens")
-    cached = token_count(usage, "input_tokens_details", "cached_tokens", absent=0)
-    written = token_count(usage, "input_tokens_details", "cache_write_tokens", absent=0)
-    output = token_count(usage, "output_tokens")
-    if whole is None or cached is None or written is None or output is None or cached + written > whole:
-        return None
-    return Tokens(input=whole, cached=cached, cache_written=written, output=output)

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
@@ -17,6 +17,9 @@ from activities.turn_kinds.registry import Task
 from activities.turn_kinds.review import ReviewTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Contract, Usage
+
+LONGEST_TEXT: Final = 200_000
+"""More characters than the output tokens of any turn allow; a longer reply is not parsed."""
 
 
 @dataclass(frozen=True)
@@ -100,9 +103,11 @@ class ModelCall(BaseModel):
 class ModelReply(Contract):
     """What a provider answered, normalised."""
 
-    stop: Literal["answer", "tools", "truncated", "refused", "empty"]
+    stop: Literal["answer", "tools", "truncated", "refused", "empty", "malformed"]
     text: str = ""
-    """The final reply: JSON of `answer_type` if the model obeyed."""
+    """The final reply: JSON of `answer_type` if the model obeyed; at most one character more than `LONGEST_TEXT`."""
+    problem: str = ""
+    """Why a malformed reply cannot be used."""
     tool_calls: tuple[ToolCall, ...] = ()
     provider_items: tuple[JsonValue, ...] = ()
     model: str

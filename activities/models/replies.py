@@ -1,34 +1,103 @@
 """Reading the reply of any provider: untrusted data, whatever the SDK's types promise.
 
-A tool call that cannot be read is kept as malformed, so that it breaks neither the tool nor the next request.
+Everything is bounded here, before anything else walks or keeps it. A tool call that cannot be read is kept as
+malformed, so that it breaks neither the tool nor the next request.
 """
 
+import asyncio
 import json
+import math
 import re
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final, TypeVar, cast
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeVar, cast
 
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import from_json
 
 from activities.contracts import ToolCall
 from activities.models.failures import UnreadableReply
+from chargehand.converter import describe_problems
 
 MOST_CALLS: Final = 32
 """The most calls of one reply that are executed."""
+MOST_DEPTH: Final = 32
+"""The most levels of objects and lists in a call's arguments."""
 LONGEST_ARGUMENTS: Final = 64_000
-"""The most characters of a call's arguments as JSON."""
+"""The most bytes of a call's arguments as JSON."""
+_MOST_ARGUMENTS: Final = 256_000
+"""The most bytes of the arguments of all calls of a reply."""
+_MOST_ITEMS: Final = 1_000
+_LARGEST_ITEMS: Final = 1_000_000
+"""The most bytes of a provider's own form of a reply; with everything else it still fits into one payload."""
+_MOST_LEVELS: Final = 64
+"""The most levels of a whole reply that are read."""
+_MOST_DIGITS: Final = 400
 _MOST_TOKENS: Final = 1_000_000_000
+_IDENTITY: Final = re.compile(r"[!-~]{1,1000}")
+_MODEL_NAME: Final = re.compile(r"[ -~]{1,200}")
+_STRING_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 ReplyType = TypeVar("ReplyType", bound=BaseModel)
 
 
-def parse(content: bytes) -> JsonValue:
-    """Parse a reply's body, or one event of it. Raises `UnreadableReply` if it is not JSON."""
+@dataclass(frozen=True)
+class Content:
+    """What a reply says, the same for every provider."""
+
+    stop: Literal["answer", "tools", "truncated", "refused", "empty", "malformed"]
+    text: str = ""
+    problem: str = ""
+    """Why it is malformed."""
+    tool_calls: tuple[ToolCall, ...] = ()
+    provider_items: tuple[JsonValue, ...] = ()
+
+
+async def parse(content: bytes) -> JsonValue:
+    """Parse a reply's body, or one event of it.
+
+    The reply is paid for, so that its usage is read even if parts of it cannot be used.
+
+    Raises:
+        UnreadableReply: it is not JSON.
+    """
     try:
         return from_json(content, allow_inf_nan=False)
     except ValueError:
+        # In a thread, since it is slow.
+        return await asyncio.to_thread(_parse_broken, content)
+
+
+def _parse_broken(content: bytes) -> JsonValue:
+    """Parse JSON that has NaN, endless numbers, lone surrogates or endless depth, which are replaced."""
+    try:
+        value = json.loads(
+            "".join(_shallow_parts(content.decode(errors="replace"))),
+            strict=False,
+            parse_constant=lambda _: None,
+            parse_int=lambda digits: int(digits) if len(digits) <= _MOST_DIGITS else None,
+            parse_float=lambda digits: number if math.isfinite(number := float(digits)) else None,
+        )
+        return from_json(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+    except (ValueError, RecursionError):
         # The parser's message would quote the body.
         raise UnreadableReply("it is not JSON; a proxy may have answered in the provider's place") from None
+
+
+def _shallow_parts(text: str) -> Iterator[str]:
+    """Yield JSON text with null in the place of everything deeper than `_MOST_LEVELS`."""
+    depth = start = 0
+    for found in _STRING_OR_BRACKET.finditer(text):
+        if found[0] in "[{":
+            depth += 1
+            if depth == _MOST_LEVELS + 1:
+                yield text[start : found.start()]
+                yield "null"
+        elif found[0] in "]}":
+            if depth == _MOST_LEVELS + 1:
+                start = found.end()
+            depth -= 1
+    if depth <= _MOST_LEVELS:
+        yield text[start:]
 
 
 def shaped(body: JsonValue, shape: type[ReplyType]) -> ReplyType:
@@ -36,8 +105,7 @@ def shaped(body: JsonValue, shape: type[ReplyType]) -> ReplyType:
     try:
         return shape.model_validate(body)
     except ValidationError as error:
-        fields = ", ".join(".".join(map(str, problem["loc"])) or "the whole" for problem in error.errors()[:3])
-        raise UnreadableReply(f"unexpected form of: {fields}") from None
+        raise UnreadableReply(f"unexpected form of: {'; '.join(describe_problems(error)[:3])}") from None
 
 
 def within(value: object, *path: str) -> Any:  # JSON from outside; callers check what they find
@@ -59,12 +127,39 @@ def token_count(usage: object, *path: str, absent: int | None = None) -> int | N
     return None
 
 
+def model_name(body: JsonValue, asked: str) -> str:
+    """Read the name of the model that answered; the name that was asked for if it is missing or implausible."""
+    name = within(body, "model")
+    return name if isinstance(name, str) and _MODEL_NAME.fullmatch(name) else asked
+
+
+def tool_calls(uses: Sequence[tuple[object, object, object]], offered: Collection[str]) -> tuple[ToolCall, ...]:
+    """Read the tool calls of a reply, in its order.
+
+    Of too many calls, the first that is not executed tells the model so, and the others are dropped.
+
+    Args:
+        uses: id, name and arguments of each call.
+        offered: the tools that the model may call.
+    """
+    uses = uses[: MOST_CALLS + 1]
+    calls: list[ToolCall] = []
+    room = _MOST_ARGUMENTS
+    for position, (identity, (_, tool, arguments)) in enumerate(zip(_identities(uses), uses, strict=True)):
+        call = tool_call(position, identity, str(tool or "")[:200], arguments, offered)
+        room -= _size(call.arguments) or 0
+        if room < 0:
+            call = _malformed(identity, call.tool, f"all calls together have more than {_MOST_ARGUMENTS} bytes")
+        calls.append(call)
+    return tuple(calls)
+
+
 def tool_call(position: int, identity: str, tool: str, arguments: object, offered: Collection[str]) -> ToolCall:
     """Read one tool call of a reply.
 
     Args:
         position: 0 for the first call of the reply.
-        identity: the provider's id of the call.
+        identity: the id of the call.
         tool: the name that the model wrote.
         arguments: JSON text, or already parsed.
         offered: the tools that the model may call.
@@ -74,31 +169,75 @@ def tool_call(position: int, identity: str, tool: str, arguments: object, offere
     if tool not in offered:
         known = ", ".join(sorted(offered)) or "none"
         return _malformed(identity, tool, f"there is no such tool; the tools are: {known}")
-    if isinstance(arguments, str):
-        if len(arguments) > LONGEST_ARGUMENTS:
-            return _malformed(identity, tool, f"the arguments are longer than {LONGEST_ARGUMENTS} characters")
+    read = _arguments(arguments)
+    return (
+        _malformed(identity, tool, read) if isinstance(read, str) else ToolCall(id=identity, tool=tool, arguments=read)
+    )
+
+
+def _arguments(written: object) -> dict[str, JsonValue] | str:
+    """Read the arguments of a call, or say why they cannot be used."""
+    too_long = f"the arguments are longer than {LONGEST_ARGUMENTS} bytes"
+    if isinstance(written, str):
+        if len(written) > LONGEST_ARGUMENTS:
+            return too_long
         try:
             # Strict JSON: no NaN, no lone surrogates, and nesting that a parser survives.
-            arguments = from_json(arguments or "{}", allow_inf_nan=False)
+            written = from_json(written or "{}", allow_inf_nan=False)
         except ValueError as error:
-            return _malformed(identity, tool, f"the arguments are not valid JSON: {str(error)[:120]}")
-    if not isinstance(arguments, dict):
-        return _malformed(identity, tool, "the arguments are not a JSON object")
-    return ToolCall(id=identity, tool=tool, arguments=cast("dict[str, JsonValue]", arguments))
+            return f"the arguments are not valid JSON: {str(error)[:120]}"
+    if not isinstance(written, dict):
+        return "the arguments are not a JSON object"
+    arguments = cast("dict[str, JsonValue]", written)
+    if depth(arguments) > MOST_DEPTH:
+        return f"the arguments are nested deeper than {MOST_DEPTH} levels"
+    size = _size(arguments)
+    if size is None:
+        return "the arguments are not valid JSON: a number is too large"
+    return arguments if size <= LONGEST_ARGUMENTS else too_long
 
 
-def tool_calls(uses: Iterable[tuple[object, object, object]], offered: Collection[str]) -> tuple[ToolCall, ...]:
-    """Read the tool calls of a reply, each an id, a name and arguments, of a model that was offered these tools."""
-    return tuple(
-        tool_call(position, str(identity or ""), str(tool or ""), arguments, offered)
-        for position, (identity, tool, arguments) in enumerate(uses)
-    )
+def depth(value: JsonValue) -> int:
+    """Count the levels of objects and lists."""
+    levels = 0
+    level = [value]
+    while level := [each for each in level if isinstance(each, dict | list)]:
+        levels += 1
+        level = [inner for each in level for inner in (each.values() if isinstance(each, dict) else each)]
+    return levels
+
+
+def returnable(items: Sequence[JsonValue]) -> tuple[JsonValue, ...]:
+    """Return a provider's own form of a reply, or nothing if it is too large to be kept.
+
+    The reply is then given back to the provider in our own form.
+    """
+    if len(items) > _MOST_ITEMS or depth(list(items)) > _MOST_LEVELS:
+        return ()
+    size = _size(items)
+    return () if size is None or size > _LARGEST_ITEMS else tuple(items)
+
+
+def _size(value: object) -> int | None:
+    """Return the bytes of a value as JSON; None if it has a number that JSON has not: the parser lets 1e999 through."""
+    try:
+        return len(json.dumps(value, ensure_ascii=False, allow_nan=False).encode())
+    except ValueError:
+        return None
 
 
 def arguments_text(call: ToolCall) -> str:
     """Write a call's arguments as JSON; unreadable ones are left out."""
     arguments: Mapping[str, JsonValue] = {} if call.malformed else call.arguments
     return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
+
+
+def _identities(uses: Sequence[tuple[object, object, object]]) -> list[str]:
+    """Return a unique id for each call; some servers send none, or the same for all."""
+    given = [identity for identity, _, _ in uses if isinstance(identity, str) and _IDENTITY.fullmatch(identity)]
+    if len(set(given)) == len(uses):
+        return given
+    return [f"call_{position}" for position in range(1, len(uses) + 1)]
 
 
 def _malformed(identity: str, tool: str, why: str) -> ToolCall:

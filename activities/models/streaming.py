@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from pydantic import JsonValue
 
-from activities.models.failures import UnreadableReply
+from activities.models.failures import ReportedError, UnreadableReply
 from activities.models.replies import parse
 
 _LONGEST_REPLY_BYTES: Final = 32 * 1024 * 1024
@@ -85,13 +85,24 @@ async def receive(
 async def _body(response: Response, fold: Fold, on_line: Callable[[], None]) -> JsonValue:
     async with aclosing(_lines(response, on_line)) as lines:
         if "text/event-stream" not in response.headers.get("content-type", ""):
-            return parse(b"".join([line async for line in lines]))
-        async for event in _events(lines):
-            if fold.take(event):
+            return await parse(b"".join([line async for line in lines]))
+        problem = ""
+        async for data in _events(lines):
+            try:
+                is_last = fold.take(await _event(data))
+            except ReportedError:
+                raise
+            except Exception as error:  # noqa: BLE001  # whatever a provider sends is read to its end, which prices it
+                described = str(error) if isinstance(error, UnreadableReply) else type(error).__name__
+                problem, is_last = problem or described, False
+            if is_last:
                 await _drain(lines)
-                return fold.body
-    if not fold.is_complete():
-        raise UnreadableReply("it ended too early")
+                break
+        else:
+            if not problem and not fold.is_complete():
+                raise UnreadableReply("it ended too early")
+    if problem:
+        raise UnreadableReply(problem, fold.body)
     return fold.body
 
 
@@ -137,8 +148,8 @@ async def _lines(response: Response, on_line: Callable[[], None]) -> AsyncGenera
         yield bytes(begun)
 
 
-async def _events(lines: AsyncIterator[bytes]) -> AsyncIterator[Mapping[str, JsonValue]]:
-    """Read events up to the end, or to OpenAI's end marker."""
+async def _events(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Read the data of events up to the end, or to OpenAI's end marker."""
     data: list[bytes] = []
     async for line in lines:
         field = line.rstrip(b"\r\n")
@@ -148,14 +159,14 @@ async def _events(lines: AsyncIterator[bytes]) -> AsyncIterator[Mapping[str, Jso
             continue
         if data == [b"[DONE]"]:
             return
-        yield _event(data)
+        yield b"\n".join(data)
         data.clear()
     if data and data != [b"[DONE]"]:
-        yield _event(data)
+        yield b"\n".join(data)
 
 
-def _event(data: list[bytes]) -> Mapping[str, JsonValue]:
-    event = parse(b"\n".join(data))
+async def _event(data: bytes) -> Mapping[str, JsonValue]:
+    event = await parse(data)
     if not isinstance(event, dict):
         raise UnreadableReply("an event of it is not a JSON object")
     return event

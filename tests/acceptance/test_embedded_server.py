@@ -234,6 +234,53 @@ def test_ports_that_others_have_are_left_to_them(state: Path) -> None:
     assert not note.ui_url.endswith(":8233")
 
 
+def listening(pid: int) -> list[tuple[str, int]]:
+    """The addresses that a process listens at, as the kernel lists them."""
+    sockets = {str(each.readlink()) for each in Path(f"/proc/{pid}/fd").iterdir()}
+    found: list[tuple[str, int]] = []
+    for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):
+        for line in table.read_text().splitlines()[1:]:
+            _, local, _, state, *_, inode = line.split()[:10]
+            host, _, port = local.partition(":")
+            if state == "0A" and f"socket:[{inode}]" in sockets:
+                name = socket.inet_ntoa(bytes.fromhex(host)[::-1]) if len(host) == 8 else host
+                found.append((name, int(port, 16)))
+    return found
+
+
+def ask(port: int, host: str, request: str, origin: str = "") -> bytes:
+    """Send what a page of this host would to a port of 127.0.0.1."""
+    head = f"{request} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Type: application/json\r\n"
+    head += f"Origin: {origin}\r\n" if origin else ""
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.sendall(f"{head}Content-Length: 2\r\n\r\n{{}}".encode())
+        return b"".join(iter(lambda: connection.recv(65_536), b""))
+    return b""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there is the Web UI's own address unknown to web pages")
+def test_web_pages_of_other_hosts_reach_nothing(state: Path) -> None:
+    """No port of 127.0.0.1, of the server or the keeper, answers a page whose name was rebound to this machine."""
+    server, note = start(state)
+    addresses = listening(note.server_pid) + listening(note.keeper_pid)
+    ports = [port for host, port in addresses if host == "127.0.0.1"]
+    read, write = "GET /api/v1/namespaces", "POST /api/v1/namespaces/default/workflows/rebound"
+    rebound = [
+        ask(port, f"rebound.example:{port}", request, origin)
+        for port in ports
+        for request in (read, write)
+        for origin in ("", f"http://rebound.example:{port}")
+    ]
+    guard = int(note.ui_url.rpartition(":")[2])
+    own = ask(guard, f"127.0.0.1:{guard}", read)
+    server.leave()
+
+    assert {guard, int(note.address.rpartition(":")[2])} < set(ports)
+    assert all(host.startswith("127.") for host, _ in addresses)
+    assert [each for each in rebound if b" 200 " in each[:20] or b"namespaceInfo" in each or b"_csrf" in each] == []
+    assert b"namespaceInfo" in own
+
+
 def test_a_note_without_a_keeper_is_not_believed(state: Path) -> None:
     """A note left by a power cut names an address that may be a stranger's by now; it is never connected to."""
     with socket.socket() as stranger:

@@ -9,14 +9,26 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
+_FOR_OTHERS: Final = """
+import sys, worker_main
+check = worker_main.CallerCheck
+worker_main.CallerCheck = lambda _: check(sys.argv[1])
+sys.exit(worker_main.main([]))
+"""
 
 
 @asynccontextmanager
-async def worker_process(settings: Mapping[str, str]) -> AsyncGenerator[asyncio.subprocess.Process]:
-    """Run `worker_main.py` with these environment variables; it is gone afterwards, however it was stopped."""
+async def worker_process(
+    settings: Mapping[str, str], serves: str | None = None
+) -> AsyncGenerator[asyncio.subprocess.Process]:
+    """Run `worker_main.py` with these environment variables; it is gone afterwards, however it was stopped.
+
+    It serves the sessions of its own task queue, or a front's workflows on the queue that is named.
+    """
     environment = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), **settings}
+    command = ("-c", _FOR_OTHERS, serves) if serves else (str(ROOT / "worker_main.py"),)
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(ROOT / "worker_main.py"), env=environment, stderr=asyncio.subprocess.DEVNULL
+        sys.executable, *command, env=environment, cwd=ROOT, stderr=asyncio.subprocess.DEVNULL
     )
     try:
         yield process

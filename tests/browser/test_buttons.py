@@ -7,13 +7,15 @@ from urllib.parse import quote
 
 import pytest
 
+from chaos.books import session_of
 from chaos.harness import STEPS, Harness, is_as_without_faults, open_harness, script
 from chargehand.client import Session
 from chargehand.contracts import SessionRequest
 from chargehand.errors import SessionEnded
+from chargehand_cli.embedded.web_ui_guard import WebUiGuard
 from tests.browser.chromium import Tab
 from tests.browser.web_ui import SessionPage
-from tests.scripted_provider import ScriptedReply, ScriptedRequest
+from tests.scripted_provider import Exchange, ScriptedReply, ScriptedRequest
 from tests.waiting import until
 
 pytestmark = pytest.mark.browser
@@ -23,6 +25,9 @@ pytestmark = pytest.mark.browser
 async def harness(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Harness]:
     async with open_harness(tmp_path_factory.mktemp("harness")) as opened:
         await opened.worker()
+        guard = WebUiGuard(opened.server.ui)
+        guard.start()
+        opened.settings["CHARGEHAND_UI_URL"] = guard.url
         yield opened
 
 
@@ -34,14 +39,11 @@ class Running:
     page: SessionPage
     subtask: str
     released: asyncio.Event
-    asked_before: int
-    """How many model calls had been made when it was started."""
 
 
 async def begin(harness: Harness, tab: Tab, name: str) -> Running:
     """Start a session and bring it to where one of its model calls is under way."""
     usual, asked, released = script(), asyncio.Event(), asyncio.Event()
-    asked_before = len(harness.provider.requests)
 
     async def respond(request: ScriptedRequest) -> ScriptedReply:
         if "part 1 of" in request.text and request.answer == "WorkAnswer" and not asked.is_set():
@@ -56,11 +58,16 @@ async def begin(harness: Harness, tab: Tab, name: str) -> Running:
     await asyncio.wait_for(asked.wait(), 30)
     subtask = (await session.status()).subtasks[0].workflow_id
     assert subtask
-    return Running(session, SessionPage(tab, _address(harness, name)), subtask, released, asked_before)
+    return Running(session, SessionPage(tab, _address(harness, name)), subtask, released)
+
+
+def _calls(harness: Harness, running: Running) -> list[Exchange]:
+    """The model calls of this session; those of earlier ones may still be arriving or hanging up."""
+    return [each for each in harness.provider.exchanges if session_of(each.request) == running.session.id]
 
 
 def _address(harness: Harness, workflow_id: str) -> str:
-    return f"{harness.server.ui_url}/namespaces/default/workflows/{quote(workflow_id, safe='')}"
+    return f"{harness.settings['CHARGEHAND_UI_URL']}/namespaces/default/workflows/{quote(workflow_id, safe='')}"
 
 
 async def _is_closed(harness: Harness, workflow_id: str) -> bool:
@@ -72,7 +79,7 @@ async def _ends_as_usual(harness: Harness, running: Running) -> None:
     report = await asyncio.wait_for(running.session.result(), 30)
 
     assert is_as_without_faults(report)
-    assert len(harness.provider.requests) - running.asked_before == report.usage.turns == STEPS
+    assert len(_calls(harness, running)) == report.usage.turns == STEPS
 
 
 @pytest.mark.parametrize(
@@ -92,7 +99,7 @@ async def test_a_session_that_is_stopped_stops_paying(
 
     with pytest.raises(SessionEnded):
         await asyncio.wait_for(running.session.result(), 15)
-    await harness.provider.until(lambda: any(each.hung_up for each in harness.provider.exchanges[-2:]))
+    await harness.provider.until(lambda: any(each.hung_up for each in _calls(harness, running)))
     await until(lambda: _is_closed(harness, running.subtask))
 
 
@@ -153,12 +160,12 @@ async def test_a_paused_call_is_hung_up_and_made_once_more(harness: Harness, tab
     await page.open("Pending Activities")
     await page.press("Pause")
     await page.confirm("Pause")
-    await harness.provider.until(lambda: any(each.hung_up for each in harness.provider.exchanges[-3:]))
+    await harness.provider.until(lambda: any(each.hung_up for each in _calls(harness, running)))
     running.released.set()
     await page.press("Unpause")
     await page.confirm("Unpause")
     report = await asyncio.wait_for(running.session.result(), 30)
 
     assert is_as_without_faults(report)
-    assert len(harness.provider.requests) - running.asked_before == STEPS + 1
+    assert len(_calls(harness, running)) == STEPS + 1
     assert report.usage.possibly_billed_twice_usd > 0

@@ -156,7 +156,7 @@ def _input(tool: ToolUse) -> Any:
         return dict(tool.arguments)
     try:
         return json.loads(tool.arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         return tool.arguments
 
 

@@ -18,6 +18,7 @@ from activities.models.streaming import STEADY, Patience
 from activities.tools import ToolSpec
 from activities.turn_kinds.protocol import Message, ToolText, TurnAnswer
 from activities.turn_kinds.work import WorkAnswer, WorkTask
+from chargehand.contracts import Usage
 from tests.scripted_provider import Respond, ScriptedProvider, ScriptedReply, ScriptedRequest, answer
 
 Wire = Literal["anthropic", "responses", "chat"]
@@ -25,6 +26,19 @@ WIRES: Sequence[Wire] = ("anthropic", "responses", "chat")
 KEY = "sk-test-0123456789abcdef"
 MODELS = {"anthropic": "claude-haiku-5-5", "responses": "gpt-6-luna", "chat": "house-model"}
 PROVIDERS = {"anthropic": "anthropic", "responses": "openai", "chat": "openai-compatible"}
+
+USUAL = {
+    # 1,000 input and 100 output tokens at 0.10 and 0.50 dollars a million; the house's own at 1 and 2.
+    "anthropic": Decimal("0.00015"),
+    "responses": Decimal("0.00015"),
+    "chat": Decimal("0.0012"),
+}
+
+
+def usual_usage(wire: Wire) -> Usage:
+    """Account for a reply of the usual length."""
+    return Usage(turns=1, input_tokens=1_000, output_tokens=100, cost_usd=USUAL[wire])
+
 
 SEARCH = ToolSpec(
     name="search_documents",

@@ -108,14 +108,12 @@ async def test_a_model_without_a_price_has_no_known_usage() -> None:
     [
         '{"a": 1}',
         '\n {"a": 1} \n',
-        '```json\n{"a": 1}\n```',
-        '```\n{"a": 1}\n```',
         '<think>The user wants {"b": 2}.\n</think>\n\n{"a": 1}',
-        '<think></think>```json\n{"a": 1}\n```',
+        '<think></think>{"a": 1}',
     ],
 )
-async def test_the_answer_is_taken_out_of_its_wrapping(said: str) -> None:
-    """Thoughts before the answer and a fence about it are not part of it."""
+async def test_thoughts_before_the_answer_are_removed(said: str) -> None:
+    """Thoughts before the answer are not part of it."""
     assert (await reply_to("chat", saying(said))).text == '{"a": 1}'
 
 

@@ -7,7 +7,16 @@ import pytest
 from activities.models.schemas import answer_schema
 from activities.turn_kinds.protocol import Message
 from chargehand.wire import ErrorType
-from tests.activities.models.calls import KEY, READ, a_call, failure_of, reply_to, requests_of, second_request
+from tests.activities.models.calls import (
+    KEY,
+    READ,
+    a_call,
+    failure_of,
+    reply_to,
+    requests_of,
+    second_request,
+    usual_usage,
+)
 from tests.scripted_provider import ScriptedReply, ToolUse, calling, raw
 
 
@@ -93,8 +102,8 @@ async def test_the_cache_key_stands_for_the_stable_beginning() -> None:
 def response(
     status: str = "completed", output: list[dict[str, object]] | None = None, **fields: object
 ) -> ScriptedReply:
-    body = {"model": "gpt-6-luna", "status": status, "output": output or [], **fields}
-    body["usage"] = {"input_tokens": 1_000, "output_tokens": 100}
+    usage = {"input_tokens": 1_000, "output_tokens": 100}
+    body = {"model": "gpt-6-luna", "status": status, "output": output or [], "usage": usage, **fields}
     return raw(json.dumps(body).encode())
 
 
@@ -124,12 +133,21 @@ async def test_a_failed_response_is_a_failure(
 ) -> None:
     """A failure that comes with status 200 is raised like one that comes with its own."""
     raised, _ = await failure_of(
-        "responses", response("failed", error={"code": code, "message": f"Something went wrong with {KEY}."})
+        "responses",
+        response("failed", error={"code": code, "message": f"Something went wrong with {KEY}."}, usage=None),
     )
 
     assert (raised.kind, raised.is_final) == (kind, final)
     cause = code or "no reason given"
     assert raised.message == f"openai could not answer ({cause}): Something went wrong with [redacted]."
+
+
+@pytest.mark.parametrize("status", ["failed", "cancelled", "in_progress"])
+async def test_a_failed_response_that_reports_its_usage_is_charged(status: str) -> None:
+    """A provider that says what a failure cost bills it: it is a malformed reply with a price, without any key."""
+    reply = await reply_to("responses", response(status, error={"code": "server_error", "message": f"Lost {KEY}."}))
+
+    assert (reply.stop, reply.problem, reply.usage) == ("malformed", "Lost [redacted].", usual_usage("responses"))
 
 
 async def test_a_response_against_policy_is_a_refusal() -> None:
@@ -142,7 +160,7 @@ async def test_a_response_against_policy_is_a_refusal() -> None:
 @pytest.mark.parametrize("status", ["in_progress", "queued", "cancelled"])
 async def test_a_response_without_an_end_is_asked_for_again(status: str) -> None:
     """A response that is not there yet will not come by waiting for it, for nothing is stored."""
-    raised, _ = await failure_of("responses", response(status))
+    raised, _ = await failure_of("responses", response(status, usage=None))
 
     assert (raised.kind, raised.is_final) == (ErrorType.PROVIDER_UNAVAILABLE, False)
 

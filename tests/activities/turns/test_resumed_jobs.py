@@ -36,13 +36,13 @@ async def test_a_killed_worker_does_not_pay_a_background_response_twice(client: 
         asked = a_turn(crew="research", agent="writer").model_copy(
             update={"queue": chosen["CHARGEHAND_TASK_QUEUE"], "heartbeat": timedelta(seconds=2)}
         )
-        async with worker_process(chosen) as first:
+        async with worker_process(chosen, front.task_queue) as first:
             turn = await front.start(asked)
             await server.until(lambda: server.jobs.looks > 0, 60)
             first.send_signal(signal.SIGKILL)
             await first.wait()
         looks = server.jobs.looks
-        async with worker_process(chosen):
+        async with worker_process(chosen, front.task_queue):
             await server.until(lambda: server.jobs.looks > looks, 60)
             go_on.set()
             result = await turn.result()

@@ -4,7 +4,6 @@ import asyncio
 from collections import deque
 from itertools import pairwise
 from pathlib import Path
-from uuid import uuid4
 
 from temporalio.client import Client
 
@@ -44,8 +43,8 @@ async def test_two_workers_together_stay_below_the_providers_limit(client: Clien
     """Forty turns at once on two workers that share a limit below the provider's: once it holds, hardly any is refused;
     one that is comes again no sooner than it was told; and all are answered."""
     throttle = Throttle()
-    settings = Settings(task_queue=f"rate-{uuid4().hex[:8]}", requests_per_second=6)
     async with a_provider("anthropic", throttle) as (server, model), open_front(client) as front:
+        settings = Settings(task_queue=front.task_queue, requests_per_second=6)
         # A worker for each connection, as in processes of their own.
         other = await Client.connect(client.service_client.config.target_host, data_converter=client.data_converter)
         one = build_turns_worker(client, settings, [activities_of(tmp_path / "one", model).take_turn])

@@ -23,7 +23,7 @@ async def test_a_stopped_worker_pays_once_when_it_goes_on(client: Client, tmp_pa
             update={"queue": chosen["CHARGEHAND_TASK_QUEUE"], "repetitions": 10}
         )
         asked = patient.model_copy(update={"heartbeat": timedelta(seconds=1.5)})
-        async with worker_process(chosen) as worker:
+        async with worker_process(chosen, front.task_queue) as worker:
             await front.take(patient)
             paid_before = server.charges
             worker.send_signal(signal.SIGSTOP)

@@ -30,7 +30,7 @@ async def test_a_reply_that_came_during_a_cut_is_paid_once(client: Client, tmp_p
         asked = patient.model_copy(update={"heartbeat": timedelta(seconds=1.5)})
         async with (
             open_proxy(chosen["TEMPORAL_ADDRESS"]) as proxy,
-            worker_process(chosen | {"TEMPORAL_ADDRESS": proxy.address}),
+            worker_process(chosen | {"TEMPORAL_ADDRESS": proxy.address}, front.task_queue),
         ):
             await front.take(patient)
             paid_before = server.charges

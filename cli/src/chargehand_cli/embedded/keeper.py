@@ -4,6 +4,7 @@ It starts both and then waits for the in-use lock, which it acquires exactly whe
 crashed or been killed. Standard library only, so that it is up before its caller has imported anything.
 """
 
+import importlib
 import os
 import queue
 import signal
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from chargehand_cli.embedded.server import ServerFailed, ServerProcess, end_process, spawn, start_server
 from chargehand_cli.embedded.state import (
@@ -28,6 +29,12 @@ from chargehand_cli.embedded.state import (
     StateDirectory,
 )
 
+if TYPE_CHECKING:
+    from chargehand_cli.embedded.web_ui_guard import WebUiGuard
+
+_GUARD_MODULE: Final = "chargehand_cli.embedded.web_ui_guard"
+"""Imports asyncio, which takes a tenth of a second while the server starts anyway."""
+_PREFERRED_UI_PORT: Final = 8233
 _SERVER_GRACE_SECONDS: Final = 10
 _ORPHAN_GRACE_SECONDS: Final = 15
 _SETTINGS_BACK_OFF_SECONDS: Final = 5
@@ -48,6 +55,7 @@ class Keeper:
         self._state = StateDirectory(order.state)
         self._events: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._server: ServerProcess | None = None
+        self._guard: WebUiGuard | None = None
         self._note_lock = FileLock(self._state.note_lock)
         self._server_lock = FileLock(self._state.server_lock)
         self._server_deaths: list[float] = []
@@ -85,19 +93,22 @@ class Keeper:
         self._state.remove_note()
         if not _acquire_soon(self._note_lock):
             raise ServerFailed(f"another keeper is running in {self._state.path}")
+        _in_background(lambda: importlib.import_module(_GUARD_MODULE))
         self._server = start_server(
             self._order.temporal,
             self._state.database,
             self._state.server_log,
             lock_descriptor=self._server_lock.descriptor,
-            prefer=_ports(before),
+            prefer=_port(before.address) if before else None,
             announce=self._start_worker_for,
         )
         process = self._server.process
         _in_background(lambda: self._report_exit(process, "server exited"))
+        self._guard = self._guard or _start_guard(self._server.ui, _port(before.ui_url) if before else None)
+        self._guard.upstream = self._server.ui
         self._note = ServerNote(
             address=self._server.address,
-            ui_url=self._server.ui_url,
+            ui_url=self._guard.url,
             keeper_pid=os.getpid(),
             server_pid=process.pid,
         )
@@ -239,12 +250,18 @@ def _acquire_soon(lock: FileLock) -> bool:
     return True
 
 
-def _ports(note: ServerNote | None) -> tuple[int, int] | None:
-    """Prefer the previous ports, so that connected clients find the server again."""
-    if not note:
-        return None
+def _start_guard(ui: tuple[str, int], previous_port: int | None) -> "WebUiGuard":
+    from chargehand_cli.embedded.web_ui_guard import WebUiGuard
+
+    guard = WebUiGuard(ui, prefer=tuple(filter(None, (previous_port, _PREFERRED_UI_PORT))))
+    guard.start()
+    return guard
+
+
+def _port(address: str) -> int | None:
+    """The port of a previous server, where connected clients look for the next one."""
     with suppress(ValueError):
-        return int(note.address.rpartition(":")[2]), int(note.ui_url.rpartition(":")[2])
+        return int(address.rpartition(":")[2])
     return None
 
 
@@ -253,7 +270,7 @@ def _rotate(log: Path) -> None:
         log.replace(log.with_suffix(".log.1"))
 
 
-def _in_background(work: Callable[[], None]) -> None:
+def _in_background(work: Callable[[], object]) -> None:
     threading.Thread(target=work, daemon=True).start()
 
 

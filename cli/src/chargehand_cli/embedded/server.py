@@ -6,19 +6,19 @@ here remove these delays. Only a server that this module started itself is ever 
 
 import ctypes
 import os
+import secrets
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 HOST: Final = "127.0.0.1"
 _PREFERRED_PORT: Final = 7233
-_PREFERRED_UI_PORT: Final = 8233
 _TRIES: Final = 5
 _PR_SET_PDEATHSIG: Final = 1
 _ENVIRONMENT: Final = ("PATH", "HOME", "TMPDIR", "TZ", "LANG")
@@ -38,15 +38,15 @@ class ServerFailed(Exception):  # noqa: N818  # reads as a statement: `except Se
     """The server or the worker could not be started; the message is the end of its output."""
 
 
-def server_command(binary: Path, *, port: int, ui_port: int | None, database: Path | None) -> list[str]:
-    """Build the command line of a tuned server; without a database nothing outlives it."""
+def server_command(binary: Path, *, port: int, ui: tuple[str, int], database: Path) -> list[str]:
+    """Build the command line of a tuned server whose HTTP API answers no web page."""
     command = [str(binary), "server", "start-dev", "--ip", HOST, "--port", str(port), "--log-level", "warn"]
     # Otherwise every page of the Web UI contacts its vendor and identifies the server.
-    command += ["--ui-port", str(ui_port), "--ui-disable-news-fetch"] if ui_port else ["--headless"]
-    if database:
-        command += ["--db-filename", str(database)]
-        command += ["--sqlite-pragma", "journal_mode=WAL", "--sqlite-pragma", "synchronous=NORMAL"]
-    for setting in DYNAMIC_CONFIG:
+    command += ["--ui-ip", ui[0], "--ui-port", str(ui[1]), "--ui-disable-news-fetch"]
+    command += ["--db-filename", str(database)]
+    command += ["--sqlite-pragma", "journal_mode=WAL", "--sqlite-pragma", "synchronous=NORMAL"]
+    # No setting turns the HTTP API off, and by default it takes any `Host`; nobody has a page of this name.
+    for setting in (*DYNAMIC_CONFIG, f'frontend.httpAllowedHosts=["{secrets.token_hex(16)}.invalid"]'):
         command += ["--dynamic-config-value", setting]
     return command
 
@@ -54,18 +54,15 @@ def server_command(binary: Path, *, port: int, ui_port: int | None, database: Pa
 class ServerProcess:
     """A running server that owns its ports."""
 
-    def __init__(self, process: subprocess.Popen[bytes], port: int, ui_port: int) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], port: int, ui: tuple[str, int]) -> None:
         self.process = process
         self.port = port
-        self.ui_port = ui_port
+        self.ui = ui
+        """Address of the Web UI, which takes any `Host`: users are given the guard's."""
 
     @property
     def address(self) -> str:
         return f"{HOST}:{self.port}"
-
-    @property
-    def ui_url(self) -> str:
-        return f"http://{HOST}:{self.ui_port}"
 
 
 def start_server(
@@ -74,7 +71,7 @@ def start_server(
     log: Path,
     *,
     lock_descriptor: int,
-    prefer: tuple[int, int] | None = None,
+    prefer: int | None = None,
     timeout_seconds: float = 30,
     announce: Callable[[str], None] = lambda _: None,
 ) -> ServerProcess:
@@ -85,17 +82,17 @@ def start_server(
     Raises:
         ServerFailed: the process exited or never served.
     """
-    preferred = [prefer] if prefer else []
     words = ""
     for attempt in range(_TRIES):
-        candidates = [*preferred, (_PREFERRED_PORT, _PREFERRED_UI_PORT)] if attempt == 0 else []
-        port, ui_port = _free_ports(candidates)
+        candidates = (_PREFERRED_PORT if prefer is None else prefer, _PREFERRED_PORT) if attempt == 0 else ()
+        port = _free_port(HOST, candidates)
+        ui = _hidden_address()
         log_offset = log.stat().st_size if log.exists() else 0
-        command = server_command(binary, port=port, ui_port=ui_port, database=database)
+        command = server_command(binary, port=port, ui=ui, database=database)
         process = spawn(command, log, environment=_environment(), death_signal=signal.SIGTERM, keep=(lock_descriptor,))
         announce(f"{HOST}:{port}")
         if _comes_up(process, log, log_offset, timeout_seconds):
-            return ServerProcess(process, port, ui_port)
+            return ServerProcess(process, port, ui)
         end_process(process, grace_seconds=5)
         words = _output(log, log_offset)
         if "address already in use" not in words:
@@ -185,24 +182,30 @@ def _output(log: Path, log_offset: int) -> str:
         return text.read(65_536).decode(errors="replace")
 
 
-def _free_ports(candidates: Iterable[tuple[int, int]]) -> tuple[int, int]:
-    for port, ui_port in [*candidates, (0, 0)]:
-        with ExitStack() as held:
-            chosen = [held.enter_context(_bound(wanted)) for wanted in (port, ui_port)]
-            if None not in chosen:
-                return chosen[0] or 0, chosen[1] or 0
-    raise ServerFailed(f"no free port on {HOST}")
+def _hidden_address() -> tuple[str, int]:
+    """Pick a loopback address that a web page cannot guess; where only `HOST` exists, only the port is random."""
+    hidden = f"127.{secrets.randbelow(254) + 1}.{secrets.randbelow(256)}.{secrets.randbelow(254) + 1}"
+    with suppress(ServerFailed):
+        return hidden, _free_port(hidden)
+    return HOST, _free_port(HOST)
 
 
-@contextmanager
-def _bound(port: int) -> Generator[int | None]:
-    """Hold a free port as the server would; None if it is taken. Port 0 picks any free one."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-            probe.listen(1)
-        except OSError:
-            yield None
-            return
-        yield int(probe.getsockname()[1])
+def _free_port(host: str, candidates: Iterable[int] = ()) -> int:
+    for wanted in (*candidates, 0):
+        if held := listening_socket(wanted, host):
+            with held:
+                return int(held.getsockname()[1])
+    raise ServerFailed(f"no free port on {host}")
+
+
+def listening_socket(port: int, host: str = HOST) -> socket.socket | None:
+    """Listen at a port as the server would; None if it is taken. Port 0 picks any free one."""
+    listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        listening.listen()
+    except OSError:
+        listening.close()
+        return None
+    return listening

@@ -1,0 +1,163 @@
+"""Whatever a provider writes into a reply that it bills, the reply is charged as billed, and it can be recorded."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from activities.model_turn.activity import interpret
+from activities.model_turn.journal import Entry
+from activities.models.protocol import ModelReply
+from activities.models.replies import MOST_DEPTH, depth
+from activities.turn_kinds.work import WorkAnswer
+from chargehand.converter import data_converter
+from tests.activities.models.calls import WIRES, Wire, a_call, a_provider, round_of, usual_usage
+from tests.scripted_provider import ScriptedReply, ScriptedRequest, ToolUse, answer, calling, raw, saying, truncated
+from tests.scripted_provider.streams import events
+from tests.scripted_provider.wires import Body, write
+
+FRAGMENTS = {
+    "nothing": "null",
+    "true": "true",
+    "negative": "-1",
+    "no object": "[]",
+    "empty": "{}",
+    "NaN": "NaN",
+    "infinite": "-Infinity",
+    "endless fraction": "1e999",
+    "endless number": "7" * 5_000,
+    "as deep as the arguments may be": '{"a":' * MOST_DEPTH + "1" + "}" * MOST_DEPTH,
+    "deeper than the arguments may be": '{"a":' * 33 + "1" + "}" * 33,
+    "as deep as a parser reads": '{"a":' * 190 + "1" + "}" * 190,
+    "deeper than a parser reads": "[" * 300 + "]" * 300,
+    "deeper than a stack": "[" * 100_000 + "]" * 100_000,
+    "never closed inside a text": '"' + "[" * 300 + '"',
+    "half a character": r'"a\ud800b"',
+    "NUL": r'"\u0000"',
+    "raw control characters": '"a\n\t\x01b"',
+    "not UTF-8": '"\udcff"',
+    "repeated keys": '{"a":1,"a":{"a":2}}',
+    "long text": '"' + "word " * 50_000 + '"',
+    "2.1 MB": '"' + "x" * 2_100_000 + '"',
+    "10,000 items": "[" + ",".join(['{"type":"text","text":"a"}'] * 10_000) + "]",
+}
+"""JSON, more or less, by what is odd about it."""
+_USES = tuple(ToolUse("read_document", {"name": f"{n}.pdf"}, id=identity) for n, identity in enumerate(("a", "a", "b")))
+_REPLIES = [answer("At eight."), calling(*_USES, text="I look."), truncated(), saying("{}")]
+_KEPT = frozenset({"usage", "finish_reason"})
+_KEPT_EVENTS = frozenset(
+    {"message_start", "message_delta", "message_stop", "response.completed", "response.incomplete"}
+)
+
+
+class Change(NamedTuple):
+    """A value of a reply, in the order of the JSON, and what stands in its place."""
+
+    place: int
+    fragment: str
+
+
+class Hostile(NamedTuple):
+    """A reply, sent whole or as a stream, with some of its values replaced."""
+
+    reply: ScriptedReply
+    changes: tuple[Change, ...]
+    is_streamed: bool
+
+    def write(self, request: ScriptedRequest) -> ScriptedReply:
+        """Write the reply, which bills the usual tokens."""
+        if not self.is_streamed:
+            body = write(request, self.reply)
+            return raw(_changed([body], self.changes)[0])
+        lines = _changed(
+            [json.loads(line) for event in events(request, self.reply) for line in _data(event)], self.changes
+        )
+        content = b"".join(b"data: " + line.replace(b"\n", b"\ndata: ") + b"\n\n" for line in lines)
+        return raw(content, {"content-type": "text/event-stream"})
+
+
+def _data(event: bytes) -> Iterator[bytes]:
+    for line in event.split(b"\n"):
+        if line.startswith(b"data: {"):
+            yield line.removeprefix(b"data: ")
+
+
+def _changed(bodies: list[Body], changes: tuple[Change, ...]) -> list[bytes]:
+    places = [place for body in bodies for place in _places(body)]
+    for change in changes:
+        parent, key = places[change.place % len(places)]
+        parent[key] = f"@{change.fragment}@"
+    texts = [json.dumps(body) for body in bodies]
+    for change in changes:
+        texts = [text.replace(f'"@{change.fragment}@"', FRAGMENTS[change.fragment]) for text in texts]
+    return [text.encode("utf-8", "surrogateescape") for text in texts]
+
+
+def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """List the values within a reply, but not what it costs, nor what begins and ends it."""
+    held: Any = value  # a dictionary or a list
+    for key in held if isinstance(value, dict) else range(len(held)) if isinstance(value, list) else ():
+        inner = held[key]
+        is_needed = key in _KEPT or (key == "type" and inner in _KEPT_EVENTS)
+        if not is_needed and not (isinstance(inner, dict) and "usage" in inner):
+            yield held, key
+        if key != "usage":
+            yield from _places(inner)
+
+
+def hostile_replies() -> st.SearchStrategy[Hostile]:
+    changes = st.builds(Change, st.integers(0, 200), st.sampled_from(sorted(FRAGMENTS)))
+    return st.builds(Hostile, st.sampled_from(_REPLIES), st.lists(changes, max_size=3).map(tuple), st.booleans())
+
+
+async def charged_and_recorded(wire: Wire, hostile: Hostile) -> ModelReply:
+    """Take a turn that is answered so, and the next turn with the reply; check what is charged, kept and sent back."""
+    async with a_provider(wire, lambda asked: hostile.write(asked) if asked.sequence == 1 else answer()) as (
+        server,
+        model,
+    ):
+        reply = await model.complete(a_call(wire))
+        assert reply.usage == usual_usage(wire)
+        entry = Entry(result=interpret(reply, WorkAnswer))
+        converter = data_converter().payload_converter
+        assert converter.from_payloads(converter.to_payloads([entry]), [Entry]) == [entry]
+        assert all(depth(call.arguments) <= MOST_DEPTH for call in reply.tool_calls)
+        assert len({call.id for call in reply.tool_calls}) == len(reply.tool_calls)
+        if reply.tool_calls:
+            await model.complete(a_call(wire, messages=round_of(reply, *("Read." for _ in reply.tool_calls))))
+            json.dumps(server.requests[1].body, allow_nan=False).encode()
+        return reply
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@settings(max_examples=settings().max_examples // 12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(hostile=hostile_replies())
+async def test_a_reply_is_charged_as_billed_and_can_be_recorded(wire: Wire, hostile: Hostile) -> None:
+    """Values of any form, anywhere in a reply that states its usage, change neither the charge nor what can be kept."""
+    await charged_and_recorded(wire, hostile)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_deep_arguments_are_an_invalid_call(wire: Wire, streamed: bool) -> None:  # noqa: FBT001  # a column
+    """Arguments are used up to 32 levels; deeper ones are a reason against the call, at any depth."""
+    for levels in (32, 33, 195, 202, 5_000):
+        reply = await _reply_with_arguments(wire, '{"a":' * levels + "1" + "}" * levels, streamed=streamed)
+        (call,) = reply.tool_calls
+
+        assert bool(call.malformed) == (levels > MOST_DEPTH), levels
+        assert reply.usage == usual_usage(wire)
+
+
+async def _reply_with_arguments(wire: Wire, arguments: str, *, streamed: bool) -> ModelReply:
+    def respond(request: ScriptedRequest) -> ScriptedReply:
+        if streamed:
+            return calling(ToolUse("read_document", arguments))
+        written = json.dumps(write(request, calling(ToolUse("read_document", "@"))))
+        return raw(written.replace('"@"', arguments if wire == "anthropic" else json.dumps(arguments)).encode())
+
+    async with a_provider(wire, respond) as (_, model):
+        return await model.complete(a_call(wire))

@@ -1,0 +1,183 @@
+"""Who may have turns taken and tools used: sessions that this installation's own workers carry out, nobody else."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import product
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from temporalio import workflow
+from temporalio.client import Client
+from temporalio.common import RawValue, RetryPolicy
+from temporalio.exceptions import ActivityError, ApplicationError, ChildWorkflowError
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+from activities import caller_check
+from chargehand.contracts import Limits, Report, SessionRequest
+from chargehand.wire import ActivityType, ErrorType, WorkflowType
+from tests.environment import SessionEnvironment
+from tests.scripted_model import Script, answer, report, topics, use
+from tests.workflows.conftest import OpenEnvironment
+
+TYPES = (*WorkflowType, "Other", "supervisor")
+ONCE = RetryPolicy(maximum_attempts=1)
+SPEND: tuple[dict[str, Any], ...] = (
+    {},
+    {"max_input_tokens": 10**9, "max_output_tokens": 10**6},
+    {"session": "another", "after_reset": True},
+)
+"""What a turn may spend, as its caller says."""
+
+
+@workflow.defn(dynamic=True)
+class Stranger:
+    """A workflow of any type on a task queue of its own; what it starts is in its input."""
+
+    @workflow.run
+    async def run(self, arguments: Sequence[RawValue]) -> str:
+        what = workflow.payload_converter().from_payload(arguments[0].payload, dict[str, Any])
+        try:
+            if "activity" in what:
+                await workflow.execute_activity(
+                    what["activity"],
+                    what["input"],
+                    task_queue=what["queue"],
+                    retry_policy=ONCE,
+                    start_to_close_timeout=timedelta(seconds=20),
+                    heartbeat_timeout=timedelta(seconds=20),
+                )
+            else:
+                await workflow.execute_child_workflow(
+                    what["child"], what["input"], task_queue=what["queue"], retry_policy=ONCE
+                )
+        except (ActivityError, ChildWorkflowError) as error:
+            return str(error.cause.type) if isinstance(error.cause, ApplicationError) else repr(error.cause)
+        return "done"
+
+
+@asynccontextmanager
+async def open_strangers(client: Client) -> AsyncGenerator[str]:
+    """Run a stranger's worker; gives its task queue."""
+    queue = f"strangers-{uuid4().hex[:8]}"
+    async with Worker(client, task_queue=queue, workflows=[Stranger], workflow_runner=UnsandboxedWorkflowRunner()):
+        yield queue
+
+
+def inputs(kind: ActivityType) -> list[dict[str, Any]]:
+    """Forge what an activity is asked."""
+    work = {"kind": "plan", "goal": "Spend money.", "max_subtasks": 1, "may_nest": False}
+    turn = {"session": "s", "step": "turn-1", "crew": "research", "agent": "supervisor", "tier": "small", "task": work}
+    match kind:
+        case ActivityType.TAKE_TURN:
+            return [turn | {"max_input_tokens": 100_000, "max_output_tokens": 1_000} | more for more in SPEND]
+        case ActivityType.USE_TOOL:
+            call = {"id": "1", "tool": "search_documents"}
+            return [{"session": "s", "step": "1", "crew": "research", "agent": "reader", "call": call}]
+        case ActivityType.AWAIT_DUPLICATE:
+            return [{"workflow_id": "s"}]
+        case ActivityType.OPEN_SESSION:
+            return [{"session": "s", "request": {"goal": "Spend money."} | more} for more in ({}, delegated())]
+
+
+def delegated() -> dict[str, Any]:
+    ends = datetime.now(UTC) + timedelta(hours=1)
+    by = {"session": "s", "run": "r", "depth": 1, "ancestors": (), "deadline_at": ends.isoformat()}
+    return {"goal": "Spend money.", "delegation": by}
+
+
+def subtask(turns: int, usd: float) -> dict[str, Any]:
+    """Forge a subtask with a grant."""
+    return {
+        "session": "s",
+        "goal": "g",
+        "crew": "research",
+        "subtask": {"id": "T1", "agent": "reader", "instruction": "Read everything."},
+        "agent": {"name": "reader", "description": "reads", "tier": "small", "prompt_bytes": 1},
+        "model": {
+            "provider": "p",
+            "name": "m",
+            "prices": [{"input_usd_per_million": "1", "output_usd_per_million": "5"}],
+        },
+        "turns": turns,
+        "usd": usd,
+        "max_rounds": 10,
+    }
+
+
+async def ends(client: Client, strangers: str, types: tuple[str, ...], tasks: list[dict[str, Any]]) -> Counter[str]:
+    """Have workflows of each type do each of these; count how that ended."""
+    runs = [
+        client.execute_workflow(name, what, id=f"stranger-{uuid4().hex}", task_queue=strangers, result_type=str)
+        for name, what in product(types, tasks)
+    ]
+    return Counter(await asyncio.gather(*runs))
+
+
+def nothing_was_used(opened: SessionEnvironment) -> bool:
+    return not opened.model.calls and not any(tool.calls for tool in opened.tools.values())
+
+
+async def test_workflows_of_strangers_use_nothing(environment: OpenEnvironment, client: Client) -> None:
+    """Whatever the type of a workflow on another queue, and whatever it says it may spend, each activity refuses."""
+    async with environment(Script()) as opened, open_strangers(client) as strangers:
+        queue = opened.chargehand.task_queue
+        tasks = [
+            {"activity": kind, "input": forged, "queue": queue} for kind in ActivityType for forged in inputs(kind)
+        ]
+        ended = await ends(client, strangers, TYPES, tasks)
+
+    assert ended == {ErrorType.NOT_STANDALONE: len(tasks) * len(TYPES)}
+    assert nothing_was_used(opened)
+
+
+async def test_subtasks_and_nested_sessions_of_strangers_spend_nothing(
+    environment: OpenEnvironment, client: Client
+) -> None:
+    """Started by a workflow of any type on another queue, with any grant: our code runs, and nothing is paid."""
+    forged = [(WorkflowType.SUBTASK, subtask(turns, usd)) for turns, usd in product((20, 1_000), (2, 1_000))]
+    forged.append((WorkflowType.SUPERVISOR, delegated()))
+    async with environment(Script()) as opened, open_strangers(client) as strangers:
+        queue = opened.chargehand.task_queue
+        tasks = [{"child": kind, "input": request, "queue": queue} for kind, request in forged]
+        ended = await ends(client, strangers, ("Supervisor", "Subtask", "Other"), tasks)
+
+    assert sum(ended.values()) == len(tasks) * 3
+    assert ended[ErrorType.NOT_STANDALONE] >= 3
+    assert nothing_was_used(opened)
+
+
+async def test_anyone_may_start_a_session(environment: OpenEnvironment, client: Client) -> None:
+    """As a child of a workflow of theirs too: its limits hold as for any other session."""
+    script = Script().plan(*topics(1)).on("work", answer("Known."))
+    async with environment(script) as opened, open_strangers(client) as strangers:
+        child = {"child": "Supervisor", "input": {"goal": "What is known?"}, "queue": opened.chargehand.task_queue}
+        ended = await ends(client, strangers, ("Other",), [child])
+
+    assert ended == {"done": 1}
+    assert len(opened.model.calls) == 2
+
+
+async def test_the_server_is_asked_once_for_a_run(
+    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Turns and tools side by side, in subtasks side by side: one question a workflow run, and not one more."""
+    asked: Counter[tuple[str, str]] = Counter()
+    real = caller_check.describe
+
+    async def describe(client: Client, workflow_id: str, run_id: str, patience: timedelta) -> Any:
+        asked[workflow_id, run_id] += 1
+        return await real(client, workflow_id, run_id, patience)
+
+    monkeypatch.setattr(caller_check, "describe", describe)
+    tools = use("search_documents", "search", "query_data")
+    script = Script().plan(*topics(3)).on("work", lambda call: answer("Known.") if call.messages[1:] else tools)
+    request = SessionRequest(goal="What is known?", review="never", limits=Limits(max_parallel=3))
+    async with environment(script.on("synthesis", report("Known."))) as opened:
+        result: Report = await opened.run(request)
+
+    assert result.answer == "Known."
+    assert list(asked.values()) == [1] * 4
