@@ -106,9 +106,10 @@ async def test_a_provider_that_is_not_reached_is_tried_until_the_time_is_up(
             plain.close()
         url = "https://nowhere.invalid" if kind == "unknown name" else f"https://127.0.0.1:{port}"
         model = AnthropicModel(api_key=KEY, base_url=url, http_client=httpx2.AsyncClient(trust_env=False))
+        await model.warm_up()
         queue = f"down-{uuid4().hex[:8]}"
         async with harness_worker(client, queue, tmp_path, model, "any"):
-            failure = await Harness(client, queue).fail(a_turn().model_copy(update={"time": timedelta(seconds=1)}))
+            failure = await Harness(client, queue).fail(a_turn().model_copy(update={"time": timedelta(seconds=2)}))
         await model.aclose()
 
     assert failure.type == ErrorType.PROVIDER_UNAVAILABLE
