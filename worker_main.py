@@ -110,7 +110,7 @@ async def compose(settings: Settings, closing: AsyncExitStack) -> Sequence[Calla
     crews = load_crews(folders, tool_capabilities(tools), absent=absent_tools(chosen["pages"]))
     models = build_models(settings, chosen["model"].adapter, closing)
     return [
-        SessionActivities(crews, models, tools, settings.ceilings, turns_queue=turns_queue(settings)).open_session,
+        SessionActivities(crews, models, tools, settings.ceilings, turns_queue(settings), library).open_session,
         TurnActivities(crews, models, tools, library, conversations).take_turn,
         ToolActivities(crews, tools, library).use_tool,
         RunningDuplicateActivities().await_duplicate,

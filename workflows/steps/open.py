@@ -34,8 +34,9 @@ async def open_session(request: SessionRequest, progress: Progress, budget_clien
     """
     _check(request)
     progress.set_goal(request.goal)
-    facts = await _read_facts(request)
     delegation, limits, now = request.delegation, request.limits, workflow.now()
+    facts = await _read_facts(request)
+    progress.add_gaps(facts.unread)
     ledger = Ledger(Amount(limits.max_turns, limits.budget_usd))
     report_reserve = _reserve_report(ledger, facts, request.documents)
     deadline_at = now + limits.deadline
@@ -104,9 +105,9 @@ async def _read_facts(request: SessionRequest) -> SessionFacts:
             SessionActivities.open_session,
             OpenSessionRequest(session=workflow.info().workflow_id, request=request),
             activity_id="open",
-            summary="look up crew, models and ceilings",
+            summary="look up crew, models and ceilings; index documents",
             priority=priority_of(request),
-            **options.open_session(),
+            **options.open_session(request.limits.deadline, has_documents=bool(request.documents)),
         )
     except ActivityError as error:
         if isinstance(error.cause, ApplicationError):
