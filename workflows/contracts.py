@@ -32,8 +32,6 @@ class SubtaskRequest(Message):
     """The attempt's own time, without what it waits for a larger grant; None if only the session's deadline holds."""
     urgency: Literal["now", "batch"] = left_out("now")
     turns_queue: str | None = left_out(None)
-    waits_for_budget: bool = left_out(False)
-    """Whether it rather waits for a larger grant than answers early."""
     has_private_inputs: bool = left_out(False)
     """Whether its inputs rest on the user's own documents."""
     is_approved: bool = left_out(False)
@@ -57,8 +55,6 @@ class GrantRequest(Message):
     """Drawn at random for this request; its answer repeats it."""
     turns: Turns
     usd: Dollars
-    patient: bool
-    """Whether the child rather waits than goes on without."""
 
 
 class Grant(Message):
