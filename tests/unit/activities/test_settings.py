@@ -78,6 +78,7 @@ BAD = {
     "CHARGEHAND_PRICES": ('{"m": [1, 2], "m": [0, 0]}', '{"m": [-1, 0]}', '{"m": ["NaN", 0]}', '{"m": [1]}', "[]"),
     "CHARGEHAND_MODELS": ('{"small": "a", "small": "b"}', '{"huge": "a"}', "[]"),
     "CHARGEHAND_CEILINGS": ('{"max_turns": 5, "max_turns": 9}', '{"max_turns": 0}', '{"budget_usd": 1e999}', "[]"),
+    "CHARGEHAND_FALLBACK_MODELS": ('{"small": "a", "small": "b"}', '{"huge": "a"}', "[]"),
     "CHARGEHAND_REQUESTS_PER_SECOND": ("0", "-1", "nan", "many"),
     "CHARGEHAND_SILENCE_SECONDS": ("0", "nan", "1e9"),
     "CHARGEHAND_ANSWER_TOKENS": ("0", "1.5"),
@@ -97,6 +98,7 @@ BAD = {
     "CHARGEHAND_CODE": ("nobody",),
 }
 _CHECKED_AT_START = {
+    "CHARGEHAND_FALLBACK_PROVIDER",
     "CHARGEHAND_STATE_DIR",
     "CHARGEHAND_ARTIFACTS",
     "CHARGEHAND_STORAGE",
