@@ -94,9 +94,9 @@ class SupervisorWorkflow:
     @decide_plan.validator
     def _is_awaited(self, decision: PlanDecision) -> None:
         if self._progress.state != "awaiting_approval" or self._has_decision:
-            raise ValueError("This session is not awaiting approval.")
+            raise _refusal("This session is not awaiting approval.")
         if (decision.plan is not None) != (decision.decision == "edit"):
-            raise ValueError("plan: is required with the decision 'edit', and allowed with no other")
+            raise _refusal("plan: is required with the decision 'edit', and allowed with no other")
 
     @workflow.update(name=UpdateName.FINISH_NOW, description="Stop and write the report from what there is.")
     async def finish_now(self) -> Status:
@@ -120,10 +120,10 @@ class SupervisorWorkflow:
     def _may_raise(self, raised: RaisedLimits) -> None:
         self._refuse_if_over()
         if workflow.info().parent is not None:
-            raise ValueError("A nested session gets its limits from its parent; raise them at the root session.")
+            raise _refusal("A nested session gets its limits from its parent; raise them at the root session.")
         problems = self._open.problems_with(raised)
         if problems:
-            raise ValueError("; ".join(problems))
+            raise _refusal("; ".join(problems))
 
     @workflow.update(name=UpdateName.ANSWER, description="Answer the question of a subtask.")
     async def answer(self, answer: Answer) -> Status:
@@ -137,7 +137,7 @@ class SupervisorWorkflow:
     def _is_asked(self, answer: Answer) -> None:
         unanswered = [id_ for id_ in self._progress.questions if id_ not in self._answered]
         if answer.subtask not in unanswered:
-            raise ValueError(
+            raise _refusal(
                 f"subtask: '{answer.subtask}' has no open question; subtasks that have one: "
                 f"{', '.join(unanswered) or 'none'}."
             )
@@ -158,12 +158,12 @@ class SupervisorWorkflow:
     @property
     def _open(self) -> Session:
         if self._session is None:
-            raise ApplicationError("The session is still being opened; try again.", type=ErrorType.INVALID_INPUT)
+            raise _refusal("The session is still being opened; try again.")
         return self._session
 
     def _refuse_if_over(self) -> None:
         if self._open.clock.work_is_over or self._progress.state in {"synthesising", "finished", "failed", "cancelled"}:
-            raise ValueError(f"The session can no longer be changed: it is {self._progress.state}.")
+            raise _refusal(f"The session can no longer be changed: it is {self._progress.state}.")
 
     async def _approval(self) -> Plan | None:
         """Wait for a person's decision on the plan; returns the plan, as edited."""
@@ -194,6 +194,11 @@ async def _report_after(error: BaseException, session: Session) -> Report:
     else:
         session.progress.add_gaps([error.message if isinstance(error, ApplicationError) else str(error)])
     return await write_report(session, by_models=False)
+
+
+def _refusal(message: str) -> ApplicationError:
+    """Build the error of an update that is refused."""
+    return ApplicationError(message, type=ErrorType.UPDATE_REFUSED, non_retryable=True)
 
 
 async def _next_task() -> None:

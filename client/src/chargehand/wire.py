@@ -55,6 +55,7 @@ class ErrorType(StrEnum):
     INVALID_INPUT = "InvalidInput"
     INVALID_PLAN = "InvalidPlan"
     PLAN_REJECTED = "PlanRejected"
+    UPDATE_REFUSED = "UpdateRefused"
     NOT_STANDALONE = "NotStandalone"
     LIMIT_TOO_SMALL = "LimitTooSmall"
     RESERVE_TOO_SMALL = "ReserveTooSmall"

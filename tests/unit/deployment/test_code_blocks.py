@@ -1,0 +1,128 @@
+"""Every code block of the documentation is read as what it claims to be, and its commands by the real parser."""
+
+import ast
+import importlib
+import json
+import re
+import shlex
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import cast
+
+import pytest
+import typer.main
+from typer.core import TyperGroup
+
+from chargehand.contracts import SessionRequest
+from chargehand_cli.main import app
+from tests.unit.deployment.test_documents import ROOT
+
+_FENCE = re.compile(r"^( *)```([\w-]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+_SHELL = ("", "sh", "bash", "console", "shell")
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "deploy" / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+
+
+@dataclass(frozen=True)
+class Block:
+    page: str
+    language: str
+    text: str
+
+
+BLOCKS = [
+    Block(f"{page.relative_to(ROOT)}:{found.start()}", found[2], re.sub(rf"^{found[1]}", "", found[3], flags=re.M))
+    for page in PAGES
+    for found in _FENCE.finditer(page.read_text(encoding="utf-8"))
+]
+
+
+def commands(program: str) -> Iterator[tuple[str, list[str]]]:
+    """List the arguments of every call of a program, with the page that shows it."""
+    for block in BLOCKS:
+        if block.language not in _SHELL:
+            continue
+        for line in block.text.replace("\\\n", " ").splitlines():
+            words = _words(line.removeprefix("$ "))
+            at = next((at for at, word in enumerate(words) if "=" not in word), 0)
+            if words[at : at + 1] == ["docker"] and program in words:
+                at = words.index(program)
+            if words and words[at].rpartition("/")[2] == program and (line.startswith("$ ") or "$ " not in block.text):
+                yield block.page, words[at + 1 :]
+
+
+def _words(line: str) -> list[str]:
+    try:
+        return shlex.split(line, comments=True)
+    except ValueError:
+        return []
+
+
+def test_there_are_blocks() -> None:
+    """What is collected is what the pages contain."""
+    fences = sum(page.read_text(encoding="utf-8").count("```") for page in PAGES)
+
+    assert len(BLOCKS) == fences / 2 > 20
+    assert {block.language for block in BLOCKS} <= {*_SHELL, "python", "json", "toml", "yaml", "text"}
+
+
+@pytest.mark.parametrize("block", [each for each in BLOCKS if each.language == "python"], ids=lambda block: block.page)
+def test_python_compiles(block: Block) -> None:
+    """With `await` outside of functions, as in a notebook; every name of ours exists."""
+    tree = compile(block.text, block.page, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST)
+    compile(tree, block.page, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("chargehand"):
+            module = importlib.import_module(node.module or "")
+            assert [each.name for each in node.names if not hasattr(module, each.name)] == []
+
+
+@pytest.mark.parametrize("block", [each for each in BLOCKS if each.language in ("json", "toml")], ids=lambda b: b.page)
+def test_data_is_well_formed(block: Block) -> None:
+    """JSON and TOML are read by their parsers."""
+    assert json.loads(block.text) if block.language == "json" else tomllib.loads(block.text)
+
+
+@pytest.mark.parametrize(("page", "words"), list(commands("chargehand")))
+def test_commands_exist_with_their_options(page: str, words: list[str]) -> None:
+    """The command line's own parser takes them; nothing is run."""
+    group = cast("TyperGroup", typer.main.get_command(app))
+
+    assert words[0] in group.commands, page
+    with group.commands[words[0]].make_context(words[0], words[1:]) as context:
+        assert context.params
+
+
+@pytest.mark.parametrize(("page", "words"), list(commands("make")))
+def test_make_has_the_targets(page: str, words: list[str]) -> None:
+    """Each word that is no variable is a rule of the Makefile."""
+    rules = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+
+    assert [word for word in words if "=" not in word and word not in rules] == [], page
+
+
+def test_requests_are_requests() -> None:
+    """What is handed to Temporal's own command line as input is a valid request."""
+    found = [words[words.index("--input") + 1] for _, words in commands("temporal") if "--input" in words]
+
+    assert found
+    assert [SessionRequest.model_validate_json(each).goal for each in found]
+
+
+def test_shell_blocks_are_shell() -> None:
+    """A shell can read each block that is not a transcript."""
+    scripts = [block for block in BLOCKS if block.language in _SHELL and "$ " not in block.text]
+    broken = [
+        block.page
+        for block in scripts
+        if subprocess.run(["sh", "-n"], input=block.text, text=True, capture_output=True, check=False).returncode
+    ]
+
+    assert broken == []
