@@ -131,7 +131,9 @@ def page() -> str:
     broken = sum(bool(entry["failed"]) for entry in entries.values())
     summary = f"**{len(entries)} classes, {cases:,} cases, {broken or 'none'} broken.**"
     sections = [_section(name, entries[name]) for name in CLASSES if name in entries]
-    return "\n".join([_HEAD, f"{summary}\n", *lines, "", *sections]).rstrip() + "\n"
+    missing = ", ".join(f"`{name}`" for name in CLASSES if name not in entries)
+    rest = [f"Not run yet: {missing}.\n"] if missing else []
+    return "\n".join([_HEAD, f"{summary}\n", *lines, "", *rest, *sections]).rstrip() + "\n"
 
 
 def _entries() -> dict[str, Entry]:
