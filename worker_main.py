@@ -37,13 +37,14 @@ from activities.documents.registry import (
     conversation_store,
     document_downloads,
     document_library,
+    require_writable,
 )
 from activities.heartbeats import BEAT_SECONDS
 from activities.log_redaction import SDK_LOGGING, configure_logging, disable_core_dumps
 from activities.model_turn.activity import TurnActivities
 from activities.model_turn.conversations import Conversations
 from activities.model_turn.resets import RunningDuplicateActivities
-from activities.models.registry import MODELS
+from activities.models.registry import MODELS, build_models
 from activities.search.registry import SEARCH
 from activities.session_facts import SessionActivities
 from activities.settings import NoJson, Settings, describe_unknown, describe_unusable
@@ -90,6 +91,7 @@ def choose(settings: Settings) -> dict[str, Choice]:
 
 async def compose(settings: Settings, closing: AsyncExitStack) -> Sequence[Callable[..., object]]:
     """Build the adapters that the settings choose, and the activities on top of them."""
+    require_writable(settings.state_dir)
     chosen = choose(settings)
     keys = encryption(settings)
     store = artifact_store(settings, keys)
@@ -108,9 +110,9 @@ async def compose(settings: Settings, closing: AsyncExitStack) -> Sequence[Calla
     )
     folders = [_HERE / "crews", *([settings.crews] if settings.crews else [])]
     crews = load_crews(folders, tool_capabilities(tools), absent=absent_tools(chosen["pages"]))
-    models = MODELS.builder(settings, chosen["model"].adapter)(settings, closing)
+    models = build_models(settings, chosen["model"].adapter, closing)
     return [
-        SessionActivities(crews, models, tools, settings.ceilings, turns_queue=turns_queue(settings)).open_session,
+        SessionActivities(crews, models, tools, settings.ceilings, turns_queue(settings), library).open_session,
         TurnActivities(crews, models, tools, library, conversations).take_turn,
         ToolActivities(crews, tools, library).use_tool,
         RunningDuplicateActivities().await_duplicate,
@@ -190,6 +192,8 @@ def _deployment(settings: Settings) -> WorkerDeploymentConfig | None:
 
 async def run(settings: Settings) -> None:
     """Poll until SIGTERM or SIGINT, then let in-flight calls finish within the grace period."""
+    if not settings.artifacts:
+        os.umask(0o077)  # whatever is written below the state directory is for this user alone
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

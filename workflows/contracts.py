@@ -32,10 +32,10 @@ class SubtaskRequest(Message):
     """The attempt's own time, without what it waits for a larger grant; None if only the session's deadline holds."""
     urgency: Literal["now", "batch"] = left_out("now")
     turns_queue: str | None = left_out(None)
-    waits_for_budget: bool = left_out(False)
-    """Whether it rather waits for a larger grant than answers early."""
     has_private_inputs: bool = left_out(False)
     """Whether its inputs rest on the user's own documents."""
+    is_approved: bool = left_out(False)
+    """Whether a person approved the instruction as it is, so that its words may be sent out."""
     goal_is_public: bool = left_out(False)
     """Whether the goal may be sent out although private text contains it too: the user wrote it, not a model."""
 
@@ -55,8 +55,6 @@ class GrantRequest(Message):
     """Drawn at random for this request; its answer repeats it."""
     turns: Turns
     usd: Dollars
-    patient: bool
-    """Whether the child rather waits than goes on without."""
 
 
 class Grant(Message):
