@@ -10,15 +10,18 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from enum import Enum, auto
 from typing import Any, Final, cast
+from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
+from activities.http_limits import describe_tls_error
 from chargehand.contracts import Contract
 from chargehand.wire import ErrorType
 
 LONGEST_WAIT: Final = timedelta(hours=1)
 """The longest `retry-after` that is honoured."""
 _QUOTED_CHARACTERS: Final = 300
+_LONGEST_ADDRESS: Final = 2_000
 
 
 class ProviderFault(Contract):
@@ -90,6 +93,8 @@ class Verdict(Enum):
     """The request may have arrived and been worked on: retryable, and possibly billed."""
     UNREADABLE = auto()
     """The answer arrived and makes no sense: retryable, and possibly billed."""
+    UNUSABLE = auto()
+    """The answer arrived and is more than is read: possibly billed, and trying again cannot help."""
     REFUSED = auto()
     """Trying again cannot help."""
 
@@ -116,6 +121,7 @@ VERDICTS: Final[Mapping[str, Verdict]] = {
     "DecodingError": Verdict.UNREADABLE,
     "OSError": Verdict.UNANSWERED,
     "UnreadableReply": Verdict.UNREADABLE,
+    "BodyRefused": Verdict.UNUSABLE,
 }
 """By class name; any other class is judged by its nearest base class in this table."""
 _PACKAGES: Final = frozenset({"anthropic", "openai", "httpx2", "builtins", "activities"})
@@ -165,8 +171,10 @@ def is_retryable(error: BaseException) -> bool:
     """Whether a provider's failure may pass."""
     verdict = _verdict(error)
     if verdict is not Verdict.BY_STATUS:
-        return verdict is not Verdict.REFUSED
+        return verdict not in {Verdict.REFUSED, Verdict.UNUSABLE}
     if not _FINAL_CODES.isdisjoint(_codes(error)):
+        return False
+    if _is_redirect(error):
         return False
     stated = {"true": True, "false": False}.get(_headers(error).get("x-should-retry", ""))
     return _status(error) in _RETRYABLE_STATUSES if stated is None else stated
@@ -207,7 +215,8 @@ def classify(error: BaseException, provider: str, secrets: Sequence[str] = ()) -
         status=status,
         code=next((code for code in _codes(error) if _identifier(code, secrets)), ""),
         request_id=_identifier(getattr(error, "request_id", None), secrets),
-        possibly_billed=verdict in {Verdict.UNANSWERED, Verdict.UNREADABLE} or status in _POSSIBLY_BILLED_STATUSES,
+        possibly_billed=verdict in {Verdict.UNANSWERED, Verdict.UNREADABLE, Verdict.UNUSABLE}
+        or status in _POSSIBLY_BILLED_STATUSES,
     )
     is_final = not is_retryable(error)
     kind = ErrorType.PROVIDER_UNAVAILABLE
@@ -242,6 +251,8 @@ _LONG_AND_MIXED: Final = re.compile(r"\b(?=[A-Za-z0-9_+/-]*\d)(?=[A-Za-z0-9_+/-]
 
 
 def _verdict(error: BaseException) -> Verdict:
+    if describe_tls_error(error):
+        return Verdict.REFUSED
     verdict = verdict_on(type(error)) or Verdict.REFUSED
     below = error.__cause__
     # An SDK says only that the connection failed; its cause says whether the request was sent.
@@ -253,6 +264,10 @@ def _verdict(error: BaseException) -> Verdict:
 
 def _status(error: BaseException) -> int | None:
     return cast("int | None", getattr(error, "status_code", None))
+
+
+def _is_redirect(error: BaseException) -> bool:
+    return 300 <= (_status(error) or 0) < 400
 
 
 def _retry_after(headers: Mapping[str, str]) -> timedelta | None:
@@ -306,12 +321,22 @@ def _identifier(value: object, secrets: Sequence[str]) -> str:
 
 def _message(error: BaseException, verdict: Verdict, fault: ProviderFault, secrets: Sequence[str]) -> str:
     quoted = redacted(_words(error), secrets)
-    if verdict is Verdict.UNREADABLE:
+    if problem := describe_tls_error(error):
+        host = getattr(getattr(getattr(error, "request", None), "url", None), "host", "the base URL")
+        return f"{fault.provider} at {host} cannot be used: {problem}. Check the base URL and the network's proxy."
+    if verdict in {Verdict.UNREADABLE, Verdict.UNUSABLE}:
+        quoted = redacted(str(error.__cause__ or error)) if verdict is Verdict.UNUSABLE else quoted
         return f"{fault.provider} gave an answer that cannot be read: {quoted}"
     if fault.status is None:
         kind = type(error.__cause__ or error).__name__
         advice = " Check the network and the base URL." if verdict is Verdict.UNREACHED else ""
         return f"{fault.provider} did not answer ({kind}): {quoted or 'no reason given.'}{advice}"
+    if _is_redirect(error):
+        host = redacted(urlsplit(_headers(error).get("location", "")[:_LONGEST_ADDRESS]).hostname or "another address")
+        return (
+            f"{fault.provider} answered {fault.status}: it redirects to {host}, and redirects are not followed. "
+            "Set the base URL to the address of the API itself."
+        )
     code = f" {fault.code}" if fault.code else ""
     advice = _ADVICE.get(fault.status, "")
     said = quoted if quoted.endswith((".", "!", "?", "…")) else f"{quoted}."
