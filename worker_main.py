@@ -110,7 +110,7 @@ async def compose(settings: Settings, closing: AsyncExitStack) -> Sequence[Calla
     crews = load_crews(folders, tool_capabilities(tools), absent=absent_tools(chosen["pages"]))
     models = MODELS.builder(settings, chosen["model"].adapter)(settings, closing)
     return [
-        SessionActivities(crews, models, tools, settings.ceilings, turns_queue=turns_queue(settings)).open_session,
+        SessionActivities(crews, models, tools, settings.ceilings, turns_queue(settings), library).open_session,
         TurnActivities(crews, models, tools, library, conversations).take_turn,
         ToolActivities(crews, tools, library).use_tool,
         RunningDuplicateActivities().await_duplicate,
@@ -222,7 +222,7 @@ def _runtime(settings: Settings) -> Runtime:
 
 
 def _converter(settings: Settings, namespace: str) -> DataConverter:
-    storage = storage_from(settings.storage, namespace, settings.storage_threshold)
+    storage = storage_from(settings.storage, namespace, settings.storage_threshold, results=settings.storage_results)
     return data_converter(encryption(settings), storage)
 
 

@@ -73,6 +73,8 @@ class SessionFacts(Contract):
     """The most that the operator allows any session."""
     turns_queue: str | None = None
     """Task queue of model turns, if they have one of their own, whose rate is limited; None for the session's."""
+    unread: tuple[str, ...] = left_out(())
+    """A gap of the report for each document that cannot be read."""
 
 
 class OpenSessionRequest(Contract):

@@ -1,4 +1,4 @@
-"""The activity that opens a session: it looks up the crew, models and ceilings for a request."""
+"""The activity that opens a session: it looks up crew, models and ceilings for a request, and reads its documents."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,17 +9,22 @@ from temporalio import activity
 
 from activities.contracts import AgentCard, CrewCard, OpenSessionRequest, SessionFacts
 from activities.crews import Agent, Crew, capabilities_of
+from activities.documents.catalog import Catalog
+from activities.documents.library import DocumentLibrary
+from activities.heartbeats import heartbeats
 from activities.models.registry import Models
 from activities.tools import Tool, tool_capabilities
 from activities.turn_kinds.protocol import SCHEMA_BYTES
 from activities.turn_kinds.registry import SUPERVISOR_TASK_TYPES
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, SessionRequest
-from chargehand.converter import invalid_input
+from chargehand.converter import invalid_input, printable
 from chargehand.wire import ActivityType
 
 _DOCUMENT_CHARACTERS: Final = 30_000
 """Of all documents' names together: every turn and tool call carries them in the history."""
+_MOST_UNREAD: Final = 100
+_PROBLEM_CHARACTERS: Final = 400
 
 
 @dataclass(frozen=True)
@@ -31,10 +36,11 @@ class SessionActivities:
     tools: Mapping[str, Tool]
     ceilings: Limits
     turns_queue: str | None = None
+    library: DocumentLibrary | None = None
 
     @activity.defn(name=ActivityType.OPEN_SESSION)
     async def open_session(self, opening: OpenSessionRequest) -> SessionFacts:
-        """Look up the crew and check the request against the operator's ceilings."""
+        """Look up the crew, check the request against the operator's ceilings, and index its documents."""
         request = opening.request
         crew = self.crews.get(request.crew)
         if crew is None:
@@ -52,7 +58,20 @@ class SessionActivities:
             models=dict(self.models.cards),
             ceilings=self.ceilings,
             turns_queue=self.turns_queue,
+            unread=await self.unread(request.documents),
         )
+
+    async def unread(self, documents: tuple[str, ...]) -> tuple[str, ...]:
+        """Name each document that cannot be read, and why; refuse a request if that is all of them."""
+        if self.library is None or not documents:
+            return ()
+        async with heartbeats():
+            catalog = (await self.library.open(documents)).catalog
+        unread = _unread_documents(catalog)
+        if not _read_documents(catalog):
+            why = unread or ["the folder has no files that can be read"]
+            raise invalid_input("SessionRequest", [f"documents: none of them can be read. {'; '.join(why[:20])}"])
+        return tuple(f"A document was not read: {each}" for each in unread)
 
     def _ceiling_problems(self, limits: Limits) -> list[str]:
         return [
@@ -84,6 +103,25 @@ class SessionActivities:
     def _prompt_bytes(self, crew: Crew, agent: Agent) -> int:
         specs = "".join(json.dumps(self.tools[tool].spec.model_dump()) for tool in agent.tools)
         return len(WorkTask.system_text(crew, agent.name).encode()) + len(specs.encode()) + SCHEMA_BYTES
+
+
+def _unread_documents(catalog: Catalog) -> list[str]:
+    read = _read_documents(catalog)
+    unread = [
+        f"{entry.name}: {entry.problem or 'It has no text.'}" for entry in catalog.documents if entry.name not in read
+    ]
+    unread += catalog.skipped
+    named = [printable(each, _PROBLEM_CHARACTERS) for each in unread[:_MOST_UNREAD]]
+    more = len(unread) - len(named)
+    return [*named, f"{more:,} more documents"] if more else named
+
+
+def _read_documents(catalog: Catalog) -> set[str]:
+    """Name the documents that have words or rows."""
+    with_rows = {table.document for table in catalog.tables if table.rows}
+    return with_rows | {
+        entry.name for entry in catalog.documents if not entry.problem and (entry.opening or entry.headings)
+    }
 
 
 def _document_problems(documents: Sequence[str]) -> list[str]:

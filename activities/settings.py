@@ -58,6 +58,8 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
     """Where large payloads are stored instead of in the history: a location as for `artifacts`, or `off`."""
     storage_threshold: int | None = Field(default=None, ge=0)
     """The size in bytes above which a payload is large."""
+    storage_results: bool = False
+    """Whether reports and answers to queries and updates are stored there too; clients then need the same storage."""
     deployment: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_-]{1,100}$")
     """The Worker Deployment of this worker; with `build_id` it turns Worker Versioning on."""
     build_id: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_.+-]{1,200}$")

@@ -60,7 +60,7 @@ class Backends:
         library = DocumentLibrary(ArtifactStore(folder / "artifacts"), folder / "indexes", self.document_roots)
         conversations = Conversations(ArtifactStore(folder / "conversations"))
         return [
-            SessionActivities(self.crews, models, self.tools, ceilings).open_session,
+            SessionActivities(self.crews, models, self.tools, ceilings, library=library).open_session,
             TurnActivities(self.crews, models, self.tools, library, conversations).take_turn,
             ToolActivities(self.crews, self.tools, library).use_tool,
             RunningDuplicateActivities().await_duplicate,
@@ -90,6 +90,7 @@ async def open_environment(
     ceilings: Limits | None = None,
     cached_workflows: int = 0,
     task_queue: str = "",
+    cards: Mapping[Tier, ModelCard] | None = None,
 ) -> AsyncGenerator[SessionEnvironment]:
     """Run a worker whose model answers by a function, on a task queue of its own unless one is named.
 
@@ -99,6 +100,7 @@ async def open_environment(
     settings = Settings(state_dir=folder, task_queue=task_queue)
     fakes = {name: ScriptedTool(name, found(f"{name}.md#L1", f"what {name} read")) for name in _TOOLS}
     model = ScriptedModel(respond)
-    activities = Backends(model, {**fakes}).activities(folder, ceilings or settings.ceilings)
+    backends = Backends(model, {**fakes}, cards or scripted_cards())
+    activities = backends.activities(folder, ceilings or settings.ceilings)
     async with build_worker(client, settings, activities, cached_workflows=cached_workflows):
         yield SessionEnvironment(Chargehand(client, task_queue), model, fakes)

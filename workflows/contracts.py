@@ -1,16 +1,20 @@
 """What a supervisor and the workflows of its subtasks exchange."""
 
 from datetime import timedelta
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from activities.contracts import AgentCard, InputOutcome, ModelCard
-from chargehand.contracts import Contract, Dollars, Outcome, Subtask, Usage, left_out
+from chargehand.contracts import Contract, Dollars, Message, Outcome, Subtask, Usage, left_out
 
 
-class SubtaskRequest(Contract):
+class SubtaskRequest(Message):
     """One subtask for one agent, with what it may spend."""
+
+    largest_bytes: ClassVar[int] = 50 << 20
+    """Outcomes of other subtasks are in it."""
+    most_values: ClassVar[int] = 50_000
 
     session: str
     goal: str
@@ -28,8 +32,6 @@ class SubtaskRequest(Contract):
     """The attempt's own time, without what it waits for a larger grant; None if only the session's deadline holds."""
     urgency: Literal["now", "batch"] = left_out("now")
     turns_queue: str | None = left_out(None)
-    waits_for_budget: bool = left_out(False)
-    """Whether it rather waits for a larger grant than answers early."""
     has_private_inputs: bool = left_out(False)
     """Whether its inputs rest on the user's own documents."""
     goal_is_public: bool = left_out(False)
@@ -40,7 +42,7 @@ Turns = Annotated[int, Field(ge=0, le=1_000)]
 """A number of turns in a message, which anyone with access to the namespace can send."""
 
 
-class GrantRequest(Contract):
+class GrantRequest(Message):
     """A child asks its parent for a larger grant."""
 
     child: Annotated[str, Field(max_length=1_000)]
@@ -51,11 +53,9 @@ class GrantRequest(Contract):
     """Drawn at random for this request; its answer repeats it."""
     turns: Turns
     usd: Dollars
-    patient: bool
-    """Whether the child rather waits than goes on without."""
 
 
-class Grant(Contract):
+class Grant(Message):
     """The answer to a request: by how much the grant grows, at least what was asked or nothing."""
 
     number: Annotated[int, Field(ge=1, le=10_000)]

@@ -15,7 +15,7 @@ HEARTBEAT_TIMEOUT: Final = timedelta(seconds=3.5)
 """After this long without a heartbeat a worker is considered lost; activities send one every `BEAT_SECONDS`."""
 
 _OPEN_SESSION_TIMEOUT: Final = timedelta(seconds=10)
-# It costs nothing and touches only the worker's own memory: it is retried until it succeeds or refuses the request.
+# It costs nothing: it is retried until it succeeds, refuses the request, or the session's deadline passes.
 _OPEN_SESSION_RETRIES: Final = RetryPolicy(initial_interval=timedelta(milliseconds=100))
 
 _TURN_TIMEOUT: Final = timedelta(minutes=5)
@@ -82,9 +82,14 @@ class ChildLimits(TypedDict):
     retry_policy: RetryPolicy
 
 
-def open_session() -> ActivityLimits:
-    """Build the limits of the activity that opens a session."""
-    return ActivityLimits(start_to_close_timeout=_OPEN_SESSION_TIMEOUT, retry_policy=_OPEN_SESSION_RETRIES)
+def open_session(deadline: timedelta, *, has_documents: bool) -> ActivityLimits:
+    """Build the limits of the activity that opens a session; documents are fetched and indexed by it."""
+    return ActivityLimits(
+        start_to_close_timeout=max(deadline, _OPEN_SESSION_TIMEOUT) if has_documents else _OPEN_SESSION_TIMEOUT,
+        schedule_to_close_timeout=max(deadline, _OPEN_SESSION_TIMEOUT),
+        heartbeat_timeout=HEARTBEAT_TIMEOUT,
+        retry_policy=_OPEN_SESSION_RETRIES,
+    )
 
 
 def turn(*, is_batch: bool, left: timedelta | None) -> ActivityLimits:

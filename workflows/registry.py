@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from temporalio import workflow
+from temporalio.api.enums.v1 import CommandType
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
 from temporalio.converter import StorageDriverStoreContext, StorageDriverWorkflowInfo
@@ -18,12 +19,14 @@ from temporalio.worker import (
     WorkflowInstanceDetails,
     WorkflowInterceptorClassInput,
 )
+from temporalio.worker._command_aware_visitor import CommandInfo
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 from temporalio.workflow import Info
 
 from chargehand.contracts import Contract
 from chargehand.converter import invalid_input
-from chargehand.wire import ErrorType
+from chargehand.payloads.storage import READ_BY_CLIENTS
+from chargehand.wire import ErrorType, WorkflowType
 from workflows.subtask import SubtaskWorkflow
 from workflows.supervisor import SupervisorWorkflow
 
@@ -50,8 +53,8 @@ class _Sandbox(SandboxedWorkflowRunner):
     """The SDK's sandbox, entered for the code of workflows only.
 
     The SDK enters it up to four times for every payload, to ask in which context a converter serializes. Ours does the
-    same in every context, and those entries take a quarter of a worker's processor time. External storage always
-    gets the workflow that stores.
+    same in every context, and those entries take a quarter of a worker's processor time. External storage gets the
+    workflow that stores, or is told that clients read the payload.
     """
 
     def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
@@ -79,7 +82,12 @@ class _WithoutContexts(WorkflowInstance):
     def get_serialization_context(self, command_info: object) -> None:  # noqa: ARG002  # the SDK's own signature
         return None
 
-    def get_external_store_context(self, command_info: object) -> StorageDriverStoreContext:  # noqa: ARG002  # as above
+    def get_external_store_context(self, command_info: CommandInfo | None) -> StorageDriverStoreContext:
+        if command_info is None or (
+            command_info.command_type == CommandType.COMMAND_TYPE_COMPLETE_WORKFLOW_EXECUTION
+            and self.get_info().workflow_type == WorkflowType.SUPERVISOR
+        ):
+            return READ_BY_CLIENTS
         return self._storing
 
 

@@ -16,6 +16,7 @@ from activities.turn_kinds.registry import Task
 from chargehand.contracts import RaisedLimits, SessionRequest, SessionState, Tier
 from workflows import options
 from workflows.budget.client import BudgetClient
+from workflows.budget.estimates import fixed_bytes, input_bound
 from workflows.budget.grants import Grants, ReportReserve
 from workflows.budget.ledger import Amount, Ledger
 from workflows.budget.model_calls import CannotPay, MeteredModelCalls, TurnLost
@@ -165,7 +166,7 @@ class Session:
             agent=SUPERVISOR,
             tier=tier,
             model=self.model(tier),
-            prompt_bytes=crew.prompt_bytes,
+            input_tokens=input_bound(task, fixed_bytes(crew, self.request.documents)),
             output_tokens=output_tokens,
             until=lambda: until,
         )
@@ -196,7 +197,8 @@ class Session:
 
         if not is_there() and self.request.delegation is not None:
             missing = self.ledger.missing(needed)
-            self.ledger.grant(await self.budget_client.ask(missing, self.ledger.granted, patient=True))
+            more = await self.budget_client.ask(missing, self.ledger.granted, lambda: self.clock.work_is_over)
+            self.ledger.grant(more)
         await workflow.wait_condition(lambda: is_there() or self.clock.work_is_over or is_hopeless())
         if self.request.limits.on_limit == "pause" and not is_there() and not self.clock.work_is_over:
             self.enter("paused")

@@ -12,14 +12,21 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 
 with workflow.unsafe.imports_passed_through():
     from activities.contracts import AgentCard, Round, ToolCall, ToolRequest, ToolResult
-    from activities.model_turn.contracts import TurnResult
+    from activities.model_turn.contracts import Counted, TurnResult
     from activities.tool_use import ToolActivities
     from activities.turn_kinds.work import AgentAnswer, WorkTask
     from chargehand.contracts import Artifact, Failure, FailureReason, Outcome, SpendLine, Usage
     from chargehand.wire import ErrorType, SignalName, WorkflowType
     from workflows import options
     from workflows.budget.client import BudgetClient
-    from workflows.budget.estimates import WORK_OUTPUT_TOKENS
+    from workflows.budget.estimates import (
+        WORK_OUTPUT_TOKENS,
+        conversation_bound,
+        fixed_bytes,
+        input_bound,
+        usual_cost,
+        worst_case,
+    )
     from workflows.budget.ledger import Amount, Ledger
     from workflows.budget.model_calls import CannotPay, MeteredModelCalls, TurnLost
     from workflows.contracts import Grant, SubtaskRequest, SubtaskResult
@@ -52,6 +59,10 @@ class SubtaskWorkflow:
         """Digest of the part of the conversation that a worker keeps."""
         self._kept_rounds = 0
         """Rounds in that part."""
+        self._counted: Counted | None = None
+        """The part of the conversation that the provider has counted."""
+        self._counted_rounds = 0
+        """Rounds in the prompt of that part."""
         self._tool_calls = 0
         self._began_at = workflow.now()
         self._deadline: timedelta | None = None
@@ -104,16 +115,19 @@ class SubtaskWorkflow:
                     agent=request.agent.name,
                     tier=request.agent.tier,
                     model=request.model,
-                    prompt_bytes=request.agent.prompt_bytes,
+                    input_tokens=self._input_tokens(request, task),
                     output_tokens=WORK_OUTPUT_TOKENS,
                     until=lambda: self._until,
                     sent=self._new_in(task),
+                    counted=self._counted,
                 )
             except CannotPay as error:
                 return self._unfinished(error.reason, "Its grant was used up.")
             except TurnLost as error:
                 return self._unfinished(error.reason, error.message)
             self._kept, self._kept_rounds = result.conversation, len(task.rounds)
+            if result.counted is not None:
+                self._counted, self._counted_rounds = result.counted, len(task.rounds)
             if answer := result.answer_as(AgentAnswer):
                 return ground(answer, sources_read(self._rounds, request.inputs), ())
             if result.stop == "tools" and not task.must_answer:
@@ -132,9 +146,9 @@ class SubtaskWorkflow:
             inputs=request.inputs,
             rounds=tuple(self._rounds),
         )
-        bytes_later = request.agent.prompt_bytes + _NEXT_ROUND_BYTES
-        this_turn = model_calls.cost_of(request.model, task, request.agent.prompt_bytes, WORK_OUTPUT_TOKENS)
-        next_turn = model_calls.cost_of(request.model, task, bytes_later, WORK_OUTPUT_TOKENS)
+        model, input_tokens = model_calls.proven(request.model), self._input_tokens(request, task)
+        this_turn = worst_case(model, input_tokens, WORK_OUTPUT_TOKENS)
+        next_turn = usual_cost(model, input_tokens, self._counted, _NEXT_ROUND_BYTES)
         is_long = len(task.model_dump_json()) > _LONGEST_CONVERSATION
         is_late = self._deadline is not None and self._left < self._deadline * _TIME_TO_ANSWER
         must_answer = (
@@ -142,9 +156,16 @@ class SubtaskWorkflow:
             or is_long
             or is_late
             or is_repetitive(self._rounds, MOST_CALLS)
-            or not await model_calls.can_pay(this_turn + next_turn, patient=request.waits_for_budget)
+            or not await model_calls.can_pay(this_turn + next_turn)
         )
         return task.model_copy(update={"must_answer": must_answer})
+
+    def _input_tokens(self, request: SubtaskRequest, task: WorkTask) -> int:
+        """Bound the input of the next turn, by what the provider has counted of the conversation if it is the less."""
+        whole = input_bound(task, fixed_bytes(request.agent, request.documents))
+        if self._counted is None:
+            return whole
+        return min(whole, conversation_bound(self._counted, task.rounds[self._counted_rounds :]))
 
     def _new_in(self, task: WorkTask) -> WorkTask:
         """Leave out the part of the conversation that a worker keeps."""

@@ -210,7 +210,7 @@ class DocumentLibrary:
             finally:
                 if build.is_over() and self._builds.get(key) is build:
                     del self._builds[key]
-            self._opened[key] = opened
+        self._opened[key] = opened  # other sessions may have closed it meanwhile
         self._opened.move_to_end(key)
         while len(self._opened) > _OPEN_LIBRARIES:
             self._opened.popitem(last=False)

@@ -14,7 +14,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.crews import Crew
 from activities.documents.library import DocumentLibrary
-from activities.model_turn.contracts import TurnRequest, TurnResult
+from activities.model_turn.contracts import Counted, TurnRequest, TurnResult
 from activities.model_turn.conversations import Conversations
 from activities.model_turn.journal import Entry, Journal, open_journal
 from activities.model_turn.resets import DiscardedTurns, reuse
@@ -32,9 +32,9 @@ from activities.models.failures import ProviderError
 from activities.models.protocol import LONGEST_TEXT, ModelCall, ModelReply
 from activities.models.registry import Models
 from activities.tools import Tool
-from activities.turn_kinds.protocol import SCHEMA_BYTES, TurnAnswer
+from activities.turn_kinds.protocol import REQUEST_TOKENS, SCHEMA_BYTES, Message, TurnAnswer
 from activities.turn_kinds.registry import Task
-from activities.turn_kinds.work import AgentAnswer
+from activities.turn_kinds.work import AgentAnswer, WorkTask
 from chargehand.contracts import Usage
 from chargehand.converter import describe_problems, invalid_input
 from chargehand.wire import ActivityType, ErrorType
@@ -79,7 +79,9 @@ class TurnActivities:
                 storing.cancel()
                 raise
             result = await asyncio.to_thread(_recordable, reply, call.answer_type)
-            result = result.model_copy(update={"conversation": await _stored(storing)})
+            result = result.model_copy(
+                update={"counted": _counted(call, reply), "conversation": await _stored(storing)}
+            )
             if earlier is not None and earlier.result is not None:
                 result = result.model_copy(update={"discarded": earlier.result.usage})
             await record.record(record.entry.model_copy(update={"result": result}))
@@ -162,9 +164,17 @@ async def _stored(storing: asyncio.Task[str]) -> str:
         return ""
 
 
+def _counted(call: ModelCall, reply: ModelReply) -> Counted | None:
+    """Note what the provider counted, for the next turn of the same conversation."""
+    if not isinstance(call.task, WorkTask) or call.task.must_answer or reply.usage is None:
+        return None
+    tokens = reply.usage.input_tokens + reply.usage.output_tokens
+    return Counted(model=call.model, tokens=tokens, messages=len(call.messages) + 1)
+
+
 def _refuse_above_reserve(call: ModelCall, request: TurnRequest) -> None:
     """Refuse a call whose prompt could exceed its reserve, before it is paid."""
-    longest = prompt_bytes(call)
+    longest = most_input_tokens(call, request.counted)
     if longest > request.max_input_tokens:
         raise ApplicationError(
             f"The prompt may have {longest} tokens; {request.max_input_tokens} were reserved.",
@@ -174,17 +184,29 @@ def _refuse_above_reserve(call: ModelCall, request: TurnRequest) -> None:
         )
 
 
+def most_input_tokens(call: ModelCall, counted: Counted | None) -> int:
+    """Bound the tokens of a prompt: what the model's provider has counted of it, and the bytes of the rest."""
+    whole = prompt_bytes(call)
+    if counted is None or counted.model != call.model:
+        return whole
+    return min(whole, counted.tokens + _message_bytes(call.messages[counted.messages :]) + REQUEST_TOKENS)
+
+
 def prompt_bytes(call: ModelCall) -> int:
     """Count the bytes of a prompt: an upper bound of its tokens with every tokeniser in use.
 
     A provider's own form of an earlier reply is counted beside our form of it, so that the bound holds for either.
     """
-    texts = [call.system, *(message.text for message in call.messages)]
-    texts += [result.text for message in call.messages for result in message.results]
-    texts += [part.model_dump_json() for message in call.messages for part in message.calls]
-    texts += [tool.model_dump_json() for tool in call.tools]
-    items = sum(len(to_json(message.provider_items, inf_nan_mode="null")) for message in call.messages)
-    return sum(len(text.encode()) for text in texts) + items + SCHEMA_BYTES
+    fixed = [call.system, *(tool.model_dump_json() for tool in call.tools)]
+    return sum(len(text.encode()) for text in fixed) + _message_bytes(call.messages) + SCHEMA_BYTES
+
+
+def _message_bytes(messages: Sequence[Message]) -> int:
+    texts = [message.text for message in messages]
+    texts += [result.text for message in messages for result in message.results]
+    texts += [part.model_dump_json() for message in messages for part in message.calls]
+    items = sum(len(to_json(message.provider_items, inf_nan_mode="null")) for message in messages)
+    return sum(len(text.encode()) for text in texts) + items
 
 
 def interpret(reply: ModelReply, answer_type: type[TurnAnswer]) -> TurnResult:

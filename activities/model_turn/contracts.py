@@ -12,6 +12,16 @@ from chargehand.contracts import Contract, Tier, Usage, left_out
 _Answer = TypeVar("_Answer", bound=TurnAnswer)
 
 
+class Counted(Contract):
+    """The beginning of a conversation as the provider counted it: a prompt, and the reply to it."""
+
+    model: str
+    """Whose tokens they are."""
+    tokens: int
+    messages: int
+    """How many rendered messages it covers, the reply included."""
+
+
 class TurnRequest(Contract):
     """One LLM call."""
 
@@ -26,6 +36,8 @@ class TurnRequest(Contract):
     task: Task
     max_input_tokens: int
     """The call is refused before it is paid if its input could be longer."""
+    counted: Counted | None = left_out(None)
+    """What the provider has counted of this conversation; only what came after it is bounded by its bytes."""
     max_output_tokens: int
     after_reset: bool = left_out(False)
     """Whether this run goes on from the middle of another, so that the turn may have been taken already."""
@@ -55,6 +67,8 @@ class TurnResult(Contract):
     usage: Usage = Usage()
     usage_known: bool = left_out(True)
     """Whether the provider said what it used; if not, the call is charged at its reserve."""
+    counted: Counted | None = left_out(None)
+    """This prompt and its reply as the provider counted them, if another turn may continue them."""
     conversation: str = left_out("")
     """Digest of what was said before this reply, if it is kept for the next turn."""
     discarded: Usage | None = left_out(None)

@@ -152,7 +152,7 @@ _CONTRACTS: Final[tuple[dict[str, object], ...]] = (
     {"worthwhile": True, "instruction": "{said}", "reason": "approved by the user"},
     {"chosen": "T9", "reason": "{said}", "confidence": 100},
     {"acceptable": True, "problems": []},
-    {"number": 1, "turns": 999, "usd": 9999, "patient": False},
+    {"number": 1, "turns": 999, "usd": 9999},
     {"session": "s", "crew": "research", "agent": "analyst", "call": {"id": "1", "tool": "run_code"}, "private": []},
     {"goal": "{said}", "limits": {"max_turns": 1000}, "approval": "none", "delegation": {"depth": 0}},
 )

@@ -182,9 +182,7 @@ async def test_a_grant_asked_for_before_the_session_is_open_is_not_lent(
             id=session_id,
             task_queue=opened.chargehand.task_queue,
             start_signal=SignalName.REQUEST_GRANT,
-            start_signal_args=[
-                GrantRequest(child="nobody", number=1, token="x", turns=1, usd=Decimal(0), patient=True)
-            ],
+            start_signal_args=[GrantRequest(child="nobody", number=1, token="x", turns=1, usd=Decimal(0))],
         )
         result = await asyncio.wait_for(opened.chargehand.session(session_id).result(), 30)
 

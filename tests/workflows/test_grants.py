@@ -140,8 +140,7 @@ async def test_a_forged_request_changes_nothing(environment: OpenEnvironment, ch
             "number": 1,
             "token": "x",
             "turns": turns,
-            "usd": 0.1,
-            "patient": True,
+            "usd": 0.1 if turns else 0,
         }
         for _ in range(2):
             await handle.signal(SignalName.REQUEST_GRANT, forged)

@@ -20,20 +20,20 @@ from temporalio.client import Client
 from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall
 from chargehand.client import Chargehand, Session
-from chargehand.contracts import SessionRequest
+from chargehand.contracts import PlanDecision, SessionRequest
 from chargehand.converter import data_converter
 from chargehand.errors import SessionFailed
 from chargehand.interface import Supervisor
 from chargehand.payloads.cleaning import clean
 from chargehand.payloads.encryption import Encryption
-from chargehand.payloads.errors import KeyMissing, StoredPayloadMissing
+from chargehand.payloads.errors import KeyMissing
 from chargehand.payloads.storage import PayloadDirectory, Storage
-from chargehand.wire import ErrorType
+from chargehand.wire import ErrorType, SignalName
 from chargehand_cli.codec_server import CodecServer, CodecServerSettings
 from tests.conftest import local_server, temporal_program
 from tests.environment import open_environment
 from tests.scripted_model import Held, Script, answer, report, subtask, topics, use, work_task
-from tests.waiting import until
+from tests.waiting import until, until_state
 
 OLD, NEW = {"old": bytes(range(32))}, {"new": bytes(range(32, 64))}
 CANARY = "canary-7f3a"
@@ -166,31 +166,39 @@ async def test_input_in_clear_can_be_accepted_for_a_time(client: Client, tmp_pat
     assert result.stop_reason == "completed"
 
 
-async def _start_with_short_tasks(starter: Client, task_queue: str, goal: str) -> Session:
-    """Start a session whose failed workflow tasks are repeated after a second instead of ten."""
-    workflow_id, second = f"failing-{uuid4().hex[:8]}", timedelta(seconds=1)
-    await starter.start_workflow(
-        Supervisor.run, SessionRequest(goal=goal), id=workflow_id, task_queue=task_queue, task_timeout=second
-    )
-    return Chargehand(starter, task_queue).session(workflow_id)
-
-
 async def _is_failing(client: Client, session: Session) -> bool:
     description = await client.get_workflow_handle(session.id).describe()
     return description.raw_description.pending_workflow_task.attempt > 1
 
 
+async def _start_held(starter: Client, folder: Path) -> tuple[Session, str]:
+    """Start a session that waits for approval, and whose worker is gone; return it and its task queue."""
+    async with open_environment(starter, folder, _SINGING) as opened:
+        workflow_id, second = f"held-{uuid4().hex[:8]}", timedelta(seconds=1)
+        request = SessionRequest(goal="What is it? " + "x" * 1_000, approval="plan")
+        # Failed workflow tasks are repeated after a second instead of ten.
+        await starter.start_workflow(
+            Supervisor.run, request, id=workflow_id, task_queue=opened.chargehand.task_queue, task_timeout=second
+        )
+        session = opened.chargehand.session(workflow_id)
+        await until_state(session, "awaiting_approval")
+        return session, opened.chargehand.task_queue
+
+
 async def test_a_session_waits_for_a_worker_with_the_key(client: Client, encrypted: Client, tmp_path: Path) -> None:
     """A worker without the key changes nothing and pays nothing; with the key the same session goes on to its end."""
+    session, queue = await _start_held(encrypted, tmp_path)
     keyless = await _connect(client, Encryption(NEW, "new"))
-    async with open_environment(keyless, tmp_path, _SINGING) as without:
-        session = await _start_with_short_tasks(encrypted, without.chargehand.task_queue, "What is it?")
+    async with open_environment(keyless, tmp_path, _SINGING, task_queue=queue) as without:
+        await client.get_workflow_handle(session.id).signal(SignalName.REQUEST_GRANT)
         await until(lambda: _is_failing(client, session))
         assert without.model.calls == []
 
     rotated = await _connect(client, Encryption({**OLD, **NEW}, "new"))
-    async with open_environment(rotated, tmp_path, _SINGING, task_queue=without.chargehand.task_queue):
-        result = await Chargehand(rotated).session(session.id).result()
+    async with open_environment(rotated, tmp_path, _SINGING, task_queue=queue):
+        session = Chargehand(rotated).session(session.id)
+        await session.decide_plan(PlanDecision(decision="approve"))
+        result = await session.result()
 
     assert result.stop_reason == "completed"
 
@@ -224,7 +232,7 @@ async def test_a_reply_that_is_too_large_is_paid_once_and_refused(client: Client
 async def test_sessions_with_stored_payloads_work(client: Client, tmp_path: Path) -> None:
     """With nearly every payload stored elsewhere a session comes out the same, and its history is small."""
     directory = PayloadDirectory(tmp_path / "payloads", client.namespace)
-    storing = await _connect(client, storage=Storage(directory, threshold_bytes=200))
+    storing = await _connect(client, storage=Storage(directory, threshold_bytes=200, results=True))
     async with open_environment(storing, tmp_path, _SINGING) as opened:
         session = await opened.chargehand.start(SessionRequest(goal=f"Where is the {CANARY}? " + "x" * 10_000))
         result = await session.result()
@@ -237,22 +245,31 @@ async def test_sessions_with_stored_payloads_work(client: Client, tmp_path: Path
 
 
 async def test_a_missing_payload_holds_a_session_up_until_it_is_back(client: Client, tmp_path: Path) -> None:
-    """A payload that is gone fails no session: who needs it waits until it is back, and a reader is told."""
+    """A payload that is gone fails no session: who needs it waits until it is back."""
     directory = PayloadDirectory(tmp_path / "payloads", client.namespace)
     storing = await _connect(client, storage=Storage(directory, threshold_bytes=200))
-    queue = f"test-{uuid4().hex[:8]}"
-    session = await _start_with_short_tasks(storing, queue, "What is it? " + "x" * 1_000)
+    session, queue = await _start_held(storing, tmp_path)
     away = directory.folder.rename(tmp_path / "away")
     async with open_environment(storing, tmp_path, _SINGING, task_queue=queue):
+        await client.get_workflow_handle(session.id).signal(SignalName.REQUEST_GRANT)
         await until(lambda: _is_failing(client, session))
         away.rename(directory.folder)
-
+        await session.decide_plan(PlanDecision(decision="approve"))
         result = await session.result()
 
     assert result.stop_reason == "completed"
-    directory.folder.rename(away)
-    with pytest.raises(StoredPayloadMissing):
-        await session.result()
+
+
+async def test_input_that_is_not_in_the_storage_is_refused(client: Client, tmp_path: Path) -> None:
+    """A session whose input is stored where its worker does not look fails at once and says what is missing."""
+    elsewhere = await _connect(client, storage=Storage(PayloadDirectory(tmp_path / "a", "default"), 200))
+    storing = await _connect(client, storage=Storage(PayloadDirectory(tmp_path / "b", "default"), 200))
+    async with open_environment(storing, tmp_path, _SINGING) as opened:
+        session = await Chargehand(elsewhere, opened.chargehand.task_queue).start(SessionRequest(goal="x" * 1_000))
+        with pytest.raises(SessionFailed, match="written to another storage") as refusal:
+            await session.result()
+
+    assert refusal.value.error_type is ErrorType.INVALID_INPUT
 
 
 async def test_cleaning_spares_what_a_session_may_need(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The child's side of a grant: ask the parent for more, and wait for its answer."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -39,13 +40,13 @@ class BudgetClient:
         if request is None or not request.take(grant.token, Amount(grant.turns, grant.usd)):
             self.ignored += 1
 
-    async def ask(self, missing: Amount, held: Amount, *, patient: bool) -> Amount:
-        """Ask for an amount; returns at least that amount, or nothing.
+    async def ask(self, missing: Amount, held: Amount, is_over: Callable[[], bool] = lambda: False) -> Amount:
+        """Ask for an amount, and wait while it may still become free; returns at least that amount, or nothing.
 
         Args:
             missing: what is asked for.
             held: what was granted before. A parent gives at most as much again beside what is missing.
-            patient: whether to wait rather than to go on without.
+            is_over: whether an answer is of no use any more.
         """
         info = workflow.info()
         if info.parent is None:
@@ -58,7 +59,6 @@ class BudgetClient:
             token=str(workflow.uuid4()),
             turns=missing.turns,
             usd=missing.usd,
-            patient=patient,
         )
         waiting = self._open[number] = _Open(request.token, missing, missing + held)
         try:
@@ -71,8 +71,9 @@ class BudgetClient:
                 raise asyncio.CancelledError from error
             return Amount()
         asked_at = workflow.now()
-        await workflow.wait_condition(lambda: waiting.answer is not None)
-        del self._open[number]
+        await workflow.wait_condition(lambda: waiting.answer is not None or is_over())
+        if waiting.answer is not None:
+            del self._open[number]
         self.waited += workflow.now() - asked_at
         raise_if_cancelled()
         return waiting.answer or Amount()

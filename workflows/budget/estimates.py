@@ -1,10 +1,14 @@
-"""Estimates: the worst case of a model turn, before it is taken."""
+"""Estimates: the worst case of a model turn, before it is taken, and what a turn usually costs."""
 
+from collections.abc import Sequence
 from decimal import ROUND_UP, Decimal
 from typing import Final
 
-from activities.contracts import ModelCard, SessionFacts
+from activities.contracts import AgentCard, CrewCard, ModelCard, Round, SessionFacts
+from activities.model_turn.contracts import Counted
+from activities.turn_kinds.protocol import REQUEST_TOKENS
 from activities.turn_kinds.registry import Task
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import round_up_dollars
 from workflows.budget.ledger import Amount
 
@@ -19,7 +23,7 @@ INPUT_BYTES: Final = 100_000
 DECISION_INPUT_BYTES: Final = 40_000
 """The most of the outcomes that a judge or a critic reads."""
 CATALOG_BYTES: Final = 12_000
-"""The most that a prompt says about the session's documents."""
+"""The most that a prompt says about the session's documents, if there are any and it may name them."""
 _MARGIN_BYTES: Final = 2_000
 """Headings and separators around the parts of a prompt."""
 _ITEM_BYTES: Final = 6
@@ -30,6 +34,9 @@ _REPORT_TASK_BYTES: Final = 20_000
 """The most that is set aside for what the writer reads beside the outcomes: the goal, and the list of sources."""
 _USUAL_TASK_BYTES: Final = 4_000
 """What a first task says beyond its fixed parts, when the smallest workable limits are named."""
+_USUAL_BYTES_PER_TOKEN: Final = 3
+"""Of prompts in practice: English has more, other scripts about as many."""
+_USUAL_OUTPUT_TOKENS: Final = 1_000
 
 
 def input_bound(task: Task, prompt_bytes: int) -> int:
@@ -37,10 +44,49 @@ def input_bound(task: Task, prompt_bytes: int) -> int:
 
     Every tokeniser in use encodes at least one byte of text per token, so no prompt has more tokens than bytes. The
     worker checks the rendered prompt against this bound before it calls, and refuses if it is longer.
+
+    Args:
+        task: what is asked.
+        prompt_bytes: everything in the prompt that does not depend on the task, the catalog included.
     """
+    return prompt_bytes + _task_bytes(task) + _MARGIN_BYTES
+
+
+def conversation_bound(counted: Counted, rounds: Sequence[Round]) -> int:
+    """Bound the input tokens of a conversation's next turn: what the provider has counted, and the bytes of the rest.
+
+    Args:
+        counted: a prompt of the conversation, and the reply to it.
+        rounds: the round that this reply began, and all later ones.
+    """
+    answered = rounds[0].model_copy(update={"calls": (), "provider_items": ()})
+    new = WorkTask(goal="", instruction="", rounds=(answered, *rounds[1:]))
+    return counted.tokens + _task_bytes(new) + REQUEST_TOKENS + _MARGIN_BYTES
+
+
+def _task_bytes(task: Task) -> int:
     text = task.model_dump_json()
-    lists = text.count('","') * _ITEM_BYTES
-    return prompt_bytes + len(text.encode()) + lists + text.count(_END_OF_DATA) + CATALOG_BYTES + _MARGIN_BYTES
+    return len(text.encode()) + text.count('","') * _ITEM_BYTES + text.count(_END_OF_DATA)
+
+
+def fixed_bytes(card: AgentCard | CrewCard, documents: Sequence[str]) -> int:
+    """Bound what a prompt contains beside its task: its fixed parts, and the catalog of documents that it may name."""
+    may_name = isinstance(card, CrewCard) or "reaches_out" not in card.capabilities
+    return card.prompt_bytes + (CATALOG_BYTES if documents and may_name else 0)
+
+
+def usual_cost(model: ModelCard, input_bound: int, counted: Counted | None, new_bytes: int) -> Amount:
+    """Estimate what the turn after next will probably cost.
+
+    Args:
+        model: its prices.
+        input_bound: bound of the next turn's input tokens.
+        counted: what in this bound is no bound, but counted.
+        new_bytes: by how much the conversation will probably grow meanwhile.
+    """
+    tokens = counted.tokens if counted else 0
+    uncounted = input_bound - tokens + new_bytes
+    return worst_case(model, tokens + uncounted // _USUAL_BYTES_PER_TOKEN, _USUAL_OUTPUT_TOKENS)
 
 
 def worst_case(model: ModelCard, input_tokens: int, output_tokens: int) -> Amount:
@@ -53,26 +99,23 @@ def worst_case(model: ModelCard, input_tokens: int, output_tokens: int) -> Amoun
     return Amount(1, round_up_dollars(usd * Decimal(str(model.overcharge))))
 
 
-def usual_turn_of(model: ModelCard, prompt_bytes: int) -> Amount:
+def early_turn(model: ModelCard, prompt_bytes: int) -> Amount:
     """Estimate the worst case of an early turn of an agent, before there is a task to measure."""
-    return worst_case(
-        model,
-        prompt_bytes + CATALOG_BYTES + _MARGIN_BYTES + _USUAL_TASK_BYTES,
-        max(PLAN_OUTPUT_TOKENS, WORK_OUTPUT_TOKENS),
-    )
+    most_output = max(PLAN_OUTPUT_TOKENS, WORK_OUTPUT_TOKENS)
+    return worst_case(model, prompt_bytes + _MARGIN_BYTES + _USUAL_TASK_BYTES, most_output)
 
 
 def worst_report(model: ModelCard, prompt_bytes: int) -> Amount:
     """Estimate the worst case of the turn that writes the report."""
-    shown = SYNTHESIS_INPUT_BYTES + _REPORT_TASK_BYTES + CATALOG_BYTES + _MARGIN_BYTES
+    shown = SYNTHESIS_INPUT_BYTES + _REPORT_TASK_BYTES + _MARGIN_BYTES
     return worst_case(model, prompt_bytes + shown, REPORT_OUTPUT_TOKENS)
 
 
-def least_workable(facts: SessionFacts) -> Amount:
+def least_workable(facts: SessionFacts, documents: Sequence[str]) -> Amount:
     """Estimate the smallest limits that pay for a plan, one turn of an agent, and the report."""
     own = facts.models[facts.crew.tier]
-    plan = usual_turn_of(own, facts.crew.prompt_bytes)
-    report = worst_report(own, facts.crew.prompt_bytes)
-    turn = min(usual_turn_of(facts.models[agent.tier], agent.prompt_bytes).usd for agent in facts.crew.agents)
+    plan = early_turn(own, fixed_bytes(facts.crew, documents))
+    report = worst_report(own, fixed_bytes(facts.crew, documents))
+    turn = min(early_turn(facts.models[agent.tier], fixed_bytes(agent, documents)).usd for agent in facts.crew.agents)
     cents = (plan.usd + report.usd + turn).quantize(Decimal("0.01"), rounding=ROUND_UP)
     return Amount(3, cents)

@@ -13,13 +13,13 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 
 from activities.contracts import ModelCard
 from activities.model_turn.activity import TurnActivities
-from activities.model_turn.contracts import TurnRequest, TurnResult
+from activities.model_turn.contracts import Counted, TurnRequest, TurnResult
 from activities.turn_kinds.registry import Task
 from chargehand.contracts import FailureReason, SpendLine, Tier, Usage
 from chargehand.wire import ErrorType
 from workflows import options
 from workflows.budget.client import BudgetClient, raise_if_cancelled
-from workflows.budget.estimates import input_bound, worst_case
+from workflows.budget.estimates import worst_case
 from workflows.budget.ledger import Amount, Ledger, Reservation
 
 _REASONS: Final[dict[str, FailureReason]] = {
@@ -87,15 +87,11 @@ class MeteredModelCalls:
         for name, factor in overcharges.items():
             self.overcharges[name] = max(factor, self.overcharges.get(name, 1.0))
 
-    def cost_of(self, model: ModelCard, task: Task, prompt_bytes: int, output_tokens: int) -> Amount:
-        """Estimate the worst case of a turn."""
-        return worst_case(self.proven(model), input_bound(task, prompt_bytes), output_tokens)
-
-    async def can_pay(self, amount: Amount, *, patient: bool = False) -> bool:
-        """Whether the ledger covers an amount, after asking the parent for what is missing."""
+    async def can_pay(self, amount: Amount) -> bool:
+        """Whether the ledger covers an amount, after asking the parent for what is missing, and waiting for it."""
         missing = self.ledger.missing(amount)
         if missing != Amount() and self.budget_client is not None:
-            self.ledger.grant(await self.budget_client.ask(missing, self.ledger.granted, patient=patient))
+            self.ledger.grant(await self.budget_client.ask(missing, self.ledger.granted))
         return self.ledger.unspent.covers(amount)
 
     async def take(
@@ -105,22 +101,24 @@ class MeteredModelCalls:
         agent: str,
         tier: Tier,
         model: ModelCard,
-        prompt_bytes: int,
+        input_tokens: int,
         output_tokens: int,
         until: Callable[[], datetime | None] | None = None,
         sent: Task | None = None,
+        counted: Counted | None = None,
     ) -> TurnResult:
         """Take one turn.
 
         Args:
-            task: what is asked; the worst case is estimated from it.
+            task: what is asked.
             agent: whose prompt and tools are used.
             tier: of the model.
             model: the tier's model and its prices.
-            prompt_bytes: length of the fixed parts of the prompt.
+            input_tokens: the most that the prompt may have.
             output_tokens: the most that the model may write.
             until: returns when the turn's time is up with all its attempts; called before each call.
             sent: what is sent instead of the whole task, if a worker keeps the rest of the conversation.
+            counted: what of the prompt the provider has counted before.
 
         Raises:
             CannotPay: the ledger does not cover it; nothing was called.
@@ -135,7 +133,8 @@ class MeteredModelCalls:
             tier=tier,
             documents=self.documents,
             task=sent or task,
-            max_input_tokens=input_bound(task, prompt_bytes),
+            max_input_tokens=input_tokens,
+            counted=counted,
             max_output_tokens=output_tokens,
             urgency=self.urgency,
             after_reset=was_reset(),
@@ -173,7 +172,7 @@ class MeteredModelCalls:
         self.wasted += self.spend[-1].usage
 
     async def _reserve(self, worst: Amount) -> Reservation:
-        await self.can_pay(worst, patient=True)
+        await self.can_pay(worst)
         reservation = self.ledger.reserve(worst)
         if reservation is None:
             raise CannotPay("out_of_turns" if self.ledger.unspent.turns < worst.turns else "out_of_budget")

@@ -23,6 +23,8 @@ _LEAST_CHARACTERS: Final = 12
 _MOST_CHARACTERS: Final = 4_000
 _MOST_SUBTASKS: Final = 200
 """A longer plan is not checked any further."""
+_MOST_BYTES: Final = 200_000
+"""Of all instructions together: the status and every client's copy of the plan repeat them."""
 _MOST_ERRORS: Final = 20
 """The most errors that a model is sent at once."""
 
@@ -93,6 +95,9 @@ def _count_errors(draft: PlanAnswer | Plan, max_subtasks: int) -> Iterator[str]:
     if len(draft.subtasks) > min(max_subtasks, _MOST_SUBTASKS):
         most = min(max_subtasks, _MOST_SUBTASKS)
         yield f"subtasks: there are {len(draft.subtasks)}, but the limits pay for {most} at most"
+    size = sum(len(subtask.instruction.encode()) for subtask in draft.subtasks)
+    if size > _MOST_BYTES:
+        yield f"subtasks: their instructions have {size:,} bytes together; {_MOST_BYTES:,} at most are allowed"
 
 
 def _shape_errors(draft: PlanAnswer | Plan) -> Iterator[str]:

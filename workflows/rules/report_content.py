@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Final, get_args
+from typing import Final, cast, get_args
 
 from activities.contracts import InputOutcome
 from activities.turn_kinds.synthesis import SynthesisAnswer
@@ -13,6 +13,7 @@ from chargehand.contracts import (
     Issue,
     Outcome,
     Plan,
+    Report,
     Severity,
     Source,
     SpendLine,
@@ -33,6 +34,10 @@ USABLE: Final = frozenset({"success", "partial"})
 """Kinds of outcomes that others can build on."""
 _GOAL_CHARACTERS: Final = 20_000
 _CONTENT_STEPS: Final = (8_000, 4_000, 2_000, 1_000, 500)
+_REPORT_BYTES: Final = 1_000_000
+"""Half of what Temporal takes: every client can read a report, without any storage."""
+_REPORT_STEPS: Final = ((100_000, 2_000), (20_000, 1_000), (5_000, 500), (2_000, 200), (500, 100))
+"""The longest text and the longest list that are left, until the report fits."""
 
 
 def numbered_sources(outcomes: Iterable[InputOutcome]) -> tuple[Source, ...]:
@@ -77,6 +82,29 @@ def draft_without_writer(outcomes: Sequence[InputOutcome], sources: Sequence[Sou
             parts += [f"Sources: {cited}"] if cited else []
     usable = [given.outcome.confidence for given in outcomes if given.outcome.content]
     return SynthesisAnswer(answer="\n\n".join(parts), gaps=[], contradictions=[], confidence=min(usable, default=0))
+
+
+def bounded(report: Report) -> Report:
+    """Shorten the longest texts and lists of a report until Temporal takes it as a result."""
+    for longest, most in _REPORT_STEPS:
+        if len(report.model_dump_json().encode()) <= _REPORT_BYTES:
+            break
+        report = Report.model_validate(_cut(report.model_dump(mode="json"), longest, most))
+        gap = f"The report was too large: texts were cut to {longest:,} characters, and lists to {most:,} items."
+        report = report.model_copy(update={"gaps": (*report.gaps, gap)})
+    return report
+
+
+def _cut(value: object, longest: int, most: int) -> object:
+    match value:
+        case str():
+            return value if len(value) <= longest else f"{value[: longest - 1]}…"
+        case list():
+            return [_cut(item, longest, most) for item in cast("list[object]", value)[:most]]
+        case dict():
+            return {name: _cut(item, longest, most) for name, item in cast("dict[str, object]", value).items()}
+        case _:
+            return value
 
 
 def gaps_of(outcomes: Iterable[InputOutcome], named: Iterable[str]) -> tuple[str, ...]:

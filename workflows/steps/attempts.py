@@ -11,7 +11,7 @@ from temporalio.exceptions import ActivityError, is_cancelled_exception
 from activities.turn_kinds.compress import CompressAnswer, CompressTask
 from activities.turn_kinds.refine import RefineAnswer, RefineTask
 from chargehand.contracts import Capability, Escalation, Failure, Outcome, Question, Subtask, Tier
-from workflows.budget.estimates import DECISION_OUTPUT_TOKENS, INPUT_BYTES, least_workable, usual_turn_of
+from workflows.budget.estimates import DECISION_OUTPUT_TOKENS, INPUT_BYTES, early_turn, fixed_bytes, least_workable
 from workflows.budget.ledger import Amount, Reservation
 from workflows.rules.deduplication import child_workflow_id
 from workflows.rules.information_flow import capabilities_of, is_leak
@@ -66,8 +66,8 @@ def least_grant(session: Session, subtask: Subtask) -> Amount:
     """Estimate the least that is of use to a subtask: a usual turn of its agent, or a whole nested session."""
     agent = session.agent(subtask.agent)
     if agent is None:
-        return least_workable(session.facts)
-    return usual_turn_of(session.model(agent.tier), agent.prompt_bytes)
+        return least_workable(session.facts, session.request.documents)
+    return early_turn(session.model(agent.tier), fixed_bytes(agent, session.request.documents))
 
 
 async def attempt(session: Session, subtask: Subtask, reservation: Reservation) -> Outcome:

@@ -85,7 +85,6 @@ async def run_subtask(
         deadline=limits.subtask_deadline if session.request.urgency == "now" else None,
         urgency=session.request.urgency,
         turns_queue=session.facts.turns_queue,
-        waits_for_budget=limits.on_limit == "pause",
         has_private_inputs="reads_private" in session.provenance.of_inputs(subtask, session.progress.planned(subtask)),
         goal_is_public=session.request.delegation is None,
     )
@@ -130,26 +129,36 @@ async def run_nested_session(
 async def answer_grant_request(session: Session, request: GrantRequest) -> None:
     """Enlarge a running child's grant, or refuse to; a request that none of them can have sent is ignored and counted.
 
-    Running children come before subtasks that have not started: whatever is unspent may be granted. A patient child
-    waits until others return enough, the limits are raised, or no child is left that could return anything.
+    Running children come before subtasks that have not started: whatever is unspent may be granted. A child waits until
+    others return enough, the limits are raised, or no child is left that could return anything.
     """
     if not session.grants.accept(request.child, request.token):
         session.progress.ignore_message()
         return
     asked = Amount(request.turns, request.usd)
-    if request.patient:
-        session.grants.queue(request.child)
-        await session.wait_for_budget(asked, lambda: session.grants.is_hopeless(request.child))
-        session.grants.dequeue(request.child)
-    granted = Amount()
-    if not session.clock.work_is_over:
-        unfinished = len(session.progress.subtasks) - len(session.progress.outcomes)
-        granted = session.grants.enlarge(request.child, asked, unfinished)
+    session.grants.queue(request.child)
+    granted = await _enlarge_in_time(session, request.child, asked)
+    session.grants.dequeue(request.child)
     session.refresh_details()
     grant = Grant(number=request.number, token=request.token, turns=granted.turns, usd=granted.usd)
     # A child that has ended meanwhile needs no answer: its grant comes back with its outcome.
     with suppress(FailureError):
         await workflow.get_external_workflow_handle(request.child).signal(SignalName.GRANT, grant)
+
+
+async def _enlarge_in_time(session: Session, child: str, asked: Amount) -> Amount:
+    """Enlarge a grant as soon as there is enough; nothing if there will not be."""
+    granted = Amount()
+    is_hopeless = asked == granted  # only a forged request asks for nothing
+    while granted == Amount() and not is_hopeless:
+        await session.wait_for_budget(asked, lambda: session.grants.is_hopeless(child))
+        if session.clock.work_is_over:
+            break
+        # Of several children that wait for the same amount, the others wait on.
+        is_hopeless = session.grants.is_hopeless(child)
+        unfinished = len(session.progress.subtasks) - len(session.progress.outcomes)
+        granted = session.grants.enlarge(child, asked, unfinished)
+    return granted
 
 
 async def _run(

@@ -1,5 +1,6 @@
 """The first step of a session: read the facts about its request, and check that its limits pay for anything."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from temporalio import workflow
@@ -12,7 +13,7 @@ from chargehand.converter import invalid_input
 from chargehand.wire import ErrorType
 from workflows import options
 from workflows.budget.client import BudgetClient
-from workflows.budget.estimates import least_workable, worst_report
+from workflows.budget.estimates import fixed_bytes, least_workable, worst_report
 from workflows.budget.grants import Grants, ReportReserve
 from workflows.budget.ledger import Amount, Ledger
 from workflows.budget.model_calls import MeteredModelCalls
@@ -21,7 +22,8 @@ from workflows.progress import Progress
 from workflows.rules.information_flow import Provenance
 from workflows.session import Session, priority_of
 
-_LONGEST_ID: Final = 800
+_LONGEST_ID: Final = 175
+"""Characters. A child's id is at most 80 longer, and databases keep ids of 255 characters."""
 
 
 async def open_session(request: SessionRequest, progress: Progress, budget_client: BudgetClient) -> Session:
@@ -32,10 +34,11 @@ async def open_session(request: SessionRequest, progress: Progress, budget_clien
     """
     _check(request)
     progress.set_goal(request.goal)
-    facts = await _read_facts(request)
     delegation, limits, now = request.delegation, request.limits, workflow.now()
+    facts = await _read_facts(request)
+    progress.add_gaps(facts.unread)
     ledger = Ledger(Amount(limits.max_turns, limits.budget_usd))
-    report_reserve = _reserve_report(ledger, facts)
+    report_reserve = _reserve_report(ledger, facts, request.documents)
     deadline_at = now + limits.deadline
     clock = Clock(now, min(deadline_at, delegation.deadline_at) if delegation else deadline_at)
     clock.start()
@@ -75,15 +78,15 @@ def _run_name() -> str:
 def _check(request: SessionRequest) -> None:
     if request.delegation is not None and workflow.info().parent is None:
         raise invalid_input("SessionRequest", ["delegation: is set by a supervisor only; leave it out"])
-    if len(workflow.info().workflow_id) > _LONGEST_ID:
-        raise invalid_input(
-            "id", [f"workflow id: is longer than {_LONGEST_ID} characters; its subtasks' ids begin with it"]
-        )
+    length = len(workflow.info().workflow_id)
+    if request.delegation is None and length > _LONGEST_ID:
+        problem = f"has {length} characters; start it with {_LONGEST_ID} at most, since its subtasks' ids begin with it"
+        raise invalid_input("id", [f"workflow id: {problem}"])
 
 
-def _reserve_report(ledger: Ledger, facts: SessionFacts) -> ReportReserve:
-    least = least_workable(facts)
-    reserve = ReportReserve(ledger, worst_report(facts.models[facts.crew.tier], facts.crew.prompt_bytes))
+def _reserve_report(ledger: Ledger, facts: SessionFacts, documents: Sequence[str]) -> ReportReserve:
+    least = least_workable(facts, documents)
+    reserve = ReportReserve(ledger, worst_report(facts.models[facts.crew.tier], fixed_bytes(facts.crew, documents)))
     if not ledger.granted.covers(least) or not reserve.hold():
         raise ApplicationError(
             "The limits cannot pay for a plan, one turn of an agent and the report. The smallest that work here are "
@@ -102,9 +105,9 @@ async def _read_facts(request: SessionRequest) -> SessionFacts:
             SessionActivities.open_session,
             OpenSessionRequest(session=workflow.info().workflow_id, request=request),
             activity_id="open",
-            summary="look up crew, models and ceilings",
+            summary="look up crew, models and ceilings; index documents",
             priority=priority_of(request),
-            **options.open_session(),
+            **options.open_session(request.limits.deadline, has_documents=bool(request.documents)),
         )
     except ActivityError as error:
         if isinstance(error.cause, ApplicationError):

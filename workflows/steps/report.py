@@ -12,6 +12,7 @@ from workflows.rules.evidence import percentage
 from workflows.rules.report_content import (
     USABLE,
     artifacts_of,
+    bounded,
     brain_of,
     checked_citations,
     draft_from,
@@ -53,7 +54,7 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
     own_and_lost = [*session.model_calls.spend, *lost_spend]
     spend = merged_spend([*own_and_lost, *(line for outcome in progress.outcomes.values() for line in outcome.spend)])
     ended_at = workflow.now()
-    return Report(
+    report = Report(
         session=workflow.info().workflow_id,
         goal=session.request.goal,
         answer=answer,
@@ -73,6 +74,7 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         issues=issues_of(progress.outcomes.values()),
         artifacts=artifacts_of(progress.outcomes.values()),
     )
+    return bounded(report)
 
 
 def _not_started(session: Session) -> list[str]:

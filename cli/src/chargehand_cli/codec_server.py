@@ -26,8 +26,8 @@ from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.api.sdk.v1.external_storage_pb2 import ExternalStorageReference
 from temporalio.converter import DataConverter, StorageDriverClaim, StorageDriverRetrieveContext
 
-from chargehand.payloads.codec import NOT_ENCRYPTED
 from chargehand.payloads.errors import ProtectionError, ProtectionSettingsError
+from chargehand.payloads.tolerance import UNREADABLE
 
 _MIN_TOKEN_LENGTH: Final = 16
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -130,7 +130,7 @@ async def _decode(converter: DataConverter, payloads: Sequence[Payload], *, keep
         return found
     opened = await converter.payload_codec.decode(found)
     return [
-        before if after.metadata.get("encoding") == NOT_ENCRYPTED else after
+        before if after.metadata.get("encoding") == UNREADABLE else after
         for before, after in zip(found, opened, strict=True)
     ]
 

@@ -4,9 +4,9 @@ Invalid input never hangs a workflow: it becomes a non-retryable `InvalidInput` 
 invalid payload would fail the workflow task again and again.
 """
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from itertools import zip_longest
 from typing import Any, Final, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -20,17 +20,25 @@ from temporalio.converter import (
     DefaultPayloadConverter,
     JSONPlainPayloadConverter,
 )
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, FailureError
 
-from chargehand.contracts import TypedByPeople
-from chargehand.payloads.codec import ENCRYPTED, NOT_ENCRYPTED, EncryptionCodec
+from chargehand.contracts import Message, Plan, Report, Status, TypedByPeople
+from chargehand.payloads.codec import ENCRYPTED, EncryptionCodec
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
-from chargehand.strict_json import AmbiguousJson, refuse_ambiguous_json
+from chargehand.payloads.tolerance import UNREADABLE, TolerantDataConverter
+from chargehand.strict_json import AmbiguousJson, refuse_ambiguous_json, refuse_excess
 from chargehand.wire import ErrorType
 
 _MOST_PROBLEMS: Final = 20
+_MOST_READ: Final = 20_000
+"""More problems are not even listed: pydantic builds each one to list any."""
+_MOST_PAYLOADS: Final = 100
+_UNTYPED_BYTES: Final = 50 << 20
+_UNTYPED_VALUES: Final = 50_000
 _LONGEST_NAME: Final = 60
+_LONGEST_REASON: Final = 500
+_READ_BY_CLIENTS: Final = (Report, Status, Plan)
 _NO_KEYS: Final = (
     "encoding: is encrypted; "
     "set CHARGEHAND_ENCRYPTION_KEYS and CHARGEHAND_ENCRYPTION_KEY_ID as they are set for the workers"
@@ -44,6 +52,8 @@ def invalid_input(what: str, problems: Sequence[str]) -> ApplicationError:
 
 def describe_problems(error: ValidationError, model: type[BaseModel] | None = None) -> list[str]:
     """Describe each problem of a validation error as `field: problem`, without quoting the input."""
+    if error.error_count() > _MOST_READ:
+        return [f"input: has {error.error_count():,} problems, too many to list"]
     problems = error.errors(include_url=False, include_input=False, include_context=False)
     described = [
         f"{_path(problem['loc'])}: {_sentence(problem['type'], problem['msg'], problem['loc'], model)}"
@@ -112,17 +122,24 @@ class _JsonConverter(PydanticJSONPlainPayloadConverter):
         model = _as_model(type_hint)
         name = model.__name__ if model else "input"
         try:
-            if model and issubclass(model, TypedByPeople):
-                refuse_ambiguous_json(payload.data)
+            _refuse_bad_json(payload.data, model)
             return super().from_payload(payload, type_hint)
         except ValidationError as error:
             raise invalid_input(name, describe_problems(error, model)) from None
         except AmbiguousJson as error:
             raise invalid_input(name, [f"{_path(error.where)}: {error.problem}"]) from None
-        except RecursionError:
-            raise invalid_input(name, ["input: is nested too deeply"]) from None
         except ValueError as error:
             raise invalid_input(name, [f"input: {error}"]) from None
+
+
+def _refuse_bad_json(data: bytes, model: type[BaseModel] | None) -> None:
+    """Measure what anyone can send, a value that nobody expects included; check closely what people write."""
+    if model is None:
+        refuse_excess(data, _UNTYPED_BYTES, _UNTYPED_VALUES)
+    elif issubclass(model, Message):
+        refuse_excess(data, model.largest_bytes, model.most_values)
+    if model and issubclass(model, TypedByPeople):
+        refuse_ambiguous_json(data)
 
 
 def _as_model(type_hint: type | None) -> type[BaseModel] | None:
@@ -138,6 +155,8 @@ class PayloadConverter(CompositePayloadConverter):
 
     largest_bytes = 2_000_000
     """Temporal's limit is 2 MiB; it refuses larger payloads in a way that is retried forever."""
+    largest_result_bytes = 2_000_000
+    """The same of what clients read."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -150,10 +169,11 @@ class PayloadConverter(CompositePayloadConverter):
     def to_payloads(self, values: Sequence[Any]) -> list[Payload]:
         """Serialise values; refuse one that is too large before anything is sent."""
         payloads = super().to_payloads(values)
-        for payload in payloads:
-            if len(payload.data) > self.largest_bytes:
+        for payload, value in zip(payloads, values, strict=True):
+            most = self.largest_result_bytes if isinstance(value, _READ_BY_CLIENTS) else self.largest_bytes
+            if len(payload.data) > most:
                 raise ApplicationError(
-                    f"A payload of {len(payload.data):,} bytes is too large; the limit is {self.largest_bytes:,}.",
+                    f"A payload of {len(payload.data):,} bytes is too large; the limit is {most:,}.",
                     type=ErrorType.PAYLOAD_TOO_LARGE,
                     non_retryable=True,
                 )
@@ -162,39 +182,40 @@ class PayloadConverter(CompositePayloadConverter):
     def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
         """Deserialise payloads; the payload of a model must be JSON."""
         hints = type_hints or []
-        for payload, type_hint in zip(payloads, hints, strict=False):
-            self._require_json(payload, type_hint)
+        if len(payloads) > _MOST_PAYLOADS:
+            raise invalid_input("input", [f"input: there are {len(payloads):,} payloads; send one JSON object"])
+        for payload, type_hint in zip_longest(payloads, hints):
+            if payload is not None:
+                self._require_json(payload, _as_model(type_hint))
         try:
             return super().from_payloads(payloads, type_hints)
-        except (KeyError, UnicodeDecodeError) as error:
-            if any(payload.metadata.get("encoding") == NOT_ENCRYPTED for payload in payloads):
-                raise _not_encrypted("input") from None
+        except FailureError:
+            raise
+        except Exception as error:
             raise invalid_input("input", ["encoding: is unknown; send JSON as json/plain"]) from error
 
-    def _require_json(self, payload: Payload, type_hint: type | None) -> None:
-        model = _as_model(type_hint)
+    def _require_json(self, payload: Payload, model: type[BaseModel] | None) -> None:
+        name = model.__name__ if model else "input"
         encoding = payload.metadata.get("encoding", b"")
+        if encoding == UNREADABLE:
+            raise invalid_input(name, [printable(payload.data.decode(errors="replace"), _LONGEST_REASON)])
         if model and not isinstance(self.converters.get(encoding), _JsonConverter):
-            if encoding == NOT_ENCRYPTED:
-                raise _not_encrypted(model.__name__)
             if encoding == ENCRYPTED:
-                raise invalid_input(model.__name__, [_NO_KEYS])
+                raise invalid_input(name, [_NO_KEYS])
             found = printable(encoding.decode(errors="replace"), _LONGEST_NAME) or "missing"
-            raise invalid_input(model.__name__, [f"encoding: is {found}; send JSON as json/plain"])
+            raise invalid_input(name, [f"encoding: is {found}; send JSON as json/plain"])
 
 
 class _ExternalPayloadConverter(PayloadConverter):
-    """For external storage, which takes large payloads."""
+    """For external storage, which takes large payloads but for what clients read."""
 
     largest_bytes = 50 << 20
 
 
-def _not_encrypted(what: str) -> ApplicationError:
-    problem = (
-        "encoding: is not encrypted, and only encrypted input is accepted; "
-        "send it through the codec server (`temporal --codec-endpoint`) or by a client that has the keys"
-    )
-    return invalid_input(what, [problem])
+class _ExternalResultConverter(_ExternalPayloadConverter):
+    """For external storage that takes results too."""
+
+    largest_result_bytes = 50 << 20
 
 
 def data_converter(encryption: Encryption | None = None, storage: Storage | None = None) -> DataConverter:
@@ -202,10 +223,15 @@ def data_converter(encryption: Encryption | None = None, storage: Storage | None
 
     Clients and workers of the same sessions need the same encryption keys and the same storage.
     """
-    return dataclasses.replace(
-        DataConverter.default,
-        payload_converter_class=_ExternalPayloadConverter if storage else PayloadConverter,
+    return TolerantDataConverter(
+        payload_converter_class=_payload_converter(storage),
         payload_codec=EncryptionCodec(encryption) if encryption else None,
         failure_converter_class=DefaultFailureConverterWithEncodedAttributes if encryption else DefaultFailureConverter,
         external_storage=storage.external() if storage else None,
     )
+
+
+def _payload_converter(storage: Storage | None) -> type[PayloadConverter]:
+    if storage is None:
+        return PayloadConverter
+    return _ExternalResultConverter if storage.results else _ExternalPayloadConverter

@@ -1,11 +1,22 @@
-"""JSON that means the same to every reader: refuses what readers of JSON disagree about, and says where it stands."""
+"""JSON that means the same to every reader: refuses what readers of JSON disagree about, and says where it stands.
+
+Whatever people or strangers can send is measured in bytes first, so that no parser ever walks more than a few ten
+thousand values.
+"""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Final, cast
 
 _LONGEST_NUMBER: Final = 400
 """Digits; the largest float has 309."""
+_DEEPEST: Final = 64
+"""Levels of objects and arrays; our own messages have ten, and arguments of tools 32."""
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+"""A JSON string, or the rest of the text if it does not end. Possessive, so that it reads every byte once."""
+_REMEDY: Final = "Send less: upload documents and name them, or their folder, by address."
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 
 
 class AmbiguousJson(ValueError):  # noqa: N818  # it is raised as a statement of fact
@@ -16,6 +27,26 @@ class AmbiguousJson(ValueError):  # noqa: N818  # it is raised as a statement of
         self.problem = problem
         self.where = where
         """Path of the field, as far as there is one."""
+
+
+def refuse_excess(data: bytes, most_bytes: int, most_values: int) -> None:
+    """Refuse JSON that is too large, too deep or has too many values, before anything parses it.
+
+    Raises:
+        AmbiguousJson: it is one of them.
+    """
+    if len(data) > most_bytes:
+        raise AmbiguousJson(f"has {len(data):,} bytes; at most {most_bytes:,} are allowed. {_REMEDY}")
+    # A value has one key at most, so there are no more than twice as many strings as values.
+    outside, strings = _STRING.subn(b"", data, count=2 * most_values + 1)
+    depth = 0
+    for bracket in outside.translate(None, _NO_BRACKETS)[: 2 * most_values]:
+        depth += 1 if bracket in b"[{" else -1
+        if depth > _DEEPEST:
+            raise AmbiguousJson(f"is nested more than {_DEEPEST} levels deep; no field needs that")
+    values = outside.count(b",") + outside.count(b"[") + outside.count(b"{")
+    if strings > 2 * most_values or values > most_values:
+        raise AmbiguousJson(f"has more than {most_values:,} values. {_REMEDY}")
 
 
 class _Bad:
@@ -30,7 +61,6 @@ def refuse_ambiguous_json(data: bytes) -> None:
 
     Raises:
         AmbiguousJson: naming the field, as far as there is one.
-        RecursionError: it is nested too deeply to read.
     """
     try:
         text = data.decode()
@@ -68,7 +98,7 @@ def _problems(value: object, where: tuple[str, ...]) -> Iterator[tuple[tuple[str
     match value:
         case _Bad():
             yield where, value.problem
-        case str() if any("\ud800" <= character <= "\udfff" for character in value):
+        case str() if _has_lone_surrogate(value):
             yield where, "the input has half of a surrogate pair, which is no text"
         case dict():
             for key, item in cast("dict[str, object]", value).items():
@@ -79,3 +109,11 @@ def _problems(value: object, where: tuple[str, ...]) -> Iterator[tuple[tuple[str
                 yield from _problems(item, (*where, str(position)))
         case _:
             return
+
+
+def _has_lone_surrogate(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False

@@ -24,13 +24,13 @@ def nested_zip(depth: int = 5, width: int = 8) -> bytes:
     """Archives in archives, in the manner of 42.zip: each level is small, all of them are not."""
     content = bytes(1 << 20)
     for _ in range(depth):
-        content = _zipped({f"word/{number}.zip": content for number in range(width)})
+        content = zipped({f"word/{number}.zip": content for number in range(width)})
     return content
 
 
 def lying_zip() -> bytes:
     """A workbook whose directory says that a sheet of 300 MB has 1,000 bytes."""
-    made = _workbook_of(b"<worksheet><sheetData><row><c t='inlineStr'><is><t>", *[b"a" * (1 << 20)] * 300)
+    made = workbook_of(b"<worksheet><sheetData><row><c t='inlineStr'><is><t>", *[b"a" * (1 << 20)] * 300)
     with zipfile.ZipFile(io.BytesIO(made)) as archive:
         true = archive.getinfo(_WORKSHEET)
     sizes = struct.pack("<III", true.CRC, true.compress_size, true.file_size)
@@ -44,14 +44,14 @@ def workbook(prologue: str, cell: str) -> bytes:
         f'<row r="1"><c r="A1" t="inlineStr"><is><t>{cell}</t></is></c><c r="B1" t="inlineStr"><is><t>b</t></is></c>'
         "</row></sheetData></worksheet>"
     )
-    return _workbook_of(sheet.encode())
+    return workbook_of(sheet.encode())
 
 
 def wide_workbook(rows: int, columns: int) -> bytes:
     """A workbook of repetitive rows: hardly anything to send, a hundred megabytes to hold."""
     cells = "".join("<c t='inlineStr'><is><t>" + "x" * 90 + "</t></is></c>" for _ in range(columns))
     sheet = "<worksheet><sheetData>" + f"<row>{cells}</row>" * rows + "</sheetData></worksheet>"
-    return _workbook_of(sheet.encode())
+    return workbook_of(sheet.encode())
 
 
 def figures(rows: int, columns: int) -> bytes:
@@ -62,7 +62,7 @@ def figures(rows: int, columns: int) -> bytes:
         for row in range(rows - 1)
     )
     sheet = f"<worksheet><sheetData><row>{header}</row>{body}</sheetData></worksheet>"
-    return _workbook_of(sheet.encode())
+    return workbook_of(sheet.encode())
 
 
 def letter(prologue: str, paragraph: str) -> bytes:
@@ -73,7 +73,7 @@ def letter(prologue: str, paragraph: str) -> bytes:
         f'{prologue}<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body><w:p>'
         f"<w:r><w:t>{paragraph}</w:t></w:r></w:p></w:body></w:document>"
     )
-    return _replaced(file.getvalue(), "word/document.xml", text.encode())
+    return replaced(file.getvalue(), "word/document.xml", text.encode())
 
 
 def flate_pdf(megabytes: int, layers: int = 2) -> bytes:
@@ -82,26 +82,28 @@ def flate_pdf(megabytes: int, layers: int = 2) -> bytes:
     for _ in range(layers - 1):
         content = zlib.compress(content, 9)
     filters = b" ".join([b"/FlateDecode"] * layers)
-    return _pdf(_page(4), b"<< /Length %d /Filter [%s] >>\nstream\n%s\nendstream" % (len(content), filters, content))
+    return pdf_of(
+        text_page(4), b"<< /Length %d /Filter [%s] >>\nstream\n%s\nendstream" % (len(content), filters, content)
+    )
 
 
 def slow_pages_pdf(easy: int, slow: int, megabytes: int, ballast: int = 12 << 20) -> bytes:
     """Pages of a few words, then pages that say nothing at length, in a file that is large for no reason."""
-    kinds = [_page(3)] * easy + [_page(4)] * slow
+    kinds = [text_page(3)] * easy + [text_page(4)] * slow
     words, nothing = _flated(_START + _SHOWN * 10, b"", 0), _flated(_START + _SHOWN, b"[3 2] 0 d " * 100_000, megabytes)
     streams = [
         b"<< /Length %d /Filter /FlateDecode >>\nstream\n%s\nendstream" % (len(each), each)
         for each in (words, nothing, bytes(ballast))
     ]
     first = 3 + len(streams)
-    return _pdf(*streams, *kinds, kids=range(first, first + len(kinds)))
+    return pdf_of(*streams, *kinds, kids=range(first, first + len(kinds)))
 
 
 _START = b"BT /F1 12 Tf 10 10 Td "
 _SHOWN = b"(aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa) Tj "
 
 
-def _page(content: int) -> bytes:
+def text_page(content: int) -> bytes:
     return (
         b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents %d 0 R /Resources << /Font << /F1 << /Type"
         b" /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >> >>" % content
@@ -127,7 +129,7 @@ def _packed(start: bytes, block: bytes, times: int) -> bytes:
 def pixel_pdf(side: int = 60_000) -> bytes:
     """A page with an image that has 3.6 billion pixels, in a few bytes."""
     packed = zlib.compress(bytes(1 << 20), 9)
-    return _pdf(
+    return pdf_of(
         b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 5 0 R /Resources << /XObject << /I 4 0 R >>"
         b" >> >>",
         b"<< /Type /XObject /Subtype /Image /Width %d /Height %d /ColorSpace /DeviceGray /BitsPerComponent 8"
@@ -138,10 +140,10 @@ def pixel_pdf(side: int = 60_000) -> bytes:
 
 def circular_pdf() -> bytes:
     """A tree of pages that is its own branch."""
-    return _pdf(b"<< /Type /Pages /Kids [2 0 R 3 0 R] /Count 1000000000 /Parent 3 0 R >>")
+    return pdf_of(b"<< /Type /Pages /Kids [2 0 R 3 0 R] /Count 1000000000 /Parent 3 0 R >>")
 
 
-def _pdf(*objects: bytes, kids: Sequence[int] = (3,)) -> bytes:
+def pdf_of(*objects: bytes, kids: Sequence[int] = (3,)) -> bytes:
     """Objects, numbered from 3, of which some are pages."""
     pages = b" ".join(b"%d 0 R" % kid for kid in kids)
     tree = b"<< /Type /Pages /Kids [%s] /Count %d >>" % (pages, len(kids))
@@ -158,7 +160,7 @@ def _pdf(*objects: bytes, kids: Sequence[int] = (3,)) -> bytes:
     return bytes(file)
 
 
-def _zipped(members: dict[str, bytes]) -> bytes:
+def zipped(members: dict[str, bytes]) -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, content in members.items():
@@ -166,14 +168,14 @@ def _zipped(members: dict[str, bytes]) -> bytes:
     return file.getvalue()
 
 
-def _workbook_of(*sheet: bytes) -> bytes:
+def workbook_of(*sheet: bytes) -> bytes:
     """A workbook whose only sheet is these pieces."""
     file = io.BytesIO()
     openpyxl.Workbook().save(file)
-    return _replaced(file.getvalue(), _WORKSHEET, *sheet)
+    return replaced(file.getvalue(), _WORKSHEET, *sheet)
 
 
-def _replaced(document: bytes, part: str, *content: bytes) -> bytes:
+def replaced(document: bytes, part: str, *content: bytes) -> bytes:
     file = io.BytesIO()
     with (
         zipfile.ZipFile(io.BytesIO(document)) as before,

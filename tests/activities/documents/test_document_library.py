@@ -341,3 +341,14 @@ async def test_tables_are_described(tmp_path: Path) -> None:
     assert (listed.name, listed.document, listed.sheet, listed.rows) == ("prices", "prices.xlsx", "Price list", 3)
     types = {column.name: column.type for column in listed.columns}
     assert types == {"product": "VARCHAR", "unit_price": "DOUBLE", "valid_from": "DATE", "order_": "BOOLEAN"}
+
+
+async def test_more_libraries_than_are_kept_open_can_be_used_at_once(tmp_path: Path) -> None:
+    """Forty sessions that open their documents again and again at the same time all get them."""
+    uris = [(folder(tmp_path / f"folder-{number}", a__md=f"# Title {number}\n\nText.\n"),) for number in range(40)]
+    opened = library(tmp_path, tmp_path)
+
+    for _ in range(2):
+        libraries = await asyncio.gather(*(opened.open(uri) for uri in uris))
+
+        assert [one.catalog.documents[0].headings for one in libraries] == [(f"Title {n}",) for n in range(40)]

@@ -1,9 +1,6 @@
 """What hostile files come to: an answer in words within seconds, a small child, a worker that is as it was."""
 
-import resource
-import threading
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,70 +19,12 @@ from hostile_documents import (
     workbook,
 )
 from made_documents import HANDBOOK, folder, library, pages
+from memory_watch import MOST_CHILD_KB, MOST_GROWTH_KB, children_seconds, watched
 
 from activities import child_limits
 from activities.documents import parsing
 
-_MOST_CHILD_KB = 512 << 10
-_MOST_GROWTH_KB = 64 << 10
 _MOST_SECONDS = 10
-
-
-class Watch:
-    """The most memory that a child of this process has held, and the worker's own growth."""
-
-    def __init__(self) -> None:
-        self.child_kb = 0
-        self.growth_kb = 0
-
-
-@contextmanager
-def _watched() -> Generator[Watch]:
-    """Look at the children's high-water marks, where the system is Linux and keeps them."""
-    watch, over = Watch(), threading.Event()
-    here = Path("/proc/self")
-    before = _kb(here, "VmRSS")
-
-    def look() -> None:
-        while not over.wait(0.01):
-            watch.growth_kb = max(watch.growth_kb, _kb(here, "VmRSS") - before)
-            for children in Path("/proc/self/task").glob("*/children"):
-                for child in _read(children).split():
-                    watch.child_kb = max(watch.child_kb, _high_water_kb(Path("/proc") / child))
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
-        yield watch
-    finally:
-        over.set()
-        thread.join()
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""
-
-
-def _high_water_kb(process: Path) -> int:
-    # Until its program is loaded, a child shares the memory of its parent.
-    if "parser_process" not in _read(process / "cmdline"):
-        return 0
-    return _kb(process, "VmHWM")
-
-
-def _kb(process: Path, field: str) -> int:
-    lines = dict(line.split(":", 1) for line in _read(process / "status").splitlines() if ":" in line)
-    return int(lines.get(field, "0 kB").split()[0])
-
-
-def _children_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 _TOO_MUCH = "needs more memory or time than a document may"
 
 
@@ -115,15 +54,15 @@ async def test_a_hostile_document_is_answered_in_words(
     """Refused or read, but in seconds, in a child of at most 512 MB; the worker does not grow and reads the next."""
     uri = folder(tmp_path / "docs", **{name.replace(".", "__"): make(), "z__md": HANDBOOK})
     documents = library(tmp_path, tmp_path)
-    before = _children_seconds()
+    before = children_seconds()
 
-    with _watched() as watch:
+    with watched() as watch:
         opened = await documents.open((uri,))
 
     # By the processor's clock: others may be at work on this machine.
-    assert _children_seconds() - before < _MOST_SECONDS
-    assert watch.child_kb <= _MOST_CHILD_KB
-    assert watch.growth_kb <= _MOST_GROWTH_KB
+    assert children_seconds() - before < _MOST_SECONDS
+    assert watch.child_kb <= MOST_CHILD_KB
+    assert watch.growth_kb <= MOST_GROWTH_KB
     assert told in next(entry.problem for entry in opened.catalog.documents if entry.name == name)
     assert (await opened.search("hotels"))[0].ref == "z.md#L12"
 
@@ -137,11 +76,11 @@ async def test_a_large_document_has_time_only_for_what_it_brings(
     """Though its size allows for more; and easy pages earn nothing for one that is not. In a seventh of the time."""
     monkeypatch.setattr(parsing, "_FIRST_SECONDS", 1)
     uri = folder(tmp_path / "docs", a__pdf=slow_pages_pdf(easy, slow, megabytes), z__md=HANDBOOK)
-    before = _children_seconds()
+    before = children_seconds()
 
     opened = await library(tmp_path, tmp_path).open((uri,))
 
-    assert _children_seconds() - before < 4
+    assert children_seconds() - before < 4
     assert _TOO_MUCH in opened.catalog.documents[0].problem
     assert (await opened.search("hotels"))[0].ref == "z.md#L12"
 

@@ -152,6 +152,7 @@ async def test_a_spend_limit_is_not_a_rate_limit() -> None:
     assert (raised.kind, raised.is_final, raised.fault) == (ErrorType.PROVIDER_REFUSED, True, fault)
 
 
+@every_wire
 @pytest.mark.parametrize(
     ("headers", "delay"),
     [
@@ -168,17 +169,20 @@ async def test_a_spend_limit_is_not_a_rate_limit() -> None:
         ({"retry-after": "9999999999999"}, LONGEST_WAIT),
     ],
 )
-async def test_the_wait_that_the_provider_asks_for_is_kept(headers: dict[str, str], delay: timedelta | None) -> None:
+async def test_the_wait_that_the_provider_asks_for_is_kept(
+    wire: Wire, headers: dict[str, str], delay: timedelta | None
+) -> None:
     """`retry-after-ms` counts before `retry-after`; nonsense and the past are no wait; nothing is above an hour."""
-    raised, _ = await failure_of("anthropic", error(429, headers))
+    raised, _ = await failure_of(wire, error(429, headers))
 
     assert raised.retry_after == delay
 
 
-async def test_the_wait_may_be_a_date() -> None:
+@every_wire
+async def test_the_wait_may_be_a_date(wire: Wire) -> None:
     """`retry-after` as an HTTP date is the time until then."""
     raised, _ = await failure_of(
-        "responses",
+        wire,
         error(503, {"retry-after": format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)}),
     )
 

@@ -20,7 +20,8 @@ from activities.contracts import (
     ToolResult,
 )
 from activities.documents.catalog import Catalog, DocumentEntry
-from activities.model_turn.activity import prompt_bytes
+from activities.model_turn.activity import most_input_tokens, prompt_bytes
+from activities.model_turn.contracts import Counted
 from activities.models.protocol import ModelCall
 from activities.turn_kinds.critique import CritiqueTask
 from activities.turn_kinds.judge import JudgeTask
@@ -33,32 +34,34 @@ from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Failure, Finding, Limits, Outcome, Partial, Source, Success, Tier
 from tests.unit.strategies import contracts
-from workflows.budget.estimates import input_bound, least_workable, worst_case
+from workflows.budget.estimates import conversation_bound, fixed_bytes, input_bound, least_workable, worst_case
 from workflows.budget.ledger import Amount
 
 SYSTEM = "You are the reader. Wörter."
-FIXED = len(SYSTEM.encode()) + SCHEMA_BYTES
-"""What `prompt_bytes` of a crew's card holds for an agent without tools."""
+CARD = AgentCard(name="reader", description="reads", tier=Tier.SMALL, prompt_bytes=len(SYSTEM.encode()) + SCHEMA_BYTES)
+FIXED = fixed_bytes(CARD, ["file:a.md"])
 
 TEXT = st.text(max_size=60) | st.sampled_from(["</data>" * 9, "€" * 40, '\x00\x1f\\"' * 9, "夏🚢" * 20, ""])
 TASKS = cast("st.SearchStrategy[Task]", st.one_of([contracts(kind, TEXT) for kind in TASK_TYPES.values()]))
 
 
-def _rendered(task: Task, catalog: Catalog) -> int:
-    return prompt_bytes(
-        ModelCall(
-            model="m",
-            task=task,
-            agent="reader",
-            catalog=catalog,
-            system=SYSTEM,
-            messages=task.messages(catalog),
-            answer_type=task.answer_type,
-            max_output_tokens=1,
-            timeout_seconds=1,
-            idempotency_key="k",
-        )
+def _call(task: Task, catalog: Catalog) -> ModelCall:
+    return ModelCall(
+        model="m",
+        task=task,
+        agent="reader",
+        catalog=catalog,
+        system=SYSTEM,
+        messages=task.messages(catalog),
+        answer_type=task.answer_type,
+        max_output_tokens=1,
+        timeout_seconds=1,
+        idempotency_key="k",
     )
+
+
+def _rendered(task: Task, catalog: Catalog) -> int:
+    return prompt_bytes(_call(task, catalog))
 
 
 @settings(max_examples=80)
@@ -66,6 +69,23 @@ def _rendered(task: Task, catalog: Catalog) -> int:
 def test_no_prompt_is_longer_than_its_bound(task: Task, catalog: Catalog) -> None:
     """I01: whatever the texts, the rendered prompt has no more bytes than were reserved tokens."""
     assert _rendered(task, catalog) <= input_bound(task, FIXED)
+
+
+@settings(max_examples=80)
+@given(task=contracts(WorkTask, TEXT), more=st.lists(contracts(Round, TEXT), min_size=1, max_size=3), data=st.data())
+def test_no_conversation_is_longer_than_what_was_counted_and_its_new_bytes(
+    task: WorkTask, more: list[Round], data: st.DataObject
+) -> None:
+    """I01: after any reply that the provider has counted, the next prompt fits into what is reserved for it."""
+    whole = task.model_copy(update={"rounds": (*task.rounds, *more)})
+    answered = data.draw(st.integers(0, len(whole.rounds) - 1))
+    call = _call(whole, Catalog())
+    counted = Counted(model=call.model, tokens=data.draw(st.integers(0, 50_000)), messages=2 * answered + 2)
+
+    bound = conversation_bound(counted, whole.rounds[answered:])
+
+    assert most_input_tokens(call, counted) <= bound
+    assert most_input_tokens(call, counted.model_copy(update={"model": "another"})) == prompt_bytes(call)
 
 
 LONG = 20_000
@@ -197,7 +217,7 @@ def test_the_smallest_limits_pay_for_a_plan_a_turn_and_a_report() -> None:
     )
     crew = CrewCard(name="c", tier=Tier.LARGE, agents=agents, prompt_bytes=2_000)
 
-    least = least_workable(SessionFacts(crew=crew, models=models, ceilings=Limits()))
+    least = least_workable(SessionFacts(crew=crew, models=models, ceilings=Limits()), ["file:a.md"])
 
     # plan 20,000 in and 4,000 out, report 86,000 in and 6,000 out, both dear; a turn 20,000 in and 4,000 out, cheap
     usd = (Decimal(200_000 + 400_000) + Decimal(860_000 + 600_000) + Decimal(20_000 + 4_000)) / 1_000_000

@@ -16,6 +16,7 @@ from chargehand.contracts import (
     Outcome,
     Partial,
     Plan,
+    Report,
     Source,
     SpendLine,
     Subtask,
@@ -25,6 +26,7 @@ from chargehand.contracts import (
     Usage,
 )
 from workflows.rules.report_content import (
+    bounded,
     brain_of,
     draft_from,
     draft_without_writer,
@@ -282,3 +284,34 @@ def test_why_a_session_stopped(outcomes: list[Outcome], reason: str) -> None:
     assert stop_reason_of(outcomes, None) == reason
     assert stop_reason_of(outcomes, "deadline") == "deadline"
     assert stop_reason_of(outcomes, "finish_now") == "finish_now"
+
+
+@pytest.mark.parametrize("character", ["a", "€", "\\", "\n"])
+@pytest.mark.parametrize(("texts", "items"), [(10_000_000, 1), (20_000, 300), (300, 20_000), (10, 1)])
+def test_a_report_always_fits_into_a_result(character: str, texts: int, items: int) -> None:
+    """However large its parts are, a report has less than Temporal's 2 MB; one that fits is left as it is."""
+    text = character * texts
+    timing = Timing(
+        started_at=START,
+        ended_at=START,
+        wall=timedelta(0),
+        subtasks_one_after_another=timedelta(0),
+        critical_path=timedelta(0),
+        speed_up=1,
+    )
+    given = Report(
+        session="s",
+        goal="g",
+        answer=text,
+        sources=(Source(ref="a", quote=text),) * items,
+        gaps=(text,) * items,
+        subtasks=(SubtaskRecord(id="T1", agent="reader", instruction=text[:4_000]),) * min(items, 200),
+        stop_reason="completed",
+        timing=timing,
+    )
+
+    fitting = bounded(given)
+
+    assert len(fitting.model_dump_json().encode()) < 2_000_000
+    assert (fitting == given) is (texts == 10)
+    assert texts == 10 or "too large" in fitting.gaps[-1]

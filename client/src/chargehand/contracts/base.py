@@ -2,9 +2,9 @@
 
 import re
 from decimal import ROUND_UP, Decimal
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
 _NANODOLLAR: Final = Decimal("0.000000001")
 # Not white space: pasted text has tabs, line ends and page breaks.
@@ -17,7 +17,16 @@ class Contract(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
 
-class TypedByPeople(Contract):
+class Message(Contract):
+    """A contract that anyone who may write to the namespace can send; it is measured before it is read."""
+
+    largest_bytes: ClassVar[int] = 1_000_000
+    """As JSON."""
+    most_values: ClassVar[int] = 20_000
+    """Objects, arrays and what is in them."""
+
+
+class TypedByPeople(Message):
     """A contract that people write by hand: an unknown field is an error that names it."""
 
     model_config = ConfigDict(extra="forbid")
@@ -47,6 +56,9 @@ def left_out(default: Any) -> Any:
 
 NoControlCharacters = AfterValidator(_refuse_control_characters)
 """Refuses NUL, escape sequences and other control characters."""
+
+NullIsEmpty = BeforeValidator(lambda value: () if value is None else value)
+"""Reads `null` as an empty list, which is how the Temporal CLI prints one."""
 
 Dollars = Annotated[
     Decimal,

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from chargehand.contracts.base import NoControlCharacters, TypedByPeople
+from chargehand.contracts.base import NoControlCharacters, NullIsEmpty, TypedByPeople
 from chargehand.contracts.request import Name
 
 SubtaskId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,19}$")]
@@ -23,16 +23,16 @@ class Subtask(TypedByPeople):
     """Name of an agent of the crew, or `supervisor` for a nested session."""
     instruction: Annotated[str, StringConstraints(strip_whitespace=True, max_length=4_000), NoControlCharacters]
     """What to do. It must be complete: the agent sees only this and the outcomes it depends on."""
-    depends_on: tuple[SubtaskId, ...] = ()
+    depends_on: Annotated[tuple[SubtaskId, ...], NullIsEmpty] = ()
     """Subtasks whose outcomes are inputs of this one. It starts when all of them have ended."""
-    required: tuple[SubtaskId, ...] = ()
+    required: Annotated[tuple[SubtaskId, ...], NullIsEmpty] = ()
     """The part of `depends_on` that must succeed, or else this subtask is skipped. Other missing inputs become gaps."""
 
 
 class Plan(TypedByPeople):
     """The subtasks of a session."""
 
-    subtasks: Annotated[tuple[Subtask, ...], Field(max_length=200)]
+    subtasks: Annotated[tuple[Subtask, ...], Field(max_length=200), NullIsEmpty]
     """The nodes. If several are ready, they start in this order."""
     strategy: Strategy = "merge"
     """How outcomes become one report: `merge` into one text, `select` the best, or `reduce` in steps."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
-from chargehand.contracts.base import Contract, Dollars, NoControlCharacters, TypedByPeople
+from chargehand.contracts.base import Contract, Dollars, NoControlCharacters, NullIsEmpty, TypedByPeople
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
 """A lower-case name: a letter, then letters, digits, `_` or `-`, 40 characters at most."""
@@ -133,7 +133,7 @@ class SessionRequest(TypedByPeople):
     """What the user wants to know or have done, in their own words (3 to 20,000 characters)."""
     crew: Name = "research"
     """Name of the crew that does the work."""
-    documents: Annotated[tuple[DocumentUri, ...], Field(max_length=200)] = ()
+    documents: Annotated[tuple[DocumentUri, ...], Field(max_length=200), NullIsEmpty] = ()
     """Documents and folders that the agents may read (200 at most; a folder counts once)."""
     limits: Limits = Limits()
     """Limits of this session."""

@@ -9,17 +9,19 @@ from temporalio.converter import PayloadCodec
 
 from chargehand.payloads.encryption import PAYLOAD, Encryption, off_the_loop
 from chargehand.payloads.errors import SealBroken
+from chargehand.payloads.tolerance import UNREADABLE, unreadable
 
 ENCRYPTED: Final = b"binary/encrypted"
-NOT_ENCRYPTED: Final = b"chargehand/not-encrypted"
-"""Marks a plain payload where only encrypted ones are read; no converter knows this encoding."""
+_NOT_ENCRYPTED: Final = (
+    "encoding: is not encrypted, and only encrypted input is accepted; "
+    "send it through the codec server (`temporal --codec-endpoint`) or by a client that has the keys"
+)
 
 
 class EncryptionCodec(PayloadCodec):
     """Encrypts whole payloads, their metadata included.
 
-    A payload that is not encrypted is marked here and refused by the payload converter: an error in a codec would fail
-    the workflow task again and again, and the converter can tell the sender what is wrong.
+    A payload that is not encrypted is replaced by one that says so, which the payload converter refuses.
     """
 
     def __init__(self, encryption: Encryption) -> None:
@@ -49,7 +51,8 @@ class EncryptionCodec(PayloadCodec):
         ]
 
     def _plain(self, payload: Payload) -> Payload:
-        return payload if self._encryption.accept_plain else Payload(metadata={"encoding": NOT_ENCRYPTED})
+        is_read = self._encryption.accept_plain or payload.metadata.get("encoding") == UNREADABLE
+        return payload if is_read else unreadable(_NOT_ENCRYPTED)
 
 
 def _parsed(content: bytes) -> Payload:

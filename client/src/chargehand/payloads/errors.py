@@ -5,13 +5,14 @@ ChargehandError
     ├── ProtectionSettingsError  keys, key id or storage are misconfigured
     ├── KeyMissing               a payload was encrypted with an unknown key
     ├── SealBroken               encrypted content was changed, truncated or made with another key
+    ├── StorageNotSet            a payload is stored outside of Temporal, and no storage is set
     ├── StoredPayloadMissing     an externally stored payload is missing
     ├── StoredPayloadDamaged     an externally stored payload has changed
     ├── ArtifactInClear          an artifact is not encrypted, although keys are set
     └── ArtifactSealed           an artifact is encrypted, although no keys are set
 
-A payload that raises one of the four errors in the middle fails the worker's task, which Temporal retries until the
-key or the payload is restored.
+A result of an activity or a child that raises one of the five errors in the middle fails the worker's task, which
+Temporal retries until the key or the payload is restored. Input and messages are refused instead.
 """
 
 from chargehand.errors import ChargehandError
@@ -41,6 +42,15 @@ class SealBroken(ProtectionError):  # noqa: N818  # as above
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"Encrypted content cannot be trusted: {problem}.")
+
+
+class StorageNotSet(ProtectionError):  # noqa: N818  # as above
+    """A payload is stored outside of Temporal, and no storage is set."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This is stored outside of Temporal: set CHARGEHAND_STORAGE here as it is set for the workers."
+        )
 
 
 class StoredPayloadMissing(ProtectionError):  # noqa: N818  # as above

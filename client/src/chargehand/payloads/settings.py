@@ -42,7 +42,9 @@ def encryption_from(keys: str | None, key_id: str | None, *, accept_plain: bool 
     return Encryption.from_text(keys, key_id, accept_plain=accept_plain)
 
 
-def storage_from(place: str | None, namespace: str, threshold_bytes: int | None = None) -> "Storage | None":
+def storage_from(
+    place: str | None, namespace: str, threshold_bytes: int | None = None, *, results: bool = False
+) -> "Storage | None":
     """Build the external storage; None if the setting is empty or `off`.
 
     Raises:
@@ -52,7 +54,8 @@ def storage_from(place: str | None, namespace: str, threshold_bytes: int | None 
         return None
     from chargehand.payloads.storage import THRESHOLD_BYTES, storage_from_text  # noqa: PLC0415  # loads temporalio, which offline commands do not need
 
-    return storage_from_text(place, namespace, THRESHOLD_BYTES if threshold_bytes is None else threshold_bytes)
+    threshold = THRESHOLD_BYTES if threshold_bytes is None else threshold_bytes
+    return storage_from_text(place, namespace, threshold, results=results)
 
 
 def encryption_of(environment: Mapping[str, str]) -> Encryption | None:

@@ -22,7 +22,9 @@ from temporalio.converter import (
     StorageDriver,
     StorageDriverClaim,
     StorageDriverRetrieveContext,
+    StorageDriverSelectContext,
     StorageDriverStoreContext,
+    StorageDriverWorkflowInfo,
 )
 
 from chargehand.bucket import Bucket, Directory, artifact_key, bucket_location
@@ -32,7 +34,9 @@ from chargehand.payloads.codec import ENCRYPTED
 from chargehand.payloads.errors import ProtectionSettingsError, StoredPayloadDamaged, StoredPayloadMissing
 
 THRESHOLD_BYTES: Final = 32 << 10
-"""A payload of this size is stored elsewhere. Most reports are smaller, and all tools of Temporal show those."""
+"""A payload of this size is stored elsewhere."""
+READ_BY_CLIENTS: Final = StorageDriverStoreContext(target=StorageDriverWorkflowInfo(id="", namespace=""))
+"""The context of results, answers to queries and updates, and what the Web UI shows: any client can read those."""
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _PLAIN: Final = b"\0"
@@ -46,13 +50,22 @@ class Storage:
 
     driver: StorageDriver
     threshold_bytes: int = THRESHOLD_BYTES
+    results: bool = False
+    """Whether what clients read is stored too: such clients need this storage."""
 
     def external(self) -> ExternalStorage:
         """Build the SDK's external storage."""
-        return ExternalStorage(drivers=[self.driver], payload_size_threshold=self.threshold_bytes)
+        return ExternalStorage(
+            drivers=[self.driver], driver_selector=self._select, payload_size_threshold=self.threshold_bytes
+        )
+
+    def _select(self, context: StorageDriverSelectContext, payload: Payload) -> StorageDriver | None:  # noqa: ARG002  # the SDK's signature
+        return self.driver if self.results or context.target is not READ_BY_CLIENTS.target else None
 
 
-def storage_from_text(place: str, namespace: str, threshold_bytes: int = THRESHOLD_BYTES) -> Storage:
+def storage_from_text(
+    place: str, namespace: str, threshold_bytes: int = THRESHOLD_BYTES, *, results: bool = False
+) -> Storage:
     """Read a setting: a directory, `gs://BUCKET/PREFIX`, or `s3://BUCKET/PREFIX` with `region` and `endpoint` as query.
 
     Raises:
@@ -61,13 +74,13 @@ def storage_from_text(place: str, namespace: str, threshold_bytes: int = THRESHO
     if threshold_bytes < 0:
         raise ProtectionSettingsError("CHARGEHAND_STORAGE_THRESHOLD must be a number of bytes, 0 or more.")
     if place.startswith(("s3://", "gs://")):
-        return Storage(_bucket(place, namespace), threshold_bytes)
+        return Storage(_bucket(place, namespace), threshold_bytes, results)
     directory = Path(place).expanduser()
     if not directory.is_absolute():  # commands and workers run in different directories
         raise ProtectionSettingsError(
             "CHARGEHAND_STORAGE must be the absolute path of a directory, s3://BUCKET or gs://BUCKET."
         )
-    return Storage(PayloadDirectory(directory, namespace), threshold_bytes)
+    return Storage(PayloadDirectory(directory, namespace), threshold_bytes, results)
 
 
 class PayloadStore(StorageDriver):

@@ -1,0 +1,73 @@
+"""What any client reads is readable by any client, whatever the workers store elsewhere."""
+
+import asyncio
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from temporalio.client import Client
+
+from chargehand.client import Chargehand
+from chargehand.contracts import SessionRequest
+from chargehand.converter import data_converter
+from chargehand.payloads.errors import StorageNotSet
+from chargehand.payloads.storage import PayloadDirectory, Storage
+from chargehand.wire import QueryName, UpdateName, WorkflowType
+from tests.environment import open_environment
+from tests.scripted_model import Script, report, subtask
+from tests.waiting import until_state
+
+_LONG = "A kn€wn sentence. " * 10_800
+_SCRIPT = Script().plan(subtask("T1"), subtask("T2", after=["T1"])).synthesis(report(_LONG))
+
+
+async def _storing(client: Client, folder: Path, *, results: bool = False) -> Client:
+    """Connect a client whose workers store nearly every payload."""
+    storage = Storage(PayloadDirectory(folder / "payloads", "default"), threshold_bytes=200, results=results)
+    return await Client.connect(client.service_client.config.target_host, data_converter=data_converter(None, storage))
+
+
+def _as_printed(value: object) -> object:
+    """Turn what a query answers into what the Temporal CLI prints: `null` for an empty list."""
+    match value:
+        case dict():
+            return {name: _as_printed(item) for name, item in cast("dict[str, object]", value).items()}
+        case list():
+            return [_as_printed(item) for item in cast("list[object]", value)] or None
+        case _:
+            return value
+
+
+@pytest.mark.parametrize("queried", [QueryName.PLAN, QueryName.STATUS])
+async def test_any_client_reads_what_a_session_answers(client: Client, tmp_path: Path, queried: QueryName) -> None:
+    """A client with the SDK's own converter starts a session, pastes the plan back, and reads a report of 200 KB."""
+    plain = await Client.connect(client.service_client.config.target_host)
+    async with open_environment(await _storing(client, tmp_path), tmp_path, _SCRIPT) as opened:
+        request = {"goal": "What is known?", "approval": "plan", "documents": None}
+        handle = await plain.start_workflow(
+            WorkflowType.SUPERVISOR, request, id=tmp_path.name, task_queue=opened.chargehand.task_queue
+        )
+        await until_state(opened.chargehand.session(handle.id), "awaiting_approval")
+        answered = cast("dict[str, Any]", await handle.query(queried))
+        plan = _as_printed(answered["plan"] if queried is QueryName.STATUS else answered)
+        decided: object = await handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+            UpdateName.DECIDE_PLAN, {"decision": "edit", "plan": plan}
+        )
+        result = cast("dict[str, Any]", await asyncio.wait_for(handle.result(), 60))
+
+    assert _as_printed(decided) == plan
+    assert len(result["answer"].encode()) > 200_000
+    assert [record["state"] for record in result["subtasks"]] == ["success", "success"]
+
+
+async def test_a_client_is_told_which_storage_it_lacks(client: Client, tmp_path: Path) -> None:
+    """Where results are stored elsewhere on purpose, a client without the storage gets a typed error that names it."""
+    storing = await _storing(client, tmp_path, results=True)
+    async with open_environment(storing, tmp_path, _SCRIPT) as opened:
+        session = await opened.chargehand.start(SessionRequest(goal="What is known?"))
+        assert len((await session.result()).answer.encode()) > 200_000
+
+        with pytest.raises(StorageNotSet, match="CHARGEHAND_STORAGE"):
+            await Chargehand(client).session(session.id).result()
+        with pytest.raises(StorageNotSet, match="CHARGEHAND_STORAGE"):
+            await Chargehand(client).session(session.id).status()

@@ -1,0 +1,74 @@
+"""Reservations leave room for work: agents whose session can pay for them are not made to answer early."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+from temporalio.client import Client
+
+from activities.model_turn.activity import prompt_bytes
+from activities.models.prices import Tokens, price_card, usage_of
+from activities.models.protocol import ModelCall, ModelReply
+from activities.tools import ToolAnswer
+from activities.turn_kinds.work import WorkTask
+from chargehand.contracts import Limits, SessionRequest, Source, Tier
+from tests.environment import open_environment
+from tests.scripted_model import Script, answer, reply, report, subtask, use, work_task
+
+MODEL = "claude-sonnet-5-5"
+CARD = price_card("anthropic", MODEL)
+PAGE = "The ferry left the harbour late, since its engine had to be repaired first. " * 330
+"""About 25,000 characters, as `read_page` returns them."""
+FOUND = [Source(ref=f"https://example.com/{number}", title="Ferries", quote=PAGE[:500]) for number in range(5)]
+
+
+def as_charged(script: Script) -> Callable[[ModelCall], ModelReply]:
+    """Charge as Anthropic does: a token for four bytes, and a tenth of the price for what was in the prompt before."""
+    before: dict[str, int] = {}
+
+    def respond(call: ModelCall) -> ModelReply:
+        turn = script(call)
+        assert isinstance(turn, BaseModel)
+        replied = turn if isinstance(turn, ModelReply) else reply(turn)
+        tokens = prompt_bytes(call) // 4
+        conversation = work_task(call).instruction if isinstance(call.task, WorkTask) else call.task.kind
+        cached, before[conversation] = before.get(conversation, 0), tokens
+        used = Tokens(input=tokens, cached=cached, cache_written=tokens - cached, output=500)
+        return replied.model_copy(update={"usage": usage_of("anthropic", MODEL, MODEL, used), "model": MODEL})
+
+    return respond
+
+
+@pytest.mark.parametrize(
+    ("agents", "rounds", "limits"),
+    [
+        (3, [["search"], ["read_page"], ["read_page"], ["read_page"]], Limits()),
+        (5, [["search"] * 3, ["read_page"] * 3], Limits()),
+        (5, [["search"], ["read_page"], ["read_page"], ["read_page"]], Limits(max_turns=40)),
+    ],
+    ids=["3 of 5 turns", "5 of 3 turns", "5 of 5 turns"],
+)
+async def test_researchers_at_once_read_what_they_want_to(
+    client: Client, tmp_path: Path, agents: int, rounds: list[list[str]], limits: Limits
+) -> None:
+    """Within the usual budget each agent searches, reads every page that it asks for, and answers by itself."""
+    assert CARD is not None
+    researchers = [subtask(f"T{number}", "researcher") for number in range(1, agents + 1)]
+    turns = [use(*tools, about=number) for number, tools in enumerate(rounds)]
+    script = Script().plan(*researchers).work("", *turns, answer("Late.")).synthesis(report("All late."))
+    request = SessionRequest(goal="What do the pages say about the ferries?", limits=limits, review="never")
+
+    cards = dict.fromkeys(Tier, CARD)
+    async with open_environment(client, tmp_path, as_charged(script), cards=cards, cached_workflows=50) as opened:
+        opened.tools["search"].answer = ToolAnswer(output={"found": 5}, sources=tuple(FOUND))
+        opened.tools["read_page"].answer = ToolAnswer(
+            output={}, sources=(Source(ref="https://example.com/1", title="Ferries", quote=PAGE),)
+        )
+        result = await opened.run(request)
+
+    pages = sum(tools.count("read_page") for tools in rounds)
+    assert len(opened.tools["read_page"].calls) == agents * pages
+    assert [task.must_answer for task in opened.model.tasks(WorkTask)] == [False] * agents * (len(rounds) + 1)
+    assert (result.stop_reason, result.answer) == ("completed", "All late.")
+    assert [record.state for record in result.subtasks] == ["success"] * agents
