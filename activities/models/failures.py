@@ -20,6 +20,8 @@ from chargehand.wire import ErrorType
 
 LONGEST_WAIT: Final = timedelta(hours=1)
 """The longest `retry-after` that is honoured."""
+_SCANNED_CHARACTERS: Final = 4_000
+"""Of a message, before anything searches it for keys."""
 _QUOTED_CHARACTERS: Final = 300
 _LONGEST_ADDRESS: Final = 2_000
 
@@ -230,11 +232,16 @@ def classify(error: BaseException, provider: str, secrets: Sequence[str] = ()) -
 
 def redacted(text: str, secrets: Sequence[str] = ()) -> str:
     """Shorten a provider's message to one line of 300 characters, without anything that looks like a key."""
+    if len(text) > _SCANNED_CHARACTERS:
+        # Without the last word, which may be half of a key.
+        words = text[:_SCANNED_CHARACTERS].split()[:-1]
+        text = " ".join(words)
     for secret in secrets:
         if secret:
             text = text.replace(secret, "[redacted]")
-    for pattern in (*_LIKE_A_KEY, _LONG_AND_MIXED):
+    for pattern in _LIKE_A_KEY:
         text = pattern.sub("[redacted]", text)
+    text = _LONG_WORD.sub(lambda word: "[redacted]" if _is_mixed(word[0]) else word[0], text)
     line = " ".join("".join(character if character.isprintable() else " " for character in text).split())
     return line if len(line) <= _QUOTED_CHARACTERS else f"{line[: _QUOTED_CHARACTERS - 1]}…"
 
@@ -243,11 +250,15 @@ _LIKE_A_KEY: Final = (
     re.compile(r"(?i)\b(?:bearer|basic)\s+[^\s\"',;]+"),
     re.compile(r"(?i)\b(?:sk|pk|rk|key|tvly|e2b|ghp|gsk|xai|aiza|hf|nvapi)[-_][^\s\"',;)}\]]{4,}"),
     re.compile(r"(?i)\b(?:api[-_ ]?key|x-api-key|token|secret|password)\b[\"']?\s*[:=]\s*[\"']?[^\s\"',;)}\]]+"),
-    re.compile(r"(?i)://[^\s/@]+:[^\s/@]+@"),
+    re.compile(r"(?i)://[^\s/@:]+:[^\s/@]+@"),
     re.compile(r"\bAIza[0-9A-Za-z_-]{10,}|\bAKIA[0-9A-Z]{12,}|\beyJ[0-9A-Za-z_-]{10,}[0-9A-Za-z_.-]*"),
 )
-_LONG_AND_MIXED: Final = re.compile(r"\b(?=[A-Za-z0-9_+/-]*\d)(?=[A-Za-z0-9_+/-]*[A-Za-z])[A-Za-z0-9_+/-]{32,}")
-"""A key of an unknown kind, or an id; `ProviderFault` holds the ids."""
+_LONG_WORD: Final = re.compile(r"[A-Za-z0-9_+/-]{32,}+")
+
+
+def _is_mixed(word: str) -> bool:
+    """Whether a long word is a key of an unknown kind, or an id; `ProviderFault` holds the ids."""
+    return any(each.isdigit() for each in word) and any(each.isalpha() for each in word)
 
 
 def _verdict(error: BaseException) -> Verdict:

@@ -17,7 +17,7 @@ _MOST_CHARACTERS: Final = 4_000_000
 _ENCODED: Final = re.compile(r"[A-Za-z0-9+/_=-]{11,}")
 _BASE32: Final = re.compile(r"[A-Za-z2-7]{13,}")
 _HEXADECIMAL: Final = re.compile(r"[0-9A-Fa-f]{16,}")
-_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/*")
+_SCHEME: Final = re.compile(r"(?<![A-Za-z0-9+.-])[A-Za-z0-9+.-]++:/*+")
 _PARTS: Final = re.compile(r"[/?#&;=@:.,~!$'()*|]+")
 
 
