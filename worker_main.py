@@ -43,7 +43,7 @@ from activities.log_redaction import SDK_LOGGING, configure_logging, disable_cor
 from activities.model_turn.activity import TurnActivities
 from activities.model_turn.conversations import Conversations
 from activities.model_turn.resets import RunningDuplicateActivities
-from activities.models.registry import MODELS
+from activities.models.registry import MODELS, build_models
 from activities.search.registry import SEARCH
 from activities.session_facts import SessionActivities
 from activities.settings import NoJson, Settings, describe_unknown, describe_unusable
@@ -108,7 +108,7 @@ async def compose(settings: Settings, closing: AsyncExitStack) -> Sequence[Calla
     )
     folders = [_HERE / "crews", *([settings.crews] if settings.crews else [])]
     crews = load_crews(folders, tool_capabilities(tools), absent=absent_tools(chosen["pages"]))
-    models = MODELS.builder(settings, chosen["model"].adapter)(settings, closing)
+    models = build_models(settings, chosen["model"].adapter, closing)
     return [
         SessionActivities(crews, models, tools, settings.ceilings, turns_queue(settings), library).open_session,
         TurnActivities(crews, models, tools, library, conversations).take_turn,

@@ -19,6 +19,7 @@ from activities.documents.library import DocumentLibrary
 from activities.model_turn.activity import TurnActivities
 from activities.model_turn.conversations import Conversations
 from activities.model_turn.resets import RunningDuplicateActivities
+from activities.model_turn.retry_policy import Pause, pause_after
 from activities.models.protocol import Model
 from activities.models.registry import Models
 from activities.session_facts import SessionActivities
@@ -31,7 +32,7 @@ from tests.scripted_model import Respond, ScriptedModel, ScriptedTool, found
 from worker_main import build_worker
 
 _CREWS: Final = Path(__file__).resolve().parent.parent / "crews"
-_TOOLS: Final = ("search", "read_page", "search_documents", "read_document", "query_data", "draw_chart", "run_code")
+TOOLS: Final = ("search", "read_page", "search_documents", "read_document", "query_data", "draw_chart", "run_code")
 PRICES: Final = (PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(5)),)
 
 
@@ -48,6 +49,8 @@ class Backends:
     tools: dict[str, Tool]
     cards: Mapping[Tier, ModelCard] = field(default_factory=scripted_cards)
     document_roots: tuple[Path, ...] = ()
+    pause: Pause = pause_after
+    fallback: Models | None = None
 
     @cached_property
     def crews(self) -> dict[str, Crew]:
@@ -56,12 +59,12 @@ class Backends:
 
     def activities(self, folder: Path, ceilings: Limits) -> list[Callable[..., Any]]:
         """Build the production activities, which keep their files in a folder."""
-        models = Models(adapter=self.model, cards=self.cards)
+        models = Models(self.model, self.cards, self.fallback)
         library = DocumentLibrary(ArtifactStore(folder / "artifacts"), folder / "indexes", self.document_roots)
         conversations = Conversations(ArtifactStore(folder / "conversations"))
         return [
             SessionActivities(self.crews, models, self.tools, ceilings, library=library).open_session,
-            TurnActivities(self.crews, models, self.tools, library, conversations).take_turn,
+            TurnActivities(self.crews, models, self.tools, library, conversations, self.pause).take_turn,
             ToolActivities(self.crews, self.tools, library).use_tool,
             RunningDuplicateActivities().await_duplicate,
         ]
@@ -98,7 +101,7 @@ async def open_environment(
     """
     task_queue = task_queue or f"test-{uuid4().hex[:8]}"
     settings = Settings(state_dir=folder, task_queue=task_queue)
-    fakes = {name: ScriptedTool(name, found(f"{name}.md#L1", f"what {name} read")) for name in _TOOLS}
+    fakes = {name: ScriptedTool(name, found(f"{name}.md#L1", f"what {name} read")) for name in TOOLS}
     model = ScriptedModel(respond)
     backends = Backends(model, {**fakes}, cards or scripted_cards())
     activities = backends.activities(folder, ceilings or settings.ceilings)

@@ -6,7 +6,7 @@ from typing import Final, TypedDict
 from temporalio import workflow
 from temporalio.common import RetryPolicy, WorkflowIDReusePolicy
 
-from activities.model_turn.retry_policy import PROVIDER_ATTEMPTS
+from activities.model_turn.retry_policy import BILLED_FAILURES
 
 _LEAST_PATIENCE: Final = timedelta(seconds=1)
 """What an activity gets even when its time is up."""
@@ -18,16 +18,13 @@ _OPEN_SESSION_TIMEOUT: Final = timedelta(seconds=10)
 # It costs nothing: it is retried until it succeeds, refuses the request, or the session's deadline passes.
 _OPEN_SESSION_RETRIES: Final = RetryPolicy(initial_interval=timedelta(milliseconds=100))
 
-_TURN_TIMEOUT: Final = timedelta(minutes=5)
-_TURN_PATIENCE: Final = timedelta(hours=1)
-"""A turn's time with all its attempts; the session's deadline usually ends it sooner."""
-_BATCH_PATIENCE: Final = timedelta(hours=24)
-"""What a provider may take for a batch; the session's deadline usually ends it sooner."""
-MAX_PROVIDER_ATTEMPTS: Final = PROVIDER_ATTEMPTS
-"""How often a provider may answer a turn with an error before the turn is given up. The activity counts as well."""
+_LONGEST_TURN: Final = timedelta(days=7)
+"""The time of a turn whose workflow has no deadline."""
+MAX_BILLED_FAILURES: Final = BILLED_FAILURES
+"""Calls of a turn that may fail and have been billed before the turn is given up."""
 MAX_LOST_WORKERS: Final = 10
 """How often a turn is called again after its worker was lost."""
-# No limit on attempts here: the activity counts the provider's errors itself, and lost workers are not among them.
+# What was not billed is retried until the turn's time is up; the activity ends the retries in all other cases.
 TURN_RETRIES: Final = RetryPolicy(
     # After a lost worker. After an error of the provider, `activities.model_turn.retry_policy` says how long to wait.
     initial_interval=timedelta(milliseconds=100),
@@ -92,11 +89,14 @@ def open_session(deadline: timedelta, *, has_documents: bool) -> ActivityLimits:
     )
 
 
-def turn(*, is_batch: bool, left: timedelta | None) -> ActivityLimits:
-    """Build the limits of a model turn; `left` is the time until it has to end with all its attempts."""
-    patience = _within(left, _BATCH_PATIENCE if is_batch else _TURN_PATIENCE)
+def turn(left: timedelta | None) -> ActivityLimits:
+    """Build the limits of a model turn; `left` is the time until it has to end with all its attempts.
+
+    A provider that sends nothing is given up much sooner, by the adapter.
+    """
+    patience = _within(left, _LONGEST_TURN)
     return ActivityLimits(
-        start_to_close_timeout=patience if is_batch else _TURN_TIMEOUT,
+        start_to_close_timeout=patience,
         schedule_to_close_timeout=patience,
         heartbeat_timeout=HEARTBEAT_TIMEOUT,
         retry_policy=TURN_RETRIES,

@@ -168,7 +168,8 @@ class Session:
             model=self.model(tier),
             input_tokens=input_bound(task, fixed_bytes(crew, self.request.documents)),
             output_tokens=output_tokens,
-            until=lambda: until,
+            # The clock's own alarm comes first.
+            until=lambda: until or self.clock.report_starts_at + options.LEAST_REPORT_TIME,
         )
         self.stop_if_overcharged()
         return result

@@ -13,7 +13,9 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.crews import Crew
+from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
+from activities.model_turn.breaker import Breakers
 from activities.model_turn.contracts import Counted, TurnRequest, TurnResult
 from activities.model_turn.conversations import Conversations
 from activities.model_turn.journal import Entry, Journal, open_journal
@@ -29,19 +31,19 @@ from activities.model_turn.retry_policy import (
     refuse_if_stale,
 )
 from activities.models.failures import ProviderError
-from activities.models.protocol import LONGEST_TEXT, ModelCall, ModelReply
+from activities.models.protocol import LONGEST_TEXT, ModelCall, ModelReply, ProviderJob
 from activities.models.registry import Models
+from activities.pages.leak_check import repeats
 from activities.tools import Tool
+from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from activities.turn_kinds.protocol import REQUEST_TOKENS, SCHEMA_BYTES, Message, TurnAnswer
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import AgentAnswer, WorkTask
-from chargehand.contracts import Usage
-from chargehand.converter import describe_problems, invalid_input
+from chargehand.contracts import Tier, Usage
+from chargehand.converter import describe_problems, invalid_input, printable
 from chargehand.wire import ActivityType, ErrorType
 
 _logger = logging.getLogger("chargehand.turns")
-
-CALL_TIMEOUT_SECONDS: Final = 180.0
 _KEPT_TEXT_CHARACTERS: Final = 2_000
 _MOST_SOURCES: Final = 40
 """Sources that one answer may cite: each is sent along to the report, and to every dependent subtask."""
@@ -60,6 +62,7 @@ class TurnActivities:
     """How long to wait after a provider's error before the next call."""
     _freshness: Freshness = field(default_factory=Freshness, init=False)
     _discarded: DiscardedTurns = field(default_factory=DiscardedTurns, init=False)
+    _breakers: Breakers = field(default_factory=Breakers, init=False)
 
     @activity.defn(name=ActivityType.TAKE_TURN)
     async def take_turn(self, request: TurnRequest) -> TurnResult:
@@ -70,15 +73,19 @@ class TurnActivities:
             earlier = await self._discarded.at_this_step() if request.after_reset else None
             if earlier is not None and earlier.matches(request):
                 return reuse(earlier)
-            refuse_after_lost_attempt(record.entry, request.provider_failures)
-            call = await self._prepare(request)
+            refuse_after_lost_attempt(record.entry)
+            call = await self._prepare(request, record)
             storing = asyncio.create_task(self.conversations.keep(call.task))
             try:
-                reply = await self._complete(call, record, request.provider_failures)
+                reply = await self._complete(call, record, request)
             except BaseException:
                 storing.cancel()
                 raise
             result = await asyncio.to_thread(_recordable, reply, call.answer_type)
+            if isinstance(call.task, PlanTask) and not call.task.is_approved_by_person:
+                problem = await asyncio.to_thread(self._outward_words, call.task, call.catalog, request.crew, result)
+                if problem:
+                    result = _malformed(result.model_copy(update={"answer": None}), reply, problem)
             result = result.model_copy(
                 update={"counted": _counted(call, reply), "conversation": await _stored(storing)}
             )
@@ -87,10 +94,10 @@ class TurnActivities:
             await record.record(record.entry.model_copy(update={"result": result}))
             return result
 
-    async def _prepare(self, request: TurnRequest) -> ModelCall:
+    async def _prepare(self, request: TurnRequest, record: Journal) -> ModelCall:
         """Write the call, before anything is paid."""
         try:
-            call = await self._call(request, await self.conversations.whole(request.task))
+            call = await self._call(request, await self.conversations.whole(request.task), record)
             _refuse_above_reserve(call, request)
         except ApplicationError:
             raise
@@ -98,7 +105,7 @@ class TurnActivities:
             raise fault_before_paying(error) from error
         return call
 
-    async def _call(self, request: TurnRequest, task: Task) -> ModelCall:
+    async def _call(self, request: TurnRequest, task: Task, record: Journal) -> ModelCall:
         crew = self.crews.get(request.crew)
         if crew is None:
             raise invalid_input("TurnRequest", [f"crew: this worker has no crew '{request.crew}'"])
@@ -117,22 +124,64 @@ class TurnActivities:
             tools=tuple(self.tools[tool].spec for tool in offered),
             answer_type=task.answer_type_for(agent),
             max_output_tokens=request.max_output_tokens,
-            timeout_seconds=CALL_TIMEOUT_SECONDS,
+            timeout_seconds=record.patience_seconds,
             idempotency_key=f"{info.workflow_id}:{info.workflow_run_id}:{request.step}",
             urgency=request.urgency,
         )
 
+    def _outward_words(self, task: PlanTask, catalog: Catalog, crew: str, result: TurnResult) -> str:
+        """Name a subtask whose agent reaches out and whose instruction repeats words of the documents."""
+        answer, words = result.answer_as(PlanAnswer), list(catalog.own_words())
+        for subtask in answer.subtasks if answer else ():
+            agent = self.crews[crew].agent(subtask.agent)
+            if agent and self._reaches_out(agent.tools) and repeats(subtask.instruction, words, (task.goal,)):
+                return (
+                    f"subtask {printable(subtask.id, 20)}: its agent reaches out, and its instruction repeats names, "
+                    "headings or contents of the documents that the request does not mention; leave them out, or have "
+                    "a person approve the plan"
+                )
+        return ""
+
     def _reaches_out(self, tools: Sequence[str]) -> bool:
         return any("reaches_out" in self.tools[tool].capabilities for tool in tools)
 
-    async def _complete(self, call: ModelCall, record: Journal, earlier_failures: int) -> ModelReply:
+    async def _complete(self, call: ModelCall, record: Journal, request: TurnRequest) -> ModelReply:
         await refuse_if_stale(self._freshness, record)
         try:
-            return await self.models.adapter.complete(call.model_copy(update={"job": record.job()}))
+            return await self._call_available(call, record.job(), request.tier)
         except ProviderError as failure:
-            raise await decide_retry(failure, record, earlier_failures, self.pause) from None
+            raise await decide_retry(failure, record, request.provider_failures, self.pause) from None
         except Exception as error:
             raise fault_while_paying(error) from error
+
+    async def _call_available(self, call: ModelCall, job: ProviderJob, tier: Tier) -> ModelReply:
+        """Call the tier's model, or its fallback while that model's breaker allows no call."""
+        own = call.model_copy(update={"job": job})
+        if job.id or call.urgency == "batch":
+            # The provider queues such calls itself.
+            return await self.models.adapter.complete(own)
+        breaker, fallback = self._breakers.of(self.models.card(tier), self.pause), self.models.fallback
+        if breaker.allows_call:
+            try:
+                with breaker.call():
+                    return await self.models.adapter.complete(own)
+            except ProviderError as failure:
+                if failure.is_final or failure.fault.possibly_billed or breaker.allows_call or fallback is None:
+                    raise
+        if fallback is None:
+            raise breaker.refusal()
+        other = self._breakers.of(fallback.card(tier), self.pause)
+        if not other.allows_call:
+            raise min(breaker, other, key=lambda each: each.left).refusal()
+        with other.call():
+            reply = await fallback.adapter.complete(_for_another_model(call, other.card.name))
+        return reply.model_copy(update={"provider_items": ()})
+
+
+def _for_another_model(call: ModelCall, name: str) -> ModelCall:
+    """Address a call to another model, without what only the first one can read."""
+    messages = tuple(message.model_copy(update={"provider_items": ()}) for message in call.messages)
+    return call.model_copy(update={"model": name, "messages": messages})
 
 
 def _recordable(reply: ModelReply, answer_type: type[TurnAnswer]) -> TurnResult:

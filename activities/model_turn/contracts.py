@@ -44,7 +44,7 @@ class TurnRequest(Contract):
     urgency: Literal["now", "batch"] = left_out("now")
     """Whether the provider may take its time for a lower price."""
     provider_failures: int = left_out(0)
-    """Attempts at this turn that the provider failed and that were handed back to be charged."""
+    """Calls of this turn that failed and may have been billed; the workflow has charged them."""
 
 
 TurnStop = Literal["answer", "tools", "truncated", "refused", "empty", "malformed"]

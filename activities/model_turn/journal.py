@@ -16,7 +16,7 @@ from temporalio.client import AsyncActivityHandle
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
-from activities.heartbeats import heartbeats
+from activities.heartbeats import Pulse, heartbeats
 from activities.model_turn.contracts import TurnResult
 from activities.models.protocol import ProviderJob
 from chargehand.contracts import Contract
@@ -29,8 +29,8 @@ _DESCRIBE_TIMEOUT: Final = timedelta(seconds=3)
 class Entry(Contract):
     """The state of a paid call."""
 
-    provider_failures: int = 0
-    """Attempts that ended with a provider's error; lost workers do not count."""
+    unbilled_failures: int = 0
+    """Attempts that ended without a charge; lost workers do not count."""
     provider_job: str = ""
     """Id of the background job that the provider runs for this call, if it runs one."""
     result: TurnResult | None = None
@@ -76,7 +76,7 @@ class Journal:
         self._handle = handle
         self.entry = entry
         self._step = step
-        self._has_beaten = False
+        self._pulse: Pulse | None = None
         self._opened_at = time.monotonic()
         self._afterwards: list[Callable[[], Awaitable[None]]] = []
 
@@ -85,9 +85,11 @@ class Journal:
         self.entry = entry
         if entry.result is not None:
             _unrecorded.keep(self._step, entry)
+        if self._pulse is not None:
+            await self._pulse.settle()
         await self._handle.heartbeat(entry)
         _unrecorded.forget(self._step)
-        if self._has_beaten:
+        if self._pulse is not None and self._pulse.has_beaten:
             # When an attempt fails, the SDK repeats the last of its own heartbeats; it must not restore an older entry.
             activity.heartbeat(entry)
 
@@ -101,9 +103,14 @@ class Journal:
             id=self.entry.provider_job,
             remember=remember,
             is_unwanted=_is_unwanted,
-            patience_seconds=_patience_seconds(time.monotonic() - self._opened_at),
+            patience_seconds=self.patience_seconds,
             afterwards=self._afterwards,
         )
+
+    @property
+    def patience_seconds(self) -> float:
+        """How long a call may run so that it can be cancelled before this activity times out."""
+        return _patience_seconds(time.monotonic() - self._opened_at)
 
     async def clean_up(self) -> None:
         """Run the actions that wait until the attempt's end is recorded."""
@@ -119,21 +126,19 @@ class Journal:
         """
         await self._handle.heartbeat(self.entry)
 
-    def beat(self) -> None:
-        """Send a heartbeat that repeats the entry."""
-        self._has_beaten = True
-        activity.heartbeat(self.entry)
+    @asynccontextmanager
+    async def keep_alive(self) -> AsyncGenerator[None]:
+        """Send heartbeats that repeat the entry."""
+        async with heartbeats(lambda: (self.entry,)) as self._pulse:
+            yield
 
 
-def _patience_seconds(since_start: float) -> float | None:
-    """Return how long a provider's job may run so that it can be cancelled before this activity times out."""
+def _patience_seconds(since_start: float) -> float:
     info = activity.info()
     # Both times are by the server's clock: this host's may be wrong.
     waited = info.started_time - info.scheduled_time
     ends = [info.start_to_close_timeout, info.schedule_to_close_timeout and info.schedule_to_close_timeout - waited]
-    left = min((end.total_seconds() for end in ends if end is not None), default=None)
-    if left is None:
-        return None
+    left = min(end.total_seconds() for end in ends if end is not None)
     return max(0.0, left - since_start - min(_CANCEL_SECONDS, left / 4))
 
 
@@ -166,7 +171,7 @@ async def open_journal() -> AsyncGenerator[Journal]:
     step = (info.workflow_id or "", info.workflow_run_id or "", info.activity_id.partition(".again-")[0])
     handle = activity.client().get_async_activity_handle(task_token=info.task_token)
     opened = Journal(handle, _unrecorded.find(step) or entry, step)
-    async with heartbeats(opened.beat):
+    async with opened.keep_alive():
         try:
             yield opened
         except ApplicationError:

@@ -113,7 +113,6 @@ def reuse(earlier: DiscardedTurn) -> TurnResult:
     if earlier.result is None:
         raise ApplicationError(
             "A reset ended the run that made this call; whether the provider charged for it is not known.",
-            0,
             type=ErrorType.ATTEMPT_LOST,
             non_retryable=True,
         )

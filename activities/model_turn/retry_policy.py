@@ -1,4 +1,9 @@
-"""The retry policy of paid calls: whether an attempt may call the provider, and what follows a failure."""
+"""The retry policy of paid calls: whether an attempt may call the provider, and what follows a failure.
+
+A failure that was certainly not billed is retried by Temporal until the activity's time is up, however often it comes.
+One that may have been billed goes back to the workflow, which charges it before it repeats the call; the third ends the
+turn. Which is which, is decided in `activities.models.failures`.
+"""
 
 import logging
 import random
@@ -17,8 +22,9 @@ from chargehand.wire import ErrorType
 
 _logger = logging.getLogger("chargehand.turns")
 
-PROVIDER_ATTEMPTS: Final = 3
-"""Provider errors after which a turn is given up, retries by Temporal and by the workflow together."""
+BILLED_FAILURES: Final = 3
+"""Failures that may have been billed after which a turn is given up."""
+_LONGEST_PAUSE: Final = timedelta(seconds=30)
 
 
 class Freshness:
@@ -58,21 +64,19 @@ async def refuse_if_stale(freshness: Freshness, record: Journal) -> None:
     try:
         await record.confirm()
     except (AsyncActivityCancelledError, RPCError) as error:
-        raise _attempt_lost("This attempt timed out while its worker was suspended; it paid nothing.", 0) from error
+        raise _attempt_lost("This attempt timed out while its worker was suspended; it paid nothing.") from error
 
 
-def refuse_after_lost_attempt(entry: Entry, earlier_failures: int) -> None:
+def refuse_after_lost_attempt(entry: Entry) -> None:
     """Return to the workflow after a lost attempt: its ledger must charge that attempt before the call is repeated.
 
     A provider's background job is resumed instead, which costs nothing.
     """
     if entry.provider_job:
         return
-    lost = activity.info().attempt - 1 - entry.provider_failures
-    if lost > 0:
+    if activity.info().attempt - 1 > entry.unbilled_failures:
         raise _attempt_lost(
-            "A worker was lost while it made this call; whether the provider charged for it is not known.",
-            earlier_failures + entry.provider_failures,
+            "A worker was lost while it made this call; whether the provider charged for it is not known."
         )
 
 
@@ -80,43 +84,38 @@ Pause = Callable[[int], timedelta]
 """How long to wait after the nth failure, if the provider did not say."""
 
 
-async def decide_retry(
-    failure: ProviderError, record: Journal, earlier_failures: int, pause: Pause
-) -> ApplicationError:
+async def decide_retry(failure: ProviderError, record: Journal, billed_before: int, pause: Pause) -> ApplicationError:
     """Turn a provider's failure into the error that ends this attempt, and so decide about retries.
 
-    A call that was not charged is repeated by the activity's retry policy, up to `PROVIDER_ATTEMPTS`. One that may have
-    been charged goes back to the workflow, so that its ledger charges it before anything else is paid.
+    Args:
+        failure: what happened.
+        record: counts the failures that were not billed.
+        billed_before: failures of this turn that may have been billed, which the workflow has charged.
+        pause: how long to wait, if the provider does not say.
     """
-    failures = earlier_failures + record.entry.provider_failures + 1
-    wait = failure.retry_after or pause(failures)
     if failure.fault.possibly_billed:
-        # A final failure uses up all attempts.
-        attempts = PROVIDER_ATTEMPTS if failure.is_final else failures
-        return _outcome_unknown(failure.message, attempts, wait.total_seconds())
+        # A final failure uses up all that are allowed.
+        count = BILLED_FAILURES if failure.is_final else billed_before + 1
+        return _outcome_unknown(failure.message, count, (failure.retry_after or pause(count)).total_seconds())
     if failure.is_final:
         return ApplicationError(failure.message, failure.fault, type=failure.kind, non_retryable=True)
-    if failures >= PROVIDER_ATTEMPTS:
-        return ApplicationError(
-            f"The model provider failed {failures} times: {failure.message}",
-            failure.fault,
-            type=ErrorType.PROVIDER_UNAVAILABLE,
-            non_retryable=True,
-        )
-    await record.record(Entry(provider_failures=record.entry.provider_failures + 1))
+    count = record.entry.unbilled_failures + 1
+    await record.record(Entry(unbilled_failures=count))
+    wait = failure.retry_after or pause(count)
     return ApplicationError(failure.message, failure.fault, type=failure.kind, next_retry_delay=wait)
 
 
 def pause_after(failures: int) -> timedelta:
-    """Back off exponentially after a provider's error: 1 s, 2 s, 4 s.
+    """Back off exponentially after a provider's error: 1 s, 2 s, 4 s, up to 30 s.
 
     A jitter of 10 % keeps many sessions from retrying at once.
     """
-    return timedelta(seconds=2 ** (failures - 1) * random.uniform(0.9, 1.1))  # noqa: S311  # no secret
+    whole = min(timedelta(seconds=2 ** min(failures - 1, 10)), _LONGEST_PAUSE)
+    return whole * random.uniform(0.9, 1.1)  # noqa: S311  # no secret
 
 
-def _attempt_lost(message: str, failures: int) -> ApplicationError:
-    return ApplicationError(message, failures, type=ErrorType.ATTEMPT_LOST, non_retryable=True)
+def _attempt_lost(message: str) -> ApplicationError:
+    return ApplicationError(message, type=ErrorType.ATTEMPT_LOST, non_retryable=True)
 
 
 def _outcome_unknown(message: str, failures: int, wait_seconds: float) -> ApplicationError:
@@ -134,4 +133,4 @@ def fault_while_paying(error: Exception) -> ApplicationError:
     """Build the error for a bug of ours around a call that may have been charged: it is not repeated."""
     _logger.error("a model's adapter failed", exc_info=error)
     message = f"This worker failed around a model call ({type(error).__name__}); its log says why."
-    return _outcome_unknown(message, PROVIDER_ATTEMPTS, 0.0)
+    return _outcome_unknown(message, BILLED_FAILURES, 0.0)

@@ -129,7 +129,8 @@ VERDICTS: Final[Mapping[str, Verdict]] = {
 _PACKAGES: Final = frozenset({"anthropic", "openai", "httpx2", "builtins", "activities"})
 
 _RETRYABLE_STATUSES: Final = frozenset({408, 409, 429, *range(500, 600)} - {501})
-_POSSIBLY_BILLED_STATUSES: Final = frozenset({408, 504})
+_POSSIBLY_BILLED_STATUSES: Final = frozenset({408, 502, 504, 520, 524})
+"""A gateway waited for the model in vain. What the provider itself answers with an error, 500 included, is free."""
 _FINAL_CODES: Final = frozenset(
     {
         "insufficient_quota",

@@ -1,6 +1,7 @@
 """The model adapters: their settings, one row each, and which model serves which tier."""
 
 import asyncio
+import re
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from activities.backends import Backend, Row, SettingsError, secret
 from activities.contracts import ModelCard, PriceStep
 from activities.models.clients import ProviderModel
 from activities.models.protocol import Model
-from activities.models.streaming import Patience
+from activities.models.streaming import SLOW_TO_BEGIN, Patience
 from chargehand.contracts import Tier
 
 
@@ -25,13 +26,17 @@ class ModelSettings(BaseSettings):
     """Which models to use; by default the first provider whose key is set."""
     models: dict[Tier, str] = {}
     """Model names by tier, as a JSON object; tiers that are not named keep the provider's default."""
+    fallback_provider: str | None = None
+    """Which models to use while the provider's own are not available; by default `provider`, with `fallback_models`."""
+    fallback_models: dict[Tier, str] = {}
+    """Model names by tier, as `models`, of the fallback provider."""
     prices: dict[str, tuple[Decimal, Decimal]] = {}
     """Dollars per million input and output tokens by model name, as a JSON object; 0 for local models."""
     requests_per_second: float | None = Field(default=None, gt=0, le=10_000)
     """Model turns that all workers together start per second, below the provider's rate limit; None for no limit."""
     silence_seconds: float | None = Field(default=None, ge=1, le=3_600)
     """How long a provider may send nothing before the call is abandoned; by default a minute (for
-    `openai_compatible`, an hour until the first output)."""
+    `openai_compatible`, three until the first output)."""
     answer_tokens: int | None = Field(default=None, ge=64)
     """The most output tokens of a call to `openai_compatible`, for models that may never stop."""
     openai_background: bool = False
@@ -48,6 +53,9 @@ class Models:
 
     adapter: Model
     cards: Mapping[Tier, ModelCard]
+    """Priced at the dearer of the model and its fallback."""
+    fallback: "Models | None" = None
+    """What is called while a model is not available."""
 
     def card(self, tier: Tier) -> ModelCard:
         """Return the name and price of the model of a tier."""
@@ -101,6 +109,32 @@ MODELS: Final = Backend(
 )
 
 
+def build_models(settings: ModelSettings, provider: str, closing: AsyncExitStack) -> Models:
+    """Build the models of a provider, and those of the fallback, if one is set.
+
+    Raises:
+        SettingsError: the settings do not fit each other.
+    """
+    models = MODELS.builder(settings, provider)(settings, closing)
+    if not settings.fallback_provider and not settings.fallback_models:
+        return models
+    other = settings.fallback_provider or provider
+    names = settings.fallback_models if other != provider else settings.models | settings.fallback_models
+    try:
+        fallback = MODELS.builder(settings, other)(settings.model_copy(update={"models": names}), closing)
+    except SettingsError as error:
+        named = re.sub(r"CHARGEHAND_(?=MODELS|PROVIDER)", "CHARGEHAND_FALLBACK_", str(error))
+        raise SettingsError(named) from error
+    cards = {tier: _dearer(card, fallback.card(tier)) for tier, card in models.cards.items()}
+    return Models(models.adapter, cards, fallback)
+
+
+def _dearer(card: ModelCard, other: ModelCard) -> ModelCard:
+    """Price a model so that a reservation, which takes the dearest step within reach, covers the other model too."""
+    steps = sorted((*card.prices, *other.prices), key=lambda step: step.above_input_tokens)
+    return card.model_copy(update={"prices": tuple(steps)})
+
+
 def _models(
     adapter: ProviderModel[Any],
     provider: str,
@@ -139,4 +173,5 @@ def _cards(settings: ModelSettings, provider: str, defaults: Mapping[Tier, str])
 def _patience(settings: ModelSettings, usual: Patience) -> Patience:
     if settings.silence_seconds is None:
         return usual
-    return Patience(max(usual.first_seconds, settings.silence_seconds), settings.silence_seconds)
+    first = max(usual.first_seconds, settings.silence_seconds) if usual is SLOW_TO_BEGIN else settings.silence_seconds
+    return Patience(first, settings.silence_seconds)

@@ -33,7 +33,7 @@ class Patience:
 
 STEADY: Final = Patience(first_seconds=60.0, gap_seconds=60.0)
 """For providers that send a keep-alive every 15 to 30 seconds, two of which may be missed."""
-SLOW_TO_BEGIN: Final = Patience(first_seconds=3_600.0, gap_seconds=60.0)
+SLOW_TO_BEGIN: Final = Patience(first_seconds=180.0, gap_seconds=60.0)
 """For a model on your own machine, which sends nothing while it reads a long prompt."""
 
 

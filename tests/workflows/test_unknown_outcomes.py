@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from activities.model_turn.retry_policy import PROVIDER_ATTEMPTS
+from activities.model_turn.retry_policy import BILLED_FAILURES
 from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall
 from chargehand.contracts import Limits, Report, SessionRequest
@@ -73,27 +73,29 @@ async def test_a_call_without_an_answer_is_charged_like_the_call_that_repeats_it
     assert result.reserved_usd == 0
 
 
-@pytest.mark.parametrize("unanswered", [3, 2], ids=["all unanswered", "one refused between"])
-async def test_a_turn_is_given_up_after_three_provider_attempts_of_either_kind(
-    environment: OpenEnvironment, unanswered: int
+@pytest.mark.parametrize("unbilled", [0, 2])
+async def test_a_turn_is_given_up_after_three_calls_that_may_have_been_billed(
+    environment: OpenEnvironment, unbilled: int
 ) -> None:
-    """Errors that were surely not charged and calls that may have been count together; then the subtask has failed,
-    its siblings and the report go on."""
-    faults = Faults("work", _unanswered(), _unanswered(billed=unanswered == PROVIDER_ATTEMPTS), _unanswered())
+    """However many errors without a charge come between; then the subtask has failed, its siblings and the report go
+    on."""
+    faults = Faults(
+        "work", _unanswered(), *(_unanswered(billed=False) for _ in range(unbilled)), _unanswered(), _unanswered()
+    )
     request = GOAL.model_copy(update={"limits": Limits(max_turns=40, max_parallel=1)})
 
     async with environment(faults) as opened:
         result = await opened.run(request)
 
-    assert faults.injected == PROVIDER_ATTEMPTS
-    assert len(opened.model.of_kind("work")) == PROVIDER_ATTEMPTS + 1
+    assert faults.injected == BILLED_FAILURES + unbilled
+    assert len(opened.model.of_kind("work")) == faults.injected + 1
     assert [(record.state, record.reason) for record in result.subtasks] == [
         ("failure", "provider_unavailable"),
         ("success", ""),
     ]
     assert result.answer == "All of it."
     assert result.usage.turns == 4
-    assert result.usage.possibly_billed_twice_usd >= unanswered * most_expensive(opened.model.of_kind("work")[0])
+    assert result.usage.possibly_billed_twice_usd >= 3 * most_expensive(opened.model.of_kind("work")[0])
     assert result.subtasks[0].wasted.possibly_billed_twice_usd == result.usage.possibly_billed_twice_usd
 
 
@@ -135,8 +137,8 @@ async def test_planning_that_never_gets_an_answer_fails_in_words(environment: Op
         status = await session.status()
 
     assert failure.value.error_type is ErrorType.PROVIDER_UNAVAILABLE
-    assert faults.injected == PROVIDER_ATTEMPTS
-    assert status.spent_usd >= PROVIDER_ATTEMPTS * most_expensive(opened.model.calls[0])
+    assert faults.injected == BILLED_FAILURES
+    assert status.spent_usd >= BILLED_FAILURES * most_expensive(opened.model.calls[0])
 
 
 @pytest.mark.parametrize("cents", [22, 34])

@@ -187,7 +187,7 @@ class MeteredModelCalls:
             priority=self.priority,
             activity_id=request.step if not repetition else f"{request.step}.again-{repetition}",
             summary=f"{request.agent}: {request.task.kind}",
-            **options.turn(is_batch=request.urgency == "batch", left=left),
+            **options.turn(left),
         )
 
     async def _after_error(self, error: ActivityError, reservation: Reservation, turn: "_Turn") -> None:
@@ -208,8 +208,6 @@ class MeteredModelCalls:
                 turn.change(max_input_tokens=int(cause.details[0]))
             case ErrorType.ATTEMPT_LOST:
                 turn.doubt(reservation)
-                failures = int(cause.details[0]) if cause.details else 0
-                turn.change(provider_failures=max(failures, turn.request.provider_failures))
             case ErrorType.OUTCOME_UNKNOWN:
                 turn.doubt(reservation)
                 await _wait_before_repeating(cause, turn)
@@ -317,7 +315,7 @@ async def _wait_before_repeating(cause: ApplicationError, turn: _Turn) -> None:
         TurnLost: the provider failed too often.
     """
     failures, seconds = int(cause.details[0]), float(cause.details[1])
-    if failures >= options.MAX_PROVIDER_ATTEMPTS:
+    if failures >= options.MAX_BILLED_FAILURES:
         raise TurnLost("provider_unavailable", cause.message, ErrorType.PROVIDER_UNAVAILABLE) from cause
     await workflow.sleep(timedelta(seconds=max(seconds, 0.0)), summary="before the model is called again")
     turn.change(provider_failures=failures)

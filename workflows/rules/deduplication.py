@@ -11,7 +11,7 @@ from typing import Final
 
 # fmt: off
 _TRIVIAL: Final = frozenset((
-    "a", "an", "and", "are", "as", "at", "be", "by", "do", "does", "for", "from", "in", "is", "it", "its",
+    "a", "an", "and", "are", "as", "at", "be", "do", "does", "for", "in", "is", "it", "its",
     "of", "on", "or", "our", "please", "that", "the", "their", "then", "these", "this", "to", "us", "was",
     "were", "will", "with", "you", "your",
 ))
@@ -42,8 +42,9 @@ _SPACING: Final = _Spacing()
 def normalise(instruction: str) -> str:
     """Reduce an instruction to what distinguishes it from others.
 
-    Case, white space, punctuation, compatibility forms and trivial words (articles, pronouns, prepositions, `please`)
-    do not count; the order of the other words does, and so do symbols such as `+`, `<` and `€`.
+    Case, white space, punctuation, compatibility forms and trivial words (articles, pronouns, most prepositions,
+    `please`) do not count. The order of the other words does, and so do `from` and `by`, which tell a direction, and
+    symbols such as `+`, `<` and `€`.
     """
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", instruction).casefold())
     words = folded.translate(_SPACING).split()

@@ -1,6 +1,7 @@
 """Plan validation: every reason against a plan, in words that a model can act on."""
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain, islice
@@ -133,8 +134,13 @@ def _is_too_long(instruction: str) -> bool:
 
 
 def _is_vague(instruction: str) -> bool:
-    words = re.findall(r"\w{2,}", instruction)
-    return len(words) < _LEAST_WORDS or len(instruction.strip()) < _LEAST_CHARACTERS or not normalise(instruction)
+    # Two wide characters, as of Chinese and Japanese, are about a word, and take the place of five others.
+    wide = sum(unicodedata.east_asian_width(character) in {"W", "F"} for character in instruction)
+    words = len(re.findall(r"\S{2,}", instruction)) + wide // 2
+    characters = len(instruction.strip()) + wide * 3 // 2
+    # Thai, Lao and Khmer put no spaces between words.
+    are_few = words < _LEAST_WORDS and characters < 2 * _LEAST_CHARACTERS
+    return are_few or characters < _LEAST_CHARACTERS or not normalise(instruction)
 
 
 def _repetition_errors(draft: PlanAnswer | Plan) -> Iterator[str]:

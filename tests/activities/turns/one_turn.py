@@ -62,6 +62,8 @@ class Asked(Contract):
     turn: TurnRequest
     heartbeat: timedelta = options.HEARTBEAT_TIMEOUT
     patience: timedelta = timedelta(seconds=30)
+    time: timedelta | None = None
+    """For all attempts together."""
     queue: str | None = None
     """Where `take_turn` is served; None for the workflow's own task queue."""
     repetitions: int = 1
@@ -81,6 +83,7 @@ class OneTurn:
                     asked.turn,
                     task_queue=asked.queue,
                     start_to_close_timeout=asked.patience,
+                    schedule_to_close_timeout=asked.time,
                     heartbeat_timeout=asked.heartbeat,
                     retry_policy=QUICK,
                 )

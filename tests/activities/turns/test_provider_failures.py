@@ -1,16 +1,21 @@
 """A provider's failure ends where it belongs: retried by the activity, or handed back to be booked first."""
 
+import asyncio
+from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
+from uuid import uuid4
 
+import httpx2
 import pytest
 from temporalio.client import Client
 
 from activities.model_turn.retry_policy import pause_after
+from activities.models.anthropic_messages import AnthropicModel
 from activities.turn_kinds.work import WorkAnswer
 from chargehand.wire import ErrorType
-from tests.activities.models.calls import WIRES, Wire
-from tests.activities.turns.one_turn import HURRY, a_turn, open_harness
+from tests.activities.models.calls import KEY, WIRES, Wire
+from tests.activities.turns.one_turn import HURRY, Harness, a_turn, harness_worker, open_harness
 from tests.scripted_provider import answer, dropping, error, hanging, raw, resetting
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
@@ -51,14 +56,14 @@ async def test_failures_of_earlier_activities_count(client: Client, tmp_path: Pa
 
 
 @every_wire
-async def test_known_and_unknown_failures_are_counted_together(client: Client, tmp_path: Path, wire: Wire) -> None:
-    """An error that costs nothing is retried by the activity, and counts when a later attempt is handed back."""
-    replies = iter([error(503), dropping()])
+async def test_only_what_may_have_been_billed_counts(client: Client, tmp_path: Path, wire: Wire) -> None:
+    """Errors that cost nothing are retried by the activity, and are not in the count that is handed back."""
+    replies = iter([error(503), error(429), error(500), error(529), dropping()])
     async with open_harness(client, tmp_path, wire, lambda _: next(replies)) as (server, harness):
         failure = await harness.fail(a_turn())
 
-    assert (failure.type, tuple(failure.details)) == (ErrorType.OUTCOME_UNKNOWN, (2, pytest.approx(2 / HURRY, rel=0.1)))
-    assert len(server.requests) == 2
+    assert (failure.type, tuple(failure.details)) == (ErrorType.OUTCOME_UNKNOWN, (1, pytest.approx(1 / HURRY, rel=0.1)))
+    assert len(server.requests) == 5
 
 
 async def test_a_failure_that_is_final_leaves_nothing_to_try(client: Client, tmp_path: Path) -> None:
@@ -72,25 +77,49 @@ async def test_a_failure_that_is_final_leaves_nothing_to_try(client: Client, tmp
 
 
 @every_wire
-@pytest.mark.parametrize("status", [429, 503])
-async def test_an_error_that_passes_is_three_requests(client: Client, tmp_path: Path, wire: Wire, status: int) -> None:
-    """Exactly three requests, further apart each time, then the turn is given up: there is one layer of retries."""
-    async with open_harness(client, tmp_path, wire, lambda _: error(status)) as (server, harness):
-        failure = await harness.fail(a_turn())
+async def test_what_was_not_billed_is_retried_until_it_passes(client: Client, tmp_path: Path, wire: Wire) -> None:
+    """However often it comes; the requests are further apart each time."""
+    replies = iter([error(429), error(500), error(503), error(529)])
+    async with open_harness(client, tmp_path, wire, lambda _: next(replies, answer("At eight."))) as (server, harness):
+        result = await harness.take(a_turn())
         arrivals = [request.arrived_at for request in server.requests]
 
-    assert (failure.type, failure.non_retryable) == (ErrorType.PROVIDER_UNAVAILABLE, True)
-    assert failure.message.startswith("The model provider failed 3 times: ")
-    first = 0.9 / HURRY
     gaps = [later - earlier for earlier, later in pairwise(arrivals)]
-    assert len(gaps) == 2
-    assert gaps[0] >= first
-    assert gaps[1] >= 2 * first
+    assert result.stop == "answer"
+    assert len(gaps) == 4
+    assert all(gap >= 0.9 * 2**number / HURRY for number, gap in enumerate(gaps))
 
 
-@pytest.mark.parametrize(("failures", "seconds"), [(1, 1), (2, 2), (3, 4)])
+@pytest.mark.parametrize("kind", ["refused", "unknown name", "no TLS"])
+async def test_a_provider_that_is_not_reached_is_tried_until_the_time_is_up(
+    client: Client, tmp_path: Path, kind: str
+) -> None:
+    """A connection that was never made cost nothing; the last error is what the workflow is told."""
+
+    async def say_no(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(say_no, "127.0.0.1", 0) as plain:
+        port = plain.sockets[0].getsockname()[1]
+        if kind == "refused":
+            plain.close()
+        url = "https://nowhere.invalid" if kind == "unknown name" else f"https://127.0.0.1:{port}"
+        model = AnthropicModel(api_key=KEY, base_url=url, http_client=httpx2.AsyncClient(trust_env=False))
+        await model.warm_up()
+        queue = f"down-{uuid4().hex[:8]}"
+        async with harness_worker(client, queue, tmp_path, model, "any"):
+            failure = await Harness(client, queue).fail(a_turn().model_copy(update={"time": timedelta(seconds=2)}))
+        await model.aclose()
+
+    assert failure.type == ErrorType.PROVIDER_UNAVAILABLE
+    assert not failure.non_retryable
+    assert "did not answer" in failure.message
+
+
+@pytest.mark.parametrize(("failures", "seconds"), [(1, 1), (2, 2), (3, 4), (6, 30), (10_000, 30)])
 def test_every_gap_is_twice_the_one_before(failures: int, seconds: int) -> None:
-    """A provider's errors are answered by a back-off of 1, 2, 4 seconds, a tenth more or less (F13)."""
+    """A provider's errors are answered by a back-off of 1, 2, 4, up to 30 seconds, a tenth more or less (F13)."""
     pauses = {pause_after(failures).total_seconds() for _ in range(100)}
 
     assert all(0.9 * seconds <= pause <= 1.1 * seconds for pause in pauses)
@@ -132,9 +161,9 @@ async def test_a_provider_that_hangs_is_handed_back(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A call that takes too long is given up while the activity lives, and is of unknown outcome."""
-    monkeypatch.setattr("activities.model_turn.activity.CALL_TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr("activities.model_turn.journal._CANCEL_SECONDS", 19.7)
     async with open_harness(client, tmp_path, "anthropic", lambda _: hanging()) as (server, harness):
-        failure = await harness.fail(a_turn())
+        failure = await harness.fail(a_turn().model_copy(update={"patience": timedelta(seconds=0.4)}))
         await server.until(lambda: server.exchanges[0].hung_up)
 
     assert (failure.type, tuple(failure.details)) == (ErrorType.OUTCOME_UNKNOWN, (1, pytest.approx(1 / HURRY, rel=0.1)))

@@ -55,7 +55,7 @@ async def test_a_reply_that_came_during_a_cut_is_paid_once(client: Client, tmp_p
 def test_unrecorded_replies_are_bounded() -> None:
     """The oldest goes first; what is recorded goes at once."""
     kept = Unrecorded(most=2)
-    entries = {number: Entry(provider_failures=number) for number in (1, 2, 3)}
+    entries = {number: Entry(unbilled_failures=number) for number in (1, 2, 3)}
     for number, entry in entries.items():
         kept.keep(("w", "r", f"turn-{number}"), entry)
     kept.forget(("w", "r", "turn-3"))

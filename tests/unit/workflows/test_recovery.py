@@ -315,7 +315,7 @@ RECOVERY_PAGE = Path(__file__).parents[3] / "docs" / "recovery.md"
 
 def test_the_page_has_every_row() -> None:
     """Each way to end is in the page's table exactly once, with the steps of the table in their order."""
-    lines = RECOVERY_PAGE.read_text(encoding="utf-8").splitlines()
+    lines = RECOVERY_PAGE.read_text(encoding="utf-8").partition("## Outcomes of a subtask")[2].splitlines()
     rows = [line.split("|")[1:3] for line in lines if line.startswith("| ")][1:]
 
     written: dict[str, str] = {}

@@ -1,0 +1,103 @@
+"""A worker whose event loop is blocked for longer than the heartbeat timeout is not taken for lost."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+from pydantic import JsonValue
+from temporalio import activity, workflow
+from temporalio.client import Client
+from temporalio.common import RetryPolicy
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+from activities.heartbeats import BEAT_SECONDS, heartbeats
+from activities.model_turn.journal import Entry, open_journal
+
+HEARTBEAT_TIMEOUT = timedelta(seconds=2.5)
+"""Shorter than that of sessions, for the sake of the test's own time."""
+BLOCKED_SECONDS = 3.0
+
+
+def block(seconds: float) -> None:
+    """Keep the event loop and, as far as Python lets it, the interpreter."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        pass
+
+
+@activity.defn
+async def tool() -> list[JsonValue]:
+    """Block the loop when the work is done, before the SDK can send the result."""
+    async with heartbeats():
+        await asyncio.sleep(0)
+    block(BLOCKED_SECONDS)
+    return [activity.info().attempt]
+
+
+@activity.defn
+async def turn() -> list[JsonValue]:
+    """Record an entry, block the loop, and fail; then tell what the next attempt finds."""
+    async with open_journal() as record:
+        if activity.info().attempt > 1:
+            return [activity.info().attempt, record.entry.unbilled_failures]
+        await asyncio.sleep(1.5 * BEAT_SECONDS)
+        await record.record(Entry(unbilled_failures=7))
+        block(BLOCKED_SECONDS)
+        raise RuntimeError("the attempt ends")
+
+
+@workflow.defn
+class Blocked:
+    """Runs one activity."""
+
+    @workflow.run
+    async def run(self, name: str) -> list[JsonValue]:
+        return await workflow.execute_activity(
+            name,
+            result_type=list[JsonValue],
+            start_to_close_timeout=timedelta(minutes=1),
+            heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            retry_policy=RetryPolicy(initial_interval=timedelta(milliseconds=10), maximum_attempts=3),
+        )
+
+
+@asynccontextmanager
+async def _worker(client: Client) -> AsyncGenerator[str]:
+    queue = f"blocked-{uuid4().hex[:8]}"
+    beat = timedelta(seconds=BEAT_SECONDS)
+    async with Worker(
+        client,
+        task_queue=queue,
+        workflows=[Blocked],
+        activities=[tool, turn],
+        workflow_runner=UnsandboxedWorkflowRunner(),
+        build_id="blocked",
+        max_heartbeat_throttle_interval=beat,
+        default_heartbeat_throttle_interval=beat,
+    ):
+        yield queue
+
+
+@pytest.mark.parametrize(
+    ("name", "result"), [("tool", [1]), ("turn", [2, 7])], ids=["one attempt", "the journal is kept"]
+)
+async def test_a_blocked_event_loop_is_not_a_lost_worker(client: Client, name: str, result: list[JsonValue]) -> None:
+    """The loop stands still for longer than the timeout: there is no timeout, and the details of the last heartbeat
+    stay what was recorded."""
+    async with _worker(client) as queue:
+        handle = await client.start_workflow(Blocked.run, name, id=f"{queue}-{name}", task_queue=queue)
+        got = await handle.result()
+        history = await handle.fetch_history()
+
+    started = [
+        event.activity_task_started_event_attributes
+        for event in history.events
+        if event.HasField("activity_task_started_event_attributes")
+    ]
+    assert got == result
+    assert [event.attempt for event in started] == [result[0]]
+    assert not any(event.last_failure.HasField("timeout_failure_info") for event in started)

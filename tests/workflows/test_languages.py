@@ -1,0 +1,46 @@
+"""Requests in any language: none is refused for how it is written."""
+
+import asyncio
+
+import pytest
+
+from chargehand.contracts import SessionRequest
+from tests.scripted_model import Script, subtask
+from tests.workflows.conftest import OpenEnvironment
+
+GOALS = (
+    *("Which ferry left late in May?", "List every repair of the Harald."),
+    *("Welche Fähre fuhr im Mai zu spät?", "Nenne alle Reparaturen der Harald."),
+    *("五月份哪艘渡轮晚点了？", "列出哈拉尔号的所有维修记录。"),
+    *("5月に遅れたフェリーはどれですか。", "ハラルド号の修理をすべて挙げてください。"),
+    *("5월에 어느 여객선이 늦게 떠났습니까?", "하랄호의 모든 수리를 나열하십시오."),
+    *("Какой паром опоздал в мае?", "Перечислите все ремонты «Харальда»."),
+    *("أي عبّارة تأخرت في شهر مايو؟", "اذكر جميع إصلاحات العبّارة هارالد."),
+    *("איזו מעבורת איחרה בחודש מאי?", "רשום את כל התיקונים של המעבורת."),
+    *("मई में कौन सी नौका देर से चली?", "हैराल्ड की सभी मरम्मतों की सूची बनाओ।"),
+    *("เรือข้ามฟากลำไหนออกช้าในเดือนพฤษภาคม", "ระบุการซ่อมแซมทั้งหมดของเรือฮารัลด์"),
+)
+"""Two in each of ten languages, in nine scripts and one of them with accents."""
+
+
+async def test_goals_in_ten_languages_run_through(environment: OpenEnvironment) -> None:
+    """A goal that is planned as it is written is carried out once, and so is each of many at the same time."""
+    script = Script()
+    for goal in GOALS:
+        script = script.plan(subtask("T1", instruction=goal), subtask("T2", instruction=f"{goal} 2025"), goal=goal)
+
+    async with environment(script, cached_workflows=100) as opened:
+        requests = [SessionRequest(goal=goal, review="never") for goal in GOALS]
+        reports = await asyncio.gather(*map(opened.run, requests))
+
+    assert [report.stop_reason for report in reports] == ["completed"] * len(GOALS)
+    assert [[record.state for record in report.subtasks] for report in reports] == [["success"] * 2] * len(GOALS)
+
+
+@pytest.mark.parametrize("goal", ["做吧", "やれ", "해", "Do it", "делай"])
+async def test_too_short_is_too_short_in_every_script(environment: OpenEnvironment, goal: str) -> None:
+    """A plan that says next to nothing is not carried out as written; the request goes to one agent as a whole."""
+    async with environment(Script().plan(subtask("T1", instruction=goal)), cached_workflows=100) as opened:
+        report = await opened.run(SessionRequest(goal="Which ferry left late in May?", review="never"))
+
+    assert any("too vague" in gap for gap in report.gaps)
