@@ -37,6 +37,7 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "stopped-at-each-stage": operators.stopped_at_each_stage,
     "rolling-restarts": stops.rolling_restarts,
     "random-kills": kills.random_kills,
+    "traced-kills": kills.traced_kills,
     "server-killed": outages.server_killed,
     "deploys": deploys.deploys,
     "wrong-clocks": clocks.wrong_clocks,

@@ -79,13 +79,12 @@ class TurnActivities:
                 storing.cancel()
                 raise
             result = await asyncio.to_thread(_recordable, reply, call.answer_type)
-            result = result.model_copy(
-                update={"counted": _counted(call, reply), "conversation": await _stored(storing)}
-            )
+            result = result.model_copy(update={"counted": _counted(call, reply)})
             if earlier is not None and earlier.result is not None:
                 result = result.model_copy(update={"discarded": earlier.result.usage})
+            # At once: until it is recorded, a worker that is lost loses what was paid.
             await record.record(record.entry.model_copy(update={"result": result}))
-            return result
+            return result.model_copy(update={"conversation": await _stored(storing)})
 
     async def _prepare(self, request: TurnRequest, record: Journal) -> ModelCall:
         """Write the call, before anything is paid."""
