@@ -47,7 +47,9 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "no-worker": outages.no_worker,
     "unknown-types": unattended.unknown_types,
     "queued": resources.queued,
+    "saturated": resources.saturated,
+    "faulty-provider": outages.faulty_provider,
     "little-processor": resources.little_processor,
 }
-ALONE: Final = frozenset({"killed-in-a-call", "no-worker", "unknown-types", "queued", "little-processor"})
+ALONE: Final = frozenset({"killed-in-a-call", "no-worker", "unknown-types", "queued", "saturated", "little-processor"})
 """Those whose figures are times, or that take all that the machine has. The others run some at a time."""

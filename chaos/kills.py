@@ -157,18 +157,21 @@ async def traced_kills(scale: Scale, random: Random, folder: Path) -> Result:
         await asyncio.gather(killing, return_exceptions=True)
         result = harness.judge(
             "Kills traced",
-            "SIGKILL of one of 2 workers again and again: in the middle of an answer, as it is recorded, in a tool call",
+            "SIGKILL of one of 2 workers again and again: in the middle of an answer, as it is recorded, or in a tool "
+            "call",
             outcomes,
             began,
             Demand(faults=1, successes=count),
         )
-        traced = Counter(_trace(lost, killed_at) for lost in books.repeated(harness.provider.exchanges))
+        lost = books.repeated(harness.provider.exchanges)
+        traced = Counter(_trace(call, killed_at) for call in lost)
     result.figures = {
         "steps charged twice, by the state of the lost call at the kill": ", ".join(
             f"{state}: {number}" for state, number in traced.items()
         )
         or "none",
         "kills": str(len(killed_at)),
+        "longest from an answer to the kill that lost it, ms": f"{1_000 * max(_waited(lost, killed_at), default=0.0):.0f}",
     }
     result.require(set(traced) <= {_OPEN, _UNRECORDED}, f"steps charged twice without a kill: {traced}")
     return result
@@ -185,6 +188,12 @@ def _trace(lost: Exchange, killed_at: Sequence[float]) -> str:
     if lost.answered_at is None or any(kill <= lost.answered_at for kill in after):
         return _OPEN if after else _UNEXPLAINED
     return _UNRECORDED if any(kill <= lost.answered_at + RECORDED_AFTER for kill in after) else _UNEXPLAINED
+
+
+def _waited(calls: Sequence[Exchange], killed_at: Sequence[float]) -> list[float]:
+    """List the seconds between each call's answer and the first kill after it."""
+    answers = [call.answered_at for call in calls if call.answered_at is not None and _trace(call, killed_at) != _OPEN]
+    return [min((kill - at for kill in killed_at if kill >= at), default=0.0) for at in answers]
 
 
 async def _kill_at_moments(harness: Harness, random: Random, killed_at: list[float]) -> None:
