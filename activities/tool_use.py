@@ -2,18 +2,18 @@
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pydantic import JsonValue
 from temporalio import activity
 
 from activities.contracts import ToolRequest, ToolResult
 from activities.crews import Crew
-from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
 from activities.heartbeats import heartbeats
-from activities.pages.leak_check import carries
+from activities.pages.leak_check import carries, hides, repeats
 from activities.tools import Tool, ToolAnswer, ToolContext, failed
 from chargehand.wire import ActivityType
 
@@ -64,39 +64,51 @@ class ToolActivities:
         return None
 
     async def _leak(self, request: ToolRequest) -> ToolAnswer | None:
-        """Refuse an address that carries private text: the agent's inputs, or descriptions of the documents.
+        """Refuse arguments that would take private text out: the agent's inputs, or descriptions of the documents.
 
         The planner knows the documents' names, headings and examples, and an attacker may trick it into writing them
-        into an instruction.
+        into an instruction. Inputs that a person let an agent have may be sent out in words, but not in an address or
+        an encoding.
         """
         if "reaches_out" not in self.tools[request.call.tool].capabilities:
             return None
-        addresses = [
-            value
-            for name, value in request.call.arguments.items()
-            if isinstance(value, str)
-            and (_NAMES_AN_ADDRESS.search(name) or _IS_ADDRESS.search(value))
-            and value.strip() not in request.public
-        ]
-        if not addresses:
-            return None
-        private = list(request.private)
+        described: list[str] = []
         if self.library is not None and request.documents:
-            private += _descriptions((await self.library.open(request.documents)).catalog)
-        words = [text for text in request.public if " " in text]
-        if await asyncio.to_thread(lambda: any(carries(address, private, words) for address in addresses)):
-            return failed(
-                "This address carries text from the user's own documents, which must not leave. Open only addresses "
-                "that were found, exactly as they were found."
-            )
-        return None
+            described = list((await self.library.open(request.documents)).catalog.own_words())
+        if not await asyncio.to_thread(_takes_out, request, described):
+            return None
+        return failed(
+            "This carries text from the user's own documents, which must not leave. Leave out their names, headings "
+            "and contents. Open only addresses that were found, exactly as they were found."
+        )
 
 
-def _descriptions(catalog: Catalog) -> Iterator[str]:
-    """List the user's own words in the catalog."""
-    for entry in catalog.documents:
-        yield from (entry.name, entry.opening, *entry.headings)
-    for table in catalog.tables:
-        yield from (table.document, table.sheet)
-        for column in table.columns:
-            yield from (column.title, *column.examples)
+def _takes_out(request: ToolRequest, described: Sequence[str]) -> bool:
+    private = [*request.private, *described]
+    public = [text for text in request.public if " " in text]
+    words: list[str] = []
+    for name, text in _leaves("", request.call.arguments):
+        if not (_NAMES_AN_ADDRESS.search(name) or _IS_ADDRESS.search(text)):
+            words.append(text)
+        elif text.strip() not in request.public and carries(text, private, public):
+            return True
+    together = " ".join(words)
+    return bool(repeats(together, described, public) or hides(together, request.private, public))
+
+
+def _leaves(name: str, value: JsonValue | Mapping[str, JsonValue]) -> Iterator[tuple[str, str]]:
+    """List all texts and numbers of a tool's arguments, with the name that each stands under."""
+    match value:
+        case str():
+            yield name, value
+        case Mapping():
+            for key, each in value.items():
+                yield "", key
+                yield from _leaves(key, each)
+        case list():
+            for each in value:
+                yield from _leaves(name, each)
+        case int() | float():
+            yield "", str(value)
+        case None:
+            pass

@@ -171,7 +171,7 @@ async def traced_kills(scale: Scale, random: Random, folder: Path) -> Result:
         )
         or "none",
         "kills": str(len(killed_at)),
-        "longest from an answer to the kill that lost it, ms": f"{1_000 * max(_waited(lost, killed_at), default=0.0):.0f}",
+        "longest from an answer to its kill, ms": f"{1_000 * max(_waited(lost, killed_at), default=0.0):.0f}",
     }
     result.require(set(traced) <= {_OPEN, _UNRECORDED}, f"steps charged twice without a kill: {traced}")
     return result

@@ -34,6 +34,8 @@ class SubtaskRequest(Message):
     turns_queue: str | None = left_out(None)
     has_private_inputs: bool = left_out(False)
     """Whether its inputs rest on the user's own documents."""
+    is_approved: bool = left_out(False)
+    """Whether a person approved the instruction as it is, so that its words may be sent out."""
     goal_is_public: bool = left_out(False)
     """Whether the goal may be sent out although private text contains it too: the user wrote it, not a model."""
 

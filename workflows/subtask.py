@@ -300,7 +300,8 @@ def _public_texts(request: SubtaskRequest, rounds: Sequence[Round]) -> tuple[str
     if "reaches_out" not in request.agent.capabilities:
         return ()
     goal = (request.goal,) if request.goal_is_public else ()
-    return (*goal, *_found_outside(request.agent, rounds))
+    approved = (request.subtask.instruction,) if request.is_approved else ()
+    return (*goal, *approved, *_found_outside(request.agent, rounds))
 
 
 def _found_outside(agent: AgentCard, rounds: Sequence[Round]) -> tuple[str, ...]:

@@ -1,5 +1,7 @@
 """A short description of a session's documents, from which plans are made and which models read."""
 
+from collections.abc import Iterator
+
 from chargehand.contracts import Contract
 
 
@@ -54,3 +56,12 @@ class Catalog(Contract):
     tables: tuple[Table, ...] = ()
     skipped: tuple[str, ...] = ()
     """`name: reason` for files that were left out."""
+
+    def own_words(self) -> Iterator[str]:
+        """List the user's own words in this description."""
+        for entry in self.documents:
+            yield from (entry.name, entry.opening, *entry.headings)
+        for table in self.tables:
+            yield from (table.document, table.sheet)
+            for column in table.columns:
+                yield from (column.title, *column.examples)

@@ -13,6 +13,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.crews import Crew
+from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
 from activities.model_turn.breaker import Breakers
 from activities.model_turn.contracts import Counted, TurnRequest, TurnResult
@@ -32,12 +33,14 @@ from activities.model_turn.retry_policy import (
 from activities.models.failures import ProviderError
 from activities.models.protocol import LONGEST_TEXT, ModelCall, ModelReply, ProviderJob
 from activities.models.registry import Models
+from activities.pages.leak_check import repeats
 from activities.tools import Tool
+from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from activities.turn_kinds.protocol import REQUEST_TOKENS, SCHEMA_BYTES, Message, TurnAnswer
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import AgentAnswer, WorkTask
 from chargehand.contracts import Tier, Usage
-from chargehand.converter import describe_problems, invalid_input
+from chargehand.converter import describe_problems, invalid_input, printable
 from chargehand.wire import ActivityType, ErrorType
 
 _logger = logging.getLogger("chargehand.turns")
@@ -79,6 +82,10 @@ class TurnActivities:
                 storing.cancel()
                 raise
             result = await asyncio.to_thread(_recordable, reply, call.answer_type)
+            if isinstance(call.task, PlanTask) and not call.task.is_approved_by_person:
+                problem = await asyncio.to_thread(self._outward_words, call.task, call.catalog, request.crew, result)
+                if problem:
+                    result = _malformed(result.model_copy(update={"answer": None}), reply, problem)
             result = result.model_copy(update={"counted": _counted(call, reply)})
             if earlier is not None and earlier.result is not None:
                 result = result.model_copy(update={"discarded": earlier.result.usage})
@@ -120,6 +127,19 @@ class TurnActivities:
             idempotency_key=f"{info.workflow_id}:{info.workflow_run_id}:{request.step}",
             urgency=request.urgency,
         )
+
+    def _outward_words(self, task: PlanTask, catalog: Catalog, crew: str, result: TurnResult) -> str:
+        """Name a subtask whose agent reaches out and whose instruction repeats words of the documents."""
+        answer, words = result.answer_as(PlanAnswer), list(catalog.own_words())
+        for subtask in answer.subtasks if answer else ():
+            agent = self.crews[crew].agent(subtask.agent)
+            if agent and self._reaches_out(agent.tools) and repeats(subtask.instruction, words, (task.goal,)):
+                return (
+                    f"subtask {printable(subtask.id, 20)}: its agent reaches out, and its instruction repeats names, "
+                    "headings or contents of the documents that the request does not mention; leave them out, or have "
+                    "a person approve the plan"
+                )
+        return ""
 
     def _reaches_out(self, tools: Sequence[str]) -> bool:
         return any("reaches_out" in self.tools[tool].capabilities for tool in tools)

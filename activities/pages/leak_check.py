@@ -1,24 +1,37 @@
-"""Whether a URL would carry private text to its server. Pure, and imports the standard library only."""
+"""Whether what leaves the machine would carry private text. Pure, and imports the standard library only."""
 
 import base64
 import binascii
+import codecs
+import html
 import re
 import unicodedata
+import zlib
 from collections.abc import Collection, Iterable, Iterator
+from itertools import product
 from typing import Final
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote, unquote_to_bytes
 
 LEAST_CHARACTERS: Final = 8
 """Letters and digits in a row that identify a text; shorter pieces match by chance."""
+LEAST_IN_WORDS: Final = 12
+"""The same in what is written as words, over the end of a word: two texts share single words by chance."""
 _LAYERS: Final = 3
 """Nested encodings that are decoded."""
-_MOST_CHARACTERS: Final = 4_000_000
-"""Most decoded text; a URL that decodes to more counts as hostile."""
+MOST_CHARACTERS: Final = 1_000_000
+"""Most decoded text; what decodes to more counts as hostile."""
+_MOST_UNPACKED: Final = 100_000
 _ENCODED: Final = re.compile(r"[A-Za-z0-9+/_=-]{11,}")
 _BASE32: Final = re.compile(r"[A-Za-z2-7]{13,}")
 _HEXADECIMAL: Final = re.compile(r"[0-9A-Fa-f]{16,}")
+_NUMBERS: Final = re.compile(r"(?:[0-9]{2,3}[^0-9A-Za-z]{1,3}){7,}[0-9]{2,3}")
+_BITS: Final = re.compile(r"(?:[01]{8}[^0-9A-Za-z]{0,3}){8,}")
+_ESCAPE: Final = re.compile(r"(?:\\u|%u|U\+)([0-9A-Fa-f]{4})\s?|(?:\\x|=|0x)([0-9A-Fa-f]{2})")
+_SPLIT: Final = re.compile(r"[^A-Za-z0-9+/=]+")
+_NO_LETTERS: Final = re.compile(r"[^a-z0-9]+")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/*")
 _PARTS: Final = re.compile(r"[/?#&;=@:.,~!$'()*|]+")
+_LEGIBLE: Final = re.compile(r"[\w\s!-/:-@\[-`{-~\0]{8,}")
 
 
 def carries(url: str, private: Collection[str], public: Collection[str] = ()) -> str | None:
@@ -26,65 +39,132 @@ def carries(url: str, private: Collection[str], public: Collection[str] = ()) ->
 
     A piece is `LEAST_CHARACTERS` letters and digits in a row, whatever their case and accents and whatever stands
     between them. It is found in user name, host, path, query and fragment, across labels, segments and parameters,
-    and under up to three layers of percent signs, base64, base32 and hexadecimal digits. What stands in `public` too,
-    such as the user's own question or the address of a search result, is allowed. Not found: text that is encrypted,
-    written in a private alphabet, or sent in shorter pieces.
+    and under up to three layers of the usual encodings: percent signs, character references and escapes, base64,
+    base32, hexadecimal, decimal and binary digits, zlib and gzip below them, Punycode, rot13, and letters in reverse.
+    What stands in `public` too, such as the user's own question or the address of a search result, is allowed. Not
+    found: text that is encrypted, written in a private alphabet or other words, or sent in shorter pieces.
     """
-    readings = _readings(url)
-    if sum(map(len, readings)) > _MOST_CHARACTERS:
-        return next(iter(private), None)
-    pieces: set[str] = set()
-    for text in readings:
-        pieces.update(_pieces(_letters(text)))
-    for known in public:
-        pieces.difference_update(_pieces(_letters(known)))
-    if not pieces:
+    bare = _SCHEME.sub("", url, count=1)
+    plain: set[str] = set()
+    for text in {bare, unquote(bare)}:
+        plain |= {text, *_values(text)}
+    return _find(_pieces_of(plain | readings(plain)), private, public)
+
+
+def repeats(words: str, private: Collection[str], public: Collection[str] = ()) -> str | None:
+    """Return the first private text of which a query, or any other text in words, carries a piece, or None.
+
+    As `carries`, but what is readable as it stands counts only from `LEAST_IN_WORDS` letters on, over the end of a
+    word, or in a word with digits that is longer than a date.
+    """
+    hidden = _hidden_pieces(words)
+    return _find(None if hidden is None else hidden.union(_across_words(words)), private, public)
+
+
+def hides(words: str, private: Collection[str], public: Collection[str] = ()) -> str | None:
+    """Return the first private text of which a text in words carries a piece in an encoding, or None."""
+    return _find(_hidden_pieces(words), private, public)
+
+
+def _hidden_pieces(words: str) -> set[str] | None:
+    """Cut all that a text can be decoded to into pieces, without those that can be read as they stand."""
+    pieces = _pieces_of(readings({words}))
+    return None if pieces is None else pieces.difference(_pieces(_letters(words), LEAST_CHARACTERS))
+
+
+def _pieces_of(texts: Collection[str]) -> set[str] | None:
+    """Cut texts into pieces; None if they are too long to look at."""
+    if sum(map(len, texts)) > MOST_CHARACTERS:
         return None
-    return next((text for text in private if any(piece in pieces for piece in _pieces(_letters(text)))), None)
+    return {piece for text in texts for piece in _pieces(_letters(text), LEAST_CHARACTERS)}
+
+
+def _find(pieces: set[str] | None, private: Collection[str], public: Collection[str]) -> str | None:
+    if pieces is None:
+        return next(iter(private), None)
+    for known, length in product(public, (LEAST_CHARACTERS, LEAST_IN_WORDS)):
+        pieces.difference_update(_pieces(_letters(known), length))
+    lengths = {len(piece) for piece in pieces}
+    for text, length in product(private, lengths):
+        if any(piece in pieces for piece in _pieces(_letters(text), length)):
+            return text
+    return None
 
 
 def _letters(text: str) -> str:
     """Keep letters and digits, without case, accents and compatibility forms."""
+    if text.isascii():
+        return _NO_LETTERS.sub("", text.lower())
     folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
     return "".join(filter(str.isalnum, folded.casefold()))
 
 
-def _pieces(letters: str) -> Iterator[str]:
-    return (letters[at : at + LEAST_CHARACTERS] for at in range(len(letters) - LEAST_CHARACTERS + 1))
+def _pieces(letters: str, length: int) -> Iterator[str]:
+    return (letters[at : at + length] for at in range(len(letters) - length + 1))
 
 
-def _readings(url: str) -> set[str]:
-    """All texts that a URL can be decoded to."""
-    bare = _SCHEME.sub("", url, count=1)
-    found = {bare, "".join(_PARTS.split(bare)), *_values(bare)}
-    size = sum(map(len, found))
-    newest = set(found)
+def _across_words(text: str) -> Iterator[str]:
+    """Cut a text into pieces, without those that lie within one word unless it contains digits."""
+    words = [_letters(word) for word in text.split()]
+    letters = "".join(words)
+    ends = [at for at, word in enumerate(words) for _ in word]
+    for at, piece in enumerate(_pieces(letters, LEAST_IN_WORDS)):
+        if ends[at] != ends[at + LEAST_IN_WORDS - 1]:
+            yield piece
+    for word in words:
+        if len(word) > LEAST_CHARACTERS and any(map(str.isdigit, word)):
+            yield from _pieces(word, LEAST_CHARACTERS)
+
+
+def readings(plain: Collection[str]) -> set[str]:
+    """All other texts that these can be decoded to."""
+    found = set[str]()
+    size = sum(map(len, plain))
+    newest = set(plain)
     for _ in range(_LAYERS):
         unread, newest = newest, set[str]()
         for reading in (reading for text in unread for reading in _decoded(text)):
-            if reading not in found:
+            if reading not in found and reading not in plain:
                 found.add(reading)
                 newest.add(reading)
                 size += len(reading)
-            if size > _MOST_CHARACTERS:
+            if size > MOST_CHARACTERS:
                 return found
     return found
 
 
 def _values(bare: str) -> Iterator[str]:
     """Join what a sender may have split: the segments of a path, the values of a query."""
+    yield "".join(_PARTS.split(bare))
     path, _, query = bare.partition("?")
     yield "".join(re.split(r"[/.]", path))
     yield "".join(parameter.partition("=")[2] for parameter in re.split(r"[&;]", query))
 
 
 def _decoded(text: str) -> Iterator[str]:
+    if len(text) < LEAST_CHARACTERS:
+        return
+    yield text[::-1]
+    yield codecs.encode(text, "rot13")
     if "%" in text:
-        for plain in _texts(unquote_to_bytes(text)):
+        for plain in _texts(unquote_to_bytes(text.encode(errors="surrogatepass"))):
             yield plain
             yield from _values(plain)
+    if "&" in text:
+        yield html.unescape(text)
+    if _ESCAPE.search(text):
+        yield _ESCAPE.sub(lambda escape: chr(int(escape[1] or escape[2], 16)), text)
     if "xn--" in text.lower():
         yield from _international(text)
+    for digits in {text, _SPLIT.sub("", text)}:
+        yield from _from_digits(digits)
+    for run in _NUMBERS.findall(text):
+        yield "".join(chr(int(number)) for number in re.findall("[0-9]+", run))
+    for run in _BITS.findall(text):
+        yield from _texts(bytes(int(byte, 2) for byte in re.findall("[01]{8}", run)))
+
+
+def _from_digits(text: str) -> Iterator[str]:
     for run in _ENCODED.findall(text):
         digits = run.replace("-", "+").replace("_", "/")
         # A slash may be a digit of base64, or stand between two segments of a path.
@@ -128,5 +208,12 @@ def _international(text: str) -> Iterator[str]:
 
 
 def _texts(data: bytes) -> Iterable[str]:
-    """Read bytes as text in the two ways that keep all of their letters."""
-    return {data.decode("utf-8", "ignore"), data.decode("latin-1")}
+    """Read bytes as text, unpacked if they are packed; what is no text in any reading is left out."""
+    data = data[max(data.find(b"\x1f\x8b\x08"), 0) :]
+    if data[:2] == b"\x1f\x8b" or (data[:1] == b"\x78" and len(data) > 1 and int.from_bytes(data[:2]) % 31 == 0):
+        try:
+            data = zlib.decompressobj(wbits=47).decompress(data, _MOST_UNPACKED)
+        except zlib.error:
+            return ()
+    texts = {data.decode("utf-8", "replace"), data.decode("latin-1")}
+    return {legible for text in texts if (legible := " ".join(_LEGIBLE.findall(text)))}

@@ -9,7 +9,7 @@ from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import TurnAnswer, TurnTask
 from activities.turn_kinds.rendering import bullet_list, document_sections, nesting_note, request_section
 from activities.untrusted_text import data_block
-from chargehand.contracts import Contract, Strategy
+from chargehand.contracts import Contract, Strategy, left_out
 
 _INSTRUCTIONS: Final = """You are the supervisor of a crew of agents. You plan; you never do an agent's work yourself.
 
@@ -56,6 +56,8 @@ class PlanTask(TurnTask):
     max_subtasks: int
     may_nest: bool
     """Whether a subtask may be a session of its own."""
+    is_approved_by_person: bool = left_out(False)
+    """Whether a person approves the plan, and so may allow words of the documents to be sent out."""
     rejected: tuple[RejectedPlan, ...] = ()
     """Earlier attempts and what was wrong with them."""
 

@@ -43,6 +43,10 @@ class Provenance:
             *(self._outcomes.get(needed, _NOTHING) for needed in subtask.depends_on),
         )
 
+    def is_as_planned(self, subtask: Subtask, planned: Subtask) -> bool:
+        """Whether an instruction is the first plan's, and nothing that a model wrote later."""
+        return planned.instruction == subtask.instruction and subtask.id not in self._instructions
+
     def record_attempt(self, subtask_id: str, inputs: Reads, own: Reads) -> None:
         """Note what an attempt's outcome rests on, in addition to what earlier attempts rest on."""
         self._outcomes[subtask_id] = reads_of([inputs, self._outcomes.get(subtask_id, _NOTHING)], own)

@@ -68,7 +68,7 @@ async def run_subtask(
     session: Session, subtask: Subtask, agent: AgentCard, inputs: Sequence[InputOutcome], *, grant: Amount, child: str
 ) -> Ended:
     """Run a subtask by an agent as a child workflow of that id."""
-    limits = session.request.limits
+    limits, planned = session.request.limits, session.progress.planned(subtask)
     request = SubtaskRequest(
         session=session.root,
         goal=session.request.goal,
@@ -85,7 +85,8 @@ async def run_subtask(
         deadline=limits.subtask_deadline if session.request.urgency == "now" else None,
         urgency=session.request.urgency,
         turns_queue=session.facts.turns_queue,
-        has_private_inputs="reads_private" in session.provenance.of_inputs(subtask, session.progress.planned(subtask)),
+        has_private_inputs="reads_private" in session.provenance.of_inputs(subtask, planned),
+        is_approved=session.request.approval == "plan" and session.provenance.is_as_planned(subtask, planned),
         goal_is_public=session.request.delegation is None,
     )
     title = f"{subtask.id} {agent.name}"

@@ -79,6 +79,7 @@ async def _draft(session: Session, rejected: list[RejectedPlan]) -> PlanAnswer |
         # This very turn is paid before the plan is executed.
         max_subtasks=max(1, most_subtasks(session) - 1),
         may_nest=session.may_nest,
+        is_approved_by_person=session.request.approval == "plan",
         rejected=tuple(rejected),
     )
     result = await session.take_turn(task, PLAN_OUTPUT_TOKENS)

@@ -1,14 +1,19 @@
-"""Private text in URLs, however it is dressed."""
+"""Private text in URLs and queries, however it is dressed."""
 
 import base64
-from collections.abc import Callable
+import codecs
+import gzip
+import zlib
+from collections.abc import Callable, Sequence
+from functools import reduce
 from urllib.parse import quote
 
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from activities.pages.leak_check import LEAST_CHARACTERS, carries
+from activities.pages import leak_check
+from activities.pages.leak_check import LEAST_CHARACTERS, carries, hides, repeats
 
 SECRET = "Renewal of the Nordhafen lease: 48,250 EUR"
 
@@ -74,6 +79,7 @@ _letters = st.text(st.characters(codec="utf-8", categories=("Lu", "Ll", "Nd")), 
 _noise = st.text("abcdefghijklmnopqrstuvwxyz0123456789-._~", max_size=30)
 
 
+@settings(deadline=None)
 @given(
     secret=_letters,
     before=_letters | st.just(""),
@@ -99,6 +105,7 @@ def test_an_ordinary_url_carries_nothing(words: list[str], private: list[str]) -
     assert carries("https://www.example/" + "/".join(words) + "?q=" + "+".join(words), private) is None
 
 
+@settings(deadline=None)
 @given(_letters, st.sampled_from(sorted(PLAIN)), st.sampled_from(sorted(PLACES)))
 def test_what_is_known_anyway_goes_out(text: str, dress: str, place: str) -> None:
     """The user's own question may be asked, although a document says it too."""
@@ -128,3 +135,105 @@ def test_a_few_letters_are_not_recognised() -> None:
 def test_a_url_with_no_end_of_meanings_is_taken_for_hostile() -> None:
     """Looking has an end, and what was not looked at does not go out."""
     assert carries("https://e.example/" + "%2525" * 500_000, ["nothing of it"]) == "nothing of it"
+
+
+ENCODINGS: dict[str, Callable[[str], str]] = {
+    "percent": PLAIN["percent"],
+    "percent twice": PLAIN["percent twice"],
+    "base64": PLAIN["base64 unquoted"],
+    "base64 for URLs": PLAIN["base64 for URLs"],
+    "base32": PLAIN["base32"],
+    "hexadecimal": PLAIN["hexadecimal"],
+    "rot13": lambda text: codecs.encode(text, "rot13"),
+    "reversed": lambda text: text[::-1],
+    "references": lambda text: "".join(f"&#{ord(each)};" for each in text),
+    "hexadecimal references": lambda text: "".join(f"&#x{ord(each):x};" for each in text),
+    "escapes": lambda text: "".join(f"\\u{ord(each):04x}" for each in text),
+    "byte escapes": lambda text: "".join(f"\\x{byte:02x}" for byte in text.encode()),
+    "quoted-printable": lambda text: "".join(f"={byte:02X}" for byte in text.encode()),
+    "code points": lambda text: " ".join(f"U+{ord(each):04X}" for each in text),
+    "numbers": lambda text: " ".join(str(byte) for byte in text.encode()),
+    "bits": lambda text: " ".join(f"{byte:08b}" for byte in text.encode()),
+    "gzip": lambda text: base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode(),
+    "zlib": lambda text: base64.urlsafe_b64encode(zlib.compress(text.encode())).decode(),
+    "split": " ".join,
+    "invisible": "\u200b".join,
+    "groups": lambda text: " ".join(text[at : at + 4] for at in range(0, len(text), 4)),
+}
+SPLITS = {"split", "invisible", "groups"}
+"""These are undone where nothing but letters and digits was split."""
+SPLIT_BEFORE = {"base64 for URLs", "base32", "hexadecimal", "rot13", "reversed"}
+WORDS = ("Nordhafen", "lease", "renewal", "Meridian", "merger", "payroll", "acquires", "forecast", "secret", "draft")
+
+
+def encoded(text: str, chain: Sequence[str]) -> str:
+    return reduce(lambda sent, name: ENCODINGS[name](sent), chain, text)
+
+
+alone = sorted(set(ENCODINGS) - SPLITS)
+chains = st.lists(st.sampled_from(alone), min_size=1, max_size=2) | st.tuples(
+    st.sampled_from(sorted(SPLIT_BEFORE)), st.sampled_from(sorted(SPLITS))
+).map(list)
+texts = st.lists(st.sampled_from(WORDS), min_size=3, max_size=5).map(" ".join)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    text=texts, chain=chains, around=st.sampled_from(("", "please look for {} in the news", "{} 2026", "price of {}"))
+)
+def test_encodings_of_encodings_are_found(text: str, chain: list[str], around: str) -> None:
+    """Two encodings in any order, or split ones, in a query with other words or in a URL."""
+    sent = encoded(text, chain)
+    assume(len(sent) < 1_000 and sent != text)
+    query = around.format(sent) if around else sent
+
+    assert repeats(query, ["nothing", text]) == text
+    assert hides(query, ["nothing", text]) == text
+    assert repeats(query, [text], [text]) is None
+    if chain[-1] not in SPLITS:
+        assert carries(f"https://e.example/x?q={quote(sent, safe='')}", [text]) == text
+
+
+@settings(deadline=None)
+@given(text=texts, dress=st.sampled_from([str.upper, str.title, "-".join, ", ".join, " ".join, str.strip]))
+def test_words_are_found_as_they_stand(text: str, dress: Callable[[str], str]) -> None:
+    """In a query, in any case and however they are split; those of the request may be sent."""
+    assert repeats(f"news about {dress(text)} today", [f"The {text}, 2026"]) is not None
+    assert repeats(f"news about {dress(text)} today", [text], [f"What of {text}?"]) is None
+    assert hides(f"news about {text} today", [text]) is None
+
+
+@pytest.mark.parametrize(
+    ("query", "private", "is_found"),
+    [
+        ("ferry prices in September", ["Introduction", "September", "passengers", "Switzerland"], False),
+        ("population of Switzerland 2025-11-21", ["Switzerland", "2025-11-21", "2025"], False),
+        ("internationalisation of ports", ["internationalisation"], False),
+        ("annual report of Nordic ferries", ["Ferry lines", "Nordic"], False),
+        ("annual report of Nordic ferries", ["Annual reports of Nordic"], True),
+        ("who owns DE89370400440532013000", ["IBAN: DE89 3704 0044 0532 0130 00"], True),
+        ("who owns CANARY1f3k9q2m5", ["CANARY1f3k9q2m5x8w"], True),
+    ],
+)
+def test_common_words_may_be_searched(query: str, private: list[str], is_found: bool) -> None:  # noqa: FBT001
+    """A document that says September does not forbid the month; rows of words and account numbers are its own."""
+    assert bool(repeats(query, private)) == is_found
+
+
+@settings(deadline=None)
+@given(st.text(st.characters(), max_size=200) | st.text("%\\u0=&#x;1-9ADFadf+/ ", max_size=300))
+def test_no_words_make_it_fail(query: str) -> None:
+    """Anything can be judged, halves of surrogate pairs too."""
+    for check in (repeats, hides, carries):
+        assert check(query, ["zzzzzzzzzzzz zzzz"]) in {None, "zzzzzzzzzzzz zzzz"}
+
+
+@pytest.mark.parametrize(
+    "unit", ["A", "1 ", "\\u0041", "=41", "01", "&amp;", "65,", "xn--", "%41", " \t", "word ", "../"]
+)
+def test_reading_grows_with_the_text_and_has_an_end(unit: str) -> None:
+    """Ten times as long is ten times as much to read, more or less, and never more than the bound."""
+    sizes = [sum(map(len, leak_check.readings({unit * count}))) for count in (200, 2_000, 200_000)]
+
+    assert sizes[1] <= 20 * max(sizes[0], 1_000)
+    assert sizes[2] <= 2 * leak_check.MOST_CHARACTERS + 3 * len(unit) * 200_000

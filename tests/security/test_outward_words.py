@@ -1,0 +1,99 @@
+"""What the planner knows of the documents leaves the machine only if a person lets it."""
+
+import base64
+import codecs
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+from temporalio.client import Client
+
+from activities.contracts import ToolCall
+from activities.models.protocol import ModelReply
+from chargehand.contracts import PlanDecision, Report, SessionRequest
+from tests.scripted_model import Script, answer, plan, report, subtask, usage
+from tests.security.environment import Engine, Stand, open_stand, open_web
+from tests.waiting import until_state
+
+HEADING = "Project Bluebird: takeover of Meridian Shipping"
+CLEAN = "Search the web for news about shipping companies this month."
+QUERIES = (
+    f"news on {HEADING}",
+    HEADING.upper(),
+    HEADING[::-1],
+    codecs.encode(HEADING, "rot13"),
+    base64.b64encode(HEADING.encode()).decode(),
+    f"what is {HEADING.encode().hex()}",
+)
+
+
+def searches(*queries: dict[str, JsonValue]) -> ModelReply:
+    calls = tuple(ToolCall(id=f"call-{n}", tool="search", arguments=query) for n, query in enumerate(queries))
+    return ModelReply(stop="tools", tool_calls=calls, model="m", provider="p", usage=usage())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "ledger.md").write_text(f"# {HEADING}\n\nIt costs 4,825,017 EUR.\n")
+    return tmp_path / "own"
+
+
+async def run(stand: Stand, folder: Path, goal: str, *, is_approved: bool = False) -> Report:
+    request = SessionRequest(
+        goal=goal, documents=(f"file:{folder}/",), review="never", approval="plan" if is_approved else "none"
+    )
+    session = await stand.chargehand.start(request)
+    if is_approved:
+        await until_state(session, "awaiting_approval")
+        await session.decide_plan(PlanDecision(decision="approve"))
+    return await session.result()
+
+
+def planned(*instructions: str) -> Script:
+    """Plan these, one after the other is refused."""
+    drafts = [plan(subtask("T1", "researcher", instruction=each)) for each in instructions]
+    return Script().plans(*drafts).on("synthesis", report("Done."))
+
+
+async def test_a_plan_that_sends_words_of_documents_out_is_refused(
+    client: Client, tmp_path: Path, folder: Path
+) -> None:
+    """The planner is told which subtask, and its next plan is carried out; the heading is never searched."""
+    script = planned(f"Search the web for {HEADING} and its price.", CLEAN)
+    script = script.work("", searches({"query": "shipping companies"}), answer("Done."))
+    async with open_web() as web, open_stand(client, tmp_path, script, web, Engine(), roots=[folder]) as stand:
+        await run(stand, folder, "What is new?")
+
+    assert "T1" in str(stand.model.of_kind("plan")[1].task)
+    assert len(stand.model.of_kind("plan")) == 2
+    assert [used.arguments["query"] for used in stand.uses] == ["shipping companies"]
+
+
+@pytest.mark.parametrize("is_approved", [False, True])
+async def test_queries_with_words_of_documents_are_not_sent(
+    client: Client, tmp_path: Path, folder: Path, *, is_approved: bool
+) -> None:
+    """In words, in any encoding, in any argument; what a person has approved may be sent."""
+    nested: dict[str, JsonValue] = {"query": "shipping", "filters": [{"about": HEADING}]}
+    asked: list[dict[str, JsonValue]] = [*({"query": query} for query in QUERIES), nested]
+    instruction = f"Search the web for {HEADING} and its price." if is_approved else CLEAN
+    script = planned(instruction).work(
+        "", searches(*asked[:4]), searches(*asked[4:], {"query": "shipping"}), answer("Done.")
+    )
+    async with open_web() as web, open_stand(client, tmp_path, script, web, Engine(), roots=[folder]) as stand:
+        await run(stand, folder, "What is new?", is_approved=is_approved)
+
+    sent = [used.arguments for used in stand.uses]
+    assert {"query": "shipping"} in sent
+    assert [each for each in asked if each in sent] == (asked if is_approved else [])
+
+
+async def test_words_of_the_request_may_be_sent(client: Client, tmp_path: Path, folder: Path) -> None:
+    """The user's own question may be planned and searched, although a document is called by it."""
+    script = planned(f"Search the web for {HEADING}.").work("", searches({"query": HEADING}), answer("Done."))
+    async with open_web() as web, open_stand(client, tmp_path, script, web, Engine(), roots=[folder]) as stand:
+        await run(stand, folder, f"What is new about {HEADING}?")
+
+    assert [used.arguments for used in stand.uses] == [{"query": HEADING}]
+    assert len(stand.model.of_kind("plan")) == 1
