@@ -37,6 +37,7 @@ from activities.documents.registry import (
     conversation_store,
     document_downloads,
     document_library,
+    require_writable,
 )
 from activities.heartbeats import BEAT_SECONDS
 from activities.log_redaction import SDK_LOGGING, configure_logging, disable_core_dumps
@@ -90,6 +91,7 @@ def choose(settings: Settings) -> dict[str, Choice]:
 
 async def compose(settings: Settings, closing: AsyncExitStack) -> Sequence[Callable[..., object]]:
     """Build the adapters that the settings choose, and the activities on top of them."""
+    require_writable(settings.state_dir)
     chosen = choose(settings)
     keys = encryption(settings)
     store = artifact_store(settings, keys)
@@ -190,6 +192,8 @@ def _deployment(settings: Settings) -> WorkerDeploymentConfig | None:
 
 async def run(settings: Settings) -> None:
     """Poll until SIGTERM or SIGINT, then let in-flight calls finish within the grace period."""
+    if not settings.artifacts:
+        os.umask(0o077)  # whatever is written below the state directory is for this user alone
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -7,13 +7,25 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
+from urllib.parse import urlsplit
 
-from pydantic import SecretStr
+from pydantic import AfterValidator, SecretStr
 from pydantic_settings import BaseSettings
 
 ENVIRONMENT_PREFIX = "CHARGEHAND_"
 BuildType_co = TypeVar("BuildType_co", bound=Callable[..., object], covariant=True)
+
+
+def _web_address(value: str) -> str:
+    address = urlsplit(value)
+    if value and (address.scheme not in {"http", "https"} or not address.hostname or value != value.strip()):
+        raise ValueError("must be an address that begins with http:// or https:// and names a host")
+    return value
+
+
+WebAddress = Annotated[str, AfterValidator(_web_address)]
+"""The address of a service; empty for its default."""
 
 
 class SettingsError(Exception):

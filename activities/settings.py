@@ -1,15 +1,16 @@
 """Everything that an operator can set. Only `worker_main.py` reads it from the environment."""
 
+import json
 import re
 from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
 from difflib import get_close_matches
-from pathlib import Path
-from typing import Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError, model_validator
-from pydantic_settings import SettingsConfigDict
+from pydantic import DirectoryPath, Field, SecretStr, ValidationError, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as NoJson
 
 from activities.backends import ENVIRONMENT_PREFIX
@@ -18,7 +19,7 @@ from activities.documents.registry import DocumentSettings
 from activities.models.registry import ModelSettings
 from activities.search.registry import SearchSettings
 from chargehand.contracts import Limits
-from chargehand.converter import describe_problems
+from chargehand.converter import describe_problems, printable
 from chargehand.wire import TASK_QUEUE
 
 _READ_BY_CLIENTS: Final = frozenset({"CODEC_TOKEN", "WORKER"})
@@ -34,8 +35,8 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
 
     model_config = SettingsConfigDict(env_prefix=ENVIRONMENT_PREFIX, populate_by_name=True, extra="ignore")
 
-    task_queue: str = TASK_QUEUE
-    crews: Path | None = None
+    task_queue: str = Field(default=TASK_QUEUE, max_length=200, pattern=r"^\S+$")
+    crews: DirectoryPath | None = None
     """A folder of crew files; they add to the crews that come with Chargehand, and replace those of the same name."""
     ceilings: Limits = Limits(
         max_turns=100,
@@ -68,6 +69,18 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
     """IP:PORT, such as 127.0.0.1:9464, where Prometheus reads this worker's `/metrics`; none by default."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
 
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003  # the library's own name
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  # as above
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003  # as above
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Read the environment, where a JSON object has each key once."""
+        return init_settings, _Environment(settings_cls)
+
     @model_validator(mode="after")
     def _builds_have_both_names(self) -> Self:
         if bool(self.deployment) != bool(self.build_id):
@@ -87,6 +100,21 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
         return self
 
 
+class _Environment(EnvSettingsSource):
+    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
+        if self.field_is_complex(field) and isinstance(value, str):
+            return json.loads(value, object_pairs_hook=_each_once)
+        return super().decode_complex_value(field_name, field, value)
+
+
+def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"names '{printable(name, 60)}' twice; keep one")
+    return dict(pairs)
+
+
 def describe_unknown(environment: Mapping[str, str]) -> list[str]:
     """Name the unknown `CHARGEHAND_*` variables, which are otherwise silently ignored."""
     known = [field.upper() for field, info in Settings.model_fields.items() if not info.validation_alias]
@@ -104,7 +132,9 @@ def describe_unusable(error: ValidationError | NoJson) -> str:
     """Describe invalid settings, each by the name of its environment variable."""
     if isinstance(error, NoJson):
         field = re.search(r'field "(\w+)"', str(error))
-        problems = [f"{field[1] if field else 'a setting'}: is not JSON; deploy/README.md shows an example"]
+        is_json = error.__cause__ is not None and not isinstance(error.__cause__, json.JSONDecodeError)
+        problem = str(error.__cause__) if is_json else "is not JSON; deploy/README.md shows an example"
+        problems = [f"{field[1] if field else 'a setting'}: {problem}"]
     else:
         problems = describe_problems(error, Settings)
     named = (each.removeprefix("input: ") for each in problems)

@@ -1,10 +1,9 @@
 """The sandboxes for agents' programs: their settings, and one row each."""
 
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pydantic import Field, SecretStr
+from pydantic import DirectoryPath, Field, SecretStr
 from pydantic_settings import BaseSettings
 
 from activities.backends import Backend, Row, SettingsError, secret
@@ -20,7 +19,7 @@ class CodeSettings(BaseSettings):
     """Where agents' programs run; by default at E2B if its key is set, else in Monty."""
     code_internet: bool = False
     """Whether programs at E2B may reach the internet; in other sandboxes they never may."""
-    code_packages: Path | None = None
+    code_packages: DirectoryPath | None = None
     """A folder of packages (made by `pip install --target`) that programs in bubblewrap may import."""
     e2b_api_key: SecretStr | None = Field(default=None, validation_alias="E2B_API_KEY")
     e2b_domain: str | None = Field(default=None, validation_alias="E2B_DOMAIN")

@@ -1,8 +1,9 @@
 """Where documents are stored and read: the settings, and the objects that a worker builds from them."""
 
+import tempfile
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import DirectoryPath, Field
 from pydantic_settings import BaseSettings
 
 from activities.backends import SettingsError
@@ -25,7 +26,7 @@ class DocumentSettings(BaseSettings):
     `s3://BUCKET/PREFIX` or `gs://BUCKET/PREFIX`."""
     index_days: int = Field(default=30, ge=1, le=3_650)
     """How long unused indexes, and copies of files from a bucket, are kept."""
-    document_roots: tuple[Path, ...] = ()
+    document_roots: tuple[DirectoryPath, ...] = ()
     """Folders of this host that requests may name as `file:` documents, as a JSON list."""
     page_hosts: frozenset[str] = frozenset()
     """Internal hosts, `name:port` or `name` for ports 80 and 443, that agents may read pages from, as a JSON list."""
@@ -33,6 +34,23 @@ class DocumentSettings(BaseSettings):
 
 CACHES = ("indexes", "fetched-artifacts", "downloads", "conversations")
 """Folders of the state directory whose unused files are removed after `index_days`."""
+
+
+def require_writable(state_dir: Path) -> None:
+    """Create the state directory for this user alone, unless it exists.
+
+    Raises:
+        SettingsError: nothing can be written there.
+    """
+    try:
+        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=state_dir):
+            pass
+    except OSError as error:
+        raise SettingsError(
+            f"CHARGEHAND_STATE_DIR: nothing can be written to {state_dir}: {error.strerror}. Name a folder that this "
+            "worker's user may write to."
+        ) from error
 
 
 def artifact_store(settings: DocumentSettings, encryption: Encryption | None) -> Artifacts:

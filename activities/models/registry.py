@@ -6,17 +6,19 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings
 
-from activities.backends import Backend, Row, SettingsError, secret
+from activities.backends import Backend, Row, SettingsError, WebAddress, secret
 from activities.contracts import ModelCard, PriceStep
 from activities.models.clients import ProviderModel
 from activities.models.protocol import Model
 from activities.models.streaming import SLOW_TO_BEGIN, Patience
 from chargehand.contracts import Tier
+
+_Price = Annotated[Decimal, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 
 
 class ModelSettings(BaseSettings):
@@ -30,7 +32,7 @@ class ModelSettings(BaseSettings):
     """Which models to use while the provider's own are not available; by default `provider`, with `fallback_models`."""
     fallback_models: dict[Tier, str] = {}
     """Model names by tier, as `models`, of the fallback provider."""
-    prices: dict[str, tuple[Decimal, Decimal]] = {}
+    prices: dict[str, tuple[_Price, _Price]] = {}
     """Dollars per million input and output tokens by model name, as a JSON object; 0 for local models."""
     requests_per_second: float | None = Field(default=None, gt=0, le=10_000)
     """Model turns that all workers together start per second, below the provider's rate limit; None for no limit."""
@@ -42,9 +44,9 @@ class ModelSettings(BaseSettings):
     openai_background: bool = False
     """Whether OpenAI stores replies for a while, so that the reply of a lost worker is fetched and not paid again."""
     anthropic_api_key: SecretStr | None = Field(default=None, validation_alias="ANTHROPIC_API_KEY")
-    anthropic_base_url: str | None = Field(default=None, validation_alias="ANTHROPIC_BASE_URL")
+    anthropic_base_url: WebAddress | None = Field(default=None, validation_alias="ANTHROPIC_BASE_URL")
     openai_api_key: SecretStr | None = Field(default=None, validation_alias="OPENAI_API_KEY")
-    openai_base_url: str | None = Field(default=None, validation_alias="OPENAI_BASE_URL")
+    openai_base_url: WebAddress | None = Field(default=None, validation_alias="OPENAI_BASE_URL")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings
 
-from activities.backends import Backend, Row, SettingsError, secret
+from activities.backends import Backend, Row, SettingsError, WebAddress, secret
 
 if TYPE_CHECKING:
     from activities.documents.library import DocumentLibrary
@@ -18,10 +18,10 @@ class SearchSettings(BaseSettings):
 
     search: str | None = None
     """Which search engine to use; by default the first whose key or address is set, and never `ddgs`."""
-    searxng_url: str | None = None
+    searxng_url: WebAddress | None = None
     """The address of a SearXNG instance that answers in JSON; it may be an internal one."""
     tavily_api_key: SecretStr | None = Field(default=None, validation_alias="TAVILY_API_KEY")
-    tavily_base_url: str | None = Field(default=None, validation_alias="TAVILY_BASE_URL")
+    tavily_base_url: WebAddress | None = Field(default=None, validation_alias="TAVILY_BASE_URL")
 
 
 def _tavily(settings: SearchSettings, _: "DocumentLibrary", closing: AsyncExitStack) -> "SearchBackend":

@@ -10,7 +10,7 @@ from chargehand import ChargehandError, Report, SessionNotFound, Trace
 from chargehand_cli.connection import Connection
 from chargehand_cli.rendering.page import report_page
 from chargehand_cli.rendering.text import report_markdown
-from chargehand_cli.terminal import Exit, put, put_markdown, say
+from chargehand_cli.terminal import Exit, put_json, put_markdown, say
 
 _MAX_NAME_LENGTH: Final = 120
 """Characters of a folder's name; file systems allow 255 bytes."""
@@ -74,7 +74,7 @@ async def put_report(connection: Connection, report: Report, *, as_json: bool) -
     except ChargehandError as error:
         say(f"The trace could not be read: {error}")
     if as_json:
-        put(report.model_dump_json(indent=2))
+        put_json(report.model_dump_json(indent=2))
     else:
         put_markdown(report_markdown(report))
     state = connection.location.state

@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, TextIO
 
-from chargehand_cli.rendering.escaping import safe_text
+from chargehand_cli.rendering.escaping import json_text, safe_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,6 +41,15 @@ def say(line: str) -> None:
 
 def put(text: str) -> None:
     """Write a part of the result to standard output."""
+    _put(safe_text(text))
+
+
+def put_json(text: str) -> None:
+    """Write JSON to standard output; what could control a terminal is escaped, which changes no value."""
+    _put(json_text(text))
+
+
+def _put(text: str) -> None:
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
     sys.stdout.flush()
 
@@ -48,7 +57,7 @@ def put(text: str) -> None:
 def put_markdown(markdown: str) -> None:
     """Write Markdown to standard output: rendered on a terminal, as plain text elsewhere."""
     if not sys.stdout.isatty():
-        put(safe_text(markdown))
+        put(markdown)
         return
     from rich.markdown import Markdown
 

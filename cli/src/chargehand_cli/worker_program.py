@@ -10,7 +10,7 @@ from typing import Any, cast
 from chargehand_cli.embedded import WorkerCommand
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.request import BadRequest
-from chargehand_cli.terminal import put
+from chargehand_cli.terminal import put, put_json
 
 Checked = dict[str, Any]
 """The result for one item; `problem` is empty if the item passed."""
@@ -43,7 +43,7 @@ async def check(
     if process.returncode != (1 if any(each["problem"] for each in results) else 0):
         raise BadRequest(f"{errors[-2_000:]} (the worker's {option} exited with code {process.returncode})".lstrip())
     if show is None:
-        put(json.dumps(results, indent=1))
+        put_json(json.dumps(results, indent=1))
     return results
 
 

@@ -99,8 +99,9 @@ class Directory:
     def copy(self, key: str, source: BinaryIO) -> None:
         """Store what is left of an open file."""
         path = self._root / key
-        mode = 0o700 if self._is_private else 0o777
-        path.parent.mkdir(mode, parents=True, exist_ok=True)
+        mode = 0o700 if self._is_private or _is_in_private(self._root) else 0o777
+        for folder in (self._root, path.parent):  # `parents` are created without the mode
+            folder.mkdir(mode, parents=True, exist_ok=True)
         draft = path.with_name(f".draft-{secrets.token_hex(8)}")
         try:
             with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode & 0o666), "wb") as file:
@@ -118,3 +119,9 @@ class Directory:
         except FileNotFoundError:
             return False
         return True
+
+
+def _is_in_private(folder: Path) -> bool:
+    """Whether a folder, or the nearest one above it that exists, is its user's alone."""
+    nearest = next(each for each in (folder, *folder.absolute().parents) if each.is_dir())
+    return not nearest.stat().st_mode & 0o077

@@ -1,6 +1,8 @@
 """The store of uploaded documents, in a directory, in S3 and in Google's storage, with a key and without one."""
 
 import hashlib
+import os
+import stat
 from collections.abc import Callable, Generator
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from activities.documents.artifacts import (
     open_artifacts,
 )
 from activities.documents.library import DocumentLibrary
+from chargehand.bucket import Directory
 from chargehand.errors import UploadRefused
 from chargehand.payloads.encryption import Encryption, looks_sealed
 from chargehand.payloads.errors import KeyMissing
@@ -265,3 +268,19 @@ async def test_uploads_are_searched_on_another_host(
     assert opened.catalog.documents[0].bytes == len(HANDBOOK.encode())
     if encryption is not None:
         assert {path.name for path in files_with(HANDBOOK.encode(), tmp_path)} == {"handbook.md", "index.sqlite"}
+
+
+@pytest.mark.parametrize(("mode", "file", "folder"), [(0o700, 0o600, 0o700), (0o755, 0o644, 0o755)])
+def test_files_below_a_private_folder_are_private(tmp_path: Path, mode: int, file: int, folder: int) -> None:
+    """Whatever is stored below a folder of one user, such as the state directory, is for that user alone."""
+    before = os.umask(0o022)
+    try:
+        state = tmp_path / "state"
+        state.mkdir(mode)
+        for name in ("ab/abcd", "cd/cdef"):
+            Directory(state / "artifacts").put(name, b"content")
+    finally:
+        os.umask(before)
+
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in state.rglob("*")}
+    assert modes == {"artifacts": folder, "ab": folder, "cd": folder, "abcd": file, "cdef": file}

@@ -1,9 +1,13 @@
 """Settings that cannot be used end the worker with the name that the operator typed, and what is wrong with it."""
 
+from pathlib import Path
+
 import pytest
 
 import worker_main
-from activities.settings import describe_unknown
+from activities.backends import SettingsError
+from activities.documents.registry import require_writable
+from activities.settings import Settings, describe_unknown
 
 CASES = {
     "no JSON": ("CHARGEHAND_CEILINGS", "lots", "CHARGEHAND_CEILINGS: is not JSON; deploy/README.md shows an example"),
@@ -57,3 +61,79 @@ def test_what_looks_like_a_setting_and_is_none_is_named() -> None:
         "CHARGEHAND_ENCRYPTION_KEY is not a setting; did you mean CHARGEHAND_ENCRYPTION_KEYS?",
         "CHARGEHAND_WEATHER is not a setting",
     ]
+
+
+_BAD_ADDRESSES = ("file:/etc/passwd", "ftp://host/", "localhost:80", "http://", "https:///path", " https://host")
+_BAD_FOLDERS = ("/no/such/folder", "/etc/passwd")
+BAD = {
+    "CHARGEHAND_TASK_QUEUE": ("", " ", "two words", "x" * 201),
+    "CHARGEHAND_CREWS": _BAD_FOLDERS,
+    "CHARGEHAND_CODE_PACKAGES": _BAD_FOLDERS,
+    "CHARGEHAND_DOCUMENT_ROOTS": ('["/no/such/folder"]', '["/etc/passwd"]', '{"a": 1}', "/tmp"),
+    "CHARGEHAND_PAGE_HOSTS": ("{}", "intranet"),
+    "CHARGEHAND_SEARXNG_URL": _BAD_ADDRESSES,
+    "ANTHROPIC_BASE_URL": _BAD_ADDRESSES,
+    "OPENAI_BASE_URL": _BAD_ADDRESSES,
+    "TAVILY_BASE_URL": _BAD_ADDRESSES,
+    "CHARGEHAND_PRICES": ('{"m": [1, 2], "m": [0, 0]}', '{"m": [-1, 0]}', '{"m": ["NaN", 0]}', '{"m": [1]}', "[]"),
+    "CHARGEHAND_MODELS": ('{"small": "a", "small": "b"}', '{"huge": "a"}', "[]"),
+    "CHARGEHAND_CEILINGS": ('{"max_turns": 5, "max_turns": 9}', '{"max_turns": 0}', '{"budget_usd": 1e999}', "[]"),
+    "CHARGEHAND_FALLBACK_MODELS": ('{"small": "a", "small": "b"}', '{"huge": "a"}', "[]"),
+    "CHARGEHAND_REQUESTS_PER_SECOND": ("0", "-1", "nan", "many"),
+    "CHARGEHAND_SILENCE_SECONDS": ("0", "nan", "1e9"),
+    "CHARGEHAND_ANSWER_TOKENS": ("0", "1.5"),
+    "CHARGEHAND_OPENAI_BACKGROUND": ("maybe",),
+    "CHARGEHAND_MAX_ACTIVITIES": ("0", "1001", "many"),
+    "CHARGEHAND_INDEX_DAYS": ("0", "x"),
+    "CHARGEHAND_CODE_INTERNET": ("maybe",),
+    "CHARGEHAND_ENCRYPTION_ACCEPT_PLAIN": ("maybe",),
+    "CHARGEHAND_STORAGE_THRESHOLD": ("-1", "x"),
+    "CHARGEHAND_STORAGE_RESULTS": ("maybe",),
+    "CHARGEHAND_DEPLOYMENT": ("", "a b"),
+    "CHARGEHAND_BUILD_ID": ("", "a b"),
+    "CHARGEHAND_METRICS_ADDRESS": ("9464", "host"),
+    "CHARGEHAND_LOG_LEVEL": ("", "loud"),
+    "CHARGEHAND_PROVIDER": ("nobody",),
+    "CHARGEHAND_SEARCH": ("nobody",),
+    "CHARGEHAND_CODE": ("nobody",),
+}
+_CHECKED_AT_START = {
+    "CHARGEHAND_FALLBACK_PROVIDER",
+    "CHARGEHAND_STATE_DIR",
+    "CHARGEHAND_ARTIFACTS",
+    "CHARGEHAND_STORAGE",
+    "CHARGEHAND_ENCRYPTION_KEYS",
+    "CHARGEHAND_ENCRYPTION_KEY_ID",
+}
+"""What only opening the folder, the bucket or the keys can tell."""
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in BAD.items() for value in values])
+def test_bad_values_are_refused_by_name(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each setting refuses a value that it cannot have, in a short message that names it."""
+    monkeypatch.setenv(name, value)
+
+    code = worker_main.main(["--explain"])
+
+    told = capsys.readouterr().err
+    assert (code, name in told) == (2, True)
+    assert len(told) < 1_000
+
+
+def test_every_setting_has_a_bad_value() -> None:
+    """The list above is complete: a setting that anything may be put into is a key or an address for a domain."""
+    names = {
+        str(field.validation_alias or f"CHARGEHAND_{name.upper()}") for name, field in Settings.model_fields.items()
+    }
+    keys = {name for name in names if name.endswith(("_API_KEY", "E2B_DOMAIN"))}
+
+    assert names - keys - _CHECKED_AT_START == BAD.keys()
+
+
+@pytest.mark.parametrize("place", ["/dev/null/state", "/proc/state", "/etc/passwd"])
+def test_a_state_directory_that_cannot_be_written_is_refused_by_name(place: str) -> None:
+    """A worker does not start where it could keep nothing, whatever the reason."""
+    with pytest.raises(SettingsError, match="CHARGEHAND_STATE_DIR"):
+        require_writable(Path(place))

@@ -18,6 +18,11 @@ def safe_text(text: str) -> str:
     return _DANGEROUS.sub(_visible, text.replace("\r\n", "\n"))
 
 
+def json_text(text: str) -> str:
+    """Escape the same characters in JSON; its values stay what they are."""
+    return _DANGEROUS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
 def one_safe_line(text: str, most: int = 200) -> str:
     """Fold text into one harmless line of at most `most` characters."""
     line = " ".join(safe_text(text).split())

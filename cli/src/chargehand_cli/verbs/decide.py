@@ -8,7 +8,7 @@ import typer
 from chargehand_cli.connection import Connection
 from chargehand_cli.rendering.escaping import one_safe_line, safe_text
 from chargehand_cli.request import BadRequest, build_answer, build_raised_limits, read_model
-from chargehand_cli.terminal import put, say
+from chargehand_cli.terminal import put, put_json, say
 from chargehand_cli.verb import AsJson, SessionId, verb
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ async def plan(
     if found is None:
         say(f"Session {session} has no plan yet.")
     elif as_json:
-        put(found.model_dump_json(indent=2))
+        put_json(found.model_dump_json(indent=2))
     else:
         _put_plan(found)
 

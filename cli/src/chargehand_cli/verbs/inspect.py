@@ -17,7 +17,7 @@ from chargehand_cli.connection import Connection
 from chargehand_cli.location import NAME_SHARED_FILES
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.request import BadRequest, read_model
-from chargehand_cli.terminal import Exit, console, put, say
+from chargehand_cli.terminal import Exit, console, put, put_json, say
 from chargehand_cli.verb import FILES, AsJson, Documents, SessionId, verb
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ async def status(connection: Connection, session: SessionId, *, as_json: AsJson 
     await connection.open()
     found = await connection.session(session).status()
     if as_json:
-        put(found.model_dump_json(indent=2))
+        put_json(found.model_dump_json(indent=2))
         return
     at = now()
     ended = [record.ended_at for record in found.subtasks if record.ended_at]
@@ -58,7 +58,7 @@ async def list_sessions(
     await connection.open()
     found = [each async for each in connection.chargehand.list(limit)]
     if as_json:
-        put("[" + ",\n ".join(each.model_dump_json() for each in found) + "]")
+        put_json("[" + ",\n ".join(each.model_dump_json() for each in found) + "]")
         return
     if not found:
         say("There are no sessions.")
@@ -89,7 +89,7 @@ async def trace(
     await connection.open()
     steps = await connection.session(session).trace()
     if html is None:
-        put(steps.model_dump_json(indent=2))
+        put_json(steps.model_dump_json(indent=2))
         return
     from chargehand_cli.rendering.page import report_page
 
@@ -117,7 +117,7 @@ async def artifacts(
     if to is not None and made:
         return await _download(connection, made, to, replace=force, as_json=as_json)
     if as_json:
-        put(json.dumps([each.model_dump(mode="json") for each in made], indent=1))
+        put_json(json.dumps([each.model_dump(mode="json") for each in made], indent=1))
     elif not made:
         say(f"Session {session} made no files.")
     else:
@@ -174,7 +174,7 @@ async def _download(
             each.artifact.model_dump(mode="json") | {"path": str(each.path), "problem": each.problem}
             for each in downloaded
         ]
-        put(json.dumps(facts, indent=1))
+        put_json(json.dumps(facts, indent=1))
     for each in downloaded:
         if each.problem:
             say(f"✘ {each.path}: {one_safe_line(each.problem, 400)}")

@@ -1,0 +1,145 @@
+"""Nothing that a model, a document, a page or a user wrote controls the terminal that it is shown on."""
+
+import ast
+import io
+import json
+import re
+import sys
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from chargehand import Question, Status, SubtaskRecord
+from chargehand_cli import terminal
+from chargehand_cli.live_tree import Lines, now, session_tree
+from chargehand_cli.rendering.text import report_markdown
+from tests.unit.cli.reports import at, report
+
+SOURCES = Path(terminal.__file__).parent
+CONTROLS = [chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) in ("Cc", "Zl", "Zp")]
+BIDI = [chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C)]
+OPENINGS = [
+    "\x1b[",
+    "\x9b",
+    "\x1b]",
+    "\x9d",
+    "\x1bP",
+    "\x90",
+    "\x1b_",
+    "\x9f",
+    "\x1b^",
+    "\x9e",
+    "\x1bX",
+    "\x98",
+    "\x1b",
+]
+ENDINGS = [
+    "2J",
+    "31m",
+    "6n",
+    "52;c;aGk=\x07",
+    "8;;http://e\x1b\\x",
+    "0;title\x9c",
+    "?1049h",
+    "c",
+    "\\",
+    "#8",
+    "$q\x1b\\",
+    "",
+]
+hostile = st.lists(
+    st.sampled_from([*CONTROLS, *BIDI])
+    | st.tuples(st.sampled_from(OPENINGS), st.sampled_from(ENDINGS)).map("".join)
+    | st.sampled_from(["word", "[red]", "](", "# ", "`", "<", "\n", "é", "字"]),
+    max_size=12,
+).map("".join)
+
+
+class Screen(io.StringIO):
+    """A terminal, or a file."""
+
+    def __init__(self, *, is_terminal: bool) -> None:
+        super().__init__()
+        self._is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+
+def _status(text: str) -> Status:
+    record = SubtaskRecord(id="T1", agent=text, instruction=text, reason=text, started_at=at(0))
+    question = Question(subtask="T1", agent=text, text=text, open_until=at(300))
+    return Status(session="s", goal=text, state="executing", subtasks=(record,), questions=(question,))
+
+
+def _tree(text: str) -> None:
+    status = _status(text)
+    terminal.console(sys.stdout).print(session_tree(text, status, text, now(), now()))
+
+
+def _lines(text: str) -> None:
+    lines = Lines(text)
+    lines.update(_status(text))
+    lines.remark(text)
+
+
+WRITERS: dict[str, Callable[[str], None]] = {
+    "say": terminal.say,
+    "put": terminal.put,
+    "markdown": terminal.put_markdown,
+    "report": lambda text: terminal.put_markdown(report_markdown(report(answer=text, gaps=(text,), brain=text))),
+    "JSON": lambda text: terminal.put_json(json.dumps({"text": text}, ensure_ascii=False)),
+    "JSON of a report": lambda text: terminal.put_json(report(answer=text).model_dump_json(indent=2)),
+    "tree": _tree,
+    "lines": _lines,
+}
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+@pytest.mark.parametrize("writer", WRITERS)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=hostile)
+def test_no_control_character_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+    writer: str,
+    is_terminal: bool,  # noqa: FBT001
+    text: str,
+) -> None:
+    """Whatever is written, by whatever a command writes with: line feeds, tabs and letters alone come out."""
+    out = Screen(is_terminal=is_terminal)
+    with monkeypatch.context() as patch:
+        patch.setenv("TERM", "dumb")  # otherwise the tree has colours of its own
+        patch.setattr(sys, "stdout", out)
+        patch.setattr(sys, "stderr", out)
+        WRITERS[writer](text)
+
+    assert set(out.getvalue()) & {*CONTROLS, *BIDI} <= {"\n", "\t"}
+
+
+@given(hostile)
+def test_json_keeps_its_values(text: str) -> None:
+    """What is escaped for the terminal is the same to a program."""
+    out = Screen(is_terminal=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdout", out)
+        terminal.put_json(json.dumps([text], ensure_ascii=False))
+
+    assert json.loads(out.getvalue()) == [text]
+
+
+def test_commands_write_by_these_functions_alone() -> None:
+    """No verb writes by itself, but a fixed prompt and the tree."""
+    found = {
+        f"{file.relative_to(SOURCES)}: {ast.unparse(call.func)}"
+        for file in SOURCES.rglob("*.py")
+        if file.parent.name != "embedded" and file.name != "terminal.py"
+        for call in ast.walk(ast.parse(file.read_text()))
+        if isinstance(call, ast.Call)
+        and re.fullmatch(r".*sys\.std(out|err).*\.(print|write|writelines)|print|.*echo", ast.unparse(call.func))
+    }
+
+    assert found == {"live_session.py: sys.stderr.write", "verbs/inspect.py: console(sys.stdout).print"}
