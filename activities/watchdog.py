@@ -1,6 +1,6 @@
 """Measures the lag of the worker's event loop, and logs a warning when something has blocked it.
 
-A blocked loop sends no heartbeats, so the server considers the worker lost and others repeat its work.
+A blocked loop delays every session of the worker; a thread sends the heartbeats meanwhile.
 """
 
 import asyncio
@@ -43,8 +43,7 @@ async def watch_event_loop(
 
 def _warn(longest_ms: int, times: int) -> None:
     _logger.warning(
-        "the event loop stood still: something blocks it, or this machine has too much to do; heartbeats are sent "
-        "late, and after five seconds this worker is taken for lost (longest %d ms, times %d)",
+        "the event loop stood still: something blocks it, or this machine has too much to do (longest %d ms, times %d)",
         longest_ms,
         times,
         extra={"longest_ms": longest_ms, "times": times},

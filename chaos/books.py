@@ -34,6 +34,19 @@ def extra_calls(charged: dict[str, Counter[str]]) -> int:
     return sum(count - 1 for steps in charged.values() for count in steps.values())
 
 
+def repeated(exchanges: Iterable[Exchange]) -> list[Exchange]:
+    """List the charged calls whose step was charged again later."""
+    latest: dict[str, Exchange] = {}
+    lost: list[Exchange] = []
+    for exchange in exchanges:
+        if exchange.reply is not None and exchange.reply.charged:
+            step = exchange.request.headers["idempotency-key"]
+            if step in latest:
+                lost.append(latest[step])
+            latest[step] = exchange
+    return lost
+
+
 def differences(reports: Sequence[Report], charged: dict[str, Counter[str]]) -> tuple[str, ...]:
     """Tell where a session's books are not the provider's.
 

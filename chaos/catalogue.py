@@ -37,6 +37,7 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "stopped-at-each-stage": operators.stopped_at_each_stage,
     "rolling-restarts": stops.rolling_restarts,
     "random-kills": kills.random_kills,
+    "traced-kills": kills.traced_kills,
     "server-killed": outages.server_killed,
     "deploys": deploys.deploys,
     "wrong-clocks": clocks.wrong_clocks,
@@ -46,7 +47,9 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "no-worker": outages.no_worker,
     "unknown-types": unattended.unknown_types,
     "queued": resources.queued,
+    "saturated": resources.saturated,
+    "faulty-provider": outages.faulty_provider,
     "little-processor": resources.little_processor,
 }
-ALONE: Final = frozenset({"killed-in-a-call", "no-worker", "unknown-types", "queued", "little-processor"})
+ALONE: Final = frozenset({"killed-in-a-call", "no-worker", "unknown-types", "queued", "saturated", "little-processor"})
 """Those whose figures are times, or that take all that the machine has. The others run some at a time."""

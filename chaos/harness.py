@@ -27,7 +27,7 @@ from tests.scripted_provider import Respond, ScriptedProvider, canned_session
 ROOT: Final = Path(__file__).resolve().parents[1]
 SHIPPED: Final = (sys.executable, str(ROOT / "worker_main.py"))
 QUEUE: Final = "chaos"
-_RECORDED_AFTER: Final = 0.5
+RECORDED_AFTER: Final = 0.5
 """Seconds, on a busy machine."""
 _KEPT: Final = ("PATH", "HOME", "PYTHONPATH")
 SUBTASKS: Final = 2
@@ -156,7 +156,7 @@ class Harness:
         self.faults += count
         answers = [each.answered_at for each in self.provider.exchanges if not each.hung_up]
         self.in_flight += answers.count(None)
-        self.just_answered += sum(at is not None and at > time.time() - _RECORDED_AFTER for at in answers)
+        self.just_answered += sum(at is not None and at > time.time() - RECORDED_AFTER for at in answers)
 
     def require_no_other_calls(self, result: Result) -> None:
         """Note if more was paid twice than can have been lost with the faults."""

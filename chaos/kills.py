@@ -3,12 +3,16 @@
 import asyncio
 import statistics
 import time
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
+from typing import Final
 
-from chaos.harness import STEPS, Harness, Outcome, open_harness, script
+from chaos import books
+from chaos.harness import RECORDED_AFTER, STEPS, Harness, Outcome, open_harness, script, until
 from chaos.result import Demand, Result, Scale
-from tests.scripted_provider import Respond, ScriptedReply, ScriptedRequest
+from tests.scripted_provider import Exchange, Respond, ScriptedReply, ScriptedRequest
 
 
 class Holding:
@@ -136,3 +140,77 @@ async def _kill_now_and_then(harness: Harness, random: Random, pause: tuple[floa
 def spread(seconds: list[float]) -> str:
     """Tell the median and the worst."""
     return f"median {statistics.median(seconds):.1f}, worst {max(seconds):.1f}"
+
+
+async def traced_kills(scale: Scale, random: Random, folder: Path) -> Result:
+    """Kill one of two workers in the middle of an answer, as a reply is recorded, and in a tool call, and trace every
+    step that was charged twice to the kill that lost its first call."""
+    count = {"short": 6, "full": 100, "nightly": 500}[scale]
+    began = time.monotonic()
+    killed_at: list[float] = []
+    async with open_harness(folder, script(0.1)) as harness:
+        for _ in range(2):
+            await harness.worker()
+        killing = asyncio.create_task(_kill_at_moments(harness, random, killed_at))
+        outcomes = await harness.sessions_until(lambda done: done >= count, lines=6)
+        killing.cancel()
+        await asyncio.gather(killing, return_exceptions=True)
+        result = harness.judge(
+            "Kills traced",
+            "SIGKILL of one of 2 workers again and again: in the middle of an answer, as it is recorded, or in a tool "
+            "call",
+            outcomes,
+            began,
+            Demand(faults=1, successes=count),
+        )
+        lost = books.repeated(harness.provider.exchanges)
+        traced = Counter(_trace(call, killed_at) for call in lost)
+    result.figures = {
+        "steps charged twice, by the state of the lost call at the kill": ", ".join(
+            f"{state}: {number}" for state, number in traced.items()
+        )
+        or "none",
+        "kills": str(len(killed_at)),
+        "longest from an answer to its kill, ms": f"{1_000 * max(_waited(lost, killed_at), default=0.0):.0f}",
+    }
+    result.require(set(traced) <= {_OPEN, _UNRECORDED}, f"steps charged twice without a kill: {traced}")
+    return result
+
+
+_OPEN: Final = "open"
+_UNRECORDED: Final = "answered less than 0.5 s before"
+_UNEXPLAINED: Final = "no kill"
+
+
+def _trace(lost: Exchange, killed_at: Sequence[float]) -> str:
+    """Tell the state of a call at the first kill after it began: whether that kill can have lost it."""
+    after = [kill for kill in killed_at if kill >= lost.request.arrived_at]
+    if lost.answered_at is None or any(kill <= lost.answered_at for kill in after):
+        return _OPEN if after else _UNEXPLAINED
+    return _UNRECORDED if any(kill <= lost.answered_at + RECORDED_AFTER for kill in after) else _UNEXPLAINED
+
+
+def _waited(calls: Sequence[Exchange], killed_at: Sequence[float]) -> list[float]:
+    """List the seconds between each call's answer and the first kill after it."""
+    answers = [call.answered_at for call in calls if call.answered_at is not None and _trace(call, killed_at) != _OPEN]
+    return [min((kill - at for kill in killed_at if kill >= at), default=0.0) for at in answers]
+
+
+async def _kill_at_moments(harness: Harness, random: Random, killed_at: list[float]) -> None:
+    provider, search = harness.provider, harness.search
+    moments: Sequence[Callable[[], int]] = (
+        lambda: len(provider.exchanges),
+        lambda: sum(each.answered_at is not None for each in provider.exchanges),
+        lambda: len(search.asked),
+    )
+    while True:
+        await asyncio.sleep(random.uniform(1, 4))
+        reached = random.choice(moments)
+        before = reached()
+        await until(lambda reached=reached, before=before: reached() > before, "a moment")
+        await asyncio.sleep(random.uniform(0, 0.02))
+        victim = random.choice(harness.workers)
+        harness.fault()
+        killed_at.append(time.time())
+        await victim.restart()
+        await harness.polled(victim)

@@ -1,17 +1,19 @@
-"""Nobody there: no worker, no server, or a server that comes back on its database."""
+"""Nobody there: no worker, no server, a server that comes back on its database, or a provider that fails."""
 
 import asyncio
 import sqlite3
 import statistics
 import time
+from collections import Counter
 from pathlib import Path
 from random import Random
 from typing import Final
 
-from chaos.harness import brief, open_harness, script
+from chaos.harness import Outcome, brief, open_harness, script
 from chaos.kills import spread
 from chaos.result import Demand, Result, Scale
 from chaos.unattended import require_missed, until_missed
+from tests.scripted_provider import Faulty, step_of
 
 _MISSED_WITHIN: Final = 10.0
 _MOST_SLOWER: Final = 1.5
@@ -125,3 +127,37 @@ def is_whole(database: Path) -> bool:
         (verdict,) = connected.execute("PRAGMA integrity_check").fetchone()
     connected.close()
     return verdict == "ok"
+
+
+async def faulty_provider(scale: Scale, random: Random, folder: Path) -> Result:
+    """Have a share of all model calls fail; no session may be incomplete, no answered step be paid again."""
+    count = {"short": 4, "full": 40, "nightly": 200}[scale]
+    began = time.monotonic()
+    outcomes: list[Outcome] = []
+    faults: list[str] = []
+    async with open_harness(folder) as harness:
+        await harness.worker(
+            ANTHROPIC_API_KEY="scripted", ANTHROPIC_BASE_URL=harness.provider.base_url, CHARGEHAND_SILENCE_SECONDS="3"
+        )
+        for share in (0.1, 0.3):
+            faulty = Faulty(script(0.05), share, random.randrange(1_000_000))
+            harness.provider.respond = faulty
+            outcomes += await harness.sessions(count, at_once=8, prefix=f"faulty-{share:.0%}")
+            harness.faults += faulty.injected.total()
+            faults.append(", ".join(f"{kind} {number}" for kind, number in sorted(faulty.injected.items())))
+        result = harness.judge(
+            "Faulty provider",
+            f"10 %, then 30 % of the model calls of {count} sessions each answered 429, 500 or 529, reset in the "
+            "middle of an answer (2 %), or never answered (2 %)",
+            outcomes,
+            began,
+            Demand(faults=count // 4, successes=2 * count),
+        )
+        answered = Counter(
+            step_of(exchange.request)
+            for exchange in harness.provider.exchanges
+            if exchange.reply is not None and exchange.reply.kind in {"text", "tools"}
+        )
+    result.require(set(answered.values()) == {1}, "a step that was answered was paid again")
+    result.figures = {"faults at 10 %": faults[0], "faults at 30 %": faults[1]}
+    return result

@@ -30,19 +30,19 @@ In every experiment the following must hold, or it counts as broken:
 - **Lost: 0.** Every session ends, and in the report that it has without faults.
 - **Stuck: 0.** None still runs when the experiment's time is over.
 - **Books to the cent.** What a session knows to have spent is what the provider charged for its steps; a call whose
-  fate nobody knows is charged at its worst case and named in `possibly_billed_twice_usd`, which covers every charge
+  fate nobody knows is charged like its repetition and named in `possibly_billed_twice_usd`, which covers every charge
   that was made twice.
 - **The faults happened, and enough sessions succeeded**, so that an experiment cannot hold by doing nothing.
 
 *Extra calls* are charges for a step that had been charged before; *under way* counts the model calls that were open at
 the moment of the faults. A call that is lost with its worker is paid again, which no client can avoid unless its
-provider keeps replies; nothing that was completed ever is.
+provider keeps replies; a reply that was recorded never is.
 """
 
 _TAIL: Final = """\
 ## Shown elsewhere, or not at all
 
-- A bug in workflow code: `tests/workflows/test_faults.py`. A worker without the key of encrypted payloads, and a
+- A bug in an adapter: `tests/workflows/test_unknown_outcomes.py`. A worker without the key of encrypted payloads, and a
   key that is replaced: `tests/workflows/test_protected_sessions.py`. A provider that fails in every way:
   `tests/workflows/test_failures_catalogue.py` and `tests/activities/`. Crashes at every step, on a simulated server:
   `tests/simulation/`.

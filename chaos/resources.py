@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+from temporalio.api.enums.v1 import TimeoutType
 from temporalio.client import Client
 
 from chaos.harness import SHIPPED, brief, open_harness, script
@@ -155,3 +156,38 @@ def _busy(count: int) -> Generator[int]:
         for loop in loops:
             loop.kill()
             loop.wait()
+
+
+async def saturated(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
+    """Start more sessions at once than the machine can serve, and count workers that were taken for lost."""
+    count = {"short": 10, "full": 100, "nightly": 300}[scale]
+    began = time.monotonic()
+    async with open_harness(folder, script(0.2)) as harness:
+        worker = await harness.worker()
+        harness.fault()
+        outcomes = await harness.sessions(count, at_once=count, seconds=1_200)
+        result = harness.judge(
+            "Saturated",
+            f"{count} sessions started at once on one worker",
+            outcomes,
+            began,
+            Demand(faults=1, successes=count),
+        )
+        activities, timeouts = await _heartbeat_timeouts(harness.chargehand.client)
+        result.require(worker.running.returncode is None, "the worker ended")
+    result.require(timeouts == 0, f"{timeouts} attempts were taken for lost")
+    result.require(result.extra_calls == 0, f"{result.extra_calls} model calls were made twice")
+    result.figures = {"activities; heartbeat timeouts": f"{activities}; {timeouts}"}
+    return result
+
+
+async def _heartbeat_timeouts(client: Client) -> tuple[int, int]:
+    """Count all activities, and those of which an attempt ended for want of a heartbeat."""
+    started = [
+        event.activity_task_started_event_attributes
+        async for execution in client.list_workflows()
+        for event in (await client.get_workflow_handle(execution.id, run_id=execution.run_id).fetch_history()).events
+        if event.HasField("activity_task_started_event_attributes")
+    ]
+    kinds = [each.last_failure.timeout_failure_info.timeout_type for each in started]
+    return len(started), kinds.count(TimeoutType.TIMEOUT_TYPE_HEARTBEAT)

@@ -32,7 +32,8 @@ async def stopped(scale: Scale, random: Random, folder: Path) -> Result:  # noqa
             outcomes.append(await running)
         result = harness.judge(
             "Stopped",
-            f"SIGSTOP of the only worker in a call for three heartbeat timeouts ({HEARTBEAT_TIMEOUT.seconds} s each)",
+            "SIGSTOP of the only worker in a call for three heartbeat timeouts "
+            f"({HEARTBEAT_TIMEOUT.total_seconds():g} s each)",
             outcomes,
             began,
             Demand(faults=repetitions, successes=repetitions),

@@ -86,13 +86,12 @@ class TurnActivities:
                 problem = await asyncio.to_thread(self._outward_words, call.task, call.catalog, request.crew, result)
                 if problem:
                     result = _malformed(result.model_copy(update={"answer": None}), reply, problem)
-            result = result.model_copy(
-                update={"counted": _counted(call, reply), "conversation": await _stored(storing)}
-            )
+            result = result.model_copy(update={"counted": _counted(call, reply)})
             if earlier is not None and earlier.result is not None:
                 result = result.model_copy(update={"discarded": earlier.result.usage})
+            # At once: until it is recorded, a worker that is lost loses what was paid.
             await record.record(record.entry.model_copy(update={"result": result}))
-            return result
+            return result.model_copy(update={"conversation": await _stored(storing)})
 
     async def _prepare(self, request: TurnRequest, record: Journal) -> ModelCall:
         """Write the call, before anything is paid."""

@@ -10,6 +10,7 @@ import httpx2
 import pytest
 from temporalio.client import Client
 
+from activities.model_turn.journal import Journal
 from activities.model_turn.retry_policy import pause_after
 from activities.models.anthropic_messages import AnthropicModel
 from activities.turn_kinds.work import WorkAnswer
@@ -161,9 +162,9 @@ async def test_a_provider_that_hangs_is_handed_back(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A call that takes too long is given up while the activity lives, and is of unknown outcome."""
-    monkeypatch.setattr("activities.model_turn.journal._CANCEL_SECONDS", 19.7)
+    monkeypatch.setattr(Journal, "patience_seconds", 0.3)
     async with open_harness(client, tmp_path, "anthropic", lambda _: hanging()) as (server, harness):
-        failure = await harness.fail(a_turn().model_copy(update={"patience": timedelta(seconds=0.4)}))
+        failure = await harness.fail(a_turn())
         await server.until(lambda: server.exchanges[0].hung_up)
 
     assert (failure.type, tuple(failure.details)) == (ErrorType.OUTCOME_UNKNOWN, (1, pytest.approx(1 / HURRY, rel=0.1)))
