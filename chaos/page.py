@@ -51,7 +51,8 @@ _TAIL: Final = """\
   a few sessions a second, which is what bounds them.
 - A worker's clock is made wrong by a library that is compiled on the spot and loaded before the worker. The clock
   of the server's host is not touched: it is the one that sessions go by.
-- The buttons of the Web UI make the calls that the `temporal` program makes here; a browser presses them in `tests/browser`. What is
+- The buttons of the Web UI make the calls that the `temporal` program makes here; a browser presses them in
+  `tests/browser`. What is
   killed is always a process: a whole host, its disk included, is not lost here, and there is no second server.
 """
 
