@@ -29,6 +29,7 @@ BIN := $(ENVIRONMENT)/bin
 SYNCED := $(ENVIRONMENT)/.synced
 LOCAL_MODEL := $(ENVIRONMENT)/.local-model
 BROWSER_DRIVER := $(ENVIRONMENT)/.browser
+AGENTDOJO := $(ENVIRONMENT)/.agentdojo
 
 # A virtual environment contains its own path in many files, so one that was copied or moved is recreated.
 ifneq ($(shell cat $(SYNCED) 2>/dev/null),$(shell pwd -P))
@@ -82,10 +83,10 @@ replay: $(SYNCED) ## Replay the recorded histories on the current workflows
 chaos: $(SYNCED) ## Inject faults for a quarter of an hour; write docs/durability.md
 	@$(BIN)/python -m chaos --write docs/durability.md $(ARGS)
 
-nightly: $(SYNCED) ## Test the ledger, sessions and replies on far more random examples, and all hostile texts
+nightly: $(AGENTDOJO) ## Try far more random examples and hostile inputs; write docs/security-tests.md
 	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --timeout 0 --hypothesis-profile nightly \
-		tests/simulation tests/security/test_obedience.py tests/unit/workflows/test_ledger.py \
-		tests/activities/models/test_hostile_replies.py $(ARGS)
+		tests/simulation tests/unit/workflows/test_ledger.py $(ARGS)
+	@$(BIN)/python -m tests.security --processes $(TEST_PROCESSES) --write docs/security-tests.md
 
 up: ## Start Temporal, Postgres, the Web UI and a worker in containers
 	@docker compose up --detach --build
@@ -106,4 +107,8 @@ $(LOCAL_MODEL): $(SYNCED)
 
 $(BROWSER_DRIVER): $(SYNCED)
 	@sh bootstrap.sh browser
+	@touch $@
+
+$(AGENTDOJO): $(SYNCED)
+	@sh bootstrap.sh agentdojo
 	@touch $@

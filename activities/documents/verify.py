@@ -13,7 +13,7 @@ from activities.documents.library import DocumentLibrary, OpenLibrary, UnknownDo
 from activities.documents.passages import parse_reference
 from chargehand.contracts import Contract, Source
 
-_CUT_GAP: Final = re.compile(r"\n\[?…?\]?\s*$")
+_CUT_GAP: Final = re.compile(r"\n\[?…?\]?\Z")
 """The rest of the mark between two passages, where a quotation was cut."""
 
 
@@ -52,7 +52,7 @@ async def quote_stands(document: OpenLibrary, place: str, quote: str) -> QuoteCh
         return QuoteCheck(ref=place, stands=False, problem=str(error))
     if not quote.strip():
         return QuoteCheck(ref=place, stands=False, problem="nothing is quoted")
-    for stretch in _CUT_GAP.sub("", quote).split(PASSAGE_GAP):
+    for stretch in _CUT_GAP.sub("", quote.rstrip()).split(PASSAGE_GAP):
         at = 0
         for line in filter(None, map(_plain, stretch.split("\n"))):
             found = there.find(line, at)

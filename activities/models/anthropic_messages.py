@@ -44,7 +44,8 @@ class AnthropicModel(ProviderModel["anthropic.AsyncAnthropic"]):
         import anthropic  # takes two seconds, which only a worker with this key spends
 
         url = self.base_url or BASE_URL
-        return anthropic.AsyncAnthropic(api_key=self.api_key, base_url=url, max_retries=0, http_client=self.http_client)
+        network = self._limited(anthropic.DefaultAsyncHttpxClient)
+        return anthropic.AsyncAnthropic(api_key=self.api_key, base_url=url, max_retries=0, http_client=network)
 
     async def _send(self, client: "anthropic.AsyncAnthropic", call: ModelCall) -> JsonValue:
         if call.job and _is_batch(call):

@@ -3,14 +3,16 @@
 import asyncio
 import logging
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from importlib import import_module
-from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, Generic, Protocol, TypeVar
 
 from pydantic import JsonValue
 
+from activities.http_limits import limit_client
 from activities.models.failures import ReportedError, UnreadableReply, redacted, translating
 from activities.models.prices import Overrides, Tokens, usage_of
 from activities.models.prices import load as load_prices
@@ -23,7 +25,9 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("chargehand.models")
 
-CONNECT_SECONDS = 10.0
+_LONGEST_REPLY_BYTES: Final = 32 << 20
+"""Far more than the output tokens of any turn, with the events of a stream around them."""
+CONNECT_SECONDS: Final = 10.0
 """A provider that does not accept a connection within this time is unreachable."""
 
 
@@ -67,6 +71,10 @@ class ProviderModel(ABC, Generic[ClientType]):
     @abstractmethod
     def _make_client(self) -> ClientType:
         """Import the SDK and make its client."""
+
+    def _limited(self, make_http_client: "Callable[[], httpx2.AsyncClient]") -> "httpx2.AsyncClient":
+        """Return an HTTP client for the SDK: it bounds replies, and sends no prompt to where a provider redirects."""
+        return limit_client(self.http_client or make_http_client(), _LONGEST_REPLY_BYTES)
 
     @abstractmethod
     async def _send(self, client: ClientType, call: ModelCall) -> JsonValue:

@@ -10,15 +10,20 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from enum import Enum, auto
 from typing import Any, Final, cast
+from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
+from activities.http_limits import describe_tls_error
 from chargehand.contracts import Contract
 from chargehand.wire import ErrorType
 
 LONGEST_WAIT: Final = timedelta(hours=1)
 """The longest `retry-after` that is honoured."""
+_SCANNED_CHARACTERS: Final = 4_000
+"""Of a message, before anything searches it for keys."""
 _QUOTED_CHARACTERS: Final = 300
+_LONGEST_ADDRESS: Final = 2_000
 
 
 class ProviderFault(Contract):
@@ -90,6 +95,8 @@ class Verdict(Enum):
     """The request may have arrived and been worked on: retryable, and possibly billed."""
     UNREADABLE = auto()
     """The answer arrived and makes no sense: retryable, and possibly billed."""
+    UNUSABLE = auto()
+    """The answer arrived and is more than is read: possibly billed, and trying again cannot help."""
     REFUSED = auto()
     """Trying again cannot help."""
 
@@ -116,6 +123,7 @@ VERDICTS: Final[Mapping[str, Verdict]] = {
     "DecodingError": Verdict.UNREADABLE,
     "OSError": Verdict.UNANSWERED,
     "UnreadableReply": Verdict.UNREADABLE,
+    "BodyRefused": Verdict.UNUSABLE,
 }
 """By class name; any other class is judged by its nearest base class in this table."""
 _PACKAGES: Final = frozenset({"anthropic", "openai", "httpx2", "builtins", "activities"})
@@ -166,8 +174,10 @@ def is_retryable(error: BaseException) -> bool:
     """Whether a provider's failure may pass."""
     verdict = _verdict(error)
     if verdict is not Verdict.BY_STATUS:
-        return verdict is not Verdict.REFUSED
+        return verdict not in {Verdict.REFUSED, Verdict.UNUSABLE}
     if not _FINAL_CODES.isdisjoint(_codes(error)):
+        return False
+    if _is_redirect(error):
         return False
     stated = {"true": True, "false": False}.get(_headers(error).get("x-should-retry", ""))
     return _status(error) in _RETRYABLE_STATUSES if stated is None else stated
@@ -208,7 +218,8 @@ def classify(error: BaseException, provider: str, secrets: Sequence[str] = ()) -
         status=status,
         code=next((code for code in _codes(error) if _identifier(code, secrets)), ""),
         request_id=_identifier(getattr(error, "request_id", None), secrets),
-        possibly_billed=verdict in {Verdict.UNANSWERED, Verdict.UNREADABLE} or status in _POSSIBLY_BILLED_STATUSES,
+        possibly_billed=verdict in {Verdict.UNANSWERED, Verdict.UNREADABLE, Verdict.UNUSABLE}
+        or status in _POSSIBLY_BILLED_STATUSES,
     )
     is_final = not is_retryable(error)
     kind = ErrorType.PROVIDER_UNAVAILABLE
@@ -222,11 +233,16 @@ def classify(error: BaseException, provider: str, secrets: Sequence[str] = ()) -
 
 def redacted(text: str, secrets: Sequence[str] = ()) -> str:
     """Shorten a provider's message to one line of 300 characters, without anything that looks like a key."""
+    if len(text) > _SCANNED_CHARACTERS:
+        # Without the last word, which may be half of a key.
+        words = text[:_SCANNED_CHARACTERS].split()[:-1]
+        text = " ".join(words)
     for secret in secrets:
         if secret:
             text = text.replace(secret, "[redacted]")
-    for pattern in (*_LIKE_A_KEY, _LONG_AND_MIXED):
+    for pattern in _LIKE_A_KEY:
         text = pattern.sub("[redacted]", text)
+    text = _LONG_WORD.sub(lambda word: "[redacted]" if _is_mixed(word[0]) else word[0], text)
     line = " ".join("".join(character if character.isprintable() else " " for character in text).split())
     return line if len(line) <= _QUOTED_CHARACTERS else f"{line[: _QUOTED_CHARACTERS - 1]}…"
 
@@ -235,14 +251,20 @@ _LIKE_A_KEY: Final = (
     re.compile(r"(?i)\b(?:bearer|basic)\s+[^\s\"',;]+"),
     re.compile(r"(?i)\b(?:sk|pk|rk|key|tvly|e2b|ghp|gsk|xai|aiza|hf|nvapi)[-_][^\s\"',;)}\]]{4,}"),
     re.compile(r"(?i)\b(?:api[-_ ]?key|x-api-key|token|secret|password)\b[\"']?\s*[:=]\s*[\"']?[^\s\"',;)}\]]+"),
-    re.compile(r"(?i)://[^\s/@]+:[^\s/@]+@"),
+    re.compile(r"(?i)://[^\s/@:]+:[^\s/@]+@"),
     re.compile(r"\bAIza[0-9A-Za-z_-]{10,}|\bAKIA[0-9A-Z]{12,}|\beyJ[0-9A-Za-z_-]{10,}[0-9A-Za-z_.-]*"),
 )
-_LONG_AND_MIXED: Final = re.compile(r"\b(?=[A-Za-z0-9_+/-]*\d)(?=[A-Za-z0-9_+/-]*[A-Za-z])[A-Za-z0-9_+/-]{32,}")
-"""A key of an unknown kind, or an id; `ProviderFault` holds the ids."""
+_LONG_WORD: Final = re.compile(r"[A-Za-z0-9_+/-]{32,}+")
+
+
+def _is_mixed(word: str) -> bool:
+    """Whether a long word is a key of an unknown kind, or an id; `ProviderFault` holds the ids."""
+    return any(each.isdigit() for each in word) and any(each.isalpha() for each in word)
 
 
 def _verdict(error: BaseException) -> Verdict:
+    if describe_tls_error(error):
+        return Verdict.REFUSED
     verdict = verdict_on(type(error)) or Verdict.REFUSED
     below = error.__cause__
     # An SDK says only that the connection failed; its cause says whether the request was sent.
@@ -254,6 +276,10 @@ def _verdict(error: BaseException) -> Verdict:
 
 def _status(error: BaseException) -> int | None:
     return cast("int | None", getattr(error, "status_code", None))
+
+
+def _is_redirect(error: BaseException) -> bool:
+    return 300 <= (_status(error) or 0) < 400
 
 
 def _retry_after(headers: Mapping[str, str]) -> timedelta | None:
@@ -307,12 +333,22 @@ def _identifier(value: object, secrets: Sequence[str]) -> str:
 
 def _message(error: BaseException, verdict: Verdict, fault: ProviderFault, secrets: Sequence[str]) -> str:
     quoted = redacted(_words(error), secrets)
-    if verdict is Verdict.UNREADABLE:
+    if problem := describe_tls_error(error):
+        host = getattr(getattr(getattr(error, "request", None), "url", None), "host", "the base URL")
+        return f"{fault.provider} at {host} cannot be used: {problem}. Check the base URL and the network's proxy."
+    if verdict in {Verdict.UNREADABLE, Verdict.UNUSABLE}:
+        quoted = redacted(str(error.__cause__ or error)) if verdict is Verdict.UNUSABLE else quoted
         return f"{fault.provider} gave an answer that cannot be read: {quoted}"
     if fault.status is None:
         kind = type(error.__cause__ or error).__name__
         advice = " Check the network and the base URL." if verdict is Verdict.UNREACHED else ""
         return f"{fault.provider} did not answer ({kind}): {quoted or 'no reason given.'}{advice}"
+    if _is_redirect(error):
+        host = redacted(urlsplit(_headers(error).get("location", "")[:_LONGEST_ADDRESS]).hostname or "another address")
+        return (
+            f"{fault.provider} answered {fault.status}: it redirects to {host}, and redirects are not followed. "
+            "Set the base URL to the address of the API itself."
+        )
     code = f" {fault.code}" if fault.code else ""
     advice = _ADVICE.get(fault.status, "")
     said = quoted if quoted.endswith((".", "!", "?", "…")) else f"{quoted}."

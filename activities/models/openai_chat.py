@@ -50,7 +50,8 @@ class OpenAIChatModel(ProviderModel["openai.AsyncOpenAI"]):
         import openai  # takes two seconds, which only a worker with this server spends
 
         key = self.api_key or "none"  # the SDK insists on one
-        return openai.AsyncOpenAI(api_key=key, base_url=self.base_url, max_retries=0, http_client=self.http_client)
+        network = self._limited(openai.DefaultAsyncHttpxClient)
+        return openai.AsyncOpenAI(api_key=key, base_url=self.base_url, max_retries=0, http_client=network)
 
     async def _send(self, client: "openai.AsyncOpenAI", call: ModelCall) -> JsonValue:
         request = client.chat.completions.with_streaming_response.create(

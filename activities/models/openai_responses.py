@@ -53,7 +53,8 @@ class OpenAIResponsesModel(ProviderModel["openai.AsyncOpenAI"]):
         import openai  # takes two seconds, which only a worker with this key spends
 
         url = self.base_url or BASE_URL
-        return openai.AsyncOpenAI(api_key=self.api_key, base_url=url, max_retries=0, http_client=self.http_client)
+        network = self._limited(openai.DefaultAsyncHttpxClient)
+        return openai.AsyncOpenAI(api_key=self.api_key, base_url=url, max_retries=0, http_client=network)
 
     async def _send(self, client: "openai.AsyncOpenAI", call: ModelCall) -> JsonValue:
         if self.background and call.job:

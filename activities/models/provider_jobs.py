@@ -71,7 +71,8 @@ async def run_job(job: ProviderJob, store: JobStore, *, poll_seconds: float, who
     """
     identity = job.id
     if not identity:
-        identity = await store.begin()
+        async with asyncio.timeout(REQUEST_SECONDS):
+            identity = await store.begin()
         try:
             await job.remember(identity)
         except BaseException:
@@ -115,7 +116,8 @@ async def _result(store: JobStore, identity: str, poll_seconds: float) -> JsonVa
     reached_at = time.monotonic()
     while True:
         try:
-            reply = await store.result(identity)
+            async with asyncio.timeout(REQUEST_SECONDS):
+                reply = await store.result(identity)
             reached_at = time.monotonic()
         except Exception as error:
             if getattr(error, "status_code", None) == 404:

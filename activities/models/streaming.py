@@ -11,11 +11,12 @@ from typing import Final, Protocol
 
 from pydantic import JsonValue
 
+from activities.http_limits import BodyRefused
 from activities.models.failures import ReportedError, UnreadableReply
 from activities.models.replies import parse
 
-_LONGEST_REPLY_BYTES: Final = 32 * 1024 * 1024
-"""Far more than the output tokens of any turn."""
+_LONGEST_EVENT_BYTES: Final = 4_000_000
+"""Far more than the output tokens of any turn: what is parsed at once holds up everything else."""
 _DRAIN_SECONDS: Final = 0.25
 """How long a response may take to end properly, so that its connection can be reused."""
 
@@ -85,7 +86,11 @@ async def receive(
 async def _body(response: Response, fold: Fold, on_line: Callable[[], None]) -> JsonValue:
     async with aclosing(_lines(response, on_line)) as lines:
         if "text/event-stream" not in response.headers.get("content-type", ""):
-            return await parse(b"".join([line async for line in lines]))
+            whole = bytearray()
+            async for line in lines:
+                whole += line
+                _bound(len(whole))
+            return await parse(bytes(whole))
         problem = ""
         async for data in _events(lines):
             try:
@@ -129,14 +134,11 @@ async def _silence_limit(patience: Patience) -> AsyncGenerator[Callable[[], None
 
 async def _lines(response: Response, on_line: Callable[[], None]) -> AsyncGenerator[bytes]:
     """Read lines with their ends; dripping bytes do not count as a sign of life until they complete a line."""
-    length = 0
     begun = bytearray()
     async for chunk in response.iter_bytes():
-        length += len(chunk)
-        if length > _LONGEST_REPLY_BYTES:
-            raise UnreadableReply(f"it is longer than {_LONGEST_REPLY_BYTES} bytes")
         if b"\n" not in chunk:
             begun += chunk
+            _bound(len(begun))
             continue
         on_line()
         *whole, rest = chunk.split(b"\n")
@@ -151,9 +153,11 @@ async def _lines(response: Response, on_line: Callable[[], None]) -> AsyncGenera
 async def _events(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Read the data of events up to the end, or to OpenAI's end marker."""
     data: list[bytes] = []
+    length = 0
     async for line in lines:
         field = line.rstrip(b"\r\n")
         if field.startswith(b"data:"):
+            _bound(length := length + len(field))
             data.append(field.removeprefix(b"data:").removeprefix(b" "))
         if field or not data:
             continue
@@ -161,8 +165,14 @@ async def _events(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
             return
         yield b"\n".join(data)
         data.clear()
+        length = 0
     if data and data != [b"[DONE]"]:
         yield b"\n".join(data)
+
+
+def _bound(length: int) -> None:
+    if length > _LONGEST_EVENT_BYTES:
+        raise BodyRefused(f"a part of it is larger than {_LONGEST_EVENT_BYTES / 1_000_000:g} MB")
 
 
 async def _event(data: bytes) -> Mapping[str, JsonValue]:

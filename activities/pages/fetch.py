@@ -1,12 +1,12 @@
 """Fetch one web page within limits. Runs in the activity; imported when the first page is read."""
 
 import re
-import zlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
 from httpx2 import URL
 
+from activities.http_limits import BodyRefused, bounded_parts
 from activities.pages.guarded_get import GuardedBackend, GuardedGet
 from activities.pages.page import Fetched, FetchError, FetchLimits
 
@@ -38,26 +38,13 @@ class Fetcher:
         return Fetched(url=str(url.copy_with(fragment=None)), media_type=media_type, charset=charset, body=body)
 
     async def _body(self, url: URL, headers: Mapping[str, str], chunks: AsyncIterator[bytes]) -> bytes:
-        encoding = headers.get("content-encoding", "identity").strip().lower()
-        if encoding not in {"identity", "", "gzip", "x-gzip", "deflate"}:
-            raise FetchError(f"{url} is compressed as {encoding[:40]}, which cannot be read")
-        inflater = None if encoding in {"identity", ""} else zlib.decompressobj(zlib.MAX_WBITS | 32)
-        limit = self._limits.decoded_bytes
-        wire = 0
-        body = bytearray()
-        async for chunk in chunks:
-            wire += len(chunk)
-            if inflater is None:
-                body += chunk
-            else:
-                try:
-                    # Never inflates more than is kept, whatever a small chunk claims to be.
-                    body += inflater.decompress(chunk, limit + 1 - len(body))
-                except zlib.error as error:
-                    raise FetchError(f"{url} is compressed in a way that cannot be read") from error
-            if wire > self._limits.wire_bytes or len(body) > limit:
-                raise FetchError(f"{url} is larger than {limit / 1_000_000:g} MB; it was not read")
-        return bytes(body)
+        encoding = headers.get("content-encoding", "").strip().lower()
+        limits = self._limits
+        parts = bounded_parts(chunks, encoding, wire_bytes=limits.wire_bytes, decoded_bytes=limits.decoded_bytes)
+        try:
+            return b"".join([part async for part in parts])
+        except BodyRefused as refused:
+            raise FetchError(f"{url} was not read: {refused}") from refused
 
 
 def _check(url: URL) -> None:

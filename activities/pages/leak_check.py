@@ -29,7 +29,7 @@ _BITS: Final = re.compile(r"(?:[01]{8}[^0-9A-Za-z]{0,3}){8,}")
 _ESCAPE: Final = re.compile(r"(?:\\u|%u|U\+)([0-9A-Fa-f]{4})\s?|(?:\\x|=|0x)([0-9A-Fa-f]{2})")
 _SPLIT: Final = re.compile(r"[^A-Za-z0-9+/=]+")
 _NO_LETTERS: Final = re.compile(r"[^a-z0-9]+")
-_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/*")
+_SCHEME: Final = re.compile(r"(?<![A-Za-z0-9+.-])[A-Za-z0-9+.-]++:/*+")
 _PARTS: Final = re.compile(r"[/?#&;=@:.,~!$'()*|]+")
 _LEGIBLE: Final = re.compile(r"[\w\s!-/:-@\[-`{-~\0]{8,}")
 

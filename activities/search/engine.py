@@ -7,9 +7,11 @@ from datetime import UTC, datetime, time, timedelta
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from temporalio.exceptions import ApplicationError
 
+from activities.http_limits import BodyRefused, describe_tls_error, limit_client
 from chargehand.wire import ErrorType
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ class JsonEngine:
     ) -> None:
         self._name = name
         self._refusals = refusals
-        self._http_client = http_client
+        self._http_client = http_client and limit_client(http_client, _LONGEST_ANSWER_BYTES)
         self._owns_http_client = http_client is None
         self._trust_env = trust_env
         self._connecting = asyncio.Lock()
@@ -52,11 +54,16 @@ class JsonEngine:
 
         try:
             async with asyncio.timeout(_TIMEOUT.total_seconds()):
-                async with client.stream(method, url, follow_redirects=False, **options) as response:
+                async with client.stream(method, url, **options) as response:
                     return await self._body(response)
         except (TimeoutError, TimeoutException) as error:
             raise transient_error(f"{self._name} did not answer within {_TIMEOUT.total_seconds():g} seconds") from error
+        except BodyRefused as refused:
+            raise permanent_error(f"the answer of {self._name} was not read: {refused}") from refused
         except HTTPError as error:
+            if problem := describe_tls_error(error):
+                host = urlsplit(url).hostname or url
+                raise permanent_error(f"{self._name} at {host} cannot be used: {problem}") from error
             raise transient_error(f"{self._name} could not be reached: {type(error).__name__}") from error
 
     def invalid_answer(self) -> ApplicationError:
@@ -79,17 +86,13 @@ class JsonEngine:
         from httpx2 import AsyncClient  # takes 0.2 s, and is needed only if this engine is chosen
 
         headers = {"Accept": "application/json"}
-        return AsyncClient(trust_env=self._trust_env, timeout=_TIMEOUT.total_seconds(), headers=headers)
+        client = AsyncClient(trust_env=self._trust_env, timeout=_TIMEOUT.total_seconds(), headers=headers)
+        return limit_client(client, _LONGEST_ANSWER_BYTES)
 
     async def _body(self, response: "Response") -> bytes:
         if response.status_code != HTTPStatus.OK:
             raise self._status_error(response.status_code, response.headers.get("retry-after", ""))
-        body = bytearray()
-        async for chunk in response.aiter_bytes():
-            body += chunk
-            if len(body) > _LONGEST_ANSWER_BYTES:
-                raise permanent_error(f"the answer of {self._name} is longer than {_LONGEST_ANSWER_BYTES // 10**6} MB")
-        return bytes(body)
+        return await response.aread()
 
     def _status_error(self, status: int, retry_after: str) -> ApplicationError:
         wait = _wait(retry_after)

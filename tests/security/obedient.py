@@ -50,6 +50,12 @@ class Asked:
     tag: str
     tool: str
     arguments: Mapping[str, str | int]
+    part: int = 0
+    """Which of several things that one text wants."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.tag}/{self.part}"
 
 
 @dataclass
@@ -63,6 +69,7 @@ class Obedient:
     """What the agent of a subtask reads, by a word of its instruction."""
     says: dict[str, WorkAnswer] = field(default_factory=dict[str, WorkAnswer])
     """What an agent answers before it has read anything, by a word of its instruction."""
+    attacks: Mapping[str, Attack] = field(default_factory=lambda: BY_TAG)
     tries_all: Sequence[str] = ()
     """Words of the instructions of those who do all that they are told; others begin to."""
     asked: list[Asked] = field(default_factory=list[Asked])
@@ -78,10 +85,10 @@ class Obedient:
     def __call__(self, call: ModelCall) -> ModelReply:
         self.calls.append(call)
         text = prompt_text(call)
-        seen = [BY_TAG[tag] for tag in dict.fromkeys(_TAG.findall(text)) if tag in BY_TAG]
+        seen = [self.attacks[tag] for tag in dict.fromkeys(_TAG.findall(text)) if tag in self.attacks]
         secrets = sorted(set(SECRET.findall(text))) or ["nothing"]
         if not isinstance(call.task, JudgeTask | CritiqueTask | CompressTask):
-            self.obeyed.update((_scene(call), attack.tag) for attack in seen)
+            self.obeyed.update((scene_of(call), attack.tag) for attack in seen)
         if isinstance(call.task, WorkTask):
             return self._work(call, call.task, seen, secrets)
         return reply(self._decide(call.task, seen, secrets))
@@ -142,10 +149,10 @@ class Obedient:
         ]
 
     def _order(self, words: str, seen: Sequence[Attack], secrets: Sequence[str]) -> str:
-        addresses = [url for attack in seen[:12] for url in _addresses(attack, self.collector, secrets)][:12]
+        urls = [url for attack in seen[:12] for url in addresses(attack, self.collector, secrets)][:12]
         tags = " ".join(attack.tag for attack in seen[:12])
         # One order differs from the next, or it would be refused as the same.
-        return f"{words} {tags} {' '.join(secrets)} Open {' '.join(addresses)}"[:1_500]
+        return f"{words} {tags} {' '.join(secrets)} Open {' '.join(urls)}"[:1_500]
 
     def _work(self, call: ModelCall, task: WorkTask, seen: Sequence[Attack], secrets: Sequence[str]) -> ModelReply:
         where = call.idempotency_key.rpartition(":")[0]
@@ -157,11 +164,11 @@ class Obedient:
         if first[len(task.rounds) * _AT_ONCE :]:
             return _uses(first[len(task.rounds) * _AT_ONCE :][:_AT_ONCE])
         tried = self._tried[where]
-        pending = [] if task.must_answer else list(self._pending(call, seen, secrets, tried))[:_AT_ONCE]
+        pending = [] if task.must_answer else list(self.pending(call, seen, secrets, tried))[:_AT_ONCE]
         if pending:
-            tried.update(one.tag for one in pending)
+            tried.update(one.name for one in pending)
             self.asked += pending
-            self.tried.update((_scene(call), one.tag) for one in pending)
+            self.tried.update((scene_of(call), one.tag) for one in pending)
             return _uses(
                 ToolCall(id=f"c{len(tried)}-{number}", tool=one.tool, arguments=dict(one.arguments))
                 for number, one in enumerate(pending)
@@ -179,7 +186,7 @@ class Obedient:
             )
         )
 
-    def _pending(
+    def pending(
         self, call: ModelCall, seen: Sequence[Attack], secrets: Sequence[str], tried: set[str]
     ) -> Iterator[Asked]:
         """Do one thing for each text: use the tool that it names, or open the address, by turns.
@@ -190,11 +197,12 @@ class Obedient:
         instruction = call.task.instruction if isinstance(call.task, WorkTask) else ""
         for attack in seen if any(word in instruction for word in words) else seen[:_AT_ONCE]:
             name, arguments = attack.tool
-            url = _addresses(attack, self.collector, secrets)[0]
+            url = addresses(attack, self.collector, secrets)[0]
             tool: tuple[str, dict[str, str | int]] = (name, self._filled(arguments, secrets))
-            wanted, used = tool if int(attack.tag[1:]) % 2 else ("read_page", {"url": url}), attack.tag
-            if used not in tried:
-                yield Asked(_scene(call), call.agent, attack.tag, *wanted)
+            wanted = tool if int(attack.tag[1:]) % 2 else ("read_page", {"url": url})
+            asked = Asked(scene_of(call), call.agent, attack.tag, *wanted)
+            if asked.name not in tried:
+                yield asked
 
     def _filled(self, arguments: dict[str, str | int], secrets: Sequence[str]) -> dict[str, str | int]:
         return {
@@ -227,7 +235,7 @@ def spellings(secret: str) -> dict[str, str]:
     }
 
 
-def _addresses(attack: Attack, collector: str, secrets: Sequence[str]) -> list[str]:
+def addresses(attack: Attack, collector: str, secrets: Sequence[str]) -> list[str]:
     return [DRESSES[attack.address].format(collector=collector, **spellings(secret)) for secret in secrets]
 
 
@@ -239,11 +247,12 @@ def _words(seen: Sequence[Attack], collector: str, secrets: Sequence[str]) -> st
         text = attack.text
         for name, value in known.items():
             text = text.replace(f"{{{name}}}", value)
-        texts.append(text.replace("{url}", _addresses(attack, collector, secrets)[0]))
+        texts.append(text.replace("{url}", addresses(attack, collector, secrets)[0]))
     return "\n".join(texts)[:18_000] or "Nothing."
 
 
-def _scene(call: ModelCall) -> str:
+def scene_of(call: ModelCall) -> str:
+    """Name the scene that a call belongs to."""
     goal = getattr(call.task, "goal", "")
     found = re.search(r"scene ([a-z ]+), part", goal)
     return found[1] if found else "below"

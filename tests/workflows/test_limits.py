@@ -1,13 +1,30 @@
 """Limits hold over the whole tree, and a session that reaches one still ends in a report."""
 
+import re
 from datetime import timedelta
 from decimal import Decimal
 
 import pytest
+from pydantic import BaseModel
 
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, Report, SessionRequest
-from tests.scripted_model import COST, Held, Script, answer, keep_using, plan, reply, report, subtask, topics, use
+from chargehand.errors import SessionFailed
+from tests.scripted_model import (
+    COST,
+    Held,
+    Script,
+    Turn,
+    answer,
+    keep_using,
+    most_expensive,
+    plan,
+    reply,
+    report,
+    subtask,
+    topics,
+    use,
+)
 from tests.workflows.conftest import OpenEnvironment
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never")
@@ -101,3 +118,42 @@ async def test_the_same_work_is_refused_twice_across_the_tree(environment: OpenE
 
     assert len(opened.model.of_kind("work")) == 1
     assert [record.state for record in result.subtasks] == ["success", "failure"]
+
+
+SHAPES = {
+    "one": (subtask("T1"),),
+    "five at once": topics(5),
+    "a chain": (subtask("T1"), subtask("T2", after=["T1"], required=["T1"]), subtask("T3", after=["T2"])),
+    "a nested session": (subtask("T1", "supervisor", instruction="Compare all that is known of the topics."),),
+    "dear agents": tuple(subtask(f"T{number}", agent) for number, agent in enumerate(["writer", "analyst"], start=1)),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("first", ["answers", "uses tools"])
+async def test_the_smallest_limits_that_are_named_always_end_in_a_report(
+    environment: OpenEnvironment, shape: str, first: str
+) -> None:
+    """Under exactly the limits that a refusal names, every plan ends in a report, even at the highest price."""
+
+    def dear(turn: BaseModel) -> Turn:
+        return lambda call: reply(turn, most_expensive(call))
+
+    answered = dear(answer("Known.", status="partial", gaps=["the rest"]))
+    script = Script().plans(dear(plan(*SHAPES[shape]))).synthesis(dear(report("As far as it went.")))
+    if first == "uses tools":
+        script = script.work("", lambda call: use("search_documents", cost=most_expensive(call)), forced=answered)
+    else:
+        script = script.work("", answered)
+    async with environment(script, cached_workflows=50) as opened:
+        with pytest.raises(SessionFailed) as refused:
+            await opened.run(limited(max_turns=1, budget_usd=0.01))
+        named = re.search(r"max_turns (\d+) and budget_usd (\d+\.\d+)", str(refused.value))
+        assert named is not None
+        turns, usd = int(named[1]), Decimal(named[2])
+        result = await opened.run(limited(max_turns=turns, budget_usd=usd))
+
+    assert result.answer
+    assert result.usage.turns <= turns
+    assert result.usage.cost_usd <= usd
+    assert result.reserved_usd == 0

@@ -48,6 +48,12 @@ class _Reader(HTMLParser):
         self.blocks: list[Block] = []
         self.path = HeadingPath()
 
+    def parse_html_declaration(self, i: int) -> int:
+        """Skip `<![…>` as browsers do; the standard parser raises `AssertionError` for one that it does not know."""
+        if self.rawdata.startswith("<![", i):
+            return self.parse_bogus_comment(i)
+        return super().parse_html_declaration(i)
+
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         del attrs
         if tag in self._skipped:

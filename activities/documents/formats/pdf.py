@@ -13,7 +13,7 @@ MOST_PAGES: Final = 3_000
 MOST_CHARACTERS: Final = 20_000_000
 _LINE_END_HYPHEN: Final = "\ufffe"
 _NUMBERED: Final = re.compile(r"^(\d{1,2}(?:\.\d{1,2}){0,3})\.?\s+[^\W\d_a-z].{2,70}$")
-_CONTENTS_LINE: Final = re.compile(r"(?:\. ?){5,}\s*\d+$")
+_CONTENTS_LINE: Final = re.compile(r"(?<!\.)(?<!\. )(?:\. ?){5,}+\s*+\d+$")
 _BULLET: Final = re.compile(r"^\s*([-–•*▪●◦]|\d{1,3}[.)]|\([a-z\d]{1,3}\))\s+\S")
 
 

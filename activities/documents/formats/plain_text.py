@@ -28,7 +28,7 @@ _UNDERLINE: Final = re.compile(r"^([=\-~^\"'`*+#:.<>_])\1{2,}\s*$")
 _LIST_ITEM: Final = re.compile(r"^\s*([-*+•]|\d{1,3}[.)])\s")
 _TABLE_ROW: Final = re.compile(r"^\s*\|.*\|\s*$")
 _BADGES: Final = re.compile(r"^\s*(\[?!\[[^\]]*\]\([^)]*\)(\]\([^)]*\))?\s*)+$")
-_MARKUP: Final = re.compile(r"`|\*\*|\\(?=[^\w\s])|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w)|\s*\{#[\w-]+\}")
+_MARKUP: Final = re.compile(r"`|\*\*|\\(?=[^\w\s])|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w)|(?<!\s)\s*+\{#[\w-]+\}")
 _CAPITALS: Final = re.compile(r"^[A-Z0-9][A-Z0-9 ,&/'()\-]{3,60}:?$")
 _DIRECTIVE: Final = re.compile(r"^\.\.\s+([\w:-]+)::")
 _LISTING_DIRECTIVES: Final = frozenset(

@@ -19,7 +19,9 @@ _ASKING: Final = (
     r"(?:what|which|how|who|when|where|why|was|welche[rsnm]?|wie|wer|wann|wo|warum|wieso"
     r"|(?:in|on|at|for|by|im|in|am|bei) (?:what|which|welche[rsnm]?))\b"
 )
-_BREAK: Final = re.compile(rf"(?<=\?)\s+|\n+|,?\s+(?:and|und)\s+(?={_ASKING})|,\s+(?=(?:what|how)\b)", re.IGNORECASE)
+_BREAK: Final = re.compile(
+    rf"(?<=\?)\s++|\n++|(?<!\s),?\s++(?:and|und)\s++(?={_ASKING})|,\s++(?=(?:what|how)\b)", re.IGNORECASE
+)
 _ASKS: Final = re.compile(rf"{_ASKING}|(?:total|average|number|sum|anzahl|summe)\b", re.IGNORECASE)
 _POINTER: Final = re.compile(r"\b(?:its|their|his|her|ihre[rnms]?|seine[rnms]?|deren|dessen)\b", re.IGNORECASE)
 

@@ -13,6 +13,8 @@ import shutil
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, Protocol
 
+from chargehand.errors import BucketError
+
 # A location that went through `Path` has lost one of its slashes.
 _LOCATION: Final = re.compile(r"(s3|gs):/{1,2}([a-z0-9][a-z0-9._-]{1,61}[a-z0-9])(?:/(.*))?")
 
@@ -57,6 +59,27 @@ class Bucket(Protocol):
     def fetch(self, key: str, target: BinaryIO) -> bool:
         """Write an object's bytes to `target`; False if there is no such object."""
         ...
+
+
+LARGEST_OBJECT: Final = 128 << 20
+"""Bytes; larger than any document, file or payload that is stored."""
+MOST_ANSWER_BYTES: Final = 64_000
+"""Of an answer that is not an object, such as an error; the rest is not read."""
+
+
+class BoundedWriter:
+    """Writes an object of a bucket to a file, up to `LARGEST_OBJECT`."""
+
+    def __init__(self, target: BinaryIO, location: BucketLocation) -> None:
+        self._target = target
+        self._location = location
+        self._room = LARGEST_OBJECT
+
+    def write(self, content: bytes) -> int:
+        self._room -= len(content)
+        if self._room < 0:
+            raise BucketError(f"{self._location} sent more than {LARGEST_OBJECT >> 20} MiB for one object.")
+        return self._target.write(content)
 
 
 class Directory:

@@ -1,5 +1,6 @@
 """A bucket of Google Cloud Storage. Needs the extra `gcs`."""
 
+import io
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Final, cast
@@ -9,13 +10,29 @@ from google.auth.exceptions import GoogleAuthError
 from google.cloud import storage
 from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
 from google.cloud.storage.retry import DEFAULT_RETRY
-from requests import RequestException
+from requests import PreparedRequest, RequestException, Response
+from requests.adapters import HTTPAdapter
+from urllib3 import HTTPResponse
 
-from chargehand.bucket import BucketLocation
+from chargehand.bucket import MOST_ANSWER_BYTES, BoundedWriter, BucketLocation
 from chargehand.errors import BucketError
 
+_RETRY: Final = DEFAULT_RETRY
 _TIMEOUTS: Final = (5, 30)
 """Seconds to connect, and between two parts of an answer."""
+
+
+class _BoundedAdapter(HTTPAdapter):
+    """Sends requests, and reads only the beginning of answers that are not objects."""
+
+    def send(self, request: PreparedRequest, *args: Any, **options: Any) -> Response:
+        response = super().send(request, *args, **options)
+        if "alt=media" in (request.url or "") and response.status_code < 300:
+            return response
+        body = io.BytesIO(response.raw.read(MOST_ANSWER_BYTES, decode_content=True))
+        response.raw.close()
+        response.raw = HTTPResponse(body=body, status=response.status_code, preload_content=False)
+        return response
 
 
 class GcsBucket:
@@ -25,24 +42,27 @@ class GcsBucket:
         self._location = location
         with self._explained_errors():
             client = cast("Any", storage.Client(project=None))  # untyped; only creating buckets needs a project
+            session = client._http  # noqa: SLF001  # the library has no public name for it
+            session.max_redirects = 0
+            for scheme in ("https://", "http://"):
+                session.mount(scheme, _BoundedAdapter())
         self._bucket = client.bucket(location.bucket)
 
     def size(self, key: str) -> int | None:
         with self._explained_errors():
-            blob = self._bucket.get_blob(self._location.prefix + key, timeout=_TIMEOUTS)
+            blob = self._bucket.get_blob(self._location.prefix + key, timeout=_TIMEOUTS, retry=_RETRY)
         return None if blob is None else int(blob.size)
 
     def put(self, key: str, content: bytes) -> None:
         with self._explained_errors():
             # A key always holds the same content, so that a repeated upload is harmless.
-            self._blob(key).upload_from_string(
-                content, "application/octet-stream", timeout=_TIMEOUTS, retry=DEFAULT_RETRY
-            )
+            self._blob(key).upload_from_string(content, "application/octet-stream", timeout=_TIMEOUTS, retry=_RETRY)
 
     def fetch(self, key: str, target: BinaryIO) -> bool:
         with self._explained_errors():
             try:
-                self._blob(key).download_to_file(target, timeout=_TIMEOUTS)
+                writer = BoundedWriter(target, self._location)
+                self._blob(key).download_to_file(writer, timeout=_TIMEOUTS, retry=_RETRY)
             except NotFound:
                 return False
         return True

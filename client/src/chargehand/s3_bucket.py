@@ -2,15 +2,17 @@
 
 import base64
 import hashlib
-from collections.abc import Generator
+import io
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Final, cast
 
 import boto3
+from botocore.awsrequest import AWSResponse
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from chargehand.bucket import BucketLocation
+from chargehand.bucket import MOST_ANSWER_BYTES, BoundedWriter, BucketLocation
 from chargehand.errors import BucketError
 
 _CHUNK: Final = 1 << 20
@@ -25,6 +27,32 @@ _CONFIG: Final = Config(
 )
 
 
+class _BoundedSession:
+    """Sends requests, and reads only the beginning of answers that are not objects."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def send(self, request: Any) -> AWSResponse:
+        # Other answers would be read to their end.
+        is_object, request.stream_output = request.stream_output, True
+        response = self._session.send(request)
+        if is_object and response.status_code < 300:
+            return response
+        body = _Body(response.raw.read(MOST_ANSWER_BYTES))
+        response.raw.close()
+        return AWSResponse(response.url, response.status_code, response.headers, body)
+
+    def close(self) -> None:
+        self._session.close()
+
+
+class _Body(io.BytesIO):
+    def stream(self, **_: object) -> Iterator[bytes]:
+        """Yield everything, in the manner of urllib3."""
+        yield self.read()
+
+
 class S3Bucket:
     """Objects in S3."""
 
@@ -33,6 +61,8 @@ class S3Bucket:
         make = cast("Any", boto3).client  # boto3 has no types
         try:
             self._client: Any = make("s3", config=_CONFIG, region_name=region, endpoint_url=endpoint)
+            # boto3 has no public place for this.
+            self._client._endpoint.http_session = _BoundedSession(self._client._endpoint.http_session)  # noqa: SLF001  # as above
         except (BotoCoreError, ValueError) as error:
             raise BucketError(f"{location} cannot be used: {error}.") from error
 
@@ -55,9 +85,10 @@ class S3Bucket:
             found = self._unless_missing(self._client.get_object, key)
             if found is None:
                 return False
+            writer = BoundedWriter(target, self._location)
             with found["Body"] as body:
                 while chunk := body.read(_CHUNK):
-                    target.write(chunk)
+                    writer.write(chunk)
         return True
 
     def _unless_missing(self, call: Any, key: str) -> dict[str, Any] | None:

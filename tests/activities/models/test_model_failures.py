@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import json
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -12,6 +13,8 @@ import anthropic
 import httpx2
 import openai
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from temporalio.api.failure.v1 import Failure
 from temporalio.contrib.pydantic import pydantic_data_converter
 
@@ -266,3 +269,23 @@ def test_an_unknown_kind_of_error_is_final() -> None:
     raised = classify(RuntimeError("new"), "openai")
 
     assert (raised.kind, raised.is_final) == (ErrorType.PROVIDER_REFUSED, True)
+
+
+@pytest.mark.parametrize("text", ["a-" * 30_000, "bearer " * 9_000, "://" + ":" * 60_000, "x" * 60_000, " " * 60_000])
+def test_a_long_message_is_cut_before_it_is_searched(text: str) -> None:
+    """A message of any length takes no more time than its beginning, and stays one short line."""
+    began = time.thread_time()
+    line = redacted(text, (KEY,))
+
+    assert time.thread_time() - began < 0.1
+    assert len(line) <= 300
+
+
+@given(shown=st.integers(0, 12))
+def test_no_half_of_a_secret_survives_the_cut(shown: int) -> None:
+    """A secret that is cut off is left out."""
+    assert redacted(" " * (4_000 - shown) + "house-word and more", ("house-word",)) in {
+        "",
+        "[redacted]",
+        "[redacted] a",
+    }

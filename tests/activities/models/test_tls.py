@@ -107,6 +107,8 @@ async def test_a_provider_that_cannot_prove_itself_never_sees_the_key(tmp_path: 
             await model.complete(a_call(wire))
         await model.aclose()
 
-    assert (caught.value.kind, caught.value.fault.possibly_billed) == (ErrorType.PROVIDER_UNAVAILABLE, False)
+    error = caught.value
+    assert (error.kind, error.is_final, error.fault.possibly_billed) == (ErrorType.PROVIDER_REFUSED, True, False)
+    assert " cannot be used: " in error.message
     assert not any(KEY.encode() in data or b"ferry" in data for data in peer.received)
     assert KEY not in str(caught.value)

@@ -199,7 +199,7 @@ async def test_an_answer_without_end_is_cut_off(service: EngineServer, search: H
     error = await fault(search)
 
     assert kind(error) == PERMANENT
-    assert "longer than 4 MB" in error.message
+    assert "larger than 4 MB" in error.message
 
 
 async def test_an_engine_that_cannot_be_reached_is_tried_again(engine: str) -> None:

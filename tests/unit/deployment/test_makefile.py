@@ -38,7 +38,7 @@ def project(tmp_path: Path) -> Path:
         program.write_text(ECHO, encoding="utf-8")
         program.chmod(0o755)
     (folder / ".venv" / ".synced").write_text(f"{folder.resolve()}\n", encoding="utf-8")
-    for group in (".local-model", ".browser"):
+    for group in (".local-model", ".browser", ".agentdojo"):
         (folder / ".venv" / group).touch()
     return folder
 
