@@ -2,15 +2,14 @@
 
 import re
 from collections.abc import Generator
-from typing import Any
 
 import pytest
 
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
-    """Count the examples of a property in the report of its call."""
-    report = (yield).get_result()
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, None, None]:
+    """Count the examples of a property among the properties of its test."""
+    yield
     statistics = getattr(item, "hypothesis_statistics", "")
     if call.when == "call" and statistics:
-        report.user_properties.append(("cases", sum(map(int, re.findall(r"(\d+) passing examples", statistics)))))
+        item.user_properties.append(("cases", sum(map(int, re.findall(r"(\d+) passing,", statistics)))))

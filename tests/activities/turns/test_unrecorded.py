@@ -4,14 +4,17 @@ import asyncio
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 from temporalio.client import Client
 
+from activities.model_turn.conversations import Conversations
 from activities.model_turn.journal import Entry, Unrecorded
+from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import WorkAnswer
 from chaos.proxy import open_proxy
 from tests.acceptance.test_real_wires import settings
 from tests.acceptance.workers import worker_process
-from tests.activities.turns.one_turn import a_turn, has_failed, open_front
+from tests.activities.turns.one_turn import a_turn, has_failed, open_front, open_harness
 from tests.scripted_provider import ScriptedProvider, ScriptedRequest, answer
 from tests.scripted_provider.exchange import ScriptedReply
 from tests.waiting import until
@@ -50,6 +53,31 @@ async def test_a_reply_that_came_during_a_cut_is_paid_once(client: Client, tmp_p
     assert isinstance(result.answer, WorkAnswer)
     assert result.answer.content == "At nine."
     assert server.charges - paid_before == 1
+
+
+async def test_a_reply_is_recorded_before_its_conversation_is_stored(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the store takes, the server has the reply."""
+    go_on = asyncio.Event()
+
+    async def keep(_self: Conversations, _task: Task) -> str:
+        await go_on.wait()
+        return "stored"
+
+    monkeypatch.setattr(Conversations, "keep", keep)
+    async with open_harness(client, tmp_path, "chat", lambda _: answer("At eight.")) as (_, harness):
+        turn = await harness.start(a_turn())
+
+        async def is_recorded() -> bool:
+            pending = (await turn.describe()).raw_description.pending_activities
+            return any(b"At eight." in payload.data for each in pending for payload in each.heartbeat_details.payloads)
+
+        await until(is_recorded)
+        go_on.set()
+        result = await turn.result()
+
+    assert result.conversation == "stored"
 
 
 def test_unrecorded_replies_are_bounded() -> None:
