@@ -266,6 +266,16 @@ def _texts(output: Sequence[Mapping[str, JsonValue]]) -> tuple[str, str]:
     return "".join(texts), "".join(refusals)
 
 
+def _is_message(item: Mapping[str, JsonValue]) -> bool:
+    """Whether a message has the documented form, without which the provider does not take it back."""
+    parts = item.get("content")
+    return (
+        isinstance(item.get("role"), str)
+        and isinstance(parts, list)
+        and all(isinstance(within(part, "text") or within(part, "refusal") or "", str) for part in parts)
+    )
+
+
 def _returnable(output: Sequence[dict[str, JsonValue]], calls: Sequence[ToolCall]) -> tuple[JsonValue, ...]:
     """Keep the items unchanged, except for what the provider would refuse."""
     # Unencrypted reasoning refers to a stored item, and nothing is stored; items with ids need their reasoning.
@@ -281,6 +291,8 @@ def _returnable(output: Sequence[dict[str, JsonValue]], calls: Sequence[ToolCall
                     arguments = "{}" if call.malformed else item.get("arguments")
                     kept.append({**item, "call_id": call.id, "name": call.tool, "arguments": arguments})
             case "reasoning" if is_unsealed:
+                pass
+            case "message" if not _is_message(item):
                 pass
             case _:
                 kept.append(item)

@@ -128,7 +128,7 @@ async def _told(client: Client, folder: Path, *sources: Source) -> str:
     """Run a session over the rules of boilers that rests on these sources."""
     (folder / "docs").mkdir()
     (folder / "docs" / "boilers.md").write_text(_RULES)
-    documents = store_documents([folder / "docs"], folder / "artifacts")
+    documents = store_documents([folder / "docs"], folder / "environment" / "artifacts")
 
     findings = [found for each in sources for found in answer("Known.", ref=each.ref, quote=each.quote).findings]
     known = answer("Known.").model_copy(update={"findings": findings})
@@ -149,7 +149,7 @@ async def test_quotations_that_stand_are_found_where_they_stand(client: Client, 
     """All of them stand: exit code 0, each named by its number; what is no document is counted and left out."""
     session = await _told(client, tmp_path, _TRUE, _WEB)
 
-    verified = await Commands(client, "--artifacts", tmp_path / "artifacts")("verify", session)
+    verified = await Commands(client, "--artifacts", tmp_path / "environment" / "artifacts")("verify", session)
 
     assert verified.code == 0, verified.said
     assert verified.out == "✔ S1   boilers.md#L3\n"
@@ -160,7 +160,7 @@ async def test_quotations_that_stand_are_found_where_they_stand(client: Client, 
 async def test_a_quotation_that_does_not_stand_is_named(client: Client, tmp_path: Path) -> None:
     """One that nobody wrote there: exit code 1, the place and the words, beside those that stand."""
     session = await _told(client, tmp_path, _TRUE, _FALSE)
-    chargehand = Commands(client, "--artifacts", tmp_path / "artifacts")
+    chargehand = Commands(client, "--artifacts", tmp_path / "environment" / "artifacts")
 
     verified = await chargehand("verify", session)
     as_json = await chargehand("verify", session, "--json")

@@ -124,7 +124,9 @@ async def test_documents_that_cannot_be_read_are_gaps_with_their_reasons(client:
 
 
 @pytest.mark.parametrize(("suffix", "variant"), [*_SAMPLE, ("", "lost")])
-async def test_nothing_is_paid_when_no_document_can_be_read(tmp_path: Path, suffix: str, variant: str) -> None:
+async def test_nothing_is_paid_when_no_document_can_be_read(
+    client: Client, tmp_path: Path, suffix: str, variant: str
+) -> None:
     """A request whose only document cannot be read is refused with the reason; one that can be read is accepted."""
     folder = tmp_path / "documents"
     folder.mkdir()
@@ -138,7 +140,7 @@ async def test_nothing_is_paid_when_no_document_can_be_read(tmp_path: Path, suff
     activities = SessionActivities({}, models, {}, Settings().ceilings, library=library)
 
     readable = await _readable(library, documents)
-    opening = ActivityEnvironment().run(activities.unread, documents)
+    opening = ActivityEnvironment(client=client).run(activities.unread, documents)
     if readable:
         assert len(readable) + len(await opening) == len(documents)
         return

@@ -136,7 +136,7 @@ def _is_too_long(instruction: str) -> bool:
 def _is_vague(instruction: str) -> bool:
     # Two wide characters, as of Chinese and Japanese, are about a word, and take the place of five others.
     wide = sum(unicodedata.east_asian_width(character) in {"W", "F"} for character in instruction)
-    words = len(re.findall(r"\S{2,}", instruction)) + wide // 2
+    words = max(len(re.findall(pattern, instruction)) for pattern in (r"\w{2,}", r"\S{2,}")) + wide // 2
     characters = len(instruction.strip()) + wide * 3 // 2
     # Thai, Lao and Khmer put no spaces between words.
     are_few = words < _LEAST_WORDS and characters < 2 * _LEAST_CHARACTERS

@@ -92,6 +92,8 @@ def test_any_text_is_found(secret: str, before: str, dress: str, place: str, noi
     """Whatever its letters, wherever in a longer private text it stands, and whatever stands before it in the URL."""
     url = PLACES[place](PLAIN[dress](secret)).replace("e.example", f"{noise.strip('-._~')}e.example", 1)
     private = f"{before} {secret} and more"
+    # Whether a slash is a digit of base64 or was put between pieces of it cannot be told.
+    assume(place != "path in pieces" or "/" not in PLAIN[dress](secret))
 
     assert carries(url, [private]) == private
 
