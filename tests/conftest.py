@@ -29,6 +29,10 @@ KEYS = (
     "TEMPORAL_CONFIG_FILE",
 )
 
+# The same examples in every run, so that a failure comes from the change; others are tried at night. A slow machine is no
+# reason to fail.
+settings.register_profile("every run", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("every run")
 # Chosen by `--hypothesis-profile nightly`; tests/simulation/budget.py says what it means there.
 settings.register_profile(
     "nightly", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow], max_examples=2_000

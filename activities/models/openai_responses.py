@@ -272,7 +272,7 @@ def _is_message(item: Mapping[str, JsonValue]) -> bool:
     return (
         isinstance(item.get("role"), str)
         and isinstance(parts, list)
-        and all(isinstance(within(part, "text") or within(part, "refusal") or "", str) for part in parts)
+        and all(isinstance(within(part, "text") or within(part, "refusal"), str) for part in parts)
     )
 
 
