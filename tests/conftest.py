@@ -29,8 +29,7 @@ KEYS = (
     "TEMPORAL_CONFIG_FILE",
 )
 
-# The same examples in every run, so that a failure comes from the change; others are tried at night. A slow machine is no
-# reason to fail.
+# The same examples in every run, so that a failure comes from the change; others are tried at night.
 settings.register_profile("every run", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("every run")
 # Chosen by `--hypothesis-profile nightly`; tests/simulation/budget.py says what it means there.
