@@ -254,7 +254,7 @@ async def test_whatever_part_of_the_subtasks_fails_the_rest_is_reported(
 
 
 @pytest.mark.parametrize(
-    ("cents", "order"), [(30, (0, 1, 2, 3, 4, 5)), (45, (2, 5, 0, 3, 1, 4)), (60, (5, 4, 3, 2, 1, 0))]
+    ("cents", "order"), [(25, (0, 1, 2, 3, 4, 5)), (30, (2, 5, 0, 3, 1, 4)), (35, (5, 4, 3, 2, 1, 0))]
 )
 async def test_children_that_race_for_the_last_dollars_never_pass_the_budget(
     environment: OpenEnvironment, cents: int, order: Sequence[int]

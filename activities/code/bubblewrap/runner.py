@@ -229,7 +229,11 @@ class _Run:
         self._stopped = self._stopped or why
         process = self._process
         if process is not None and process.returncode is None:
-            # This ends its whole process namespace.
+            # Its child ends its whole process namespace. At first it does not die with its parent, so it is killed too.
+            with suppress(OSError):
+                os.killpg(process.pid, signal.SIGSTOP)
+                for child in _children(process.pid):
+                    os.kill(child, signal.SIGKILL)
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
 
@@ -291,9 +295,13 @@ async def _read_bounded(descriptor: int, most: int) -> bytes:
     return bytes(kept)
 
 
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def _files_made(pid: int) -> int:
     """Count the files in the sandbox's folder from the host; bwrap itself, and its child at first, see the host's."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    children = _children(pid)
     if not children or Path(root := f"/proc/{children[0]}/root").samefile("/"):
         return 0
     status = os.statvfs(root + FOLDER)

@@ -2,11 +2,9 @@
 
 import ast
 import importlib
-import json
 import re
 import shlex
 import subprocess
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
@@ -82,12 +80,6 @@ def test_python_compiles(block: Block) -> None:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("chargehand"):
             module = importlib.import_module(node.module or "")
             assert [each.name for each in node.names if not hasattr(module, each.name)] == []
-
-
-@pytest.mark.parametrize("block", [each for each in BLOCKS if each.language in ("json", "toml")], ids=lambda b: b.page)
-def test_data_is_well_formed(block: Block) -> None:
-    """JSON and TOML are read by their parsers."""
-    assert json.loads(block.text) if block.language == "json" else tomllib.loads(block.text)
 
 
 @pytest.mark.parametrize(("page", "words"), list(commands("chargehand")))
