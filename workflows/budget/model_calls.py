@@ -112,12 +112,11 @@ class MeteredModelCalls:
         Args:
             task: what is asked.
             agent: whose prompt and tools are used.
-            tier: of the model.
-            model: the tier's model and its prices.
+            model: the model of the tier, and its prices.
             input_tokens: the most that the prompt may have.
             output_tokens: the most that the model may write.
-            until: returns when the turn's time is up with all its attempts; called before each call.
-            sent: what is sent instead of the whole task, if a worker keeps the rest of the conversation.
+            until: returns when the turn's time is up with all its attempts.
+            sent: what is sent instead of the task, if a worker keeps the rest.
             counted: what of the prompt the provider has counted before.
 
         Raises:
