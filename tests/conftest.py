@@ -5,6 +5,7 @@ import shutil
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -56,12 +57,18 @@ async def local_server(*settings: str) -> AsyncGenerator[Client]:
     """Run a server in memory, with the embedded one's settings and these."""
     os.environ.setdefault("GOGC", "400")  # the server collects garbage less often, for a tenth less processor time
     options = [part for setting in (*DYNAMIC_CONFIG, *settings) for part in ("--dynamic-config-value", setting)]
-    environment = await WorkflowEnvironment.start_local(  # pyright: ignore[reportUnknownMemberType]  # SDK generics
+    start = partial(
+        WorkflowEnvironment.start_local,  # pyright: ignore[reportUnknownMemberType]  # SDK generics
         dev_server_existing_path=temporal_program(),
         dev_server_log_level="error",
         dev_server_extra_args=options,
         data_converter=data_converter(),
     )
+    try:
+        environment = await start()
+    except RuntimeError:
+        # The SDK gives it five seconds, in which a new machine may not have read the program from its disk.
+        environment = await start()
     async with environment:
         yield environment.client
 
