@@ -17,7 +17,7 @@ from pydantic_core import from_json
 
 from activities.contracts import ToolCall
 from activities.models.failures import UnreadableReply
-from chargehand.converter import describe_problems
+from chargehand.converter import describe_problems, join_problems
 
 MOST_CALLS: Final = 32
 """The most calls of one reply that are executed."""
@@ -105,7 +105,7 @@ def shaped(body: JsonValue, shape: type[ReplyType]) -> ReplyType:
     try:
         return shape.model_validate(body)
     except ValidationError as error:
-        raise UnreadableReply(f"unexpected form of: {'; '.join(describe_problems(error)[:3])}") from None
+        raise UnreadableReply(f"unexpected form of: {join_problems(describe_problems(error)[:3])}") from None
 
 
 def within(value: object, *path: str) -> Any:  # JSON from outside; callers check what they find

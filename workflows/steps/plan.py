@@ -8,6 +8,7 @@ from temporalio.exceptions import ApplicationError
 from activities.contracts import SubtaskDraft
 from activities.turn_kinds.plan import PlanAnswer, PlanTask, RejectedPlan
 from chargehand.contracts import Plan
+from chargehand.converter import join_problems
 from chargehand.wire import ErrorType
 from workflows.budget.estimates import PLAN_OUTPUT_TOKENS
 from workflows.budget.model_calls import CannotPay, TurnLost
@@ -64,7 +65,7 @@ def validate(session: Session, draft: PlanAnswer | Plan, *, executed: int = 0) -
 def invalid_plan(errors: tuple[str, ...]) -> ApplicationError:
     """Build the error for an invalid plan."""
     return ApplicationError(
-        f"The plan is invalid: {'; '.join(errors)}", type=ErrorType.INVALID_PLAN, non_retryable=True
+        f"The plan is invalid: {join_problems(errors)}", type=ErrorType.INVALID_PLAN, non_retryable=True
     )
 
 
