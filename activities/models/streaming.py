@@ -100,7 +100,7 @@ async def _body(response: Response, fold: Fold, on_line: Callable[[], None]) -> 
             except ReportedError:
                 raise
             except Exception as error:  # noqa: BLE001  # whatever a provider sends is read to its end, which prices it
-                described = str(error) if isinstance(error, UnreadableReply) else type(error).__name__
+                described = str(error) if isinstance(error, UnreadableReply | BodyRefused) else type(error).__name__
                 problem, is_last = problem or described, False
             if is_last:
                 await _drain(lines)
