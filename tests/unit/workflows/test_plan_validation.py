@@ -36,7 +36,7 @@ def _subtask(id_: str = "T1", **changes: Any) -> SubtaskDraft:
 
 
 def _draft(*subtasks: SubtaskDraft, strategy: str = "merge", final_instruction: str = "") -> PlanAnswer:
-    return PlanAnswer(subtasks=list(subtasks), strategy=strategy, final_instruction=final_instruction)
+    return PlanAnswer(subtasks=list(subtasks), strategy=strategy, final_instruction=final_instruction, omitted=[])
 
 
 def _check(draft: PlanAnswer | Plan, **changes: Any) -> Plan:
