@@ -108,8 +108,8 @@ def _leak_errors(draft: PlanAnswer | Plan, crew: CrewCard, inherited: frozenset[
 
 
 def _turn_errors(draft: PlanAnswer | Plan, crew: CrewCard, turns: int, executed: int) -> Iterator[str]:
-    agents = {agent.name: agent for agent in crew.agents}
-    needed = sum(least_turns(agents.get(subtask.agent)) for subtask in draft.subtasks[executed:])
+    least = {SUPERVISOR: least_turns(None)} | {agent.name: least_turns(agent) for agent in crew.agents}
+    needed = sum(least.get(subtask.agent, 0) for subtask in draft.subtasks[executed:])
     if needed > turns:
         yield (
             f"subtasks: they take at least {needed} turns (an agent with tools 2, without 1, a nested session 3), but "
