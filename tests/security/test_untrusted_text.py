@@ -145,7 +145,5 @@ def test_whoever_reaches_out_is_told_of_no_documents() -> None:
     """A prompt without a catalogue says nothing of documents at all."""
     [message] = WorkTask(goal="g", instruction="i").messages(None, TODAY)
 
-    assert (
-        message.text
-        == "Today is 2026-11-22.\n\nInstruction:\ni\n\nIt is part of this request, for context only:\n<data>\ng\n</data>"
-    )
+    task = "Instruction:\ni\n\nIt is part of this request, for context only:\n<data>\ng\n</data>"
+    assert message.text == f"Today is 2026-11-22.\n\n{task}"

@@ -23,8 +23,8 @@ CREW = CrewCard(
     prompt_bytes=1,
 )
 TOO_FEW = (
-    "subtasks: they take at least {} turns (an agent with tools 2, without 1, a nested session 3), but the limits leave "
-    "{}; write fewer, and name what has no room in omitted"
+    "subtasks: they take at least {} turns (an agent with tools 2, without 1, a nested session 3), but the limits "
+    "leave {}; write fewer, and name what has no room in omitted"
 )
 VAGUE = "the instruction is too vague; write a full sentence, complete in itself"
 
@@ -190,7 +190,7 @@ def test_all_reasons_come_together() -> None:
     found = _errors(draft, turns=2)
 
     assert found == (
-        TOO_FEW.format(5, 2),
+        TOO_FEW.format(4, 2),
         "strategy: Input should be 'merge', 'select' or 'reduce'",
         "subtask T1: there is no agent 'pirate'; the agents are reader, supervisor, writer",
         f"subtask T2: {VAGUE}",
@@ -214,7 +214,7 @@ def test_a_plan_sets_no_limits() -> None:
     draft = PlanAnswer.model_validate_json(
         """{"subtasks": [{"id": "T1", "agent": "reader", "instruction": "Find the one fact", "depends_on": [],
         "required": [], "budget_usd": 999, "task_queue": "other", "workflow_id": "victim"}],
-        "strategy": "merge", "final_instruction": "", "limits": {"max_turns": 1000}, "max_depth": 99}"""
+        "strategy": "merge", "final_instruction": "", "omitted": [], "limits": {"max_turns": 1000}, "max_depth": 99}"""
     )
 
     plan = _check(draft)
@@ -238,7 +238,11 @@ SUBTASKS = st.builds(
 @settings(max_examples=300)
 @given(
     draft=st.builds(
-        PlanAnswer, subtasks=st.lists(SUBTASKS, max_size=6), strategy=TEXT, final_instruction=TEXT, omitted=st.just([])
+        PlanAnswer,
+        subtasks=st.lists(SUBTASKS, max_size=6),
+        strategy=TEXT,
+        final_instruction=TEXT,
+        omitted=st.lists(TEXT, max_size=2),
     )
 )
 def test_whatever_is_written_passes_or_is_refused(draft: PlanAnswer) -> None:
