@@ -85,7 +85,12 @@ def most_subtasks(turns: int) -> int:
 
 
 def _turns_for(session: Session, draft: PlanAnswer | Plan) -> int:
-    """Count the turns that a plan's subtasks may use: a plan of one needs none for the report."""
+    """Count the turns that a plan's subtasks may use: a plan of one needs none for the report.
+
+    A session that pauses at its limits can be given more.
+    """
+    if session.request.limits.on_limit == "pause":
+        return session.facts.ceilings.max_turns
     needs_no_report = len(draft.subtasks) == 1 and session.report_reserve.is_payable
     return session.ledger.unspent.turns + (1 if needs_no_report else 0)
 
