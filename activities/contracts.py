@@ -36,6 +36,8 @@ class ModelCard(Contract):
     name: str
     prices: tuple[PriceStep, ...]
     """Ascending by `above_input_tokens`, the first at 0."""
+    counts_input: bool = left_out(False)
+    """Whether its provider counts the tokens of a prompt before it is sent."""
     overcharge: float = left_out(1.0)
     """How many times its reservation a call was seen to cost: later reservations are made so much larger."""
 

@@ -19,6 +19,7 @@ with workflow.unsafe.imports_passed_through():
         WORK_OUTPUT_TOKENS,
         fixed_bytes,
         input_bound,
+        likely_input,
         usual_cost,
         worst_case,
     )
@@ -128,7 +129,8 @@ class SubtaskWorkflow:
             rounds=tuple(self._conversation.rounds),
         )
         model, input_tokens = model_calls.proven(request.model), self._input_tokens(request, task)
-        this_turn = worst_case(model, input_tokens, WORK_OUTPUT_TOKENS)
+        likely = likely_input(model, input_tokens, self._conversation.counted)
+        this_turn = worst_case(model, likely, WORK_OUTPUT_TOKENS)
         next_turn = usual_cost(model, input_tokens, self._conversation.counted, NEXT_ROUND_BYTES)
         is_long = len(task.model_dump_json()) > _LONGEST_CONVERSATION
         is_late = self._deadline is not None and self._left < self._deadline * _TIME_TO_ANSWER
