@@ -1,0 +1,201 @@
+"""What a request shows to a model, read leniently: headings and layouts may change, addresses and words are found."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from tests.scripted_provider import ScriptedReply, ScriptedRequest, ToolUse, saying
+
+_CALL: Final = re.compile(r"^(\w+)\((\{.*\})\)$", re.MULTILINE)
+_SOURCE: Final = re.compile(r"^\[([^\]\n]{3,300})\][ \t]*(.*)$", re.MULTILINE)
+_URL: Final = re.compile(r"https?://[^\s\"'\]<>)\\]+")
+_SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n{1,}")
+_WORD: Final = re.compile(r"[^\W_]+")
+_CHINESE: Final = re.compile(r"[\u4e00-\u9fff]")
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Text that a tool has shown, under the name that it was printed with."""
+
+    ref: str
+    text: str
+
+    @property
+    def address(self) -> str:
+        """The ref without a place in the document."""
+        return self.ref.partition("#")[0]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A sentence that answers what was wanted."""
+
+    wanted: str
+    sentence: str
+    ref: str
+
+
+class Sight:
+    """One request, as the model sees it."""
+
+    def __init__(self, request: ScriptedRequest) -> None:
+        self.request = request
+
+    @cached_property
+    def task(self) -> str:
+        """Everything that the user's side has said."""
+        return "\n\n".join(message.text for message in self.request.messages if message.role == "user")
+
+    @cached_property
+    def shown(self) -> list[Passage]:
+        """Every passage that tools have shown, in order."""
+        return [
+            passage
+            for message in self.request.messages
+            if message.role == "tools"
+            for passage in passages(message.text)
+        ]
+
+    @cached_property
+    def results(self) -> str:
+        """All that tools have said."""
+        return "\n".join(message.text for message in self.request.messages if message.role == "tools")
+
+    @cached_property
+    def calls(self) -> list[tuple[str, dict[str, Any]]]:
+        """The tools that this conversation has used, with their arguments."""
+        said = "\n".join(message.text for message in self.request.messages if message.role == "assistant")
+        return [(name, json.loads(arguments)) for name, arguments in _CALL.findall(said)]
+
+    def used(self, tool: str) -> list[dict[str, Any]]:
+        """The arguments of every use of a tool."""
+        return [arguments for name, arguments in self.calls if name == tool]
+
+    @property
+    def has_tools(self) -> bool:
+        return bool(self.request.body.get("tools"))
+
+    @property
+    def may_use_tools(self) -> bool:
+        return bool(self.request.tools)
+
+    def parameters(self, tool: str) -> dict[str, Any]:
+        """The parameters that a tool is offered with; empty if it is not offered."""
+        for offered in self.request.body.get("tools") or ():
+            plain = offered.get("function", offered)
+            if plain.get("name") == tool:
+                return (plain.get("input_schema") or plain.get("parameters") or {}).get("properties", {})
+        return {}
+
+    def use(self, tool: str, **arguments: Any) -> ToolUse:
+        """Use a tool: every parameter that it requires is given, and none that it lacks."""
+        offered = self.parameters(tool)
+        return ToolUse(tool, {name: arguments.get(name, _nothing(schema)) for name, schema in offered.items()})
+
+    @cached_property
+    def links(self) -> list[tuple[str, str]]:
+        """Every address that tools have shown, with the words around it."""
+        found: dict[str, str] = {}
+        for match in _URL.finditer(self.results):
+            around = self.results[max(match.start() - 300, 0) : match.end() + 700]
+            found[match[0]] = f"{found.get(match[0], '')} {around}"
+        return list(found.items())
+
+    def next_of(self, address: str) -> int | None:
+        """Where a page that was only shown in part goes on, by the last thing that was said about it."""
+        said = [found[1] for found in re.finditer(r'"next"\s*:\s*(\d+|null)', self._about(address))]
+        return int(said[-1]) if said and said[-1] != "null" else None
+
+    def _about(self, address: str) -> str:
+        at = self.results.rfind(f'"{address}"')
+        return self.results[at : at + 2_000] if at >= 0 else ""
+
+    def answer(self, **known: Any) -> ScriptedReply:
+        """Answer in the form that is asked for: fields that it lacks are left out, others are empty."""
+        return saying(json.dumps(_filled(self.schema, known), ensure_ascii=False))
+
+    @cached_property
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of the answer."""
+        body = self.request.body
+        for path in (("output_config", "format", "schema"), ("text", "format", "schema")):
+            value: Any = body
+            for name in path:
+                value = value.get(name) if isinstance(value, dict) else None
+            if value:
+                return value
+        raise ValueError("no form of the answer is asked for")
+
+    def asks_for(self, *path: str) -> bool:
+        """Whether the answer has a field, named by the way to it through objects and lists."""
+        schema: Any = self.schema
+        for name in path:
+            schema = schema.get("items", schema)
+            if name not in schema.get("properties", {}):
+                return False
+            schema = schema["properties"][name]
+        return True
+
+    def options(self, *path: str) -> list[str]:
+        """The values that a field of the answer may have, if they are listed."""
+        schema: Any = self.schema
+        for name in path:
+            schema = schema.get("items", schema).get("properties", {}).get(name, {})
+        return schema.get("enum") or schema.get("items", {}).get("enum") or []
+
+
+def passages(text: str) -> Iterator[Passage]:
+    """Cut what tools have said into passages: each begins with its ref in brackets at the start of a line."""
+    found = list(_SOURCE.finditer(text))
+    for number, match in enumerate(found):
+        end = found[number + 1].start() if number + 1 < len(found) else len(text)
+        yield Passage(match[1], text[match.end() : end].replace("</data>", ""))
+
+
+def sentences(text: str) -> Iterator[str]:
+    """Cut a text into sentences."""
+    for sentence in _SENTENCE_END.split(text):
+        if stripped := sentence.strip(" \t>*#|"):
+            yield stripped
+
+
+def speaks_of(text: str, *terms: str) -> bool:
+    """Whether a text has every word of every term; Chinese terms are looked for as they are."""
+    words = {word.casefold() for word in _WORD.findall(text)}
+    return all(
+        term in text if _CHINESE.search(term) else words.issuperset(word.casefold() for word in _WORD.findall(term))
+        for term in terms
+    )
+
+
+def _nothing(schema: dict[str, Any]) -> Any:
+    """The least value of a type."""
+    kinds = schema.get("type") or (schema.get("anyOf") or [{}])[-1].get("type")
+    kind = kinds[-1] if isinstance(kinds, list) else kinds
+    if "enum" in schema:
+        return schema["enum"][0]
+    if kind == "integer" and "from 1" in str(schema.get("description", "")).lower():
+        return 1
+    return {"string": "", "integer": 0, "number": 0, "boolean": False, "array": [], "null": None}.get(str(kind), None)
+
+
+def _filled(schema: dict[str, Any], known: Any) -> Any:
+    """Fit a value to a schema."""
+    if schema.get("type") == "object" and isinstance(known, dict):
+        return {
+            name: _filled(inner, known[name]) if name in known else _empty(inner)
+            for name, inner in schema.get("properties", {}).items()
+        }
+    if schema.get("type") == "array" and isinstance(known, list):
+        return [_filled(schema.get("items", {}), item) for item in known]
+    return known
+
+
+def _empty(schema: dict[str, Any]) -> Any:
+    if schema.get("type") == "object":
+        return _filled(schema, {})
+    return _nothing(schema)
