@@ -17,6 +17,8 @@ _MEASURE: Final = re.compile(r"Measure: (?P<measure>[^\n.]+)\. By: (?P<group>[^\
 _TABLE: Final = re.compile(r'^- table "(?P<name>[^"]+)" \([^)]*\): (?P<columns>.*)$', re.MULTILINE)
 _NAMES: Final = re.compile(r"\b(?:are|sind) ((?:[A-Z]\w+, )+[A-Z]\w+ (?:and|und) [A-Z]\w+)")
 _PLACE: Final = re.compile(r"^(?P<document>[^#]+)#L(?P<first>\d+)")
+_ENDS: Final = ".!?。！？"
+"""What is no sentence, such as a heading, states nothing."""
 _OPENED_FIRST: Final = 3
 _MOST_OPENED: Final = 12
 _MOST_SEARCHES: Final = 2
@@ -122,10 +124,10 @@ def evidence(sight: Sight, task: Assignment) -> list[Evidence]:
     found: dict[tuple[str, str], Evidence] = {}
     name = task.subject.split()[0]
     for passage in sight.shown:
-        if passage.address in opened:
+        if passage.tool != "search" and passage.address in opened:
             for sentence in sentences(passage.text):
                 for term in task.wanted:
-                    if speaks_of(sentence, term) and name in sentence:
+                    if sentence[-1] in _ENDS and speaks_of(sentence, term) and name in sentence:
                         found.setdefault((term, passage.address), Evidence(term, sentence, passage.ref))
     return list(found.values())
 
@@ -171,7 +173,7 @@ def reader_answer(sight: Sight, task: Assignment) -> ScriptedReply:
     for passage in sight.shown:
         for sentence in sentences(passage.text):
             for term in task.wanted:
-                if speaks_of(sentence, term):
+                if sentence[-1] in _ENDS and speaks_of(sentence, term):
                     found.setdefault((term, sentence), Evidence(term, sentence, passage.ref))
     known = {one.wanted for one in found.values()}
     missing = [f"The documents do not say anything on: {term}." for term in task.wanted if term not in known]

@@ -10,6 +10,7 @@ from typing import Any, Final
 from tests.scripted_provider import ScriptedReply, ScriptedRequest, ToolUse, saying
 
 _CALL: Final = re.compile(r"^(\w+)\((\{.*\})\)$", re.MULTILINE)
+_TOOL: Final = re.compile(r"^From (\w+):$", re.MULTILINE)
 _SOURCE: Final = re.compile(r"^\[([^\]\n]{3,300})\][ \t]*(.*)$", re.MULTILINE)
 _URL: Final = re.compile(r"https?://[^\s\"'\]<>)\\]+")
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n{1,}")
@@ -21,6 +22,8 @@ _CHINESE: Final = re.compile(r"[\u4e00-\u9fff]")
 class Passage:
     """Text that a tool has shown, under the name that it was printed with."""
 
+    tool: str
+    """The tool that showed it, if that was said."""
     ref: str
     text: str
 
@@ -98,11 +101,14 @@ class Sight:
 
     @cached_property
     def links(self) -> list[tuple[str, str]]:
-        """Every address that tools have shown, with the words around it."""
+        """Every address that tools have shown, with the words between the address before it and the end of its line."""
         found: dict[str, str] = {}
+        end = 0
         for match in _URL.finditer(self.results):
-            around = self.results[max(match.start() - 300, 0) : match.end() + 700]
-            found[match[0]] = f"{found.get(match[0], '')} {around}"
+            before = self.results[max(end, match.start() - 200) : match.start()]
+            line, _, _ = self.results[match.end() : match.end() + 200].partition("\n")
+            end = match.end()
+            found[match[0]] = f"{found.get(match[0], '')} {before} {_URL.split(line)[0].partition('}')[0]}"
         return list(found.items())
 
     def next_of(self, address: str) -> int | None:
@@ -150,10 +156,12 @@ class Sight:
 
 def passages(text: str) -> Iterator[Passage]:
     """Cut what tools have said into passages: each begins with its ref in brackets at the start of a line."""
-    found = list(_SOURCE.finditer(text))
-    for number, match in enumerate(found):
-        end = found[number + 1].start() if number + 1 < len(found) else len(text)
-        yield Passage(match[1], text[match.end() : end].replace("</data>", ""))
+    _, *blocks = ["", "", text] if not _TOOL.search(text) else _TOOL.split(text)
+    for tool, block in zip(blocks[::2], blocks[1::2], strict=True):
+        found = list(_SOURCE.finditer(block))
+        for number, match in enumerate(found):
+            end = found[number + 1].start() if number + 1 < len(found) else len(block)
+            yield Passage(tool, match[1], block[match.end() : end].partition("</data>")[0])
 
 
 def sentences(text: str) -> Iterator[str]:

@@ -136,7 +136,7 @@ class Web:
             {
                 "title": page.title,
                 "url": self.url(page),
-                "content": _snippet(page, wanted),
+                "content": page.text()[:_SNIPPET_CHARACTERS],
                 "score": min(score / 3, 1.0),
             }
             for score, page in ranked[:most]
@@ -161,10 +161,6 @@ def _words(text: str) -> Iterator[str]:
 
 def _share(wanted: set[str], text: str) -> float:
     return len(wanted & set(_words(text))) / max(len(wanted), 1)
-
-
-def _snippet(page: WebPage, wanted: set[str]) -> str:
-    return max(page.paragraphs(), key=lambda text: _share(wanted, text))[:_SNIPPET_CHARACTERS]
 
 
 @contextmanager
