@@ -12,7 +12,9 @@ from tests.scripted_provider import ScriptedReply, ToolUse
 Step = Callable[["Sight", "Assignment"], list[ToolUse]]
 Answer = Callable[["Sight", "Assignment"], ScriptedReply]
 
-_ASSIGNMENT: Final = re.compile(r"Subject: (?P<subject>[^\n.]+)\. Wanted: (?P<wanted>[^\n.]+)\.(?: For each: (?P<each>[^\n.]+)\.)?")
+_ASSIGNMENT: Final = re.compile(
+    r"Subject: (?P<subject>[^\n.]+)\. Wanted: (?P<wanted>[^\n.]+)\.(?: For each: (?P<each>[^\n.]+)\.)?"
+)
 _MEASURE: Final = re.compile(r"Measure: (?P<measure>[^\n.]+)\. By: (?P<group>[^\n.]+)\.")
 _TABLE: Final = re.compile(r'^- table "(?P<name>[^"]+)" \([^)]*\): (?P<columns>.*)$', re.MULTILINE)
 _NAMES: Final = re.compile(r"\b(?:are|sind) ((?:[A-Z]\w+, )+[A-Z]\w+ (?:and|und) [A-Z]\w+)")
@@ -207,7 +209,9 @@ def analyst_answer(sight: Sight, task: Assignment) -> ScriptedReply:
     for passage in sight.shown:
         rows = [line.split(" | ") for line in passage.text.strip().splitlines() if " | " in line]
         found += [
-            Evidence(asked["measure"] if asked else "", " | ".join(row), passage.ref) for row in rows[1:] if len(row) == 2
+            Evidence(asked["measure"] if asked else "", " | ".join(row), passage.ref)
+            for row in rows[1:]
+            if len(row) == 2
         ]
     return conclude(sight, found, [] if found else ["No table holds the figures."])
 

@@ -59,10 +59,13 @@ def _list_then_detail(found: re.Match[str], sight: Sight) -> Draft:
 
 def _from_documents(found: re.Match[str], _: Sight) -> Draft:
     wanted = [
-        re.sub(r"^(?:and )?(?:what is|who pays for|which is) (?:the )?", "", part) for part in _listed(found["questions"])
+        re.sub(r"^(?:and )?(?:what is|who pays for|which is) (?:the )?", "", part)
+        for part in _listed(found["questions"])
     ]
     asked = f"Subject: {found['documents']}. Wanted: {'; '.join(wanted)}."
-    return _plan(_subtask(1, "reader", f"{asked} Quote the sentence of each, from every document that says something on it."))
+    return _plan(
+        _subtask(1, "reader", f"{asked} Quote the sentence of each, from every document that says something on it.")
+    )
 
 
 def _figures_and_words(found: re.Match[str], _: Sight) -> Draft:

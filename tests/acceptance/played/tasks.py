@@ -122,9 +122,7 @@ _SAILINGS: Final = [
     for month in range(1, 13)
     for day in (3, 11, 19, 27)
 ]
-CANCELLED: Final = {
-    route: sum(cancelled for _, name, cancelled in _SAILINGS if name == route) for route in _ROUTES
-}
+CANCELLED: Final = {route: sum(cancelled for _, name, cancelled in _SAILINGS if name == route) for route in _ROUTES}
 FIGURES_AND_WORDS: Final = Task(
     "How many sailings were cancelled on each route in 2025, and what does the handbook say about spare parts?",
     documents={
@@ -177,7 +175,9 @@ NO_ANSWER: Final = Task(
             "Lindholm airport in figures: passengers since 1990",
             {0.2: "In 1990 Lindholm counted 180,000 passengers; earlier figures were lost in a fire."},
         ),
-        WebPage("town.example/lindholm", "Lindholm town guide", {0.2: "The airport of Lindholm lies north of the town."}),
+        WebPage(
+            "town.example/lindholm", "Lindholm town guide", {0.2: "The airport of Lindholm lies north of the town."}
+        ),
     ),
 )
 
