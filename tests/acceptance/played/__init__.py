@@ -1,1 +1,1 @@
-"""Whole sessions of a competent model: rules that react to what they are shown, on the real wires and a loopback web."""
+"""A competent model, as rules that react to what they are shown, and ten tasks for it on a loopback web."""

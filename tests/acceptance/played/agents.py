@@ -99,13 +99,18 @@ def listed_names(found: Sequence[Evidence]) -> list[str]:
     return []
 
 
+def _name(subject: str) -> str:
+    """The word of a subject that is its name."""
+    return subject.partition(" ")[0]
+
+
 def _opened(sight: Sight) -> set[str]:
     return {str(arguments.get("url")) for arguments in sight.used("read_page")}
 
 
 def _candidates(sight: Sight, subject: str) -> list[str]:
     """Choose the addresses whose surroundings speak of the subject."""
-    name = subject.split()[0]
+    name = _name(subject)
     return [url for url, around in sight.links if name in around]
 
 
@@ -114,7 +119,7 @@ def _continued(sight: Sight, task: Assignment, missing: Sequence[str]) -> list[T
     if "find" not in sight.parameters("read_page"):
         return []
     tried = {(str(arguments.get("url")), str(arguments.get("find"))) for arguments in sight.used("read_page")}
-    name = task.subject.split()[0]
+    name = _name(task.subject)
     parts = [url for url, around in sight.links if name in around and url in _opened(sight) and sight.next_of(url)]
     wanted = [(url, missing[0]) for url in parts if (url, missing[0]) not in tried]
     return [sight.use("read_page", url=url, find=term) for url, term in wanted[:3]]
@@ -124,7 +129,7 @@ def evidence(sight: Sight, task: Assignment) -> list[Evidence]:
     """Find the sentences of opened pages that say what is wanted, one a page for each thing."""
     opened = _opened(sight)
     found: dict[tuple[str, str], Evidence] = {}
-    name = task.subject.split()[0]
+    name = _name(task.subject)
     for passage in sight.shown:
         if passage.tool != "search" and passage.address in opened:
             for sentence in sentences(passage.text):

@@ -69,7 +69,8 @@ def _from_documents(found: re.Match[str], _: Sight) -> Draft:
 
 
 def _figures_and_words(found: re.Match[str], _: Sight) -> Draft:
-    measure = f"Measure: {found['measure']} {found['done']}. By: {found['group']}. Compute it over all rows of {found['year']}."
+    asked = f"Measure: {found['measure']} {found['done']}. By: {found['group']}."
+    measure = f"{asked} Compute the total over all rows of {found['year']}."
     words = f"Subject: {found['document']}. Wanted: {found['what']}. Quote the sentence that states it."
     return _plan(_subtask(1, "analyst", measure), _subtask(2, "reader", words))
 
