@@ -45,13 +45,13 @@ def assert_unhindered(played: Played) -> None:
 
 
 def assert_sources_whole(played: Played) -> None:
-    """Every citation has its source, and the words of every source stand in what was read, from sentence to sentence."""
+    """Every citation has its source, and the words of every source stand in its page, up to the end of a sentence."""
     report = played.report
     cited = {int(number) for number in re.findall(r"\[S(\d+)\]", report.answer)}
     assert cited == set(range(1, len(report.sources) + 1))
     for source in report.sources:
         if source.ref.startswith("http"):
-            text = _plain(played.web.page_at(source.ref).text())
+            text = _plain(played.web.page_at(source.ref).text)
             assert _plain(source.quote) in text
             assert source.quote.strip()[-1] in ".。…"
 

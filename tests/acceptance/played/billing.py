@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tests.scripted_provider import ScriptedReply, ScriptedRequest, Tokens, truncated
+from tests.scripted_provider.wires import arguments_of
 
 _LEAST_CACHED: Final = 1_024
 _THINKING: Final = {"none": 0, "minimal": 0, "low": 400, "medium": 1_200, "high": 3_000, "xhigh": 6_000, "max": 8_000}
@@ -21,7 +22,8 @@ def tokens_of(text: str) -> int:
 
 def thinking_tokens(body: dict[str, Any], answer: str) -> int:
     """How long the model thinks: by the effort that is asked for, and less before it uses tools."""
-    effort = (body.get("output_config") or {}).get("effort") or (body.get("reasoning") or {}).get("effort")
+    named: dict[str, Any] = {**(body.get("output_config") or {}), **(body.get("reasoning") or {})}
+    effort: str | None = named.get("effort")
     most = _THINKING[effort] if effort else _UNASKED
     return most if answer in {"PlanAnswer", "SynthesisAnswer"} else most // 3
 
@@ -36,7 +38,7 @@ class Meter:
     def bill(self, request: ScriptedRequest, reply: ScriptedReply) -> ScriptedReply:
         """Say what a reply used; one that is longer than its cap is cut off."""
         body = request.body
-        output = tokens_of(reply.text) + sum(tokens_of(json.dumps(dict(use.arguments))) + 30 for use in reply.tools)
+        output = tokens_of(reply.text) + sum(tokens_of(arguments_of(use)) + 30 for use in reply.tools)
         output += thinking_tokens(body, request.answer)
         most: int = body.get("max_tokens") or body.get("max_output_tokens") or body.get("max_completion_tokens") or 0
         if output > most:

@@ -120,8 +120,8 @@ _RULES: Final[Mapping[str, Rule]] = {
     r"From the (?P<documents>[^:\n]+): (?P<questions>[^?\n]+)\?": _from_documents,
     r"How many (?P<measure>\w+) were (?P<done>\w+) on each (?P<group>\w+) in (?P<year>\d{4}), and what does the "
     r"(?P<document>\w+) say about (?P<what>[^?\n]+)\?": _figures_and_words,
-    r"Bericht von mindestens (?P<words>[\d.]+) Wörtern über [^:\n]+ in (?P<place>\w+): (?P<parts>[^.\n]+?), jeweils mit "
-    r"(?P<aspects>[^.\n]+)\.": _long_report,
+    r"Bericht von mindestens (?P<words>[\d.]+) Wörtern über [^:\n]+ in (?P<place>\w+): (?P<parts>[^.\n]+?), "
+    r"jeweils mit (?P<aspects>[^.\n]+)\.": _long_report,
     r"How many (?P<what>\w+) used (?P<subject>[\w ]+?) in (?P<year>\d{4})\?": _fact,
     r"When did the (?P<subject>[\w ]+?) (?P<verb>\w+), according to the (?P<one>[\w ]+) and according to the "
     r"(?P<other>[\w ]+)\?": _two_sides,

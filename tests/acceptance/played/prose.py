@@ -7,11 +7,14 @@ from itertools import combinations, cycle
 from typing import Final
 
 _MONTHS: Final = frozenset(
-    "January February March April May June July August September October November December".split()
+    (
+        *("January", "February", "March", "April", "May", "June", "July"),
+        *("August", "September", "October", "November", "December"),
+    )
 )
 _LINKS: Final = (
-    "Dieser Befund ist für die weitere Planung wichtig, weil er zeigt, wo die Stadt heute steht und was noch zu tun ist.",
-    "Für die Haushalte bedeutet das, dass sie früh wissen sollten, womit sie rechnen können und an wen sie sich wenden.",
+    "Dieser Befund ist für die weitere Planung wichtig, weil er zeigt, wo die Stadt steht und was noch zu tun ist.",
+    "Für die Haushalte bedeutet das, dass sie früh wissen sollten, womit sie rechnen und an wen sie sich wenden.",
     "Die Zahl steht nicht für sich allein; sie muss zusammen mit den übrigen Angaben dieses Berichts gelesen werden.",
     "Wer die Entwicklung beurteilen will, sollte die Angabe mit ihrer Quelle prüfen und auf ihren Zeitraum achten.",
 )

@@ -2,14 +2,16 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from tests.scripted_provider import ScriptedReply, ScriptedRequest, ToolUse, saying
 
 _CALL: Final = re.compile(r"^(\w+)\((\{.*\})\)$", re.MULTILINE)
+Schema = dict[str, Any]
+
 _TOOL: Final = re.compile(r"^From (\w+):$", re.MULTILINE)
 _SOURCE: Final = re.compile(r"^\[([^\]\n]{3,300})\][ \t]*(.*)$", re.MULTILINE)
 _URL: Final = re.compile(r"https?://[^\s\"'\]<>)\\]+")
@@ -91,7 +93,8 @@ class Sight:
         for offered in self.request.body.get("tools") or ():
             plain = offered.get("function", offered)
             if plain.get("name") == tool:
-                return (plain.get("input_schema") or plain.get("parameters") or {}).get("properties", {})
+                schema: Schema = plain.get("input_schema") or plain.get("parameters") or {}
+                return schema.get("properties", {})
         return {}
 
     def use(self, tool: str, **arguments: Any) -> ToolUse:
@@ -125,16 +128,11 @@ class Sight:
         return saying(json.dumps(_filled(self.schema, known), ensure_ascii=False))
 
     @cached_property
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> Schema:
         """The JSON Schema of the answer."""
         body = self.request.body
-        for path in (("output_config", "format", "schema"), ("text", "format", "schema")):
-            value: Any = body
-            for name in path:
-                value = value.get(name) if isinstance(value, dict) else None
-            if value:
-                return value
-        raise ValueError("no form of the answer is asked for")
+        form: Schema = body.get("output_config") or body.get("text") or {}
+        return form["format"]["schema"]
 
     def asks_for(self, *path: str) -> bool:
         """Whether the answer has a field, named by the way to it through objects and lists."""
@@ -180,30 +178,33 @@ def speaks_of(text: str, *terms: str) -> bool:
     )
 
 
-def _nothing(schema: dict[str, Any]) -> Any:
+_LEAST: Final[Mapping[str, Any]] = {"string": "", "integer": 0, "number": 0, "boolean": False}
+
+
+def _nothing(schema: Schema) -> Any:
     """The least value of a type."""
-    kinds = schema.get("type") or (schema.get("anyOf") or [{}])[-1].get("type")
-    kind = kinds[-1] if isinstance(kinds, list) else kinds
+    options: list[Schema] = schema.get("anyOf") or [schema]
+    if any(option.get("type") == "null" for option in options):
+        return None
     if "enum" in schema:
         return schema["enum"][0]
+    kind: str = options[0].get("type", "null")
     if kind == "integer" and "from 1" in str(schema.get("description", "")).lower():
         return 1
-    return {"string": "", "integer": 0, "number": 0, "boolean": False, "array": [], "null": None}.get(str(kind), None)
+    return list[Any]() if kind == "array" else _LEAST.get(kind)
 
 
-def _filled(schema: dict[str, Any], known: Any) -> Any:
-    """Fit a value to a schema."""
+def _filled(schema: Schema, known: Any) -> Any:
+    """Fit a value to a schema: fields that it lacks are left out, others are empty."""
     if schema.get("type") == "object" and isinstance(known, dict):
-        return {
-            name: _filled(inner, known[name]) if name in known else _empty(inner)
-            for name, inner in schema.get("properties", {}).items()
-        }
+        given = cast("Schema", known)
+        properties: dict[str, Schema] = schema.get("properties", {})
+        return {name: _filled(inner, given.get(name, _empty(inner))) for name, inner in properties.items()}
     if schema.get("type") == "array" and isinstance(known, list):
-        return [_filled(schema.get("items", {}), item) for item in known]
+        inner: Schema = schema.get("items", {})
+        return [_filled(inner, item) for item in cast("list[Any]", known)]
     return known
 
 
-def _empty(schema: dict[str, Any]) -> Any:
-    if schema.get("type") == "object":
-        return _filled(schema, {})
-    return _nothing(schema)
+def _empty(schema: Schema) -> Any:
+    return _filled(schema, {}) if schema.get("type") == "object" else _nothing(schema)

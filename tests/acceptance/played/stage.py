@@ -139,14 +139,11 @@ def _turn(provider: str, request: TurnRequest, result: TurnResult) -> Turn:
 async def open_stage(client: Client, folder: Path) -> AsyncGenerator[Stage]:
     """Serve the web and the provider, and run a worker for each vendor's SDK."""
     pages = tuple(page for task in TASKS.values() for page in task.pages)
-    loop = asyncio.get_running_loop()
     documents = folder / "documents"
     documents.mkdir()
     async with AsyncExitStack() as closing:
         web = closing.enter_context(serve_web(pages))
-        # Hosts with names, as on the web: only their addresses are looked up here instead of in the DNS.
-        loop.getaddrinfo = web.resolve  # pyright: ignore[reportAttributeAccessIssue]  # of this loop alone
-        closing.callback(lambda: delattr(loop, "getaddrinfo"))
+        closing.enter_context(web.resolvable(asyncio.get_running_loop()))
         provider = await closing.enter_async_context(ScriptedProvider())
         stage = Stage(client, web, provider, folder, {})
         keys: dict[Provider, dict[str, str]] = {

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Final, Literal
 
 from chargehand.contracts import Limits, SessionRequest
@@ -19,7 +20,7 @@ class Task:
     documents: Mapping[str, str] = field(default_factory=dict[str, str])
     """The user's documents by name."""
     provider: Provider = "anthropic"
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
 
     def request(self, documents: tuple[str, ...]) -> SessionRequest:
         return SessionRequest(goal=self.goal, documents=documents, limits=self.limits)
@@ -94,8 +95,8 @@ The rent is 1,850 euros a month, due on the third working day.
 The penalty for late payment is 2 percent of the month's rent for each week begun.
 
 ## 3. Repairs
-The landlord pays for structural repairs to the roof, the walls and the slipway. The tenant pays for everything else up to
-400 euros a year.
+The landlord pays for structural repairs to the roof, the walls and the slipway. The tenant pays for everything
+else up to 400 euros a year.
 
 ## 4. Notice
 The notice period is three months to the end of a quarter, in writing.
@@ -129,8 +130,8 @@ FIGURES_AND_WORDS: Final = Task(
         "sailings.csv": "\n".join(
             ["date,route,sailings_cancelled", *(f"{date},{route},{count}" for date, route, count in _SAILINGS)]
         ),
-        "handbook.md": "# Handbook\n\n## 1. Stores\nThe stores are open from six.\n\n## 2. Orders\nOrders for spare parts "
-        "above 500 euros are signed by the operations manager.\n",
+        "handbook.md": "# Handbook\n\n## 1. Stores\nThe stores are open from six.\n\n"
+        "## 2. Orders\nOrders for spare parts above 500 euros are signed by the operations manager.\n",
     },
     provider="openai",
 )
@@ -221,7 +222,8 @@ CHINESE: Final = Task(
 # --- a survey of sixty turns -------------------------------------------------------------------------------------
 
 LINES: Final = (
-    "Abeline Borvik Castel Drakon Elgin Farrow Gannet Hesper Ilmar Jorvik Kestrel Lomond Marlin Nordal Osprey".split()
+    *("Abeline", "Borvik", "Castel", "Drakon", "Elgin", "Farrow", "Gannet", "Hesper"),
+    *("Ilmar", "Jorvik", "Kestrel", "Lomond", "Marlin", "Nordal", "Osprey"),
 )
 
 
@@ -236,7 +238,7 @@ def _lines() -> Iterator[WebPage]:
 SURVEY: Final = Task(
     f"Survey the ferry lines {', '.join(LINES[:-1])} and {LINES[-1]} by fleet and founded.",
     tuple(_lines()),
-    limits=Limits(max_turns=80, budget_usd=10),
+    limits=Limits(max_turns=80, budget_usd=Decimal(10)),
 )
 
 TASKS: Final[Mapping[str, Task]] = {

@@ -6,9 +6,11 @@ import re
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
 from io import BytesIO
 from typing import Any, Final
+from unittest.mock import patch
 from urllib.parse import urlsplit
 
 from reportlab.lib.pagesizes import A4
@@ -64,9 +66,20 @@ class WebPage:
             yield text
         yield from (sentence for _, sentence in waiting)
 
+    @cached_property
     def text(self) -> str:
-        """All words of the page."""
+        """All that the page says."""
         return "\n\n".join([self.title, *self.paragraphs()])
+
+    @cached_property
+    def words(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The words of its title and of its text."""
+        return frozenset(_words(self.title)), frozenset(_words(self.text))
+
+    def score(self, wanted: frozenset[str]) -> float:
+        """Say how many of some words the page has, the title counting more: 3 is the most."""
+        title, text = self.words
+        return (2 * len(wanted & title) + len(wanted & text)) / max(len(wanted), 1)
 
     def body(self) -> tuple[str, bytes]:
         """Its media type and bytes."""
@@ -127,28 +140,30 @@ class Web:
 
     def find(self, query: str, most: int) -> list[dict[str, Any]]:
         """Rank pages by how many of the query's words they contain, the title counting more."""
-        wanted = set(_words(query))
-        ranked = sorted(
-            ((_share(wanted, page.title) * 2 + _share(wanted, page.text()), page) for page in self.pages),
-            key=lambda found: -found[0],
-        )
+        wanted = frozenset(_words(query))
+        ranked = sorted(((page.score(wanted), page) for page in self.pages), key=lambda found: -found[0])
         return [
             {
                 "title": page.title,
                 "url": self.url(page),
-                "content": page.text()[:_SNIPPET_CHARACTERS],
+                "content": page.text[:_SNIPPET_CHARACTERS],
                 "score": min(score / 3, 1.0),
             }
             for score, page in ranked[:most]
             if score > 0.5
         ]
 
-    async def resolve(self, host: str, port: object, **settings: Any) -> list[Any]:
-        """Stand in for the loop's resolver: every host of this web is on loopback."""
-        name = host if isinstance(host, str) else str(host)
+    @contextmanager
+    def resolvable(self, loop: asyncio.AbstractEventLoop) -> Generator[None]:
+        """Have an event loop find the hosts of this web on loopback, instead of asking the DNS."""
         known = {page.host for page in self.pages}
-        address = "127.0.0.1" if name in known else name
-        return await asyncio.BaseEventLoop.getaddrinfo(asyncio.get_running_loop(), address, port, **settings)
+        ask = loop.getaddrinfo
+
+        async def getaddrinfo(host: str, port: int, **settings: Any) -> list[Any]:
+            return await ask("127.0.0.1" if host in known else host, port, **settings)
+
+        with patch.object(loop, "getaddrinfo", getaddrinfo):
+            yield
 
 
 def _words(text: str) -> Iterator[str]:
@@ -157,10 +172,6 @@ def _words(text: str) -> Iterator[str]:
             yield word
     for run in _CHINESE.findall(text):
         yield from (run[at : at + 2] for at in range(len(run) - 1))
-
-
-def _share(wanted: set[str], text: str) -> float:
-    return len(wanted & set(_words(text))) / max(len(wanted), 1)
 
 
 @contextmanager
