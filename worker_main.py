@@ -91,8 +91,13 @@ def choose(settings: Settings) -> dict[str, Choice]:
     return {choice.backend: choice for choice in choices}
 
 
-async def compose(settings: Settings, closing: AsyncExitStack) -> Sequence[Callable[..., object]]:
-    """Build the adapters that the settings choose, and the activities on top of them."""
+async def compose(
+    settings: Settings, closing: AsyncExitStack, wrap: Callable[[Traffic], Traffic] = lambda traffic: traffic
+) -> Sequence[Callable[..., object]]:
+    """Build the adapters that the settings choose, and the activities on top of them.
+
+    `wrap` puts something between the two: evaluations count what passes, and let others answer.
+    """
     require_writable(settings.state_dir)
     chosen = choose(settings)
     keys = encryption(settings)
@@ -111,7 +116,7 @@ async def compose(settings: Settings, closing: AsyncExitStack) -> Sequence[Calla
         closing=closing,
     )
     models = build_models(settings, chosen["model"].adapter, closing)
-    traffic = with_tape(settings, Traffic(models, tools, absent_tools(chosen["pages"])), closing)
+    traffic = wrap(with_tape(settings, Traffic(models, tools, absent_tools(chosen["pages"])), closing))
     models, tools = traffic.models, traffic.tools
     folders = [_HERE / "crews", *([settings.crews] if settings.crews else [])]
     crews = load_crews(folders, tool_capabilities(tools), absent=traffic.absent)

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic import SecretStr
+from pydantic import FilePath, SecretStr
 from pydantic_settings import BaseSettings
 
 from activities.backends import Choice, SettingsError
@@ -22,7 +22,7 @@ class TapeSettings(BaseSettings):
 
     tape_record: Path | None = None
     """A file to which the traffic of models and tools is appended."""
-    tape_replay: Path | None = None
+    tape_replay: FilePath | None = None
     """A recorded file that answers instead of models and tools."""
 
 
