@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from pydantic import JsonValue, ValidationError
 from pydantic_core import to_json
@@ -18,6 +18,7 @@ from activities.backends import SettingsError
 from activities.contracts import ToolCall
 from activities.models.failures import ProviderError
 from activities.models.protocol import ModelCall, ModelReply
+from activities.models.replies import within
 from activities.tape.contracts import (
     MOST_BYTES,
     MOST_LINE_BYTES,
@@ -42,6 +43,7 @@ from chargehand.wire import ErrorType
 
 _Asked = TurnAsked | ToolAsked
 _SHOWN_CHARACTERS: Final = 160
+_EMPTY: Final[Mapping[str, JsonValue]] = {"string": "", "array": [], "boolean": False, "integer": 0, "number": 0}
 _PATIENCE: Final = timedelta(seconds=3)
 
 
@@ -153,7 +155,33 @@ class ReplayedModel:
         failure = line.failure
         if failure is not None and not isinstance(failure, str):
             raise ProviderError(failure.message, failure.fault, failure.kind, is_final=True)
-        return _reply(line.reply or TapedReply(stop="empty", model=call.model, provider="tape"))
+        taped = line.reply or TapedReply(stop="empty", model=call.model, provider="tape")
+        if taped.answer is not None:
+            schema = call.answer_type.model_json_schema()
+            taped = taped.model_copy(update={"answer": with_empty_fields(taped.answer, schema, schema)})
+        return _reply(taped)
+
+
+def with_empty_fields(value: JsonValue, schema: JsonValue, whole: JsonValue) -> JsonValue:
+    """Add the required fields that a reply leaves out, each empty: a tape may be older than a field, or just brief.
+
+    Args:
+        value: a part of the reply.
+        schema: its JSON Schema.
+        whole: the JSON Schema with the definitions that it refers to.
+    """
+    reference = cast("object", within(schema, "$ref"))
+    if isinstance(reference, str):
+        schema = cast("JsonValue", within(whole, "$defs", reference.rpartition("/")[2]))
+    if isinstance(value, list):
+        items = cast("JsonValue", within(schema, "items"))
+        return [with_empty_fields(each, items, whole) for each in value]
+    if not isinstance(value, dict) or not isinstance(schema, dict):
+        return value
+    properties = cast("dict[str, JsonValue]", schema.get("properties", {}))
+    required = cast("list[str]", schema.get("required", []))
+    empty = {name: _EMPTY.get(str(within(properties, name, "type"))) for name in required if name not in value}
+    return empty | {name: with_empty_fields(each, properties.get(name), whole) for name, each in value.items()}
 
 
 def _reply(taped: TapedReply) -> ModelReply:

@@ -5,13 +5,15 @@ import stat
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
 from activities.backends import SettingsError
 from activities.contracts import Round, ToolCall
 from activities.models.protocol import ModelCall, ModelReply
 from activities.tape.contracts import MOST_LINE_BYTES, Line, TapedReply, ToolAsked, TurnAsked, WorkerFacts, identify
-from activities.tape.player import NotOnTape, Tape, read_tape
+from activities.tape.player import NotOnTape, Tape, read_tape, with_empty_fields
 from activities.tape.recorder import RecordingModel, TapeFile, taped_reply
+from activities.turn_kinds.plan import PlanAnswer
 from activities.turn_kinds.protocol import Message
 from activities.turn_kinds.work import WorkTask
 from tests.activities.models.calls import KEY, a_call
@@ -130,6 +132,18 @@ def test_what_is_not_on_the_tape_is_named_with_what_differs() -> None:
         'Not on the tape: the work turn of reader after round 2 on "i". The nearest entry differs: '
         "`round` is 2 here and 1 there; `must_answer` is true here and false there."
     )
+
+
+def test_what_a_reply_leaves_out_is_empty() -> None:
+    """A tape written before a field was required, or by a person in a hurry, replays; what it says is kept."""
+    schema = PlanAnswer.model_json_schema()
+    said: JsonValue = {"subtasks": [{"id": "T1", "agent": "reader", "instruction": "Read."}], "strategy": "reduce"}
+
+    filled = PlanAnswer.model_validate(with_empty_fields(said, schema, schema))
+
+    (subtask,) = filled.subtasks
+    assert (subtask.id, subtask.agent, subtask.instruction, subtask.depends_on) == ("T1", "reader", "Read.", [])
+    assert (filled.strategy, filled.final_instruction) == ("reduce", "")
 
 
 def test_replies_that_are_no_objects_are_kept_as_text() -> None:
