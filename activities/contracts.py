@@ -126,6 +126,14 @@ class Round(Contract):
     """What was wrong with a reply that could not be used; shown to the model instead of tool results."""
 
 
+class Note(Contract):
+    """A claim that an agent keeps."""
+
+    claim: str
+    source: Source | None = left_out(None)
+    """What it rests on, with the quoted words; None for a conclusion of the agent's own."""
+
+
 class InputOutcome(Contract):
     """The outcome of a subtask, as others are given it."""
 

@@ -7,13 +7,17 @@ from activities.model_turn.contracts import Counted, TurnResult
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Artifact, Source
 from workflows.budget.estimates import conversation_bound
+from workflows.contracts import SubtaskRequest
 from workflows.rules.evidence import sources_read
+from workflows.rules.notes import Notes
 
 
 class Conversation:
     """The rounds of a subtask, and which part of them is kept by a worker and counted by the provider."""
 
-    def __init__(self) -> None:
+    def __init__(self, request: SubtaskRequest) -> None:
+        self._given = tuple(source for given in request.inputs for source in given.outcome.sources)
+        self.notes = Notes(request.notes)
         self.rounds: list[Round] = []
         self.tool_calls = 0
         """Calls that reached a tool."""
@@ -32,9 +36,20 @@ class Conversation:
         created = (artifact for past in self.rounds for result in past.results for artifact in result.artifacts)
         return tuple({artifact.uri: artifact for artifact in created}.values())
 
+    @property
     def read(self) -> Mapping[str, Source]:
-        """Collect what was read in this conversation, by `ref`."""
+        """What was read in this subtask, by `ref`."""
         return sources_read(self.rounds, ())
+
+    @property
+    def citable(self) -> Mapping[str, Source]:
+        """What a claim may rest on, by `ref`: what was read, and what came with the inputs or with notes."""
+        noted = (note.source for note in self.notes.kept if note.source is not None)
+        return sources_read(self.rounds, (*self._given, *noted))
+
+    def count_tool_call(self) -> None:
+        """Note that a call reaches a tool."""
+        self.tool_calls += 1
 
     def add(self, past: Round) -> None:
         """Add a round."""

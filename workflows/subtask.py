@@ -25,7 +25,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.budget.model_calls import CannotPay, MeteredModelCalls, TurnLost
     from workflows.contracts import Grant, SubtaskRequest, SubtaskResult
     from workflows.conversation import Conversation
-    from workflows.rules.evidence import ground, out_of_time, read_so_far, sources_read
+    from workflows.rules.evidence import ground, out_of_time, unfinished
     from workflows.rules.repetition import is_repetitive
     from workflows.rules.report_content import merged_spend
     from workflows.tool_calls import MOST_CALLS, make_calls
@@ -45,7 +45,6 @@ class SubtaskWorkflow:
 
     def __init__(self) -> None:
         self._budget_client = BudgetClient()
-        self._conversation = Conversation()
         self._rounds_begun = 0
         self._began_at = workflow.now()
         self._deadline: timedelta | None = None
@@ -55,6 +54,7 @@ class SubtaskWorkflow:
         """Think, use tools, answer; return what there is when cancelled."""
         _require_parent()
         self._deadline = request.deadline
+        self._conversation = Conversation(request)
         model_calls = MeteredModelCalls(
             ledger=Ledger(Amount(request.turns, request.usd)),
             session=request.session,
@@ -74,6 +74,7 @@ class SubtaskWorkflow:
             outcome=outcome.model_copy(
                 update={"spend": self._spend(request, model_calls), "artifacts": self._conversation.artifacts}
             ),
+            notes=self._conversation.notes.kept,
             wasted=model_calls.wasted,
             rounds=self._rounds_begun,
             waited=self._budget_client.waited,
@@ -110,7 +111,7 @@ class SubtaskWorkflow:
                 return self._unfinished(error.reason, error.message)
             self._conversation.keep(task, result)
             if answer := result.answer_as(AgentAnswer):
-                return ground(answer, sources_read(self._conversation.rounds, request.inputs), ())
+                return ground(answer, self._conversation.citable, ())
             if result.stop == "tools" and not task.must_answer:
                 await make_calls(request, self._conversation, result, number, self._left)
                 continue
@@ -125,6 +126,7 @@ class SubtaskWorkflow:
             goal=request.goal,
             instruction=request.subtask.instruction,
             inputs=request.inputs,
+            notes=request.notes,
             rounds=tuple(self._conversation.rounds),
         )
         model, input_tokens = model_calls.proven(request.model), self._input_tokens(request, task)
@@ -156,12 +158,10 @@ class SubtaskWorkflow:
         return timedelta.max if self._until is None else self._until - workflow.now()
 
     def _unfinished(self, reason: FailureReason, message: str) -> Outcome:
-        read = self._conversation.read()
+        notes, read = self._conversation.notes.kept, self._conversation.read
         if self._left <= timedelta(0) and reason != "cancelled":
-            return out_of_time(read)
-        if read:
-            return read_so_far(read, reason, ())
-        return Failure(reason=reason, message=message)
+            return out_of_time(notes, read)
+        return unfinished(notes, read, reason) or Failure(reason=reason, message=message)
 
     def _spend(self, request: SubtaskRequest, model_calls: MeteredModelCalls) -> tuple[SpendLine, ...]:
         made = self._conversation.tool_calls

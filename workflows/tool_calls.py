@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from itertools import islice
 from typing import Final
@@ -12,11 +12,13 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 
 from activities.contracts import AgentCard, Round, ToolCall, ToolRequest, ToolResult
 from activities.model_turn.contracts import TurnResult
+from activities.notes import NOTE
 from activities.tool_use import ToolActivities
+from chargehand.contracts import Source
 from workflows import options
 from workflows.contracts import SubtaskRequest
 from workflows.conversation import Conversation
-from workflows.rules.repetition import refuse_repetition
+from workflows.rules.repetition import executed, refuse_repetition
 
 MOST_CALLS: Final = 8
 """Tool calls of one round; the model is told to ask for the others again."""
@@ -36,19 +38,19 @@ async def make_calls(
         number: of the round.
         left: the time until the calls have to end.
     """
-    results = await asyncio.gather(
-        *(
-            _use_tool(request, conversation, call, f"turn-{number}.{position}", left)
-            for position, call in enumerate(result.tool_calls[:MOST_CALLS], start=1)
-        )
-    )
-    left_out = [
-        _refused(call, f"At most {MOST_CALLS} tools can be used at once; ask for this one again.")
-        for call in result.tool_calls[MOST_CALLS:]
-    ]
-    conversation.add(
-        Round(calls=result.tool_calls, results=(*results, *left_out), provider_items=result.provider_items)
-    )
+    calls = result.tool_calls
+    chosen = executed(calls, MOST_CALLS)
+    read: Mapping[str, Source] = conversation.citable if any(call.tool == NOTE.name for call in calls) else {}
+
+    async def answer(position: int, call: ToolCall) -> ToolResult:
+        if position not in chosen:
+            return _refused(call, f"At most {MOST_CALLS} tools can be used at once; ask for this one again.")
+        if call.tool == NOTE.name and request.agent.tools:
+            return conversation.notes.answer(call, read)
+        return await _use_tool(request, conversation, call, f"turn-{number}.{position + 1}", left)
+
+    results = await asyncio.gather(*(answer(position, call) for position, call in enumerate(calls)))
+    conversation.add(Round(calls=calls, results=tuple(results), provider_items=result.provider_items))
 
 
 async def _use_tool(
@@ -61,7 +63,7 @@ async def _use_tool(
         return repetition
     if call.malformed:
         return _refused(call, f"The arguments could not be read: {call.malformed}")
-    conversation.tool_calls += 1
+    conversation.count_tool_call()
     try:
         return await workflow.execute_activity_method(
             ToolActivities.use_tool,

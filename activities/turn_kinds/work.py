@@ -5,13 +5,13 @@ from typing import ClassVar, Final, Literal
 
 from pydantic_core import to_json
 
-from activities.contracts import InputOutcome, Round, ToolResult
+from activities.contracts import InputOutcome, Note, Round, ToolResult
 from activities.crews import Agent, Crew
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import Message, ToolText, TurnAnswer, TurnTask
-from activities.turn_kinds.rendering import document_sections, outcome_section
+from activities.turn_kinds.rendering import document_sections, notes_section, outcome_section
 from activities.untrusted_text import data_block, escape_marks
-from chargehand.contracts import Contract, Severity
+from chargehand.contracts import Contract, Severity, left_out
 
 _INSTRUCTIONS: Final = """You are the {name} in a crew of agents. {description}
 
@@ -93,6 +93,8 @@ class WorkTask(TurnTask):
     instruction: str
     inputs: tuple[InputOutcome, ...] = ()
     """Outcomes of the subtasks this one depends on; failures among them are gaps to be stated."""
+    notes: tuple[Note, ...] = left_out(())
+    """What the agent had noted when this conversation began."""
     rounds: tuple[Round, ...] = ()
     """The conversation so far, or what is new in it since `earlier`."""
     earlier: str = ""
@@ -121,6 +123,7 @@ class WorkTask(TurnTask):
             f"It is part of this request, for context only:\n{data_block(self.goal)}",
             *document_sections(catalog),
             *(outcome_section(result) for result in self.inputs),
+            *notes_section(self.notes),
         ]
 
     def messages(self, catalog: Catalog | None) -> tuple[Message, ...]:
