@@ -10,6 +10,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 with workflow.unsafe.imports_passed_through():
     from activities.contracts import Round
     from activities.model_turn.contracts import TurnResult
+    from activities.turn_kinds.compact import CompactAnswer
     from activities.turn_kinds.work import AgentAnswer, WorkTask
     from chargehand.contracts import Failure, FailureReason, Outcome, SpendLine, Usage
     from chargehand.wire import ErrorType, SignalName, WorkflowType
@@ -35,8 +36,6 @@ _TIME_TO_ANSWER: Final = 0.2
 """The last part of an attempt's time, in which it must answer instead of using tools."""
 _NEXT_ROUND_BYTES: Final = 10_000
 """By how much a conversation is expected to grow in a round, to decide whether another one can be paid."""
-_LONGEST_CONVERSATION: Final = 600_000
-"""Bytes of a conversation after which the agent must answer: with one more round it still fits into one payload."""
 
 
 @workflow.defn(name=WorkflowType.SUBTASK)
@@ -92,19 +91,12 @@ class SubtaskWorkflow:
             if self._left <= timedelta(0):
                 break
             self._rounds_begun = number
-            task = await self._task(request, model_calls, last=number == request.max_rounds)
+            is_last = number == request.max_rounds or self._is_late
+            if not is_last and self._is_long(request):
+                await self._compact(request, model_calls)
+            task = await self._task(request, model_calls, last=is_last)
             try:
-                result = await model_calls.take(
-                    task,
-                    agent=request.agent.name,
-                    tier=request.agent.tier,
-                    model=request.model,
-                    input_tokens=self._input_tokens(request, task),
-                    output_tokens=WORK_OUTPUT_TOKENS,
-                    until=lambda: self._until,
-                    sent=self._conversation.new_in(task),
-                    counted=self._conversation.counted,
-                )
+                result = await self._take(request, model_calls, task)
             except CannotPay as error:
                 return self._unfinished(error.reason, "Its grant was used up.")
             except TurnLost as error:
@@ -121,23 +113,39 @@ class SubtaskWorkflow:
             self._conversation.add(Round(correction=_complaint(result)))
         return self._unfinished("out_of_rounds", "It had no answer after its last round.")
 
-    async def _task(self, request: SubtaskRequest, model_calls: MeteredModelCalls, *, last: bool) -> WorkTask:
-        task = WorkTask(
-            goal=request.goal,
-            instruction=request.subtask.instruction,
-            inputs=request.inputs,
-            notes=request.notes,
-            rounds=tuple(self._conversation.rounds),
+    async def _take(self, request: SubtaskRequest, model_calls: MeteredModelCalls, task: WorkTask) -> TurnResult:
+        return await model_calls.take(
+            task,
+            agent=request.agent.name,
+            tier=request.agent.tier,
+            model=request.model,
+            input_tokens=self._input_tokens(request, task),
+            output_tokens=WORK_OUTPUT_TOKENS,
+            until=lambda: self._until,
+            sent=self._conversation.new_in(task),
+            counted=self._conversation.counted,
         )
+
+    def _is_long(self, request: SubtaskRequest) -> bool:
+        task = self._conversation.task()
+        return self._conversation.is_long(task, self._input_tokens(request, task))
+
+    async def _compact(self, request: SubtaskRequest, model_calls: MeteredModelCalls) -> None:
+        """Have the agent sum up its conversation, and begin a new one with that; by rule if no model does it."""
+        try:
+            result = await self._take(request, model_calls, self._conversation.compact_task())
+        except (CannotPay, TurnLost):
+            self._conversation.begin_anew(None)
+        else:
+            self._conversation.begin_anew(result.answer_as(CompactAnswer))
+
+    async def _task(self, request: SubtaskRequest, model_calls: MeteredModelCalls, *, last: bool) -> WorkTask:
+        task = self._conversation.task()
         model, input_tokens = model_calls.proven(request.model), self._input_tokens(request, task)
         this_turn = worst_case(model, input_tokens, WORK_OUTPUT_TOKENS)
         next_turn = usual_cost(model, input_tokens, self._conversation.counted, _NEXT_ROUND_BYTES)
-        is_long = len(task.model_dump_json()) > _LONGEST_CONVERSATION
-        is_late = self._deadline is not None and self._left < self._deadline * _TIME_TO_ANSWER
         must_answer = (
             last
-            or is_long
-            or is_late
             or is_repetitive(self._conversation.rounds, MOST_CALLS)
             or not await model_calls.can_pay(this_turn + next_turn)
         )
@@ -152,6 +160,10 @@ class SubtaskWorkflow:
     def _until(self) -> datetime | None:
         """When the attempt's own time is up; waiting for a larger grant does not count."""
         return None if self._deadline is None else self._began_at + self._deadline + self._budget_client.waited
+
+    @property
+    def _is_late(self) -> bool:
+        return self._deadline is not None and self._left < self._deadline * _TIME_TO_ANSWER
 
     @property
     def _left(self) -> timedelta:
