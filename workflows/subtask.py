@@ -16,6 +16,7 @@ with workflow.unsafe.imports_passed_through():
     from chargehand.wire import ErrorType, SignalName, WorkflowType
     from workflows.budget.client import BudgetClient
     from workflows.budget.estimates import (
+        NEXT_ROUND_BYTES,
         WORK_OUTPUT_TOKENS,
         fixed_bytes,
         input_bound,
@@ -34,8 +35,6 @@ with workflow.unsafe.imports_passed_through():
 _MOST_CORRECTIONS: Final = 1
 _TIME_TO_ANSWER: Final = 0.2
 """The last part of an attempt's time, in which it must answer instead of using tools."""
-_NEXT_ROUND_BYTES: Final = 10_000
-"""By how much a conversation is expected to grow in a round, to decide whether another one can be paid."""
 
 
 @workflow.defn(name=WorkflowType.SUBTASK)
@@ -59,6 +58,7 @@ class SubtaskWorkflow:
             session=request.session,
             crew=request.crew,
             documents=request.documents,
+            today=self._began_at.date(),
             budget_client=self._budget_client,
             urgency=request.urgency,
             queue=request.turns_queue,
@@ -143,7 +143,7 @@ class SubtaskWorkflow:
         task = self._conversation.task()
         model, input_tokens = model_calls.proven(request.model), self._input_tokens(request, task)
         this_turn = worst_case(model, input_tokens, WORK_OUTPUT_TOKENS)
-        next_turn = usual_cost(model, input_tokens, self._conversation.counted, _NEXT_ROUND_BYTES)
+        next_turn = usual_cost(model, input_tokens, self._conversation.counted, NEXT_ROUND_BYTES)
         must_answer = (
             last
             or is_repetitive(self._conversation.rounds, MOST_CALLS)

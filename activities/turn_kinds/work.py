@@ -1,6 +1,7 @@
 """A turn of an agent that carries out a subtask, a round at a time."""
 
 import re
+from datetime import date
 from typing import ClassVar, Final, Literal
 
 from pydantic_core import to_json
@@ -131,12 +132,12 @@ class WorkTask(TurnTask):
             *notes_section(self.notes),
         ]
 
-    def messages(self, catalog: Catalog | None) -> tuple[Message, ...]:
+    def messages(self, catalog: Catalog | None, today: date) -> tuple[Message, ...]:
         """Render the task and the conversation so far."""
         conversation = [message for past in self.rounds for message in _round_messages(past)]
         if self.must_answer and self.rounds:
             conversation.append(Message(role="user", text=self.last_request))
-        return (*super().messages(catalog), *conversation)
+        return (*super().messages(catalog, today), *conversation)
 
 
 def _round_messages(past: Round) -> tuple[Message, Message]:
