@@ -53,10 +53,8 @@ async def review(session: Session, plan: Plan) -> Plan | None:
 
 
 def any_doubtful(outcomes: Iterable[Outcome]) -> bool:
-    """Whether something among outcomes is missing or unsure."""
-    return any(
-        not isinstance(outcome, Success) or bool(outcome.gaps) or outcome.confidence < DOUBTFUL for outcome in outcomes
-    )
+    """Whether an outcome is missing, incomplete or unsure; a gap that a successful agent names is no doubt."""
+    return any(not isinstance(outcome, Success) or outcome.confidence < DOUBTFUL for outcome in outcomes)
 
 
 async def judge(session: Session, question: str, candidates: Sequence[InputOutcome]) -> JudgeAnswer | None:
