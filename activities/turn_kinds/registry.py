@@ -7,6 +7,7 @@ from pydantic import Field
 
 from activities.turn_kinds.compress import CompressAnswer, CompressTask
 from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
+from activities.turn_kinds.expand import ExpandAnswer, ExpandTask
 from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from activities.turn_kinds.protocol import TurnTask
@@ -16,13 +17,22 @@ from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import WorkAnswer, WorkTask, WorkWithIssuesAnswer
 
 Task = Annotated[
-    PlanTask | WorkTask | SynthesisTask | RefineTask | ReviewTask | JudgeTask | CritiqueTask | CompressTask,
+    PlanTask
+    | ExpandTask
+    | WorkTask
+    | SynthesisTask
+    | RefineTask
+    | ReviewTask
+    | JudgeTask
+    | CritiqueTask
+    | CompressTask,
     Field(discriminator="kind"),
 ]
 """What one turn is for, told apart by `kind`."""
 
 Answer = Annotated[
     PlanAnswer
+    | ExpandAnswer
     | WorkAnswer
     | WorkWithIssuesAnswer
     | SynthesisAnswer

@@ -62,6 +62,7 @@ def check_plan(
     Raises:
         InvalidPlan: with every reason against it.
     """
+    draft = _with_lists_as_inputs(draft)
     agents = {agent.name for agent in crew.agents}
     if may_nest:
         agents.add(SUPERVISOR)
@@ -77,6 +78,17 @@ def check_plan(
     if errors:
         raise InvalidPlan(errors)
     return Plan.model_validate(draft.model_dump(exclude={"kind"}))
+
+
+def _with_lists_as_inputs(draft: PlanAnswer | Plan) -> PlanAnswer | Plan:
+    """Have every template depend on the subtask that lists its items."""
+    subtasks = [
+        subtask.model_copy(update={"depends_on": type(subtask.depends_on)((subtask.for_each, *subtask.depends_on))})
+        if subtask.for_each and subtask.for_each not in subtask.depends_on
+        else subtask
+        for subtask in draft.subtasks
+    ]
+    return draft.model_copy(update={"subtasks": tuple(subtasks) if isinstance(draft, Plan) else subtasks})
 
 
 def _leak_errors(draft: PlanAnswer | Plan, crew: CrewCard, inherited: frozenset[Capability]) -> Iterator[str]:
@@ -158,6 +170,7 @@ def _repetition_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
 
 def _dependency_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
     ids = {subtask.id for subtask in draft.subtasks}
+    templates = {subtask.id for subtask in draft.subtasks if subtask.for_each}
     needs = {subtask.id: dict.fromkeys(subtask.depends_on) for subtask in draft.subtasks}
     for subtask in draft.subtasks:
         where = _name(subtask.id)
@@ -167,6 +180,9 @@ def _dependency_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
         for needed in dict.fromkeys(subtask.required):
             if needed not in needs[subtask.id]:
                 yield f"{where}: requires '{printable(needed, 20)}', which is not among its depends_on"
+        if subtask.for_each in templates:
+            listed = printable(subtask.for_each or "", 20)
+            yield f"{where}: is for each item of {listed}, which is itself for each item of a list; use one list"
     loop = cycle({node: [needed for needed in needed_by if needed in ids] for node, needed_by in needs.items()})
     if loop:
         path = " -> ".join(printable(node, 20) for node in [*loop, loop[0]])

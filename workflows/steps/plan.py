@@ -110,7 +110,9 @@ def _undivided(session: Session, errors: tuple[str, ...]) -> Plan:
         raise invalid_plan(errors)
     instruction = f"Answer this request: {session.request.goal}"
     for agent in session.facts.crew.agents:
-        whole = SubtaskDraft(id="T1", agent=agent.name, instruction=instruction, depends_on=[], required=[])
+        whole = SubtaskDraft(
+            id="T1", agent=agent.name, instruction=instruction, depends_on=[], required=[], for_each=""
+        )
         with suppress(InvalidPlan):
             plan = validate(session, PlanAnswer(subtasks=[whole], strategy="merge", final_instruction=""))
             session.progress.add_gaps([f"No plan was valid, so '{agent.name}' got the whole request: {errors[0]}."])
