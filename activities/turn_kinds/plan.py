@@ -38,7 +38,7 @@ A subtask that only puts outcomes together is never needed: the report does that
 
 "How long is the notice period, and is it the same for tenants?" One subtask: the reader finds both in the contract.
 "Who runs the five largest ports of Europe?" T1: the researcher lists the five largest ports by tonnage, with their
-names. T2, for_each T1: the researcher finds who runs the port, with a source. No more: the report puts them together."""
+names. T2, for_each T1: the researcher finds who runs the port, with a source. No more: the report joins them."""
 
 
 class RejectedPlan(Contract):

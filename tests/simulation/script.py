@@ -106,7 +106,7 @@ class Script:
             case SynthesisTask():
                 return report(f"The report on {len(task.outcomes)} outcomes{', again' if task.problems else ''}.")
             case ExpandTask():
-                count = len(where) % 4 if agrees else 0
+                count = 1 + crc32(where.encode()) % 3 if agrees else 0
                 return expanded(*(f"{task.template} Item {number} of {where}." for number in range(count)))
             case RefineTask():
                 return refined(f"{task.instruction} Look again, attempt {task.attempts}." if agrees else "")
