@@ -10,7 +10,7 @@ from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import TurnAnswer, TurnTask
 from activities.turn_kinds.rendering import bullet_list, document_sections, nesting_note, request_section
 from activities.untrusted_text import data_block
-from chargehand.contracts import Contract, Strategy, left_out
+from chargehand.contracts import Contract, Dollars, Strategy, left_out
 
 _INSTRUCTIONS: Final = """You are the supervisor of a crew of agents. You plan; you never do an agent's work yourself.
 
@@ -28,6 +28,7 @@ Break the user's request into subtasks for the agents below and answer with the 
 - strategy: merge (one text from all outcomes), select (the best of several answers to the same question) or reduce
   (many long outcomes summarised step by step).
 - final_instruction: how the report should be written: shape, length, audience, language of the user.
+- omitted: each part of the request that the limits below leave no room for, in a sentence of its own; usually empty.
 
 Fit the effort to the request; every subtask costs the user time and money:
 - one subtask for what one agent can answer: a fact, a figure, what a document says, and several questions to the same
@@ -40,6 +41,9 @@ A subtask that only puts outcomes together is never needed: the report does that
 "Who runs the five largest ports of Europe?" T1: the researcher lists the five largest ports by tonnage, with their
 names. T2, for_each T1: the researcher finds who runs the port, with a source. No more: the report joins them."""
 
+_SURVEY: Final = 10
+"""Subtasks of a plan that covers a whole field."""
+
 
 class RejectedPlan(Contract):
     """A plan that did not pass its check."""
@@ -49,6 +53,18 @@ class RejectedPlan(Contract):
     errors: tuple[str, ...]
 
 
+class Allowance(Contract):
+    """What a plan's subtasks may use together."""
+
+    turns: int
+    """LLM calls, without those for this plan and for the report."""
+    usd: Dollars
+    minutes: int
+    max_rounds: int
+    """Turns of one agent."""
+    max_parallel: int
+
+
 class PlanAnswer(TurnAnswer):
     """A plan as the model writes it, not yet checked."""
 
@@ -56,6 +72,8 @@ class PlanAnswer(TurnAnswer):
     subtasks: list[SubtaskDraft]
     strategy: Annotated[str, Field(json_schema_extra={"enum": list(get_args(Strategy))})]
     final_instruction: str
+    omitted: list[str]
+    """Parts of the request that the limits leave no room for."""
 
 
 class PlanTask(TurnTask):
@@ -68,8 +86,11 @@ class PlanTask(TurnTask):
     kind: Literal["plan"] = "plan"
     goal: str
     max_subtasks: int
+    allowance: Allowance
     may_nest: bool
     """Whether a subtask may be a session of its own."""
+    may_ask_for_more: bool = left_out(False)
+    """Whether the session above is asked for what the plan needs beyond this allowance."""
     is_approved_by_person: bool = left_out(False)
     """Whether a person approves the plan, and so may allow words of the documents to be sent out."""
     rejected: tuple[RejectedPlan, ...] = ()
@@ -80,9 +101,24 @@ class PlanTask(TurnTask):
         parts = [
             request_section(self.goal),
             *document_sections(catalog),
-            f"Write at most {self.max_subtasks} subtasks. {nesting_note(may_nest=self.may_nest)}",
+            self._limits(),
         ]
         return [*parts, *rejected_sections(self.rejected)]
+
+    def _limits(self) -> str:
+        """Render what the subtasks may use, so that the plan fits."""
+        allowed = self.allowance
+        return (
+            f"Limits for all subtasks together: {allowed.turns} turns (model calls), ${allowed.usd:.2f}, "
+            f"{allowed.minutes} minutes; {allowed.max_parallel} subtasks at once. An agent without tools takes 1 turn; "
+            f"one with tools at least 2, usually 3 to 5, at most {allowed.max_rounds}. "
+            f"Write at most {self.max_subtasks} subtasks{self._more()}. {nesting_note(may_nest=self.may_nest)}"
+        )
+
+    def _more(self) -> str:
+        if not self.may_ask_for_more or self.max_subtasks >= _SURVEY:
+            return ""
+        return f", or up to {_SURVEY} if the request needs them: the session above is then asked for the rest, once"
 
 
 def rejected_sections(rejected: Sequence[RejectedPlan]) -> list[str]:

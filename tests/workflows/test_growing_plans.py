@@ -3,8 +3,8 @@
 import pytest
 from pydantic import BaseModel
 
-from activities.models.protocol import ModelCall
 from activities.turn_kinds.expand import ExpandTask
+from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, SessionRequest
 from tests.scripted_model import Script, answer, expanded, refuse, reviewed, subtask
@@ -49,7 +49,7 @@ async def test_a_template_becomes_one_subtask_for_each_item(environment: OpenEnv
     assert [(record.id, record.state, record.depends_on) for record in result.subtasks] == [
         (planned.id, "success", planned.depends_on) for planned in followed.subtasks
     ]
-    assert result.gaps == ("T2: the limits left no room for Dun.",)
+    assert result.gaps == ("T2: the limits left no room for: Dun",)
     assert result.stop_reason == "completed"
     assert {line.purpose: line.usage.turns for line in result.spend if line.agent == "supervisor"} == {
         "plan": 1,
@@ -80,12 +80,6 @@ async def test_a_template_becomes_one_subtask_for_each_item(environment: OpenEnv
             expanded(LIST.instruction),
             "malformed: No valid subtasks were planned: subtask T2-1: gives the same agent the same task as T1",
             id="work that was done already",
-        ),
-        pytest.param(
-            answer("Many."),
-            expanded(*_orders(*(f"P{number}" for number in range(60)))),
-            "malformed: No valid subtasks were planned: instructions: there are 60, but the limits pay for",
-            id="more than the limits pay for",
         ),
     ],
 )
@@ -120,18 +114,36 @@ async def test_errors_of_an_expansion_go_back_to_the_model_once(environment: Ope
 
 
 async def test_an_expansion_fits_the_limits(environment: OpenEnvironment) -> None:
-    """The model is told how many subtasks the turns allow beside those that wait; nothing is spent above the limits."""
+    """The model is told how many subtasks the turns allow beside those that wait; what it writes beyond is a gap."""
+    ports = [f"P{number}" for number in range(30)]
+    async with environment(SCRIPT.on("expand", expanded(*_orders(*ports)))) as opened:
+        result = await opened.run(GOAL.model_copy(update={"limits": Limits(max_turns=14)}))
 
-    def as_many_as_allowed(call: ModelCall) -> BaseModel:
-        assert isinstance(call.task, ExpandTask)
-        return expanded(*_orders(*(f"P{number}" for number in range(call.task.max_subtasks))))
-
-    async with environment(SCRIPT.on("expand", as_many_as_allowed)) as opened:
-        result = await opened.run(GOAL.model_copy(update={"limits": Limits(max_turns=12)}))
-
+    [asked] = opened.model.tasks(ExpandTask)
+    made = [record for record in result.subtasks if record.id.startswith("T2-")]
     assert {record.state for record in result.subtasks} == {"success"}
-    assert 3 < len(result.subtasks) <= 10
-    assert result.usage.turns <= 12
+    assert len(made) == asked.max_subtasks == 4
+    assert result.gaps == tuple(f"T2: the limits left no room for: {order}" for order in _orders(*ports[4:]))
+    assert result.usage.turns <= 14
+
+
+async def test_a_nested_session_asks_for_what_its_plan_needs(environment: OpenEnvironment) -> None:
+    """A plan beyond its share is not refused while the session above has turns; nor is a list that grows beyond it."""
+    nested = subtask("T1", "supervisor", instruction="Survey the ports of the whole coast.")
+    others = [subtask(f"W{number}", "writer", ["T1"]) for number in range(4)]
+    parts = [subtask(f"N{number}") for number in range(6)]
+    each = subtask("N9", for_each="N0", instruction="Find out who runs the port, with a source.")
+    script = Script().plan(*parts, each).plan(nested, *others, goal=GOAL.goal)
+    async with environment(script.on("expand", expanded(*_orders(*"ABCDEF")))) as opened:
+        result = await opened.run(GOAL.model_copy(update={"limits": Limits(max_turns=40)}))
+
+    [_, told] = opened.model.tasks(PlanTask)
+    assert told.may_ask_for_more
+    assert told.allowance.turns < 2 * len(parts)
+    assert len(opened.model.of_kind("plan")) == 2
+    assert len(opened.model.of_kind("work")) == len(parts) + 6 + len(others)
+    assert result.gaps == ()
+    assert result.reserved_usd == 0
 
 
 async def test_a_review_may_add_a_template(environment: OpenEnvironment) -> None:

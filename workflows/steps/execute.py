@@ -11,7 +11,7 @@ from workflows.budget.ledger import Amount
 from workflows.rules.graph import ready
 from workflows.rules.recovery import skip_reason
 from workflows.session import Session
-from workflows.steps.attempts import attempt, least_grant
+from workflows.steps.attempts import attempt, reserve
 from workflows.steps.expand import expand, least_expansion
 
 _Running = dict["asyncio.Task[Outcome | None]", Subtask]
@@ -53,15 +53,14 @@ def _start_ready(session: Session, running: _Running) -> None:
 
 def _start(session: Session, subtask: Subtask, not_started: int) -> Coroutine[None, None, Outcome | None] | None:
     """Begin to expand a template, or to attempt any other subtask; None if not even the least of it can be paid."""
-    least = _least(session, subtask)
     if subtask.for_each:
-        return expand(session, subtask) if session.ledger.unspent.covers(least) else None
-    reservation = session.grants.reserve(least, not_started)
+        return expand(session, subtask) if session.ledger.unspent.covers(_least(session, subtask)) else None
+    reservation = reserve(session, subtask, not_started)
     return None if reservation is None else attempt(session, subtask, reservation)
 
 
 def _least(session: Session, subtask: Subtask) -> Amount:
-    return least_expansion(session, subtask) if subtask.for_each else least_grant(session, subtask)
+    return least_expansion(session, subtask) if subtask.for_each else session.least_grant(subtask.agent)
 
 
 async def _wait_for_change(session: Session, running: _Running) -> None:

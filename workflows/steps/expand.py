@@ -16,18 +16,18 @@ from workflows.rules.information_flow import capabilities_of, is_leak
 from workflows.rules.plan_validation import InvalidPlan
 from workflows.rules.report_content import USABLE, fitted
 from workflows.session import Session
-from workflows.steps.attempts import least_grant
 from workflows.steps.plan import validate
 
 MOST_ITEMS: Final = 50
 """Subtasks that one template may become."""
+_NO_ROOM: Final = "The limits left no room for its subtasks."
 _ATTEMPTS: Final = 2
 """The first expansion, and one more after its errors were named."""
 
 
 def least_expansion(session: Session, template: Subtask) -> Amount:
     """Estimate the least that is of use to a template: the turn that expands it, and the least of one subtask."""
-    return _own_turn(session) + least_grant(session, template)
+    return _own_turn(session) + session.least_grant(template.agent)
 
 
 async def expand(session: Session, template: Subtask) -> Outcome | None:
@@ -46,15 +46,15 @@ async def _expand(session: Session, template: Subtask) -> Outcome | None:
     rejected: list[RejectedPlan] = []
     while refusal is None and len(rejected) < _ATTEMPTS:
         try:
-            room = _room(session, template)
-            answer = await _ask(session, template, room, rejected)
+            answer = await _ask(session, template, rejected)
         except (CannotPay, TurnLost) as error:
-            message = error.message if isinstance(error, TurnLost) else "The limits left no room for its subtasks."
-            return Failure(reason=error.reason, message=message)
+            return Failure(reason=error.reason, message=error.message if isinstance(error, TurnLost) else _NO_ROOM)
         if isinstance(answer, RejectedPlan):
             rejected.append(answer)
         elif not answer.instructions:
             refusal = _skipped(f"Its list, {template.for_each}, names no item.")
+        elif not (room := await _paid(session, template, len(answer.instructions))):
+            refusal = Failure(reason="out_of_budget", message=_NO_ROOM)
         elif errors := _adopt(session, template, answer, room):
             session.model_calls.waste_last()
             rejected.append(RejectedPlan(plan=answer.model_dump_json(exclude={"kind"}), errors=errors))
@@ -73,16 +73,15 @@ def _refusal(session: Session, template: Subtask) -> Failure | None:
     return None
 
 
-async def _ask(
-    session: Session, template: Subtask, room: int, rejected: list[RejectedPlan]
-) -> ExpandAnswer | RejectedPlan:
+async def _ask(session: Session, template: Subtask, rejected: list[RejectedPlan]) -> ExpandAnswer | RejectedPlan:
     """Have a model write the instructions.
 
     Raises:
         CannotPay: the ledger does not cover it, or no subtask after it.
         TurnLost: it failed for good.
     """
-    if room < 1:
+    most = MOST_ITEMS if _may_grow(session) else _room(session, template, _own_turn(session))
+    if not most:
         raise CannotPay("out_of_budget")
     [items] = fitted(session.progress.inputs([template.for_each or ""]), DECISION_INPUT_BYTES)
     task = ExpandTask(
@@ -90,7 +89,7 @@ async def _ask(
         agent=template.agent,
         template=template.instruction,
         items=items,
-        max_subtasks=room,
+        max_subtasks=most,
         rejected=tuple(rejected),
     )
     result = await session.take_turn(task, PLAN_OUTPUT_TOKENS)
@@ -98,37 +97,51 @@ async def _ask(
     return answer or RejectedPlan(plan=result.text, errors=(result.problem or f"the reply was {result.stop}",))
 
 
+async def _paid(session: Session, template: Subtask, wanted: int) -> int:
+    """Compute how many of the wanted subtasks the limits pay for; a nested session asks its parent for the rest."""
+    least = session.least_grant(template.agent)
+    await session.ask_parent(sum([least] * min(wanted, MOST_ITEMS), _of_waiting(session, template)))
+    if session.request.limits.on_limit == "pause":
+        return MOST_ITEMS
+    return _room(session, template, Amount())
+
+
 def _adopt(session: Session, template: Subtask, answer: ExpandAnswer, room: int) -> tuple[str, ...]:
     """Follow the plan with a template's subtasks in its place; returns the reasons why it cannot be followed."""
     plan = session.progress.plan
     if plan is None:
         raise AssertionError("a template is part of a plan")
-    if len(answer.instructions) > room:
-        return (f"instructions: there are {len(answer.instructions)}, but the limits pay for {room} at most",)
-    draft = expanded(plan, template, answer.instructions)
+    draft = expanded(plan, template, answer.instructions[:room])
     try:
-        # The limits are checked above, for the subtasks that have not started.
+        # The limits are checked before, for the subtasks that have not started.
         larger = validate(session, draft, executed=len(draft.subtasks))
     except InvalidPlan as error:
         return error.errors
     reads = session.provenance.of_inputs(template, template)
     session.provenance.record_instructions(item_ids(plan, larger), reads)
     session.progress.adopt(larger)
-    session.progress.add_gaps(
-        f"{template.id}: the limits left no room for {item[:200]}." for item in answer.omitted[:MOST_ITEMS]
-    )
+    left_out = [*answer.instructions[room:], *answer.omitted][:MOST_ITEMS]
+    session.progress.add_gaps(f"{template.id}: the limits left no room for: {item[:200]}" for item in left_out)
     session.refresh_details()
     return ()
 
 
-def _room(session: Session, template: Subtask) -> int:
-    """Compute how many subtasks the limits pay for, beside this turn and the subtasks that wait for their inputs."""
-    progress, least = session.progress, least_grant(session, template)
-    waiting = {record.id for record in progress.records if record.state == "waiting"} - {template.id}
-    others = [least_grant(session, subtask) for subtask in progress.subtasks if subtask.id in waiting]
-    needed = sum(others, _own_turn(session))
-    left = session.ledger.unspent.beyond(needed)
+def _may_grow(session: Session) -> bool:
+    """Whether the limits are not final: a nested session asks its parent, a session that pauses asks a person."""
+    return session.request.delegation is not None or session.request.limits.on_limit == "pause"
+
+
+def _room(session: Session, template: Subtask, own_turn: Amount) -> int:
+    """Compute how many subtasks the limits pay for, beside a turn and the subtasks that wait for their inputs."""
+    least = session.least_grant(template.agent)
+    left = session.ledger.unspent.beyond(own_turn + _of_waiting(session, template))
     return min(MOST_ITEMS, left.turns // least.turns, int(left.usd // least.usd) if least.usd else MOST_ITEMS)
+
+
+def _of_waiting(session: Session, template: Subtask) -> Amount:
+    """Estimate the least that the other subtasks take which wait for their inputs."""
+    waiting = {record.id for record in session.progress.records if record.state == "waiting"} - {template.id}
+    return sum((session.least_grant(each.agent) for each in session.progress.subtasks if each.id in waiting), Amount())
 
 
 def _own_turn(session: Session) -> Amount:

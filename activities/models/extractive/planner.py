@@ -50,7 +50,7 @@ def plan(task: PlanTask, catalog: Catalog, agents: Agents) -> PlanAnswer:
                 id=f"T{number}", agent=agent, instruction=text, depends_on=needed, required=needed, for_each=""
             )
         )
-    return PlanAnswer(subtasks=drafts, strategy="merge", final_instruction="")
+    return PlanAnswer(subtasks=drafts, strategy="merge", final_instruction="", omitted=[])
 
 
 def read_instruction(text: str) -> tuple[str, str]:
