@@ -81,10 +81,13 @@ def plan(shape: Shape) -> PlanAnswer:
             instruction=instruction(number),
             depends_on=[],
             required=[],
+            for_each="",
         )
         for number in range(1, shape.subtasks + 1)
     ]
-    return PlanAnswer(subtasks=subtasks, strategy="merge", final_instruction="One page, the most important first.")
+    return PlanAnswer(
+        subtasks=subtasks, strategy="merge", final_instruction="One page, the most important first.", omitted=[]
+    )
 
 
 def answer(ref: str) -> WorkAnswer:

@@ -33,7 +33,7 @@ _LARGEST_ITEMS: Final = 1_000_000
 """The most bytes of a provider's own form of a reply; with everything else it still fits into one payload."""
 _MOST_LEVELS: Final = 64
 """The most levels of a whole reply that are read."""
-_MOST_VALUES: Final = 100_000
+_MOST_VALUES: Final = 300_000
 """The most values of a whole reply, or of one event of it: a parser holds up everything else while it makes them."""
 _MOST_DIGITS: Final = 400
 _MOST_TOKENS: Final = 1_000_000_000

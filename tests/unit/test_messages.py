@@ -15,6 +15,7 @@ _BOUNDED_ELSEWHERE = {
     "activities/code/tool.py",
     "activities/data/query.py",
     "activities/models/extractive/figures.py",
+    "activities/tape/player.py",
     "cli/src/chargehand_cli/verbs/decide.py",
 }
 """Files that join what is no problem, of which there are few: files, columns, conditions, questions."""

@@ -30,7 +30,7 @@ async def test_a_session_that_goes_well_wastes_nothing_and_names_every_limit(env
     assert result.wasted.cost_usd == 0
     assert result.wasted.turns == 0
     assert result.reserved_usd == 0
-    counted = ("max_turns", "budget_usd", "max_depth", "max_parallel", "max_attempts", "max_rounds")
+    counted = ("max_turns", "budget_usd", "max_depth", "max_parallel", "max_attempts", "max_rounds", "max_reviews")
     assert {name: uses[name] for name in counted} == {
         "max_turns": (8, 40),
         "budget_usd": (float(8 * COST), 2.0),
@@ -38,6 +38,7 @@ async def test_a_session_that_goes_well_wastes_nothing_and_names_every_limit(env
         "max_parallel": (2, 5),
         "max_attempts": (1, 3),
         "max_rounds": (2, 10),
+        "max_reviews": (0, 2),
     }
     timed = {name: use for name, use in uses.items() if name not in counted}
     assert {name: allowed for name, (_, allowed) in timed.items()} == {
@@ -142,7 +143,8 @@ async def test_another_attempt_that_cannot_be_paid_waits_in_a_paused_session(env
 
 async def test_without_pause_another_attempt_that_cannot_be_paid_is_given_up(environment: OpenEnvironment) -> None:
     """The same session with on_limit "finish" reports what there is at once."""
-    script = Script().plan(*topics(2)).work("T1", answer("", status="no_answer")).synthesis(report("One."))
+    writing = [subtask(topic, agent="writer") for topic in ("T1", "T2")]
+    script = Script().plan(*writing).work("T1", answer("", status="no_answer")).synthesis(report("One."))
     tight = GOAL.model_copy(update={"limits": Limits(max_turns=4)})
     async with environment(script) as opened:
         result = await opened.run(tight)

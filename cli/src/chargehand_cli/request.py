@@ -45,6 +45,10 @@ class RequestOptions:
     approve_plan: Annotated[
         bool, typer.Option("--approve-plan", help="Wait for approval: `chargehand plan SESSION --approve`.")
     ] = False
+    profile: Annotated[
+        Literal["quick", "standard", "deep"] | None,
+        typer.Option(help="Limits for a quick answer, the usual ones, or for deep research.", show_default="standard"),
+    ] = None
     budget: Annotated[float | None, typer.Option(help="Budget in US dollars.", show_default="2.00")] = None
     turns: Annotated[int | None, typer.Option(help="Maximum number of model calls.", show_default="20")] = None
     deadline: Annotated[
@@ -54,6 +58,7 @@ class RequestOptions:
     depth: Annotated[int | None, typer.Option(help="Maximum depth of delegation.", show_default="5")] = None
     attempts: Annotated[int | None, typer.Option(help="Maximum attempts per subtask.", show_default="3")] = None
     rounds: Annotated[int | None, typer.Option(help="Maximum rounds per agent.", show_default="10")] = None
+    reviews: Annotated[int | None, typer.Option(help="Maximum reviews of the outcomes.", show_default="2")] = None
     subtask_deadline: Annotated[
         str | None, typer.Option(help="Maximum duration of one attempt at a subtask.", show_default="5m")
     ] = None
@@ -77,18 +82,21 @@ class RequestOptions:
     ] = None
 
 
-def build_request(options: RequestOptions, documents: tuple[str, ...]) -> "SessionRequest":
-    """Merge the options into the JSON request, if there is one, and validate the result.
+def build_request(
+    options: RequestOptions, documents: tuple[str, ...], taped: dict[str, Any] | None = None
+) -> "SessionRequest":
+    """Merge the options into the JSON request or the one of a tape, if there is one, and validate the result.
 
     Raises:
         BadRequest: the JSON is unreadable, or the request is invalid.
     """
     from chargehand import SessionRequest
 
-    fields = _read_json(options.input) if options.input else {}
+    fields = _read_json(options.input) if options.input else dict(taped or {})
     fields |= _without_none(
         goal=options.goal,
         crew=options.crew,
+        profile=options.profile,
         approval="plan" if options.approve_plan else None,
         review=options.review,
         questions="allowed" if options.questions else None,
@@ -100,6 +108,7 @@ def build_request(options: RequestOptions, documents: tuple[str, ...]) -> "Sessi
         max_depth=options.depth,
         max_attempts=options.attempts,
         max_rounds=options.rounds,
+        max_reviews=options.reviews,
         subtask_deadline=_duration(options.subtask_deadline),
         on_limit=options.on_limit,
     )
