@@ -136,7 +136,7 @@ REPORT = SynthesisAnswer(
         pytest.param(
             ExpandTask(goal="g", agent="reader", template="Find its notice", items=FOUND, max_subtasks=5),
             A_MD,
-            "Request, for context only:\n<data>\ng\n</data>\n\n"
+            f"{CONTEXT}"
             f"Template, for the agent reader:\n<data>\nFind its notice\n</data>\n\n{T1}"
             "Write at most 5 instructions; if the list is longer, take the items that come first.",
             id="an expansion with its template and its list",
