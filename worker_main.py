@@ -112,7 +112,9 @@ async def compose(settings: Settings, closing: AsyncExitStack) -> Sequence[Calla
     crews = load_crews(folders, tool_capabilities(tools), absent=absent_tools(chosen["pages"]))
     models = build_models(settings, chosen["model"].adapter, closing)
     return [
-        SessionActivities(crews, models, tools, settings.ceilings, turns_queue(settings), library).open_session,
+        SessionActivities(
+            crews, models, tools, settings.ceilings, turns_queue(settings), library, settings.output_tokens
+        ).open_session,
         TurnActivities(crews, models, tools, library, conversations).take_turn,
         ToolActivities(crews, tools, library).use_tool,
         RunningDuplicateActivities().await_duplicate,

@@ -20,7 +20,6 @@ with workflow.unsafe.imports_passed_through():
     from workflows import options
     from workflows.budget.client import BudgetClient
     from workflows.budget.estimates import (
-        WORK_OUTPUT_TOKENS,
         conversation_bound,
         fixed_bytes,
         input_bound,
@@ -29,6 +28,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from workflows.budget.ledger import Amount, Ledger
     from workflows.budget.model_calls import CannotPay, MeteredModelCalls, TurnLost
+    from workflows.budget.purposes import WORK
     from workflows.contracts import Grant, SubtaskRequest, SubtaskResult
     from workflows.rules.evidence import ground, out_of_time, read_so_far, sources_read
     from workflows.rules.repetition import is_repetitive, refuse_repetition
@@ -77,6 +77,8 @@ class SubtaskWorkflow:
             session=request.session,
             crew=request.crew,
             documents=request.documents,
+            output_caps=request.output_caps,
+            effort=request.agent.effort,
             budget_client=self._budget_client,
             urgency=request.urgency,
             queue=request.turns_queue,
@@ -116,7 +118,6 @@ class SubtaskWorkflow:
                     tier=request.agent.tier,
                     model=request.model,
                     input_tokens=self._input_tokens(request, task),
-                    output_tokens=WORK_OUTPUT_TOKENS,
                     until=lambda: self._until,
                     sent=self._new_in(task),
                     counted=self._counted,
@@ -147,7 +148,7 @@ class SubtaskWorkflow:
             rounds=tuple(self._rounds),
         )
         model, input_tokens = model_calls.proven(request.model), self._input_tokens(request, task)
-        this_turn = worst_case(model, input_tokens, WORK_OUTPUT_TOKENS)
+        this_turn = worst_case(model, input_tokens, WORK.least_output)
         next_turn = usual_cost(model, input_tokens, self._counted, _NEXT_ROUND_BYTES)
         is_long = len(task.model_dump_json()) > _LONGEST_CONVERSATION
         is_late = self._deadline is not None and self._left < self._deadline * _TIME_TO_ANSWER

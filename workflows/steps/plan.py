@@ -9,7 +9,6 @@ from activities.contracts import SubtaskDraft
 from activities.turn_kinds.plan import PlanAnswer, PlanTask, RejectedPlan
 from chargehand.contracts import Plan
 from chargehand.wire import ErrorType
-from workflows.budget.estimates import PLAN_OUTPUT_TOKENS
 from workflows.budget.model_calls import CannotPay, TurnLost
 from workflows.rules.plan_validation import InvalidPlan, check_plan
 from workflows.session import Session
@@ -82,7 +81,7 @@ async def _draft(session: Session, rejected: list[RejectedPlan]) -> PlanAnswer |
         is_approved_by_person=session.request.approval == "plan",
         rejected=tuple(rejected),
     )
-    result = await session.take_turn(task, PLAN_OUTPUT_TOKENS)
+    result = await session.take_turn(task)
     if result.stop == "refused":
         raise ApplicationError(
             "The model declined to plan this request.", type=ErrorType.PROVIDER_REFUSED, non_retryable=True
