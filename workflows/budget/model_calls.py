@@ -21,7 +21,7 @@ from workflows import options
 from workflows.budget.client import BudgetClient, raise_if_cancelled
 from workflows.budget.estimates import worst_case
 from workflows.budget.ledger import Amount, Ledger, Reservation
-from workflows.budget.purposes import OutputRange, lower, output_range, purpose_of
+from workflows.budget.purposes import OutputRange, doubled, lower, output_range, purpose_of
 
 _REASONS: Final[dict[str, FailureReason]] = {
     ErrorType.PROVIDER_UNAVAILABLE: "provider_unavailable",
@@ -293,8 +293,8 @@ class _Turn:
     """What is asked, even if only a part of it is sent."""
     outputs: OutputRange
     """How much the model may write."""
-    is_repetition: bool = False
-    """Whether an earlier reply was cut off."""
+    share: Decimal = Decimal("0.5")
+    """How much of what is unspent the call may reserve to let the model write more than the least."""
     uncounted: int = 1
     """Turns that the next settlement counts: a turn counts once, however often its call is repeated."""
     doubts: list[tuple[Reservation, int]] = field(default_factory=list[tuple[Reservation, int]])
@@ -307,14 +307,15 @@ class _Turn:
         return Amount(self.uncounted, self._worst_usd(self.request.max_output_tokens))
 
     def fit(self, unspent: Decimal) -> None:
-        """Let the model write as much as half of what is unspent can pay for; a repetition may use it all."""
-        usd = unspent if self.is_repetition else unspent / 2
-        self.change(max_output_tokens=self.outputs.affordable(self._worst_usd, usd))
+        """Let the model write as much as can be paid; a repetition is the same call if all that is left pays for it."""
+        cap = self.outputs.affordable(self._worst_usd, unspent * self.share)
+        self.outputs, self.share = OutputRange(self.outputs.least, cap), Decimal(1)
+        self.change(max_output_tokens=cap)
 
     def prepare_repetition(self) -> bool:
         """Make the next call repeat one that was cut off; False if it would only be cut off again."""
         cap, effort = self.request.max_output_tokens, self.request.effort
-        self.outputs, self.is_repetition, self.uncounted = self.outputs.doubled(cap, self.model), True, 1
+        self.outputs, self.uncounted = doubled(cap, self.model), 1
         self.change(effort=lower(effort), provider_failures=0)
         return self.outputs.most > cap or self.request.effort != effort
 

@@ -62,20 +62,21 @@ class OutputRange:
             usd: what may be reserved.
         """
         least, most = price(self.least), price(self.most)
-        if most <= usd:
+        if most <= usd or most == least:
             return self.most
         tokens = self.least + int((self.most - self.least) * max(usd - least, Decimal(0)) / (most - least))
         return max(self.least, (tokens - 1) // _STEP * _STEP)  # one less, since prices are rounded up
-
-    def doubled(self, cap: int, model: ModelCard) -> "OutputRange":
-        """Return the range of a turn that repeats one which was cut off at a cap."""
-        return OutputRange(cap, max(cap, _within(2 * cap, model)))
 
 
 def output_range(purpose: Purpose, caps: OutputCaps, model: ModelCard) -> OutputRange:
     """Return how much a turn may write."""
     most = _within(getattr(caps, purpose.name), model)
     return OutputRange(min(purpose.least_output, most), most)
+
+
+def doubled(cap: int, model: ModelCard) -> OutputRange:
+    """Return how much a turn may write that repeats one which was cut off at a cap."""
+    return OutputRange(cap, max(cap, _within(2 * cap, model)))
 
 
 def _within(tokens: int, model: ModelCard) -> int:
