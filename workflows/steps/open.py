@@ -58,6 +58,7 @@ async def open_session(request: SessionRequest, progress: Progress, budget_clien
             documents=request.documents,
             output_caps=facts.output_caps,
             effort=facts.crew.effort,
+            today=now.date(),
             urgency=request.urgency,
             queue=facts.turns_queue,
             priority=priority_of(request),

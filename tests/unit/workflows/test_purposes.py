@@ -7,13 +7,14 @@ from hypothesis import strategies as st
 
 from activities.contracts import ModelCard, OutputCaps, PriceStep
 from activities.turn_kinds.judge import JudgeTask
-from activities.turn_kinds.plan import PlanTask
+from activities.turn_kinds.plan import Allowance, PlanTask
 from activities.turn_kinds.synthesis import SynthesisTask
 from activities.turn_kinds.work import WorkTask
 from workflows.budget.estimates import worst_case
 from workflows.budget.purposes import DECISION, PLAN, REPORT, WORK, OutputRange, doubled, output_range, purpose_of
 
 _tokens = st.integers(256, 128_000)
+_ALLOWANCE = Allowance(turns=1, usd=Decimal(1), minutes=1, max_rounds=1, max_parallel=1)
 _usd = st.decimals(0, 10, places=9)
 
 
@@ -26,7 +27,7 @@ def test_plans_and_reports_are_thought_about_most_and_decisions_least() -> None:
     """The purpose of a turn follows from its task, and the effort of a crew replaces all but that of decisions."""
     report = SynthesisTask(goal="g", outcomes=())
     tasks = (
-        PlanTask(goal="g", max_subtasks=1, may_nest=False),
+        PlanTask(goal="g", max_subtasks=1, allowance=_ALLOWANCE, may_nest=False),
         WorkTask(goal="g", instruction="i"),
         report,
         report.model_copy(update={"is_part": True}),
