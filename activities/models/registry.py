@@ -40,6 +40,8 @@ class ModelSettings(BaseSettings):
     decision. A turn that the budget cannot carry at that size gets less."""
     reasoning_models: dict[str, bool] = {}
     """Whether a model takes a reasoning effort, as a JSON object by model name; by default its name tells."""
+    context_window: int | None = Field(default=None, ge=8_000, le=10_000_000)
+    """The tokens of a prompt and its reply that every model holds; by default what the price list says, or 128,000."""
     requests_per_second: float | None = Field(default=None, gt=0, le=10_000)
     """Model turns that all workers together start per second, below the provider's rate limit; None for no limit."""
     silence_seconds: float | None = Field(default=None, ge=1, le=3_600)
@@ -141,7 +143,9 @@ def _dearer(card: ModelCard, other: ModelCard) -> ModelCard:
     """Describe a model so that what is reserved for a turn, and what it may write, fits the other model too."""
     steps = sorted((*card.prices, *other.prices), key=lambda step: step.above_input_tokens)
     most = min((most for most in (card.max_output_tokens, other.max_output_tokens) if most), default=None)
-    return card.model_copy(update={"prices": tuple(steps), "max_output_tokens": most})
+    window = min(card.context_window, other.context_window)
+    own = {"prices": tuple(steps), "max_output_tokens": most, "context_window": window}
+    return card.model_copy(update=own)
 
 
 def _models(
@@ -186,7 +190,9 @@ def _cards(settings: ModelSettings, provider: str, defaults: Mapping[Tier, str])
 
 def _with_abilities(card: ModelCard, settings: ModelSettings) -> ModelCard:
     own = settings.answer_tokens if card.provider == "openai_compatible" else None
-    return card.model_copy(update={"max_output_tokens": own or abilities_of(card.name).max_output_tokens})
+    most = own or abilities_of(card.name).max_output_tokens
+    window = settings.context_window or card.context_window
+    return card.model_copy(update={"max_output_tokens": most, "context_window": window})
 
 
 def _patience(settings: ModelSettings, usual: Patience) -> Patience:

@@ -69,6 +69,7 @@ BAD = {
     "CHARGEHAND_TASK_QUEUE": ("", " ", "two words", "x" * 201),
     "CHARGEHAND_CREWS": _BAD_FOLDERS,
     "CHARGEHAND_CODE_PACKAGES": _BAD_FOLDERS,
+    "CHARGEHAND_TAPE_REPLAY": _BAD_FOLDERS[:1],
     "CHARGEHAND_DOCUMENT_ROOTS": ('["/no/such/folder"]', '["/etc/passwd"]', '{"a": 1}', "/tmp"),
     "CHARGEHAND_PAGE_HOSTS": ("{}", "intranet"),
     "CHARGEHAND_SEARXNG_URL": _BAD_ADDRESSES,
@@ -84,6 +85,7 @@ BAD = {
     "CHARGEHAND_ANSWER_TOKENS": ("0", "1.5"),
     "CHARGEHAND_OUTPUT_TOKENS": ("12000", '{"work": 0}', '{"work": 200000}', '{"wrok": 12000}'),
     "CHARGEHAND_REASONING_MODELS": ("m", '{"m": 7}', '["m"]'),
+    "CHARGEHAND_CONTEXT_WINDOW": ("0", "7999", "128k"),
     "CHARGEHAND_OPENAI_BACKGROUND": ("maybe",),
     "CHARGEHAND_MAX_ACTIVITIES": ("0", "1001", "many"),
     "CHARGEHAND_INDEX_DAYS": ("0", "x"),
@@ -102,6 +104,7 @@ BAD = {
 _CHECKED_AT_START = {
     "CHARGEHAND_FALLBACK_PROVIDER",
     "CHARGEHAND_STATE_DIR",
+    "CHARGEHAND_TAPE_RECORD",
     "CHARGEHAND_ARTIFACTS",
     "CHARGEHAND_STORAGE",
     "CHARGEHAND_ENCRYPTION_KEYS",
