@@ -15,7 +15,7 @@ from activities.backends import Backend, Row, SettingsError, WebAddress, secret
 from activities.contracts import ModelCard, OutputCaps, PriceStep
 from activities.models.abilities import abilities_of
 from activities.models.clients import ProviderModel
-from activities.models.protocol import Model
+from activities.models.protocol import CountsInput, Model
 from activities.models.streaming import SLOW_TO_BEGIN, Patience
 from chargehand.contracts import Tier
 
@@ -143,8 +143,13 @@ def _dearer(card: ModelCard, other: ModelCard) -> ModelCard:
     """Describe a model so that what is reserved for a turn, and what it may write, fits the other model too."""
     steps = sorted((*card.prices, *other.prices), key=lambda step: step.above_input_tokens)
     most = min((most for most in (card.max_output_tokens, other.max_output_tokens) if most), default=None)
-    window = min(card.context_window, other.context_window)
-    own = {"prices": tuple(steps), "max_output_tokens": most, "context_window": window}
+    own = {
+        "prices": tuple(steps),
+        "max_output_tokens": most,
+        "context_window": min(card.context_window, other.context_window),
+        # What one provider counts says nothing of the other's tokens.
+        "counts_input": False,
+    }
     return card.model_copy(update=own)
 
 
@@ -165,7 +170,11 @@ def _models(
     closing.push_async_callback(adapter.aclose)
     loading = asyncio.create_task(adapter.warm_up())
     closing.callback(loading.cancel)
-    return Models(adapter, _cards(settings, provider, names))
+    counts_input = isinstance(adapter, CountsInput)
+    cards = _cards(settings, provider, names)
+    return Models(
+        adapter, {tier: card.model_copy(update={"counts_input": counts_input}) for tier, card in cards.items()}
+    )
 
 
 def _cards(settings: ModelSettings, provider: str, defaults: Mapping[Tier, str]) -> dict[Tier, ModelCard]:

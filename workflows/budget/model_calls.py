@@ -19,7 +19,7 @@ from chargehand.contracts import Effort, FailureReason, SpendLine, Tier, Usage
 from chargehand.wire import ErrorType
 from workflows import options
 from workflows.budget.client import BudgetClient, raise_if_cancelled
-from workflows.budget.estimates import worst_case
+from workflows.budget.estimates import likely_input, worst_case
 from workflows.budget.ledger import Amount, Ledger, Reservation
 from workflows.budget.purposes import OutputRange, doubled, lower, output_range, purpose_of
 
@@ -192,6 +192,8 @@ class MeteredModelCalls:
 
     async def _reserve(self, turn: "_Turn") -> Reservation:
         turn.change(max_output_tokens=turn.outputs.least)
+        if not self.ledger.unspent.covers(turn.worst):
+            turn.count_input()
         await self.can_pay(turn.worst)
         turn.fit(self.ledger.unspent.usd)
         reservation = self.ledger.reserve(turn.worst)
@@ -298,6 +300,8 @@ class _Turn:
     """How much the model may write."""
     share: Decimal = Decimal("0.5")
     """How much of what is unspent the call may reserve to let the model write more than the least."""
+    has_counted: bool = False
+    """Whether less than the bound by its bytes was reserved for the prompt."""
     uncounted: int = 1
     """Turns that the next settlement counts: a turn counts once, however often its call is repeated."""
     doubts: list[tuple[Reservation, int]] = field(default_factory=list[tuple[Reservation, int]])
@@ -324,6 +328,13 @@ class _Turn:
 
     def _worst_usd(self, output_tokens: int) -> Decimal:
         return worst_case(self.model, self.request.max_input_tokens, output_tokens).usd
+
+    def count_input(self) -> None:
+        """Reserve what the prompt probably has, and leave it to the worker to have it counted; once a turn."""
+        if not self.has_counted:
+            self.has_counted = True
+            request = self.request
+            self.change(max_input_tokens=likely_input(self.model, request.max_input_tokens, request.counted))
 
     def change(self, **changes: object) -> None:
         """Change the next call."""

@@ -46,6 +46,7 @@ from workflows.session import Session
 from workflows.steps.children import Ended, run_nested_session, run_subtask
 from workflows.steps.review import judge
 
+_READS_DOCUMENTS: Final = frozenset[Capability]({"reads_private"})
 _ABOVE: Final = {Tier.SMALL: Tier.MEDIUM, Tier.MEDIUM: Tier.LARGE}
 _LONGEST_CONTENT: Final = 8_000
 """Characters of an outcome, about 2,000 tokens, above which it is compressed before others read it."""
@@ -234,8 +235,12 @@ def _means(session: Session, subtask: Subtask, attempts: Attempts) -> Means:
     agent = session.agent(subtask.agent)
     fallback = agent.fallback if agent and agent.fallback not in attempts.agents else None
     planned = session.progress.planned(subtask)
-    if fallback and is_leak(capabilities_of(fallback, session.facts.crew), _input_reads(session, planned)):
-        fallback = None
+    if fallback:
+        able = capabilities_of(fallback, session.facts.crew)
+        # Without documents, an agent that reads nothing else could only find nothing.
+        is_idle = able == _READS_DOCUMENTS and not session.request.documents
+        if is_idle or is_leak(able, _input_reads(session, planned)):
+            fallback = None
     return Means(
         max_attempts=session.request.limits.max_attempts,
         fallback=fallback,
