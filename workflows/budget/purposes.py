@@ -32,7 +32,13 @@ PLAN: Final = Purpose("plan", "high", 4_000)
 WORK: Final = Purpose("work", "medium", 4_000)
 REPORT: Final = Purpose("report", "high", 6_000)
 DECISION: Final = Purpose("decision", "low", 2_000)
-_BY_KIND: Final[Mapping[str, Purpose]] = {"plan": PLAN, "work": WORK, "compact": WORK, "synthesis": REPORT}
+_BY_KIND: Final[Mapping[str, Purpose]] = {
+    "plan": PLAN,
+    "expand": PLAN,
+    "work": WORK,
+    "compact": WORK,
+    "synthesis": REPORT,
+}
 """Kinds of tasks that are no decision; another effort in mid-conversation would miss the cache of the prompt."""
 
 
