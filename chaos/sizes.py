@@ -28,7 +28,7 @@ from tests.scripted_provider import (
     subtask,
 )
 from workflows.rules.evidence import CLAIM_CHARACTERS, FINDINGS, GAPS, MESSAGE_CHARACTERS, QUOTE_CHARACTERS
-from workflows.subtask import MOST_CALLS
+from workflows.tool_calls import MOST_CALLS
 
 _MOST_EVENTS: Final = 51_200 // 4
 _MOST_BYTES: Final = 50 * 1024 * 1024 // 4

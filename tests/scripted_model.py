@@ -13,18 +13,21 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import date
 from decimal import Decimal
 from typing import Final, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel, JsonValue
 
 from activities.contracts import ContradictionDraft, SubtaskDraft, ToolCall
+from activities.model_turn.activity import prompt_bytes
 from activities.models.protocol import ModelCall, ModelReply
 from activities.tools import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext, ToolSpec
+from activities.turn_kinds.compact import CompactAnswer, NoteDraft
 from activities.turn_kinds.compress import CompressAnswer
 from activities.turn_kinds.critique import CritiqueAnswer
 from activities.turn_kinds.judge import JudgeAnswer
-from activities.turn_kinds.plan import PlanAnswer, PlanTask
+from activities.turn_kinds.plan import Allowance, PlanAnswer, PlanTask
 from activities.turn_kinds.refine import RefineAnswer
 from activities.turn_kinds.review import ReviewAnswer
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
@@ -134,6 +137,8 @@ class ScriptedModel:
     respond: Respond
     calls: list[ModelCall] = field(default_factory=list[ModelCall])
     replies: int = 0
+    counted: int = 0
+    """Prompts that were counted."""
     keeps_calls: bool = True
     """False in benchmarks, whose calls are too many to keep."""
 
@@ -154,6 +159,11 @@ class ScriptedModel:
                     turn = turn(call)
         self.replies += 1
         return turn
+
+    async def count_input(self, call: ModelCall) -> int:
+        """Count a prompt as providers do: a token for four bytes."""
+        self.counted += 1
+        return prompt_bytes(call) // 4
 
     def of_kind(self, kind: str) -> list[ModelCall]:
         """Select the calls of one kind of task."""
@@ -226,6 +236,11 @@ def most_expensive(call: ModelCall) -> Decimal:
     return Decimal(call.max_output_tokens) * 5 / 1_000_000
 
 
+ALLOWANCE: Final = Allowance(turns=16, usd=Decimal("1.50"), minutes=9, max_rounds=10, max_parallel=5)
+"""What a plan's subtasks may use, where that does not matter."""
+TODAY: Final = date(2026, 11, 22)
+
+
 def refuse(_: ModelCall) -> ModelReply:
     """Decline to answer."""
     return ModelReply(stop="refused", model="scripted-1", provider="scripted")
@@ -253,7 +268,7 @@ def topics(count: int) -> tuple[SubtaskDraft, ...]:
 
 
 def plan(*subtasks: SubtaskDraft, strategy: str = "merge") -> PlanAnswer:
-    return PlanAnswer(subtasks=list(subtasks), strategy=strategy, final_instruction="Briefly.")
+    return PlanAnswer(subtasks=list(subtasks), strategy=strategy, final_instruction="Briefly.", omitted=[])
 
 
 def answer(
@@ -311,6 +326,10 @@ def compressed(content: str) -> CompressAnswer:
     return CompressAnswer(content=content)
 
 
+def compacted(summary: str, *notes: NoteDraft) -> CompactAnswer:
+    return CompactAnswer(summary=summary, notes=list(notes))
+
+
 _DEFAULTS: Final[Mapping[str, BaseModel]] = {
     "work": answer("Known."),
     "synthesis": report("All of it."),
@@ -319,6 +338,7 @@ _DEFAULTS: Final[Mapping[str, BaseModel]] = {
     "judge": judged(""),
     "critique": criticised(),
     "compress": compressed("In short: so."),
+    "compact": compacted("So far: so."),
 }
 
 

@@ -1,15 +1,16 @@
 """A turn of an agent that carries out a subtask, a round at a time."""
 
+from datetime import date
 from typing import ClassVar, Final, Literal
 
-from activities.contracts import InputOutcome, Round
+from activities.contracts import InputOutcome, Note, Round
 from activities.crews import Agent, Crew
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import Message, ToolText, TurnAnswer, TurnTask
-from activities.turn_kinds.rendering import document_sections, outcome_section
+from activities.turn_kinds.rendering import document_sections, notes_section, outcome_section, request_section
 from activities.turn_kinds.tool_text import ShownText
 from activities.untrusted_text import data_block, escape_marks
-from chargehand.contracts import Contract, Severity
+from chargehand.contracts import Contract, Severity, left_out
 
 _INSTRUCTIONS: Final = """You are the {name} in a crew of agents. {description}
 
@@ -82,6 +83,8 @@ class WorkTask(TurnTask):
 
     instructions: ClassVar = _INSTRUCTIONS
     answer_type: ClassVar = WorkAnswer
+    last_request: ClassVar = "No more tools can be used. Answer now from what you have."
+    """What is asked at the end of a conversation in which the agent must answer."""
 
     kind: Literal["work"] = "work"
     goal: str
@@ -89,6 +92,10 @@ class WorkTask(TurnTask):
     instruction: str
     inputs: tuple[InputOutcome, ...] = ()
     """Outcomes of the subtasks this one depends on; failures among them are gaps to be stated."""
+    summary: str = left_out("")
+    """What the agent wrote at the end of the conversation before this one."""
+    notes: tuple[Note, ...] = left_out(())
+    """What the agent had noted when this conversation began."""
     rounds: tuple[Round, ...] = ()
     """The conversation so far, or what is new in it since `earlier`."""
     earlier: str = ""
@@ -114,18 +121,20 @@ class WorkTask(TurnTask):
         """Render the instruction, its context and its inputs."""
         return [
             f"Instruction:\n{escape_marks(self.instruction)}",
-            f"It is part of this request, for context only:\n{data_block(self.goal)}",
+            request_section(self.goal, context_only=True),
             *document_sections(catalog),
             *(outcome_section(result) for result in self.inputs),
+            *([f"What you have done so far, in your own words:\n{data_block(self.summary)}"] if self.summary else []),
+            *notes_section(self.notes),
         ]
 
-    def messages(self, catalog: Catalog | None) -> tuple[Message, ...]:
+    def messages(self, catalog: Catalog | None, today: date) -> tuple[Message, ...]:
         """Render the task and the conversation so far."""
         shown = ShownText()
         conversation = [message for past in self.rounds for message in _round_messages(past, shown)]
         if self.must_answer and self.rounds:
-            conversation.append(Message(role="user", text="No more tools can be used. Answer now from what you have."))
-        return (*super().messages(catalog), *conversation)
+            conversation.append(Message(role="user", text=self.last_request))
+        return (*super().messages(catalog, today), *conversation)
 
 
 def _round_messages(past: Round, shown: ShownText) -> tuple[Message, Message]:

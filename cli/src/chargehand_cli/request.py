@@ -45,6 +45,10 @@ class RequestOptions:
     approve_plan: Annotated[
         bool, typer.Option("--approve-plan", help="Wait for approval: `chargehand plan SESSION --approve`.")
     ] = False
+    profile: Annotated[
+        Literal["quick", "standard", "deep"] | None,
+        typer.Option(help="Limits for a quick answer, the usual ones, or for deep research.", show_default="standard"),
+    ] = None
     budget: Annotated[float | None, typer.Option(help="Budget in US dollars.", show_default="2.00")] = None
     turns: Annotated[int | None, typer.Option(help="Maximum number of model calls.", show_default="20")] = None
     deadline: Annotated[
@@ -77,18 +81,21 @@ class RequestOptions:
     ] = None
 
 
-def build_request(options: RequestOptions, documents: tuple[str, ...]) -> "SessionRequest":
-    """Merge the options into the JSON request, if there is one, and validate the result.
+def build_request(
+    options: RequestOptions, documents: tuple[str, ...], taped: dict[str, Any] | None = None
+) -> "SessionRequest":
+    """Merge the options into the JSON request or the one of a tape, if there is one, and validate the result.
 
     Raises:
         BadRequest: the JSON is unreadable, or the request is invalid.
     """
     from chargehand import SessionRequest
 
-    fields = _read_json(options.input) if options.input else {}
+    fields = _read_json(options.input) if options.input else dict(taped or {})
     fields |= _without_none(
         goal=options.goal,
         crew=options.crew,
+        profile=options.profile,
         approval="plan" if options.approve_plan else None,
         review=options.review,
         questions="allowed" if options.questions else None,

@@ -53,7 +53,7 @@ async def test_an_article_becomes_markdown(texts: PageTexts) -> None:
         ('<meta name="citation_publication_date" content="2023/5/6">', "2023-05-06", "meta citation_publication_date"),
         ('<meta name="date" content="2023-05">', "2023-05", "meta date"),
         (
-            '<meta property="article:modified_time" content="2024-02-02"><script type="application/ld+json">{"datePublished": "2024-01-01"}</script>',
+            '<script type="application/ld+json">{"datePublished": "2024-01-01", "dateModified": "2024-02-02"}</script>',
             "2024-01-01",
             "JSON-LD datePublished",
         ),

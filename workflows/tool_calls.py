@@ -1,0 +1,114 @@
+"""The tool calls of a round: which are refused, and what each may send out."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Final
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
+
+from activities.contracts import Round, ToolCall, ToolRequest, ToolResult
+from activities.model_turn.contracts import TurnResult
+from activities.notes import NOTE
+from activities.tool_use import ToolActivities
+from chargehand.contracts import Source
+from workflows import options
+from workflows.contracts import SubtaskRequest
+from workflows.conversation import Conversation
+from workflows.rules.repetition import executed, refuse_repetition
+
+MOST_CALLS: Final = 8
+"""Tool calls of one round; the model is told to ask for the others again."""
+
+
+async def make_calls(
+    request: SubtaskRequest, conversation: Conversation, result: TurnResult, number: int, left: timedelta
+) -> None:
+    """Make the calls that the model asks for in a round, side by side, and add the round to the conversation.
+
+    Args:
+        request: of the subtask.
+        conversation: so far.
+        result: the model's reply.
+        number: of the round.
+        left: the time until the calls have to end.
+    """
+    calls = result.tool_calls
+    chosen = executed(calls, MOST_CALLS)
+    read: Mapping[str, Source] = conversation.citable if any(call.tool == NOTE.name for call in calls) else {}
+
+    async def answer(position: int, call: ToolCall) -> ToolResult:
+        if position not in chosen:
+            return _refused(call, f"At most {MOST_CALLS} tools can be used at once; ask for this one again.")
+        if call.tool == NOTE.name and request.agent.tools:
+            return conversation.notes.answer(call, read)
+        return await _use_tool(request, conversation, call, f"turn-{number}.{position + 1}", left)
+
+    results = await asyncio.gather(*(answer(position, call) for position, call in enumerate(calls)))
+    conversation.add(Round(calls=calls, results=tuple(results), provider_items=result.provider_items))
+
+
+async def _use_tool(
+    request: SubtaskRequest, conversation: Conversation, call: ToolCall, step: str, left: timedelta
+) -> ToolResult:
+    if call.tool not in request.agent.tools:
+        return _refused(call, f"You have no such tool. Your tools: {', '.join(request.agent.tools) or 'none'}.")
+    repetition = refuse_repetition(call, conversation.rounds, MOST_CALLS)
+    if repetition is not None:
+        return repetition
+    if call.malformed:
+        return _refused(call, f"The arguments could not be read: {call.malformed}")
+    conversation.count_tool_call()
+    try:
+        return await workflow.execute_activity_method(
+            ToolActivities.use_tool,
+            ToolRequest(
+                session=request.session,
+                step=f"{step}.{call.tool}",
+                crew=request.crew,
+                agent=request.agent.name,
+                call=call,
+                private=_private_texts(request),
+                public=_public_texts(request, conversation),
+                documents=request.documents,
+            ),
+            activity_id=f"{step}.{call.tool}",
+            summary=_summary(call),
+            **options.tool(left),
+        )
+    except ActivityError as error:
+        if is_cancelled_exception(error):
+            raise
+        message = error.cause.message if isinstance(error.cause, ApplicationError) else "it timed out"
+        return _refused(call, f"The tool failed and is not retried: {message}")
+
+
+def _private_texts(request: SubtaskRequest) -> tuple[str, ...]:
+    """Collect the text that no address may contain, for an agent that reaches out and has private inputs."""
+    if not request.has_private_inputs or "reaches_out" not in request.agent.capabilities:
+        return ()
+    outcomes = [source.outcome for source in request.inputs]
+    quotes = (source.quote for outcome in outcomes for source in outcome.sources)
+    claims = (finding.claim for outcome in outcomes for finding in outcome.findings)
+    return tuple(text for text in (*(outcome.content for outcome in outcomes), *claims, *quotes) if text)
+
+
+def _public_texts(request: SubtaskRequest, conversation: Conversation) -> tuple[str, ...]:
+    """Collect what may be sent out although private text contains it too, for an agent that reaches out."""
+    if "reaches_out" not in request.agent.capabilities:
+        return ()
+    goal = (request.goal,) if request.goal_is_public else ()
+    approved = (request.subtask.instruction,) if request.is_approved else ()
+    # The addresses that an agent without access to anything private has found, unchanged.
+    found = () if "reads_private" in request.agent.capabilities else conversation.addresses
+    return (*goal, *approved, *found)
+
+
+def _refused(call: ToolCall, error: str) -> ToolResult:
+    return ToolResult(call_id=call.id, tool=call.tool, ok=False, output={"error": error})
+
+
+def _summary(call: ToolCall) -> str:
+    first: Sequence[object] = list(call.arguments.values())[:1]
+    return f"{call.tool}: {' '.join(str(*first).split())[:120]}"
