@@ -67,6 +67,10 @@ class Tier(StrEnum):
     LARGE = "large"
 
 
+Effort = Literal["low", "medium", "high"]
+"""How hard a model thinks before it answers, on models that can be told."""
+
+
 class Limits(TypedByPeople):
     """Limits of one session, including everything it starts. The operator's ceilings apply as well."""
 
