@@ -36,6 +36,8 @@ class ModelCard(Contract):
     name: str
     prices: tuple[PriceStep, ...]
     """Ascending by `above_input_tokens`, the first at 0."""
+    counts_input: bool = left_out(False)
+    """Whether its provider counts the tokens of a prompt before it is sent."""
     context_window: int = left_out(128_000)
     """The most tokens of a prompt and its reply together."""
     overcharge: float = left_out(1.0)

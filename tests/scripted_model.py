@@ -20,6 +20,7 @@ from typing import Final, Self, TypeAlias, TypeVar
 from pydantic import BaseModel, JsonValue
 
 from activities.contracts import ContradictionDraft, SubtaskDraft, ToolCall
+from activities.model_turn.activity import prompt_bytes
 from activities.models.protocol import ModelCall, ModelReply
 from activities.tools import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext, ToolSpec
 from activities.turn_kinds.compact import CompactAnswer, NoteDraft
@@ -136,6 +137,8 @@ class ScriptedModel:
     respond: Respond
     calls: list[ModelCall] = field(default_factory=list[ModelCall])
     replies: int = 0
+    counted: int = 0
+    """Prompts that were counted."""
     keeps_calls: bool = True
     """False in benchmarks, whose calls are too many to keep."""
 
@@ -156,6 +159,11 @@ class ScriptedModel:
                     turn = turn(call)
         self.replies += 1
         return turn
+
+    async def count_input(self, call: ModelCall) -> int:
+        """Count a prompt as providers do: a token for four bytes."""
+        self.counted += 1
+        return prompt_bytes(call) // 4
 
     def of_kind(self, kind: str) -> list[ModelCall]:
         """Select the calls of one kind of task."""

@@ -20,6 +20,7 @@ with workflow.unsafe.imports_passed_through():
         WORK_OUTPUT_TOKENS,
         fixed_bytes,
         input_bound,
+        likely_input,
         usual_cost,
         worst_case,
     )
@@ -142,7 +143,8 @@ class SubtaskWorkflow:
     async def _task(self, request: SubtaskRequest, model_calls: MeteredModelCalls, *, last: bool) -> WorkTask:
         task = self._conversation.task()
         model, input_tokens = model_calls.proven(request.model), self._input_tokens(request, task)
-        this_turn = worst_case(model, input_tokens, WORK_OUTPUT_TOKENS)
+        likely = likely_input(model, input_tokens, self._conversation.counted)
+        this_turn = worst_case(model, likely, WORK_OUTPUT_TOKENS)
         next_turn = usual_cost(model, input_tokens, self._conversation.counted, NEXT_ROUND_BYTES)
         must_answer = (
             last

@@ -14,7 +14,7 @@ from pydantic_settings import BaseSettings
 from activities.backends import Backend, Row, SettingsError, WebAddress, secret
 from activities.contracts import ModelCard, PriceStep
 from activities.models.clients import ProviderModel
-from activities.models.protocol import Model
+from activities.models.protocol import CountsInput, Model
 from activities.models.streaming import SLOW_TO_BEGIN, Patience
 from chargehand.contracts import Tier
 
@@ -136,8 +136,9 @@ def build_models(settings: ModelSettings, provider: str, closing: AsyncExitStack
 def _dearer(card: ModelCard, other: ModelCard) -> ModelCard:
     """Price a model so that a reservation, which takes the dearest step within reach, covers the other model too."""
     steps = sorted((*card.prices, *other.prices), key=lambda step: step.above_input_tokens)
+    # What one provider counts says nothing of the other's tokens.
     window = min(card.context_window, other.context_window)
-    return card.model_copy(update={"prices": tuple(steps), "context_window": window})
+    return card.model_copy(update={"prices": tuple(steps), "context_window": window, "counts_input": False})
 
 
 def _models(
@@ -152,7 +153,11 @@ def _models(
     closing.push_async_callback(adapter.aclose)
     loading = asyncio.create_task(adapter.warm_up())
     closing.callback(loading.cancel)
-    return Models(adapter, _cards(settings, provider, names))
+    counts_input = isinstance(adapter, CountsInput)
+    cards = _cards(settings, provider, names)
+    return Models(
+        adapter, {tier: card.model_copy(update={"counts_input": counts_input}) for tier, card in cards.items()}
+    )
 
 
 def _cards(settings: ModelSettings, provider: str, defaults: Mapping[Tier, str]) -> dict[Tier, ModelCard]:

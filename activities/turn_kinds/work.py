@@ -10,7 +10,7 @@ from activities.contracts import InputOutcome, Note, Round, ToolResult
 from activities.crews import Agent, Crew
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import Message, ToolText, TurnAnswer, TurnTask
-from activities.turn_kinds.rendering import document_sections, notes_section, outcome_section
+from activities.turn_kinds.rendering import document_sections, notes_section, outcome_section, request_section
 from activities.untrusted_text import data_block, escape_marks
 from chargehand.contracts import Contract, Severity, left_out
 
@@ -125,7 +125,7 @@ class WorkTask(TurnTask):
         """Render the instruction, its context and its inputs."""
         return [
             f"Instruction:\n{escape_marks(self.instruction)}",
-            f"It is part of this request, for context only:\n{data_block(self.goal)}",
+            request_section(self.goal, context_only=True),
             *document_sections(catalog),
             *(outcome_section(result) for result in self.inputs),
             *([f"What you have done so far, in your own words:\n{data_block(self.summary)}"] if self.summary else []),
