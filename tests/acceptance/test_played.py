@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from statistics import median
 
 import pytest
 from temporalio.client import Client
 
+from chargehand.contracts import Limits
 from tests.acceptance.played.stage import Played, Stage, open_stage
 from tests.acceptance.played.tasks import (
     BIKES,
@@ -75,11 +77,13 @@ async def test_a_comparison_of_five_reads_fifteen_pages(stage: Stage) -> None:
     assert_sources_whole(played)
 
 
-async def test_a_list_is_found_before_its_items_are_looked_up(stage: Stage) -> None:
-    """The five islands are read from a page, and then the page of each."""
-    played = await stage.play(LIST_THEN_DETAIL)
+@pytest.mark.parametrize(("max_turns", "subtasks"), [(20, 1), (40, 6)], ids=["by one agent", "for each"])
+async def test_a_list_is_found_before_its_items_are_looked_up(stage: Stage, max_turns: int, subtasks: int) -> None:
+    """The five islands are read from a page, and then the page of each: by one agent, or by one each if turns allow."""
+    played = await stage.play(replace(LIST_THEN_DETAIL, limits=Limits(max_turns=max_turns)))
 
     assert len(played.pages) >= 6
+    assert len(played.report.subtasks) == subtasks
     assert played.report.stop_reason == "completed"
     assert all(f"{name} is {mayor}" in played.report.answer for name, mayor in MAYORS.items())
     assert_unhindered(played)

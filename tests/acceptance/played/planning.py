@@ -12,6 +12,9 @@ Rule = Callable[[re.Match[str], Sight], Draft]
 _QUOTE: Final = "Open the pages before you rely on them, and quote the sentence that states each, with its source."
 ITEM: Final = "the item"
 """Stands in a template for what it is about."""
+_TURNS: Final = 4
+"""What a researcher usually takes."""
+_NUMBERS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _NAMES: Final = r"[A-Z]\w+(?:, [A-Z]\w+)* and [A-Z]\w+"
 
 
@@ -50,10 +53,12 @@ def _one_each(found: re.Match[str], _: Sight) -> Draft:
 
 
 def _list_then_detail(found: re.Match[str], sight: Sight) -> Draft:
-    """Find the list first; its items are subtasks of their own where plans can grow."""
+    """Find the list first; its items are subtasks of their own if the turns allow that, or else work for one agent."""
     whole, what, detail = found["whole"], found["what"], found["detail"]
     first = _research(1, whole, [what])
-    if sight.asks_for("subtasks", "for_each"):
+    allowed = re.search(r"(\d+) turns", sight.task)
+    items = next((number for number, word in enumerate(_NUMBERS) if word in what.split()), len(_NUMBERS))
+    if allowed and int(allowed[1]) >= _TURNS * (1 + items) + 1 and sight.asks_for("subtasks", "for_each"):
         return _plan(first, _research(2, ITEM, [detail], for_each="T1", depends_on=["T1"]))
     first["instruction"] = first["instruction"].replace(f"Wanted: {what}.", f"Wanted: {what}. For each: {detail}.")
     return _plan(first)

@@ -53,13 +53,14 @@ class Played:
     requests: tuple[ScriptedRequest, ...]
     model: CompetentModel
     web: Web
+    reads: tuple[str, ...]
     searches: tuple[str, ...]
 
     @cached_property
     def pages(self) -> tuple[str, ...]:
         """The URLs that were read, each once, in the order of reading."""
         own = {self.web.url(page) for page in self.task.pages}
-        return tuple(dict.fromkeys(url for url in self.web.reads if url in own))
+        return tuple(dict.fromkeys(url for url in self.reads if url in own))
 
 
 @dataclass
@@ -76,7 +77,7 @@ class Stage:
         """Play one task to its report."""
         model = CompetentModel()
         self.provider.respond = model
-        begun, searched = len(self.provider.exchanges), len(self.web.searches)
+        begun, searched, read = len(self.provider.exchanges), len(self.web.searches), len(self.web.reads)
         chargehand = Chargehand(self.client, self.queues[task.provider])
         session = await chargehand.start(task.request(self._documents(task)))
         report = await asyncio.wait_for(session.result(), _SECONDS)
@@ -87,6 +88,7 @@ class Stage:
             requests=tuple(self.provider.requests[begun:]),
             model=model,
             web=self.web,
+            reads=tuple(self.web.reads[read:]),
             searches=tuple(self.web.searches[searched:]),
         )
 
