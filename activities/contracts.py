@@ -155,6 +155,8 @@ class SubtaskDraft(Contract):
     instruction: str
     depends_on: list[str]
     required: list[str]
+    for_each: str
+    """Id of the subtask that lists the items for which this one is a template; empty for any other subtask."""
 
 
 class ContradictionDraft(Contract):

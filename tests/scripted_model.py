@@ -26,6 +26,7 @@ from activities.tools import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolCon
 from activities.turn_kinds.compact import CompactAnswer, NoteDraft
 from activities.turn_kinds.compress import CompressAnswer
 from activities.turn_kinds.critique import CritiqueAnswer
+from activities.turn_kinds.expand import ExpandAnswer, ExpandTask
 from activities.turn_kinds.judge import JudgeAnswer
 from activities.turn_kinds.plan import Allowance, PlanAnswer, PlanTask
 from activities.turn_kinds.refine import RefineAnswer
@@ -122,7 +123,7 @@ def _position(call: ModelCall) -> int:
     match call.task:
         case WorkTask(rounds=rounds):
             return len(rounds)
-        case PlanTask(rejected=rejected):
+        case PlanTask(rejected=rejected) | ExpandTask(rejected=rejected):
             return len(rejected)
         case SynthesisTask(problems=problems):
             return 1 if problems else 0
@@ -252,6 +253,8 @@ def subtask(
     after: Sequence[str] = (),
     required: Sequence[str] = (),
     instruction: str = "",
+    *,
+    for_each: str = "",
 ) -> SubtaskDraft:
     return SubtaskDraft(
         id=id,
@@ -259,6 +262,7 @@ def subtask(
         instruction=instruction or f"Find out everything about topic {id} in the documents.",
         depends_on=list(after),
         required=list(required),
+        for_each=for_each,
     )
 
 
@@ -269,6 +273,11 @@ def topics(count: int) -> tuple[SubtaskDraft, ...]:
 
 def plan(*subtasks: SubtaskDraft, strategy: str = "merge") -> PlanAnswer:
     return PlanAnswer(subtasks=list(subtasks), strategy=strategy, final_instruction="Briefly.", omitted=[])
+
+
+def expanded(*instructions: str, omitted: Sequence[str] = ()) -> ExpandAnswer:
+    """Write the instructions of a template's items."""
+    return ExpandAnswer(instructions=list(instructions), omitted=list(omitted))
 
 
 def answer(
@@ -333,6 +342,7 @@ def compacted(summary: str, *notes: NoteDraft) -> CompactAnswer:
 _DEFAULTS: Final[Mapping[str, BaseModel]] = {
     "work": answer("Known."),
     "synthesis": report("All of it."),
+    "expand": expanded(),
     "refine": refined(),
     "review": reviewed(),
     "judge": judged(""),

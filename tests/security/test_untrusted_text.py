@@ -11,6 +11,7 @@ from activities.contracts import ContradictionDraft, InputOutcome, Round, ToolCa
 from activities.documents.catalog import Catalog, Column, DocumentEntry, Table
 from activities.turn_kinds.compress import CompressTask
 from activities.turn_kinds.critique import CritiqueTask
+from activities.turn_kinds.expand import ExpandTask
 from activities.turn_kinds.judge import JudgeTask
 from activities.turn_kinds.plan import PlanTask, RejectedPlan
 from activities.turn_kinds.refine import RefineTask
@@ -77,6 +78,10 @@ def _tasks(text: str) -> list[tuple[Task, int]]:
     rejected = (RejectedPlan(plan=text, errors=(text, text)),)
     return [
         (PlanTask(goal=text, max_subtasks=3, allowance=ALLOWANCE, may_nest=True, rejected=rejected), 4),
+        (
+            ExpandTask(goal=text, agent="reader", template=text, items=outcomes[0], max_subtasks=3, rejected=rejected),
+            5,
+        ),
         (WorkTask(goal=text, instruction=text, inputs=outcomes, rounds=rounds, must_answer=True), 7),
         (
             SynthesisTask(

@@ -15,8 +15,6 @@ from chargehand.contracts import Capability, Escalation, Failure, Outcome, Quest
 from workflows.budget.estimates import (
     DECISION_OUTPUT_TOKENS,
     INPUT_BYTES,
-    least_of_agent,
-    least_workable,
     usual_of_agent,
 )
 from workflows.budget.ledger import Amount, Reservation
@@ -72,17 +70,9 @@ class _Try:
 _Tried = list[tuple[_Try, Ended]]
 
 
-def least_grant(session: Session, subtask: Subtask) -> Amount:
-    """Estimate the least that is of use to a subtask: the fewest turns of its agent, or a whole nested session."""
-    agent = session.agent(subtask.agent)
-    if agent is None:
-        return least_workable(session.facts, session.request.documents)
-    return least_of_agent(agent, session.model(agent.tier), session.request.documents)
-
-
 def reserve(session: Session, subtask: Subtask, not_started: int) -> Reservation | None:
     """Reserve a share of what is left for a subtask, one of so many; None if not even the least can be paid."""
-    least, agent = least_grant(session, subtask), session.agent(subtask.agent)
+    least, agent = session.least_grant(subtask.agent), session.agent(subtask.agent)
     if agent is None:
         usual = Amount(least.turns * _NESTED_SHARE, least.usd * _NESTED_SHARE)
     else:
@@ -125,7 +115,7 @@ async def _reserve_again(session: Session, subtask: Subtask) -> Reservation | No
     """Reserve another attempt's share; wait for it if others may return something or the limits may be raised."""
     reservation = reserve(session, subtask, 1)
     if reservation is None:
-        await session.wait_for_budget(least_grant(session, subtask), lambda: session.grants.all_wait)
+        await session.wait_for_budget(session.least_grant(subtask.agent), lambda: session.grants.all_wait)
         reservation = reserve(session, subtask, 1)
     return reservation
 
@@ -229,7 +219,7 @@ def _for_fallback(session: Session, subtask: Subtask, agent: str) -> _Try:
 
 def _needed(session: Session, subtask: Subtask) -> Amount:
     """Estimate what another attempt takes, with a turn to decide about it."""
-    return least_grant(session, subtask) + Amount(1)
+    return session.least_grant(subtask.agent) + Amount(1)
 
 
 def _means(session: Session, subtask: Subtask, attempts: Attempts) -> Means:

@@ -11,6 +11,7 @@ from activities.crews import Agent, Crew
 from activities.documents.catalog import Catalog, Column, DocumentEntry, Table
 from activities.turn_kinds.compress import CompressTask
 from activities.turn_kinds.critique import CritiqueTask
+from activities.turn_kinds.expand import ExpandTask
 from activities.turn_kinds.judge import JudgeTask
 from activities.turn_kinds.plan import PlanTask, RejectedPlan
 from activities.turn_kinds.protocol import Message, ToolText, TurnTask
@@ -131,6 +132,14 @@ REPORT = SynthesisAnswer(
             'Your plan was rejected:\n<data>\n{"a":1}\n</data>\n'
             "for these reasons:\n<data>\n- one\n- two\n</data>\nFix all of them.",
             id="a plan with every reason for its rejection",
+        ),
+        pytest.param(
+            ExpandTask(goal="g", agent="reader", template="Find its notice", items=FOUND, max_subtasks=5),
+            A_MD,
+            "Request, for context only:\n<data>\ng\n</data>\n\n"
+            f"Template, for the agent reader:\n<data>\nFind its notice\n</data>\n\n{T1}"
+            "Write at most 5 instructions; if the list is longer, take the items that come first.",
+            id="an expansion with its template and its list",
         ),
         pytest.param(
             WorkTask(goal="g", instruction="Reckon the date", inputs=(FOUND, NOT_FOUND)),
