@@ -29,8 +29,6 @@ from tests.acceptance.played.tasks import (
     Task,
 )
 
-pytestmark = pytest.mark.xfail(reason="pages are cut", strict=False)
-
 
 @pytest.fixture(scope="module")
 async def stage(client: Client, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Stage]:
