@@ -113,7 +113,7 @@ class Script:
         for line in reversed(self.lines):
             if line.matches(call):
                 return line.turns[min(_position(call), len(line.turns) - 1)]
-        return _DEFAULTS[call.task.kind]
+        return DEFAULTS[call.task.kind]
 
 
 def _position(call: ModelCall) -> int:
@@ -317,7 +317,7 @@ def compressed(content: str) -> CompressAnswer:
     return CompressAnswer(content=content)
 
 
-_DEFAULTS: Final[Mapping[str, BaseModel]] = {
+DEFAULTS: Final[Mapping[str, BaseModel]] = {
     "work": answer("Known."),
     "synthesis": report("All of it."),
     "refine": refined(),

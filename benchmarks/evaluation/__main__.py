@@ -1,0 +1,195 @@
+"""`python -m benchmarks.evaluation`: score sessions, compare two runs, and fail on a regression."""
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import mean
+from typing import Final
+
+from pydantic import BaseModel
+from temporalio.client import Client
+
+from benchmarks import processes
+from benchmarks.evaluation.dataset import Dataset, read_datasets
+from benchmarks.evaluation.fanoutqa import read_fanoutqa
+from benchmarks.evaluation.scores import Scores
+from benchmarks.evaluation.sessions import Variant, evaluate
+from benchmarks.evaluation.statistics import Comparison, compare, pass_hat
+from benchmarks.tables import Row, show
+from chargehand.converter import data_converter
+
+_LESS_IS_BETTER: Final = frozenset({"turns", "usd", "seconds", "forced", "truncated"})
+_MEASURES: Final = (
+    *("passed", "completed", "plan_valid", "nodes", "edges", "executed", "routed", "answer", "citations"),
+    *("gaps_named", "turns", "usd", "seconds", "forced", "truncated"),
+)
+_DEARER: Final = 1.1
+"""By how much turns and dollars may grow before that is a regression."""
+_SIGNIFICANT: Final = 0.05
+
+
+class Evaluated(BaseModel):
+    """The scores of a dataset."""
+
+    dataset: str
+    backend: str
+    scores: tuple[Scores, ...]
+
+    def measured(self, measure: str) -> dict[str, float]:
+        """Average a measure over the repetitions of each case that has it."""
+        values: dict[str, list[float]] = {}
+        for each in self.scores:
+            if (value := getattr(each, measure)) is not None:
+                values.setdefault(each.case, []).append(float(value))
+        return {case: mean(found) for case, found in values.items()}
+
+
+class Results(BaseModel):
+    """What a run found, as it is kept."""
+
+    at: str
+    command: str
+    evaluated: tuple[Evaluated, ...]
+
+
+def summary(evaluated: Evaluated, repetitions: int) -> Row:
+    """Average every measure of a dataset."""
+    averages = {name: evaluated.measured(name) for name in _MEASURES}
+    row = {name: mean(values.values()) for name, values in averages.items() if values}
+    named = {
+        "": evaluated.dataset,
+        "backend": evaluated.backend,
+        "cases": len({each.case for each in evaluated.scores}),
+    }
+    if repetitions > 1:
+        outcomes = [(each.case, each.passed) for each in evaluated.scores]
+        row[f"pass^{repetitions}"] = pass_hat(outcomes, repetitions)
+    row["incomplete"] = 1 - row.pop("completed")
+    return named | row
+
+
+def comparisons(before: Evaluated, after: Evaluated) -> list[Comparison]:
+    """Compare every measure that both sides have, case by case."""
+    found: list[Comparison] = []
+    for name in _MEASURES:
+        mine, theirs = before.measured(name), after.measured(name)
+        if mine.keys() & theirs.keys():
+            found.append(compare(name, mine, theirs, less_is_better=name in _LESS_IS_BETTER))
+    return found
+
+
+def regressions(before: Evaluated, after: Evaluated) -> list[str]:
+    """Name what got worse: any case, where nothing is left to chance, or more cases than chance explains."""
+    is_certain = after.backend != "configured" or {each.usd for each in (*before.scores, *after.scores)} == {0}
+    found: list[str] = []
+    absent = before.measured("passed").keys() - after.measured("passed").keys()
+    if absent:
+        found.append(f"{after.dataset}: {len(absent)} cases were not run")
+    for each in comparisons(before, after):
+        if each.measure in {"seconds"}:
+            continue
+        if each.measure in {"turns", "usd"}:
+            is_worse = each.after > each.before * _DEARER
+        else:
+            is_worse = bool(each.worse) if is_certain else each.p < _SIGNIFICANT and each.worse > each.better
+        if is_worse:
+            found.append(
+                f"{after.dataset}: {each.measure} went from {each.before:.3g} to {each.after:.3g} "
+                f"({each.worse} cases worse, {each.better} better)"
+            )
+    return found
+
+
+async def _run(datasets: Mapping[str, Dataset], chosen: argparse.Namespace) -> list[Evaluated]:
+    found: list[Evaluated] = []
+    with tempfile.TemporaryDirectory(prefix="chargehand-eval-") as name, processes.server(Path(name)) as server:
+        client = await Client.connect(server.address, data_converter=data_converter())
+        for dataset in datasets.values():
+            backend = chosen.on or dataset.offline
+            variant = Variant(chosen.crew, chosen.profile)
+            scores = await evaluate(client, Path(name), dataset, backend, repetitions=chosen.repeat, variant=variant)
+            found.append(Evaluated(dataset=dataset.name, backend=backend, scores=tuple(scores)))
+    return found
+
+
+def _differences(before: Results, after: Sequence[Evaluated]) -> list[Row]:
+    earlier = {each.dataset: each for each in before.evaluated}
+    return [
+        {
+            "": f"{each.dataset}: {found.measure}",
+            "before": found.before,
+            "after": found.after,
+            "95 % of the difference": f"{found.low:+.3g} to {found.high:+.3g}",
+            "better": found.better,
+            "worse": found.worse,
+            "p": found.p,
+        }
+        for each in after
+        if each.dataset in earlier
+        for found in comparisons(earlier[each.dataset], each)
+    ]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.evaluation", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="DATASET", help="all of datasets/ by default")
+    parser.add_argument(
+        "--on", choices=["tape", "oracle", "configured"], help="who answers; by default as the dataset says"
+    )
+    parser.add_argument(
+        "--fanoutqa", type=Path, metavar="FILE", help="evaluate FanOutQA's development questions instead"
+    )
+    parser.add_argument("--first", type=int, metavar="N", help="only the first cases of each dataset")
+    parser.add_argument("--crew", help="another crew than the cases name")
+    parser.add_argument("--profile", choices=["quick", "standard", "deep"], help="other limits than the cases name")
+    parser.add_argument("--repeat", type=int, default=1, metavar="K", help="run every case so often, and report pass^K")
+    parser.add_argument("--cases", action="store_true", help="show every case that did not pass")
+    parser.add_argument("--save", type=Path, metavar="FILE", help="keep the scores as JSON")
+    parser.add_argument("--compare", type=Path, metavar="FILE", help="compare with kept scores, case by case")
+    parser.add_argument("--gate", type=Path, metavar="FILE", help="exit with 1 if something is worse than kept scores")
+    return parser
+
+
+def main() -> int:
+    """Evaluate, show, keep, compare; 1 if the gate is shut."""
+    chosen = _parser().parse_args()
+    datasets = {"fanoutqa": read_fanoutqa(chosen.fanoutqa)} if chosen.fanoutqa else read_datasets(chosen.names)
+    if chosen.first:
+        datasets = {
+            name: each.model_copy(update={"cases": each.cases[: chosen.first]}) for name, each in datasets.items()
+        }
+    found = asyncio.run(_run(datasets, chosen))
+    command = f"python -m benchmarks.evaluation {' '.join(sys.argv[1:])}".rstrip()
+    show("Evaluation: averages over the cases", command, [summary(each, chosen.repeat) for each in found])
+    if chosen.cases:
+        failed = [each for one in found for each in one.scores if not each.passed]
+        print(*(each.model_dump_json(exclude_none=True) for each in failed), sep="\n")
+    if chosen.save:
+        results = Results(at=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", command=command, evaluated=tuple(found))
+        chosen.save.write_text(json.dumps(results.model_dump(mode="json", exclude_none=True), indent=1) + "\n")
+    if chosen.compare:
+        show("Compared, case by case", command, _differences(_kept(chosen.compare), found))
+    if not chosen.gate:
+        return 0
+    earlier = {each.dataset: each for each in _kept(chosen.gate).evaluated}
+    worse = [
+        problem for each in found if each.dataset in earlier for problem in regressions(earlier[each.dataset], each)
+    ]
+    print(*(f"REGRESSION {problem}" for problem in worse), sep="\n") if worse else print("No regression.")
+    return 1 if worse else 0
+
+
+def _kept(file: Path) -> Results:
+    return Results.model_validate_json(file.read_bytes())
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    os._exit(code)  # the SDK's own threads can abort a process that ends the ordinary way
