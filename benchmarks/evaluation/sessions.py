@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Final
@@ -31,8 +32,8 @@ _CEILINGS: Final = Limits(
     budget_usd=Decimal(100),
     max_parallel=50,
     max_rounds=50,
-    deadline=24 * 3_600,
-    subtask_deadline=3_600,
+    deadline=timedelta(days=1),
+    subtask_deadline=timedelta(hours=1),
 )
 _AT_ONCE: Final = 3
 
@@ -89,13 +90,12 @@ async def _worker(
     client: Client, folder: Path, wrap: Callable[[Traffic], Traffic] | None = None, tape: Path | None = None
 ) -> AsyncGenerator["Runner"]:
     """Run a worker as `worker_main` composes it, and record what passes."""
-    given: dict[str, Path] = {"tape_replay": tape} if tape else {}
     settings = Settings(
         state_dir=folder,
         task_queue=f"evaluation-{uuid4().hex[:8]}",
         ceilings=_CEILINGS,
         storage=str(folder / "payloads"),
-        **given,
+        tape_replay=tape,
     )
     traces = Traces()
     async with AsyncExitStack() as closing:
