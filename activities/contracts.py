@@ -36,6 +36,10 @@ class ModelCard(Contract):
     name: str
     prices: tuple[PriceStep, ...]
     """Ascending by `above_input_tokens`, the first at 0."""
+    counts_input: bool = left_out(False)
+    """Whether its provider counts the tokens of a prompt before it is sent."""
+    context_window: int = left_out(128_000)
+    """The most tokens of a prompt and its reply together."""
     overcharge: float = left_out(1.0)
     """How many times its reservation a call was seen to cost: later reservations are made so much larger."""
 
@@ -126,6 +130,14 @@ class Round(Contract):
     """What was wrong with a reply that could not be used; shown to the model instead of tool results."""
 
 
+class Note(Contract):
+    """A claim that an agent keeps."""
+
+    claim: str
+    source: Source | None = left_out(None)
+    """What it rests on, with the quoted words; None for a conclusion of the agent's own."""
+
+
 class InputOutcome(Contract):
     """The outcome of a subtask, as others are given it."""
 
@@ -143,6 +155,8 @@ class SubtaskDraft(Contract):
     instruction: str
     depends_on: list[str]
     required: list[str]
+    for_each: str
+    """Id of the subtask that lists the items for which this one is a template; empty for any other subtask."""
 
 
 class ContradictionDraft(Contract):

@@ -44,6 +44,7 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
         budget_usd=Decimal(50),
         max_parallel=20,
         max_rounds=20,
+        max_reviews=6,
         deadline=timedelta(hours=6),
         subtask_deadline=timedelta(hours=1),
     )

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from activities.contracts import AgentCard, InputOutcome, ModelCard
+from activities.contracts import AgentCard, InputOutcome, ModelCard, Note
 from chargehand.contracts import Contract, Dollars, Message, Outcome, Subtask, Usage, left_out
 
 
@@ -25,6 +25,8 @@ class SubtaskRequest(Message):
     documents: tuple[str, ...] = left_out(())
     inputs: tuple[InputOutcome, ...] = left_out(())
     """Outcomes of the subtasks it depends on."""
+    notes: tuple[Note, ...] = left_out(())
+    """What earlier attempts at this subtask have noted."""
     turns: int
     usd: Dollars
     max_rounds: int
@@ -72,6 +74,8 @@ class SubtaskResult(Contract):
     outcome: Outcome
     wasted: Usage = left_out(Usage())
     """Part of its spend whose turns gave nothing."""
+    notes: tuple[Note, ...] = left_out(())
+    """What the agent noted, and what it was given of earlier attempts."""
     rounds: int = 0
     """Rounds of thinking and tool use."""
     waited: timedelta = timedelta(0)

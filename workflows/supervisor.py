@@ -48,8 +48,8 @@ class SupervisorWorkflow:
                 plan = await session.clock.limit(self._approval())
             while plan is not None:
                 session.enter("executing")
-                await execute(session, plan)
-                plan = await session.clock.limit(review(session, plan))
+                await execute(session)
+                plan = await session.clock.limit(review(session))
             session.enter("synthesising")
             report = await write_report(session)
             await workflow.wait_condition(workflow.all_handlers_finished)

@@ -29,6 +29,8 @@ _LONGEST_REPLY_BYTES: Final = 32 << 20
 """Far more than the output tokens of any turn, with the events of a stream around them."""
 CONNECT_SECONDS: Final = 10.0
 """A provider that does not accept a connection within this time is unreachable."""
+COUNT_SECONDS: Final = 10.0
+"""A provider that does not count a prompt within this time is done without."""
 
 
 class Closable(Protocol):

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
@@ -121,3 +121,12 @@ class Model(Protocol):
     """A provider's models; a failure of the provider is raised as `activities.models.failures.ProviderError`."""
 
     async def complete(self, call: ModelCall) -> ModelReply: ...
+
+
+@runtime_checkable
+class CountsInput(Protocol):
+    """A model whose provider counts the tokens of a prompt before it is sent, free of charge."""
+
+    async def count_input(self, call: ModelCall) -> int:
+        """Count the input tokens of a call; a failure of the provider is raised as by `Model.complete`."""
+        ...

@@ -5,8 +5,10 @@ from typing import Annotated, Final, get_args
 
 from pydantic import Field
 
+from activities.turn_kinds.compact import CompactAnswer, CompactTask
 from activities.turn_kinds.compress import CompressAnswer, CompressTask
 from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
+from activities.turn_kinds.expand import ExpandAnswer, ExpandTask
 from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from activities.turn_kinds.protocol import TurnTask
@@ -16,15 +18,26 @@ from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import WorkAnswer, WorkTask, WorkWithIssuesAnswer
 
 Task = Annotated[
-    PlanTask | WorkTask | SynthesisTask | RefineTask | ReviewTask | JudgeTask | CritiqueTask | CompressTask,
+    PlanTask
+    | ExpandTask
+    | WorkTask
+    | CompactTask
+    | SynthesisTask
+    | RefineTask
+    | ReviewTask
+    | JudgeTask
+    | CritiqueTask
+    | CompressTask,
     Field(discriminator="kind"),
 ]
 """What one turn is for, told apart by `kind`."""
 
 Answer = Annotated[
     PlanAnswer
+    | ExpandAnswer
     | WorkAnswer
     | WorkWithIssuesAnswer
+    | CompactAnswer
     | SynthesisAnswer
     | RefineAnswer
     | ReviewAnswer
@@ -40,5 +53,7 @@ TASK_TYPES: Final[Mapping[str, type[TurnTask]]] = {
 }
 """The type of each kind of task."""
 
-SUPERVISOR_TASK_TYPES: Final = tuple(task_type for task_type in TASK_TYPES.values() if task_type is not WorkTask)
+SUPERVISOR_TASK_TYPES: Final = tuple(
+    task_type for task_type in TASK_TYPES.values() if not issubclass(task_type, WorkTask)
+)
 """Tasks that are the supervisor's own."""

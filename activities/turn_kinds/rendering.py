@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
-from activities.contracts import ContradictionDraft, InputOutcome
+from activities.contracts import ContradictionDraft, InputOutcome, Note
 from activities.documents.catalog import Catalog
-from activities.untrusted_text import data_block
+from activities.untrusted_text import data_block, request_block
 from chargehand.contracts import Contradiction, Escalation, Failure, Outcome
 
 CATALOG_BYTES: Final = 9_000
@@ -16,7 +16,7 @@ _UNITS: Final = {"pdf": "pages", "xlsx": "rows", "ods": "rows", "csv": "rows"}
 
 def request_section(goal: str, *, context_only: bool = False) -> str:
     """Render the user's request."""
-    return f"Request{', for context only' if context_only else ''}:\n{data_block(goal)}"
+    return f"The user's request{', for context only' if context_only else ''}:\n{request_block(goal)}"
 
 
 def nesting_note(*, may_nest: bool) -> str:
@@ -101,6 +101,17 @@ def verdict_section(result: InputOutcome) -> str:
 def instruction_line(result: InputOutcome) -> str:
     """Render what an outcome answers. A model wrote it, so it is data to every other model."""
     return f"Asked: {result.instruction}\n\n"
+
+
+def notes_section(notes: Sequence[Note]) -> list[str]:
+    """Render what an agent has noted, if it has."""
+    lines = "\n".join(
+        f"- {note.claim}"
+        + (f" [{note.source.ref}]" if note.source else "")
+        + (f" Quote: {note.source.quote}" if note.source and note.source.quote else "")
+        for note in notes
+    )
+    return [f"Your notes so far:\n{data_block(lines)}"] if notes else []
 
 
 def evidence_text(outcome: Outcome) -> str:

@@ -6,13 +6,13 @@ from typing import ClassVar, Final, Literal
 
 from pydantic_core import to_json
 
-from activities.contracts import InputOutcome, Round, ToolResult
+from activities.contracts import InputOutcome, Note, Round, ToolResult
 from activities.crews import Agent, Crew
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import Message, ToolText, TurnAnswer, TurnTask
-from activities.turn_kinds.rendering import document_sections, outcome_section
+from activities.turn_kinds.rendering import document_sections, notes_section, outcome_section, request_section
 from activities.untrusted_text import data_block, escape_marks
-from chargehand.contracts import Contract, Severity
+from chargehand.contracts import Contract, Severity, left_out
 
 _INSTRUCTIONS: Final = """You are the {name} in a crew of agents. {description}
 
@@ -87,6 +87,8 @@ class WorkTask(TurnTask):
 
     instructions: ClassVar = _INSTRUCTIONS
     answer_type: ClassVar = WorkAnswer
+    last_request: ClassVar = "No more tools can be used. Answer now from what you have."
+    """What is asked at the end of a conversation in which the agent must answer."""
 
     kind: Literal["work"] = "work"
     goal: str
@@ -94,6 +96,10 @@ class WorkTask(TurnTask):
     instruction: str
     inputs: tuple[InputOutcome, ...] = ()
     """Outcomes of the subtasks this one depends on; failures among them are gaps to be stated."""
+    summary: str = left_out("")
+    """What the agent wrote at the end of the conversation before this one."""
+    notes: tuple[Note, ...] = left_out(())
+    """What the agent had noted when this conversation began."""
     rounds: tuple[Round, ...] = ()
     """The conversation so far, or what is new in it since `earlier`."""
     earlier: str = ""
@@ -119,16 +125,18 @@ class WorkTask(TurnTask):
         """Render the instruction, its context and its inputs."""
         return [
             f"Instruction:\n{escape_marks(self.instruction)}",
-            f"It is part of this request, for context only:\n{data_block(self.goal)}",
+            request_section(self.goal, context_only=True),
             *document_sections(catalog),
             *(outcome_section(result) for result in self.inputs),
+            *([f"What you have done so far, in your own words:\n{data_block(self.summary)}"] if self.summary else []),
+            *notes_section(self.notes),
         ]
 
     def messages(self, catalog: Catalog | None, today: date) -> tuple[Message, ...]:
         """Render the task and the conversation so far."""
         conversation = [message for past in self.rounds for message in _round_messages(past)]
         if self.must_answer and self.rounds:
-            conversation.append(Message(role="user", text="No more tools can be used. Answer now from what you have."))
+            conversation.append(Message(role="user", text=self.last_request))
         return (*super().messages(catalog, today), *conversation)
 
 

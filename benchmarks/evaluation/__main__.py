@@ -27,7 +27,7 @@ async def _run(datasets: Mapping[str, Dataset], chosen: argparse.Namespace) -> l
         client = await Client.connect(server.address, data_converter=data_converter())
         for dataset in datasets.values():
             backend = chosen.on or dataset.offline
-            variant = Variant(chosen.crew, chosen.profile)
+            variant = Variant(chosen.crew, chosen.profile, chosen.shape)
             scores = await evaluate(client, Path(name), dataset, backend, repetitions=chosen.repeat, variant=variant)
             found.append(Evaluated(dataset=dataset.name, backend=backend, scores=tuple(scores)))
     return found
@@ -45,6 +45,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--first", type=int, metavar="N", help="only the first cases of each dataset")
     parser.add_argument("--crew", help="another crew than the cases name")
     parser.add_argument("--profile", choices=["quick", "standard", "deep"], help="other limits than the cases name")
+    parser.add_argument(
+        "--shape",
+        choices=["flat", "fan-out"],
+        default="flat",
+        help="the oracle's plans: all subtasks at once, or templates for those that are asked of each item of a list",
+    )
     parser.add_argument("--repeat", type=int, default=1, metavar="K", help="run every case so often, and report pass^K")
     parser.add_argument("--cases", action="store_true", help="show every case that did not pass")
     parser.add_argument("--save", type=Path, metavar="FILE", help="keep the scores as JSON")

@@ -25,6 +25,8 @@ class GoldSubtask(TypedByPeople):
     instruction: str
     agent: str
     depends_on: tuple[str, ...] = ()
+    for_each: str = ""
+    """Id of the subtask for each item of whose list this one is done."""
     answer: str = ""
     """What is found, for the oracle."""
 

@@ -6,7 +6,7 @@ It measures the machinery around the models: whatever it does not finish, limits
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Final
+from typing import Final, Literal
 
 from pydantic import BaseModel, JsonValue
 
@@ -24,6 +24,7 @@ from activities.tools import (
     failed,
     object_schema,
 )
+from activities.turn_kinds.expand import ExpandAnswer, ExpandTask
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
@@ -31,6 +32,7 @@ from benchmarks.evaluation.dataset import Case, GoldSubtask
 from chargehand.contracts import Capability, Source, Tier, Usage
 from tests import scripted_model
 
+Shape = Literal["flat", "fan-out"]
 _PRICES: Final = (PriceStep(input_usd_per_million=Decimal(3), output_usd_per_million=Decimal(15)),)
 _TOKENS: Final = (4_000, 400)
 """Input and output of every turn."""
@@ -45,12 +47,13 @@ class Oracle:
     """By goal."""
     answers: Mapping[str, str]
     """By instruction."""
+    shape: Shape
 
     @classmethod
-    def of(cls, cases: Sequence[Case]) -> "Oracle":
+    def of(cls, cases: Sequence[Case], shape: Shape = "flat") -> "Oracle":
         """Learn what is known."""
         answers = {gold.instruction: gold.answer for case in cases for gold in case.plan}
-        return cls({case.goal: case for case in cases}, answers)
+        return cls({case.goal: case for case in cases}, answers, shape)
 
     def wrap(self, traffic: Traffic) -> Traffic:
         """Answer instead of the models, and instead of every tool."""
@@ -62,6 +65,8 @@ class Oracle:
         match call.task:
             case PlanTask() as task:
                 return _reply(self._plan(task, call))
+            case ExpandTask() as task:
+                return _reply(self._expand(task))
             case WorkTask() as task:
                 return self._work(task, call)
             case SynthesisTask() as task:
@@ -74,11 +79,11 @@ class Oracle:
         has_tools = {name: bool(tools) for name, _, tools in call.crew_agents}
         planned: list[GoldSubtask] = []
         omitted: list[GoldSubtask] = []
-        plan = self.cases[task.goal].plan
+        plan: Sequence[GoldSubtask] = self.cases[task.goal].plan
         # A plan of one subtask needs no turn for the report.
         left = task.allowance.turns + (1 if len(plan) == 1 else 0)
-        for gold in plan:
-            needed = 2 if has_tools[gold.agent] else 1
+        for gold in _with_templates(plan) if self.shape == "fan-out" else plan:
+            needed = (2 if has_tools[gold.agent] else 1) + bool(gold.for_each)
             fits = needed <= left and set(gold.depends_on) <= {each.id for each in planned}
             (planned if fits else omitted).append(gold)
             left -= needed if fits else 0
@@ -88,6 +93,13 @@ class Oracle:
             final_instruction="Give the answer first.",
             omitted=[gold.instruction for gold in omitted],
         )
+
+    def _expand(self, task: ExpandTask) -> ExpandAnswer:
+        """Name what is asked of each item, as far as it fits."""
+        plan = self.cases[task.goal].plan
+        (template,) = (each for each in _with_templates(plan) if each.instruction == task.template)
+        items = [gold.instruction for gold in plan if _list_of(gold, plan) == template.for_each]
+        return ExpandAnswer(instructions=items[: task.max_subtasks], omitted=items[task.max_subtasks :])
 
     def _work(self, task: WorkTask, call: ModelCall) -> ModelReply:
         if call.may_use_tools and not task.rounds:
@@ -139,9 +151,43 @@ class OracleTool:
         return ToolAnswer(output={"found": 1}, sources=(source,))
 
 
+def _with_templates(plan: Sequence[GoldSubtask]) -> list[GoldSubtask]:
+    """Put one template in the place of the subtasks that ask the same of each item of a list."""
+    lists = {gold.id: listed for gold in plan if (listed := _list_of(gold, plan))}
+    found: dict[str, GoldSubtask] = {}
+    for gold in plan:
+        listed = lists.get(gold.id, "")
+        template = GoldSubtask(
+            id=_template_id(listed) if listed else gold.id,
+            instruction=f"Of each item of the list: {gold.instruction}" if listed else gold.instruction,
+            agent=gold.agent,
+            depends_on=tuple(
+                dict.fromkeys(_template_id(lists[each]) if each in lists else each for each in gold.depends_on)
+            ),
+            for_each=listed,
+        )
+        found.setdefault(template.id, template)
+    return [*found.values()]
+
+
+def _list_of(gold: GoldSubtask, plan: Sequence[GoldSubtask]) -> str:
+    """Return the subtask whose list this one is asked of, with others of the same agent; empty if there is none."""
+    alike = [each for each in plan if (each.depends_on, each.agent) == (gold.depends_on, gold.agent)]
+    return gold.depends_on[0] if len(gold.depends_on) == 1 and len(alike) > 1 else ""
+
+
+def _template_id(listed: str) -> str:
+    return f"E{listed}"
+
+
 def _draft(gold: GoldSubtask) -> SubtaskDraft:
     return SubtaskDraft(
-        id=gold.id, agent=gold.agent, instruction=gold.instruction, depends_on=list(gold.depends_on), required=[]
+        id=gold.id,
+        agent=gold.agent,
+        instruction=gold.instruction,
+        depends_on=list(gold.depends_on),
+        required=[],
+        for_each=gold.for_each,
     )
 
 

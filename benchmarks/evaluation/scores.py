@@ -82,7 +82,7 @@ def score(case: Case, report: Report, lines: Sequence[Line], seconds: float, rep
         turns=report.usage.turns,
         usd=report.usage.cost_usd,
         seconds=seconds,
-        forced=sum(bool(line.turn and line.turn.must_answer and line.reply) for line in lines),
+        forced=sum(bool(line.turn and line.turn.kind == "work" and line.turn.must_answer) for line in lines),
         truncated=sum(bool(line.reply and line.reply.stop == "truncated") for line in lines),
     )
 

@@ -19,7 +19,7 @@ from activities.settings import Settings
 from activities.tape.contracts import Line
 from activities.tape.registry import Traffic, recorded
 from benchmarks.evaluation.dataset import ROOT, Backend, Case, Dataset
-from benchmarks.evaluation.oracle import Oracle
+from benchmarks.evaluation.oracle import Oracle, Shape
 from benchmarks.evaluation.scores import Scores, score
 from chargehand.client import Chargehand
 from chargehand.contracts import Limits, SessionRequest
@@ -44,6 +44,8 @@ class Variant:
 
     crew: str | None = None
     profile: str | None = None
+    shape: Shape = "flat"
+    """Of the oracle's plans."""
 
 
 @dataclass
@@ -67,13 +69,14 @@ async def evaluate(
     variant: Variant | None = None,
 ) -> list[Scores]:
     """Run every case so often, some at the same time, in the order of the dataset."""
-    oracle = Oracle.of(dataset.cases).wrap if backend == "oracle" else None
+    variant = variant or Variant()
+    oracle = Oracle.of(dataset.cases, variant.shape).wrap if backend == "oracle" else None
     runs = [(case, number) for case in dataset.cases for number in range(1, repetitions + 1)]
     free = asyncio.Semaphore(_AT_ONCE)
 
     async def run(case: Case, number: int, runner: "Runner") -> Scores:
         async with free:
-            return await runner.run(case, number, variant or Variant())
+            return await runner.run(case, number, variant)
 
     if backend == "tape":
         found: list[Scores] = []
@@ -129,6 +132,6 @@ class Runner:
         if case.documents and not case.tape:
             folder = ROOT / case.documents
             documents = await asyncio.to_thread(store_documents, (folder,), str(self.folder / "artifacts"))
-        changed = {name: value for name, value in vars(variant).items() if value}
+        changed = {name: value for name in ("crew", "profile") if (value := getattr(variant, name))}
         request = case.model_copy(update=changed).request(tuple(documents))
         return SessionRequest.model_validate(request.model_dump(exclude={"limits"}))

@@ -37,6 +37,8 @@ _USUAL_TASK_BYTES: Final = 4_000
 """What a first task says beyond its fixed parts, when the smallest workable limits are named."""
 _USUAL_BYTES_PER_TOKEN: Final = 3
 """Of prompts in practice: English has more, other scripts about as many."""
+_LIKELY_BYTES_PER_TOKEN: Final = 2
+"""Few prompts have more tokens than that."""
 _USUAL_OUTPUT_TOKENS: Final = 1_000
 NEXT_ROUND_BYTES: Final = 10_000
 """By how much a conversation usually grows in a round of tool calls."""
@@ -89,9 +91,34 @@ def usual_cost(model: ModelCard, input_bound: int, counted: Counted | None, new_
         counted: what in this bound is no bound, but counted.
         new_bytes: by how much the conversation will probably grow meanwhile.
     """
+    return worst_case(model, usual_tokens(input_bound + new_bytes, counted), _USUAL_OUTPUT_TOKENS)
+
+
+def usual_tokens(input_bound: int, counted: Counted | None) -> int:
+    """Estimate how many tokens a prompt probably has.
+
+    Args:
+        input_bound: bound of its tokens.
+        counted: what in this bound is no bound, but counted.
+    """
     tokens = counted.tokens if counted else 0
-    uncounted = input_bound - tokens + new_bytes
-    return worst_case(model, tokens + uncounted // _USUAL_BYTES_PER_TOKEN, _USUAL_OUTPUT_TOKENS)
+    return tokens + (input_bound - tokens) // _USUAL_BYTES_PER_TOKEN
+
+
+def likely_input(model: ModelCard, bound: int, counted: Counted | None) -> int:
+    """Choose how many input tokens to reserve for a turn when the bound by its bytes is too dear.
+
+    If the provider counts prompts, the worker has it count this one, and refuses it if it is longer.
+
+    Args:
+        model: whose turn it is.
+        bound: bound of the turn's input tokens.
+        counted: what in this bound is no bound, but counted.
+    """
+    if not model.counts_input:
+        return bound
+    tokens = min(counted.tokens if counted else 0, bound)
+    return tokens + (bound - tokens) // _LIKELY_BYTES_PER_TOKEN
 
 
 def worst_case(model: ModelCard, input_tokens: int, output_tokens: int) -> Amount:

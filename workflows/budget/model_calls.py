@@ -19,7 +19,7 @@ from chargehand.contracts import FailureReason, SpendLine, Tier, Usage
 from chargehand.wire import ErrorType
 from workflows import options
 from workflows.budget.client import BudgetClient, raise_if_cancelled
-from workflows.budget.estimates import worst_case
+from workflows.budget.estimates import likely_input, worst_case
 from workflows.budget.ledger import Amount, Ledger, Reservation
 
 _REASONS: Final[dict[str, FailureReason]] = {
@@ -151,6 +151,8 @@ class MeteredModelCalls:
     async def _call_until_answered(self, turn: "_Turn", until: Callable[[], datetime | None] | None) -> TurnResult:
         for repetition in range(options.MAX_LOST_WORKERS):
             raise_if_cancelled()
+            if not self.ledger.unspent.covers(turn.worst):
+                turn.count_input()
             reservation = await self._reserve(turn.worst)
             try:
                 result = await self._call(turn.request, repetition, until() if until else None)
@@ -275,6 +277,8 @@ class _Turn:
     model: ModelCard
     whole: Task
     """What is asked, even if only a part of it is sent."""
+    has_counted: bool = False
+    """Whether less than the bound by its bytes was reserved for the prompt."""
     uncounted: int = 1
     """Turns that the next settlement counts: a turn counts once, however often its call is repeated."""
     doubts: list[tuple[Reservation, int]] = field(default_factory=list[tuple[Reservation, int]])
@@ -286,6 +290,13 @@ class _Turn:
         """The most that the next call can cost."""
         worst = worst_case(self.model, self.request.max_input_tokens, self.request.max_output_tokens)
         return Amount(self.uncounted, worst.usd)
+
+    def count_input(self) -> None:
+        """Reserve what the prompt probably has, and leave it to the worker to have it counted; once a turn."""
+        if not self.has_counted:
+            self.has_counted = True
+            request = self.request
+            self.change(max_input_tokens=likely_input(self.model, request.max_input_tokens, request.counted))
 
     def change(self, **changes: object) -> None:
         """Change the next call."""

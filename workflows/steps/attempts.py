@@ -8,14 +8,13 @@ from typing import Final
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
+from activities.contracts import Note
 from activities.turn_kinds.compress import CompressAnswer, CompressTask
 from activities.turn_kinds.refine import RefineAnswer, RefineTask
 from chargehand.contracts import Capability, Escalation, Failure, Outcome, Question, Subtask, Tier
 from workflows.budget.estimates import (
     DECISION_OUTPUT_TOKENS,
     INPUT_BYTES,
-    least_of_agent,
-    least_workable,
     usual_of_agent,
 )
 from workflows.budget.ledger import Amount, Reservation
@@ -46,6 +45,7 @@ from workflows.session import Session
 from workflows.steps.children import Ended, run_nested_session, run_subtask
 from workflows.steps.review import judge
 
+_READS_DOCUMENTS: Final = frozenset[Capability]({"reads_private"})
 _ABOVE: Final = {Tier.SMALL: Tier.MEDIUM, Tier.MEDIUM: Tier.LARGE}
 _LONGEST_CONTENT: Final = 8_000
 """Characters of an outcome, about 2,000 tokens, above which it is compressed before others read it."""
@@ -70,17 +70,9 @@ class _Try:
 _Tried = list[tuple[_Try, Ended]]
 
 
-def least_grant(session: Session, subtask: Subtask) -> Amount:
-    """Estimate the least that is of use to a subtask: the fewest turns of its agent, or a whole nested session."""
-    agent = session.agent(subtask.agent)
-    if agent is None:
-        return least_workable(session.facts, session.request.documents)
-    return least_of_agent(agent, session.model(agent.tier), session.request.documents)
-
-
 def reserve(session: Session, subtask: Subtask, not_started: int) -> Reservation | None:
     """Reserve a share of what is left for a subtask, one of so many; None if not even the least can be paid."""
-    least, agent = least_grant(session, subtask), session.agent(subtask.agent)
+    least, agent = session.least_grant(subtask.agent), session.agent(subtask.agent)
     if agent is None:
         usual = Amount(least.turns * _NESTED_SHARE, least.usd * _NESTED_SHARE)
     else:
@@ -109,7 +101,8 @@ async def _attempt_until_decided(
     following = _Try(subtask)
     reservation: Reservation | None = first
     while reservation is not None:
-        tried.append((following, await _attempt_once(session, following, reservation)))
+        notes = _notes_for(session, following.subtask, tried)
+        tried.append((following, await _attempt_once(session, following, reservation, notes)))
         step, attempts = await _decide(session, tried, attempts.again())
         if not isinstance(step, _Try):
             return step
@@ -122,12 +115,23 @@ async def _reserve_again(session: Session, subtask: Subtask) -> Reservation | No
     """Reserve another attempt's share; wait for it if others may return something or the limits may be raised."""
     reservation = reserve(session, subtask, 1)
     if reservation is None:
-        await session.wait_for_budget(least_grant(session, subtask), lambda: session.grants.all_wait)
+        await session.wait_for_budget(session.least_grant(subtask.agent), lambda: session.grants.all_wait)
         reservation = reserve(session, subtask, 1)
     return reservation
 
 
-async def _attempt_once(session: Session, trying: _Try, reservation: Reservation) -> Ended:
+def _notes_for(session: Session, subtask: Subtask, tried: _Tried) -> tuple[Note, ...]:
+    """Choose the notes of the latest attempt whose notes the next agent may read."""
+    own = capabilities_of(subtask.agent, session.facts.crew)
+    for trying, ended in reversed(tried):
+        before = trying.subtask
+        reads = _input_reads(session, before) | capabilities_of(before.agent, session.facts.crew)
+        if before.agent == subtask.agent or "reaches_out" not in own or "reads_private" not in reads:
+            return ended.notes
+    return ()
+
+
+async def _attempt_once(session: Session, trying: _Try, reservation: Reservation, notes: tuple[Note, ...]) -> Ended:
     """Run one child workflow and settle its grant."""
     subtask, tier = trying.subtask, trying.tier
     child = child_workflow_id(session.root, session.run, subtask.agent, subtask.instruction, tier.value if tier else "")
@@ -147,7 +151,7 @@ async def _attempt_once(session: Session, trying: _Try, reservation: Reservation
         own_time = timedelta(0)
     else:
         agent = agent.model_copy(update={"tier": tier or agent.tier})
-        ended = await run_subtask(session, subtask, agent, inputs, grant=reservation.amount, child=child)
+        ended = await run_subtask(session, subtask, agent, inputs, notes=notes, grant=reservation.amount, child=child)
         own_time = workflow.now() - began_at - ended.waited
     session.peaks.measure_attempt(ended.rounds, max(ended.depth, session.depth + 1), own_time)
     if not is_granted:
@@ -215,15 +219,19 @@ def _for_fallback(session: Session, subtask: Subtask, agent: str) -> _Try:
 
 def _needed(session: Session, subtask: Subtask) -> Amount:
     """Estimate what another attempt takes, with a turn to decide about it."""
-    return least_grant(session, subtask) + Amount(1)
+    return session.least_grant(subtask.agent) + Amount(1)
 
 
 def _means(session: Session, subtask: Subtask, attempts: Attempts) -> Means:
     agent = session.agent(subtask.agent)
     fallback = agent.fallback if agent and agent.fallback not in attempts.agents else None
     planned = session.progress.planned(subtask)
-    if fallback and is_leak(capabilities_of(fallback, session.facts.crew), _input_reads(session, planned)):
-        fallback = None
+    if fallback:
+        able = capabilities_of(fallback, session.facts.crew)
+        # Without documents, an agent that reads nothing else could only find nothing.
+        is_idle = able == _READS_DOCUMENTS and not session.request.documents
+        if is_idle or is_leak(able, _input_reads(session, planned)):
+            fallback = None
     return Means(
         max_attempts=session.request.limits.max_attempts,
         fallback=fallback,

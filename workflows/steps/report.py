@@ -149,6 +149,7 @@ def _limit_use(session: Session, ended_at: datetime) -> tuple[LimitUse, ...]:
         ("max_parallel", peaks.parallel, limits.max_parallel),
         ("max_attempts", peaks.attempts, limits.max_attempts),
         ("max_rounds", peaks.rounds, limits.max_rounds),
+        ("max_reviews", session.progress.reviews, limits.max_reviews),
         (
             "deadline_seconds",
             (ended_at - clock.started_at).total_seconds(),

@@ -87,6 +87,8 @@ class Limits(TypedByPeople):
     """Attempts at one subtask (1 to 10)."""
     max_rounds: Annotated[Count, Field(le=50)] = 10
     """Rounds of model turn and tool calls in one subtask (1 to 50)."""
+    max_reviews: Annotated[Count, Field(le=6)] = 2
+    """Reviews of the outcomes of one supervisor, each of which may add subtasks (1 to 6)."""
     deadline: UpToAWeek = timedelta(minutes=10)
     """Time from the start until the report is written from the results so far: seconds, or ISO 8601 such as `PT10M`
     (at most 7 days)."""
