@@ -13,8 +13,8 @@ from activities.contracts import SubtaskDraft
 from activities.turn_kinds.plan import Allowance, PlanAnswer, PlanTask, RejectedPlan
 from chargehand.contracts import Plan
 from chargehand.contracts.request import Profile
+from chargehand.converter import join_problems
 from chargehand.wire import ErrorType
-from workflows.budget.estimates import PLAN_OUTPUT_TOKENS
 from workflows.budget.ledger import Amount
 from workflows.budget.model_calls import CannotPay, TurnLost
 from workflows.rules.plan_validation import SUPERVISOR, InvalidPlan, check_plan
@@ -77,7 +77,7 @@ def validate(session: Session, draft: PlanAnswer | Plan, *, executed: int = 0) -
 def invalid_plan(errors: tuple[str, ...]) -> ApplicationError:
     """Build the error for an invalid plan."""
     return ApplicationError(
-        f"The plan is invalid: {'; '.join(errors)}", type=ErrorType.INVALID_PLAN, non_retryable=True
+        f"The plan is invalid: {join_problems(errors)}", type=ErrorType.INVALID_PLAN, non_retryable=True
     )
 
 
@@ -115,7 +115,7 @@ async def _draft(session: Session, rejected: list[RejectedPlan]) -> PlanAnswer |
         is_approved_by_person=session.request.approval == "plan",
         rejected=tuple(rejected),
     )
-    result = await session.take_turn(task, PLAN_OUTPUT_TOKENS)
+    result = await session.take_turn(task)
     if result.stop == "refused":
         raise ApplicationError(
             "The model declined to plan this request.", type=ErrorType.PROVIDER_REFUSED, non_retryable=True
