@@ -10,6 +10,7 @@ from temporalio.client import Client
 
 from activities.contracts import PASSAGE_GAP
 from chargehand.contracts import Limits
+from chargehand.contracts.request import PROFILES
 from tests.acceptance.played.stage import Played, Stage, open_stage
 from tests.acceptance.played.tasks import (
     BIKES,
@@ -71,6 +72,18 @@ async def test_a_comparison_of_five_reads_fifteen_pages(stage: Stage) -> None:
     assert played.report.gaps == ()
     for facts in BIKES.values():
         assert all(fact in played.report.answer for fact in facts)
+    assert_unhindered(played)
+    assert_sources_whole(played)
+
+
+async def test_what_the_limits_have_no_room_for_is_named(stage: Stage) -> None:
+    """With the turns of the profile `quick` fewer bikes are compared, and the report names the others."""
+    played = await stage.play(replace(COMPARISON, limits=PROFILES["quick"]))
+
+    compared = [name for name in BIKES if any(name in record.instruction for record in played.report.subtasks)]
+    assert 0 < len(compared) < len(BIKES)
+    assert all(any(name in gap for gap in played.report.gaps) for name in BIKES if name not in compared)
+    assert all(BIKES[name][0] in played.report.answer for name in compared)
     assert_unhindered(played)
     assert_sources_whole(played)
 
