@@ -18,8 +18,9 @@ from activities.code.registry import CodeSettings
 from activities.documents.registry import DocumentSettings
 from activities.models.registry import ModelSettings
 from activities.search.registry import SearchSettings
+from activities.tape.registry import TapeSettings
 from chargehand.contracts import Limits
-from chargehand.converter import describe_problems, printable
+from chargehand.converter import describe_problems, join_problems, printable
 from chargehand.wire import TASK_QUEUE
 
 _READ_BY_CLIENTS: Final = frozenset({"CODEC_TOKEN", "WORKER"})
@@ -27,7 +28,7 @@ _MOST_IN_HISTORIES: Final = {"max_turns": 100, "max_rounds": 20}
 """Keeps the largest histories within a quarter of Temporal's 50 MiB: docs/how-to/changing-a-workflow.md, Sizes."""
 
 
-class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
+class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, TapeSettings):
     """Everything that an operator can set, from the environment: `CHARGEHAND_…` and the vendors' own names for keys.
 
     The settings of a backend stand in its own `registry.py`.
@@ -43,6 +44,7 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
         budget_usd=Decimal(50),
         max_parallel=20,
         max_rounds=20,
+        max_reviews=6,
         deadline=timedelta(hours=6),
         subtask_deadline=timedelta(hours=1),
     )
@@ -138,7 +140,9 @@ def describe_unusable(error: ValidationError | NoJson) -> str:
     else:
         problems = describe_problems(error, Settings)
     named = (each.removeprefix("input: ") for each in problems)
-    return "; ".join(re.sub(r"^[a-z]\w*(?=[.:])", lambda field: _in_the_environment(field[0]), each) for each in named)
+    return join_problems(
+        re.sub(r"^[a-z]\w*(?=[.:])", lambda field: _in_the_environment(field[0]), each) for each in named
+    )
 
 
 def _in_the_environment(field: str) -> str:

@@ -81,6 +81,7 @@ def plan(shape: Shape) -> PlanAnswer:
             instruction=instruction(number),
             depends_on=[],
             required=[],
+            for_each="",
         )
         for number in range(1, shape.subtasks + 1)
     ]

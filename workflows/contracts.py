@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from activities.contracts import AgentCard, InputOutcome, ModelCard, Note, Round
+from activities.contracts import AgentCard, InputOutcome, ModelCard, Note, OutputCaps, Round
 from activities.model_turn.contracts import Counted
 from chargehand.contracts import (
     Artifact,
@@ -77,6 +77,7 @@ class SubtaskRequest(Message):
     subtask: Subtask
     agent: AgentCard
     model: ModelCard
+    output_caps: OutputCaps = left_out(OutputCaps())
     documents: tuple[str, ...] = left_out(())
     inputs: tuple[InputOutcome, ...] = left_out(())
     """Outcomes of the subtasks it depends on."""

@@ -144,6 +144,8 @@ _FINAL_CODES: Final = frozenset(
 )
 """Causes that arrive with the status of a rate limit and do not pass by themselves."""
 
+_EFFORT: Final = re.compile(r"(?i)\b(effort|reasoning\w*|thinking)\b|output_config")
+
 _ADVICE: Final[Mapping[int, str]] = {
     400: "The provider does not accept this request; if it names the model or a parameter, check the model settings.",
     401: "Check the API key.",
@@ -181,6 +183,11 @@ def is_retryable(error: BaseException) -> bool:
         return False
     stated = {"true": True, "false": False}.get(_headers(error).get("x-should-retry", ""))
     return _status(error) in _RETRYABLE_STATUSES if stated is None else stated
+
+
+def refuses_effort(error: BaseException) -> bool:
+    """Whether a provider refuses a request because of its reasoning effort."""
+    return _status(error) == 400 and bool(_EFFORT.search(_words(error)[:_SCANNED_CHARACTERS]))
 
 
 @contextmanager
@@ -237,16 +244,25 @@ def redacted(text: str, secrets: Sequence[str] = ()) -> str:
         # Without the last word, which may be half of a key.
         words = text[:_SCANNED_CHARACTERS].split()[:-1]
         text = " ".join(words)
-    for secret in secrets:
-        if secret:
-            text = text.replace(secret, "[redacted]")
+    for secret in filter(None, secrets):
+        text = text.replace(secret, _REDACTED)
     for pattern in _LIKE_A_KEY:
-        text = pattern.sub("[redacted]", text)
-    text = _LONG_WORD.sub(lambda word: "[redacted]" if _is_mixed(word[0]) else word[0], text)
+        text = pattern.sub(_REDACTED, text)
+    text = _LONG_WORD.sub(lambda word: _REDACTED if _is_mixed(word[0]) else word[0], text)
     line = " ".join("".join(character if character.isprintable() else " " for character in text).split())
     return line if len(line) <= _QUOTED_CHARACTERS else f"{line[: _QUOTED_CHARACTERS - 1]}…"
 
 
+def without_keys(text: str, secrets: Sequence[str] = ()) -> str:
+    """Redact the secrets in a text of any length, and what looks like a key and has letters and digits as keys have."""
+    for secret in filter(None, secrets):
+        text = text.replace(secret, _REDACTED)
+    for pattern in _LIKE_A_KEY:
+        text = pattern.sub(lambda found: _REDACTED if _is_mixed(found[0]) else found[0], text)
+    return text
+
+
+_REDACTED: Final = "[redacted]"
 _LIKE_A_KEY: Final = (
     re.compile(r"(?i)\b(?:bearer|basic)\s+[^\s\"',;]+"),
     re.compile(r"(?i)\b(?:sk|pk|rk|key|tvly|e2b|ghp|gsk|xai|aiza|hf|nvapi)[-_][^\s\"',;)}\]]{4,}"),

@@ -1,0 +1,132 @@
+"""A competent model, written by hand: it reacts to what a request shows, and knows nothing else."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from tests.acceptance.played import agents, planning
+from tests.acceptance.played.billing import Meter
+from tests.acceptance.played.prose import Claim, contradictions, long_text, words_asked
+from tests.acceptance.played.sight import Sight, sentences, speaks_of
+from tests.scripted_provider import ScriptedReply, ScriptedRequest, calling
+
+_ROLE: Final = re.compile(r"You are (?:the|a|an) (\w+)")
+_NUMBERED: Final = re.compile(r"^\[S(\d+)\] (\S+)", re.MULTILINE)
+_CITED: Final = re.compile(r"S\d+(?:\.\d+)?")
+_SECTION: Final = re.compile(r"Write only this section.*?\n(?:<data>\n)?(\w+):", re.DOTALL)
+_GAP: Final = re.compile(r"^Gap: (.+)$|^.*?(Outcome of \S+ \(\w+\)):\n(?:.*\n)*?It produced no result", re.MULTILINE)
+
+
+@dataclass
+class CompetentModel:
+    """Answers any turn, and notes where it was not let do what it wanted."""
+
+    meter: Meter = field(default_factory=Meter)
+    forced: list[str] = field(default_factory=list[str])
+    """The tools that it wanted when it had to answer."""
+    replies: list[ScriptedReply] = field(default_factory=list[ScriptedReply])
+
+    def __call__(self, request: ScriptedRequest) -> ScriptedReply:
+        sight = Sight(request)
+        reply = self.meter.bill(request, self._turn(sight))
+        self.replies.append(reply)
+        return reply
+
+    def _turn(self, sight: Sight) -> ScriptedReply:
+        kind = sight.request.answer
+        if kind.startswith("Work"):
+            return self._work(sight)
+        return _TURNS[kind](sight)
+
+    def _work(self, sight: Sight) -> ScriptedReply:
+        role = _ROLE.search(sight.request.system)
+        step, answer = agents.AGENTS[role[1] if role else ""]
+        task = agents.assignment(sight)
+        uses = step(sight, task)
+        if uses and sight.may_use_tools:
+            return calling(*uses)
+        self.forced += [f"{use.tool}: {task.subject}" for use in uses]
+        return answer(sight, task)
+
+
+def _cited_claims(sight: Sight) -> dict[Claim, str]:
+    """List the claims of the outcomes, each with the citation that the list of sources gives it."""
+    numbers = {ref: f"S{number}" for number, ref in _NUMBERED.findall(sight.task)}
+    found: dict[Claim, str] = {}
+    for claim in agents.given_claims(sight.task):
+        number = claim.ref if _CITED.fullmatch(claim.ref) else numbers.get(claim.ref)
+        if number:
+            found[claim] = f"[{number}]"
+    return found
+
+
+def _synthesis(sight: Sight) -> ScriptedReply:
+    cited = _cited_claims(sight)
+    if section := _SECTION.search(sight.task):
+        cited = {claim: citation for claim, citation in cited.items() if speaks_of(claim.text, section[1])}
+    gaps = [gap or f"{lost} gave no result." for gap, lost in _GAP.findall(sight.task)]
+    return sight.answer(
+        answer=long_text(list(cited), words_asked(sight.task), cited.__getitem__) or "*Nothing answers the request.*",
+        gaps=gaps,
+        contradictions=_disagreements(list(cited), cited.__getitem__),
+        confidence=85 if cited and not gaps else 40,
+    )
+
+
+def _outline(sight: Sight) -> ScriptedReply:
+    """Give each thing that the outcomes were asked about a section of its own."""
+    subjects = list(dict.fromkeys(re.findall(r"Subject: (\w+)", sight.task)))
+    words = words_asked(sight.task) // max(len(subjects), 1)
+    return sight.answer(
+        title="Bericht",
+        sections=[{"heading": subject, "brief": f"Alles über {subject}.", "words": words} for subject in subjects],
+        gaps=[],
+        contradictions=[],
+        confidence=85,
+    )
+
+
+def _expand(sight: Sight) -> ScriptedReply:
+    """Write the template once for each name in the list."""
+    template = re.search(rf"Subject: {planning.ITEM}\..*", sight.task)
+    statements = [agents.Evidence("", sentence, "") for sentence in sentences(sight.task)]
+    names = agents.listed_names(statements) if template else []
+    instructions = [template[0].replace(planning.ITEM, f"{name} municipality") for name in names if template]
+    return sight.answer(instructions=instructions, omitted=[])
+
+
+def _disagreements(claims: list[Claim], cite: Callable[[Claim], str]) -> list[dict[str, object]]:
+    return [
+        {
+            "about": " ".join(one.text.split()[:4]),
+            "positions": [f"{one.text} {cite(one)}", f"{other.text} {cite(other)}"],
+            "resolution": "",
+        }
+        for one, other in contradictions(claims)
+    ]
+
+
+def _review(sight: Sight) -> ScriptedReply:
+    claims = agents.given_claims(sight.task)
+    found = _disagreements(claims, lambda claim: f"[{claim.ref}]")
+    return sight.answer(enough=True, missing=[], contradictions=found, subtasks=[])
+
+
+def _compress(sight: Sight) -> ScriptedReply:
+    asked = re.search(r"at most (\d+) words", sight.task)
+    text = sight.task.rpartition("Text:")[2].replace("<data>", "").replace("</data>", "")
+    return sight.answer(content=" ".join(text.split()[: int(asked[1]) if asked else 100]))
+
+
+_TURNS: Final[Mapping[str, Callable[[Sight], ScriptedReply]]] = {
+    "ExpandAnswer": _expand,
+    "OutlineAnswer": _outline,
+    "PlanAnswer": lambda sight: sight.answer(**planning.plan(sight)),
+    "SynthesisAnswer": _synthesis,
+    "ReviewAnswer": _review,
+    "CritiqueAnswer": lambda sight: sight.answer(acceptable=True, problems=[]),
+    "JudgeAnswer": lambda sight: sight.answer(chosen="", reason="The evidence does not decide.", confidence=30),
+    "RefineAnswer": lambda sight: sight.answer(worthwhile=False, instruction="", reason="The pages do not say it."),
+    "CompressAnswer": _compress,
+}
