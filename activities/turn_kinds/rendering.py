@@ -19,6 +19,12 @@ def request_section(goal: str, *, context_only: bool = False) -> str:
     return f"The user's request{', for context only' if context_only else ''}:\n{request_block(goal)}"
 
 
+def criteria_section(criteria: Sequence[str]) -> str:
+    """Render the criteria by which the user wants the report to be graded."""
+    numbered = "\n".join(f"{number}. {each}" for number, each in enumerate(criteria, start=1))
+    return f"The user's criteria, by which the report will be graded:\n{request_block(numbered)}"
+
+
 def nesting_note(*, may_nest: bool) -> str:
     """Tell a planner whether a subtask may be a session."""
     if may_nest:
