@@ -4,7 +4,7 @@ from typing import ClassVar, Final, Literal
 
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import TurnAnswer, TurnTask
-from activities.turn_kinds.rendering import bullet_list, criteria_section, request_section
+from activities.turn_kinds.rendering import bullet_list, request_section
 from activities.untrusted_text import data_block
 from chargehand.contracts import Contract, Source
 
@@ -53,8 +53,7 @@ class GradeTask(TurnTask):
         del catalog
         report = f"{self.answer}\n\nGaps:\n{bullet_list(self.gaps)}"
         return [
-            request_section(self.goal),
-            criteria_section(self.criteria),
+            request_section(self.goal, criteria=self.criteria),
             f"Report:\n{data_block(report)}",
             f"Sources:\n{data_block(chr(10).join(_source_lines(self.sources)) or '(none)')}",
         ]

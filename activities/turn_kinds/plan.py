@@ -10,7 +10,6 @@ from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import TurnAnswer, TurnTask
 from activities.turn_kinds.rendering import (
     bullet_list,
-    criteria_section,
     document_sections,
     nesting_note,
     request_section,
@@ -107,8 +106,7 @@ class PlanTask(TurnTask):
     def sections(self, catalog: Catalog | None) -> list[str]:
         """Render the request, the documents, and every rejected plan with its errors."""
         parts = [
-            request_section(self.goal),
-            *([criteria_section(self.criteria)] if self.criteria else []),
+            request_section(self.goal, criteria=self.criteria),
             *document_sections(catalog),
             self._limits(),
         ]

@@ -99,7 +99,7 @@ def _tasks(text: str) -> list[tuple[Task, int]]:
         (ReviewTask(goal=text, outcomes=outcomes, max_subtasks=3, may_nest=True), 4),
         (JudgeTask(question=text, candidates=outcomes), 3),
         (CritiqueTask(goal=text, draft=draft, outcomes=outcomes, sources=(text,)), 5),
-        (GradeTask(goal=text, criteria=(text,), answer=text, gaps=(text,), sources=outcomes[0].outcome.sources), 2),
+        (GradeTask(goal=text, criteria=(text,), answer=text, gaps=(text,), sources=outcomes[0].outcome.sources), 3),
         (CompressTask(instruction=text, content=text, most_words=9), 2),
     ]
 

@@ -137,7 +137,7 @@ REPORT = SynthesisAnswer(
         pytest.param(
             ExpandTask(goal="g", agent="reader", template="Find its notice", items=FOUND, max_subtasks=5),
             A_MD,
-            "Request, for context only:\n<data>\ng\n</data>\n\n"
+            "The user's request, for context only:\n<request>\ng\n</request>\n\n"
             f"Template, for the agent reader:\n<data>\nFind its notice\n</data>\n\n{T1}"
             "Write at most 5 instructions; if the list is longer, take the items that come first.",
             id="an expansion with its template and its list",
@@ -151,8 +151,8 @@ REPORT = SynthesisAnswer(
                 sources=(Source(ref="a.md#L1", quote="Notice: May."), Source(ref="b.md#L2")),
             ),
             A_MD,
-            f"{REQUEST}The user's criteria, by which the report will be graded:\n"
-            "<request>\n1. Names a date.\n2. Is short.\n</request>\n\n"
+            "The user's request:\n<request>\ng\n\nThe report will be graded by these criteria:\n"
+            "1. Names a date.\n2. Is short.\n</request>\n\n"
             "Report:\n<data>\nIn May [S1].\n\nGaps:\n- costs\n</data>\n\n"
             "Sources:\n<data>\n[S1] a.md#L1\nNotice: May.\n[S2] b.md#L2\n</data>",
             id="a grade by all that the reader sees",

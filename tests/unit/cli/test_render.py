@@ -110,7 +110,7 @@ def test_a_report_names_its_files_its_waste_and_how_sure_a_judge_was() -> None:
     markdown = report_markdown(made)
     assert "by-month.png image/png, 48 kB Incidents <by> month".replace(" ", "") in words.replace(" ", "")
     assert "S1 is newer. · confidence 85 of 100" in words
-    assert "met Names a date. It names May. not met Is short. <b>Long" in words
+    assert "met Names a date.It names May.not met Is short.<b>Long" in words
     assert "- **met** · Names a date.\n  - It names May.\n- **not met** · Is short.\n  - &lt;b>Long" in markdown
     assert "$0.0040 of it wasted: unused attempts, rejected plans and lost calls." in words
     assert not any("artifact:" in (value or "") for _, found in page.elements for value in found.values())
