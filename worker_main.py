@@ -121,7 +121,9 @@ async def compose(
     folders = [_HERE / "crews", *([settings.crews] if settings.crews else [])]
     crews = load_crews(folders, tool_capabilities(tools), absent=traffic.absent)
     return [
-        SessionActivities(crews, models, tools, settings.ceilings, turns_queue(settings), library).open_session,
+        SessionActivities(
+            crews, models, tools, settings.ceilings, turns_queue(settings), library, settings.output_tokens
+        ).open_session,
         TurnActivities(crews, models, tools, library, conversations).take_turn,
         ToolActivities(crews, tools, library).use_tool,
         RunningDuplicateActivities().await_duplicate,

@@ -9,7 +9,7 @@ from typing import Annotated, Final, get_args
 
 from pydantic import Field, StringConstraints, ValidationError
 
-from chargehand.contracts import Capability, Tier, TypedByPeople
+from chargehand.contracts import Capability, Effort, Tier, TypedByPeople
 from chargehand.contracts.request import Name
 from chargehand.converter import describe_problems
 
@@ -35,6 +35,8 @@ class Agent(TypedByPeople):
     capabilities: tuple[Capability, ...] = ()
     """What its tools may let it do. Which of it they do depends on what stands behind them; never all three at once."""
     tier: Tier = Tier.MEDIUM
+    effort: Effort | None = None
+    """How hard it thinks, on models that can be told; the crew's effort if absent."""
     reviews: bool = False
     """Whether it checks what it is given, and answers with issues: severity, place, what is wrong, what would mend it.
     """
@@ -51,6 +53,8 @@ class Crew(TypedByPeople):
     """How to plan with these agents."""
     tier: Tier = Tier.MEDIUM
     """Model tier of the supervisor's own turns."""
+    effort: Effort | None = None
+    """Replaces the usual effort: high for plans and reports, medium for the agents. Small decisions stay at low."""
     agents: Annotated[tuple[Agent, ...], Field(min_length=1, max_length=20)]
 
     def agent(self, name: str) -> Agent | None:

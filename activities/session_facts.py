@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from temporalio import activity
 
-from activities.contracts import AgentCard, CrewCard, OpenSessionRequest, SessionFacts
+from activities.contracts import AgentCard, CrewCard, OpenSessionRequest, OutputCaps, SessionFacts
 from activities.crews import Agent, Crew, capabilities_of
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
@@ -38,6 +38,7 @@ class SessionActivities:
     ceilings: Limits
     turns_queue: str | None = None
     library: DocumentLibrary | None = None
+    output_caps: OutputCaps = field(default_factory=OutputCaps)
 
     @activity.defn(name=ActivityType.OPEN_SESSION)
     async def open_session(self, opening: OpenSessionRequest) -> SessionFacts:
@@ -60,6 +61,7 @@ class SessionActivities:
             ceilings=self.ceilings,
             turns_queue=self.turns_queue,
             unread=await self.unread(request.documents),
+            output_caps=self.output_caps,
         )
 
     async def unread(self, documents: tuple[str, ...]) -> tuple[str, ...]:
@@ -93,11 +95,13 @@ class SessionActivities:
                     tools=agent.tools,
                     tier=request.tiers.agents.get(agent.name, agent.tier),
                     fallback=agent.fallback,
+                    effort=agent.effort or crew.effort,
                     capabilities=tuple(sorted(capabilities_of(agent, tool_capabilities(self.tools)))),
                     prompt_bytes=self._prompt_bytes(crew, agent),
                 )
                 for agent in crew.agents
             ),
+            effort=crew.effort,
             prompt_bytes=own + SCHEMA_BYTES,
         )
 

@@ -75,7 +75,9 @@ class ToolActivities:
         described: list[str] = []
         if self.library is not None and request.documents:
             described = list((await self.library.open(request.documents)).catalog.own_words())
-        if not await asyncio.to_thread(_takes_out, request, described):
+        kept = self.tools[request.call.tool].spec.stays_here
+        sent = {name: value for name, value in request.call.arguments.items() if name not in kept}
+        if not await asyncio.to_thread(_takes_out, request, sent, described):
             return None
         return failed(
             "This carries text from the user's own documents, which must not leave. Leave out their names, headings "
@@ -83,11 +85,11 @@ class ToolActivities:
         )
 
 
-def _takes_out(request: ToolRequest, described: Sequence[str]) -> bool:
+def _takes_out(request: ToolRequest, sent: Mapping[str, JsonValue], described: Sequence[str]) -> bool:
     private = [*request.private, *described]
     public = [text for text in request.public if " " in text]
     words: list[str] = []
-    for name, text in _leaves("", request.call.arguments):
+    for name, text in _leaves("", sent):
         if not (_NAMES_AN_ADDRESS.search(name) or _IS_ADDRESS.search(text)):
             words.append(text)
         elif text.strip() not in request.public and carries(text, private, public):

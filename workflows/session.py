@@ -157,9 +157,7 @@ class Session:
         """Refresh the Web UI details."""
         workflow.set_current_details(details(self.progress.status()))
 
-    async def take_turn(
-        self, task: Task, output_tokens: int, *, tier: Tier | None = None, until: datetime | None = None
-    ) -> TurnResult:
+    async def take_turn(self, task: Task, *, tier: Tier | None = None, until: datetime | None = None) -> TurnResult:
         """Take one of the supervisor's own turns; `tier` replaces the crew's own.
 
         Raises:
@@ -174,7 +172,6 @@ class Session:
             tier=tier,
             model=self.model(tier),
             input_tokens=input_bound(task, fixed_bytes(crew, self.request.documents)),
-            output_tokens=output_tokens,
             # The clock's own alarm comes first.
             until=lambda: until or self.clock.report_starts_at + options.LEAST_REPORT_TIME,
         )
@@ -185,14 +182,13 @@ class Session:
         self,
         task: Task,
         answer: type[_Answer],
-        output_tokens: int,
         *,
         tier: Tier | None = None,
         until: datetime | None = None,
     ) -> _Answer | None:
         """Take a turn that the session can do without; None if it cannot be paid, fails, or gives no such answer."""
         try:
-            result = await self.take_turn(task, output_tokens, tier=tier, until=until)
+            result = await self.take_turn(task, tier=tier, until=until)
         except (CannotPay, TurnLost):
             return None
         return result.answer_as(answer)

@@ -126,6 +126,7 @@ class TurnActivities:
             tools=(*(self.tools[tool].spec for tool in offered), *((NOTE,) if offered else ())),
             answer_type=task.answer_type_for(agent),
             max_output_tokens=request.max_output_tokens,
+            effort=request.effort,
             timeout_seconds=record.patience_seconds,
             idempotency_key=f"{info.workflow_id}:{info.workflow_run_id}:{request.step}",
             urgency=request.urgency,

@@ -36,8 +36,9 @@ class DiscardedTurn:
     """None if the call was running when the run ended."""
 
     def matches(self, request: TurnRequest) -> bool:
-        """Whether its request is the same as this one."""
-        return self.request.model_copy(update={"after_reset": True}) == request
+        """Whether it was asked the same; how much the model may write depends on what the ledger then holds."""
+        same = {"after_reset": True, "max_output_tokens": request.max_output_tokens}
+        return self.request.model_copy(update=same) == request
 
 
 class DiscardedTurns:

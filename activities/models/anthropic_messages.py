@@ -112,6 +112,9 @@ def request_body(call: ModelCall) -> "MessageCreateParamsStreaming":
         "service_tier": "standard_only",
         "stream": True,
     }
+    if call.effort is not None:
+        body["thinking"] = {"type": "adaptive"}
+        body["output_config"]["effort"] = call.effort
     if tools := _tools(call):
         body["tools"] = tools
         body["tool_choice"] = {"type": "auto" if call.may_use_tools else "none"}

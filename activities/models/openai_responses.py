@@ -132,6 +132,8 @@ def request_body(call: ModelCall) -> "ResponseCreateParamsStreaming":
         "service_tier": "default",
         "stream": True,
     }
+    if call.effort is not None:
+        body["reasoning"] = {"effort": call.effort}
     if call.tools:
         body["tools"] = [
             {

@@ -16,7 +16,7 @@ from activities.turn_kinds.protocol import Message, TurnAnswer
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.review import ReviewTask
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import Contract, Usage
+from chargehand.contracts import Contract, Effort, Usage
 
 LONGEST_TEXT: Final = 200_000
 """More characters than the output tokens of any turn allow; a longer reply is not parsed."""
@@ -58,6 +58,8 @@ class ModelCall(BaseModel):
     answer_type: type[TurnAnswer]
     """The model's final reply must be JSON of this shape."""
     max_output_tokens: int
+    effort: Effort | None = None
+    """How hard the model thinks; None leaves it to the model."""
     timeout_seconds: float
     idempotency_key: str
     """Names the call across attempts; sent to providers that accept one."""

@@ -17,6 +17,8 @@ from activities.models.replies import parse
 
 _LONGEST_EVENT_BYTES: Final = 4_000_000
 """Far more than the output tokens of any turn: what is parsed at once holds up everything else."""
+_USUAL_OUTPUT_TOKENS: Final = 8_000
+"""Up to here the patience is as it is set."""
 _DRAIN_SECONDS: Final = 0.25
 """How long a response may take to end properly, so that its connection can be reused."""
 
@@ -29,6 +31,11 @@ class Patience:
     """Until the first line, before which slow machines send nothing."""
     gap_seconds: float
     """Between two lines: events or keep-alives."""
+
+    def for_output(self, tokens: int) -> "Patience":
+        """Have more patience with a call that may write, and so think, longer."""
+        factor = max(1.0, tokens / _USUAL_OUTPUT_TOKENS)
+        return Patience(self.first_seconds * factor, self.gap_seconds * factor)
 
 
 STEADY: Final = Patience(first_seconds=60.0, gap_seconds=60.0)

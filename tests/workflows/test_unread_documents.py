@@ -19,7 +19,8 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from activities.documents.artifacts import ArtifactStore
-from activities.documents.library import DocumentLibrary, UnknownDocumentError
+from activities.documents.library import DocumentLibrary
+from activities.documents.names import UnknownDocumentError
 from activities.models.registry import Models
 from activities.session_facts import SessionActivities
 from activities.settings import Settings

@@ -11,12 +11,9 @@ from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import round_up_dollars
 from workflows.budget.ledger import Amount
+from workflows.budget.purposes import PLAN, REPORT, WORK
 from workflows.rules.plan_validation import least_turns
 
-PLAN_OUTPUT_TOKENS: Final = 4_000
-WORK_OUTPUT_TOKENS: Final = 4_000
-REPORT_OUTPUT_TOKENS: Final = 6_000
-DECISION_OUTPUT_TOKENS: Final = 2_000
 SYNTHESIS_INPUT_BYTES: Final = 50_000
 """The most of the outcomes that the writer of a report reads: never more than 50,000 tokens, by any tokeniser."""
 INPUT_BYTES: Final = 100_000
@@ -133,14 +130,14 @@ def worst_case(model: ModelCard, input_tokens: int, output_tokens: int) -> Amoun
 
 def early_turn(model: ModelCard, prompt_bytes: int) -> Amount:
     """Estimate the worst case of an early turn of an agent, before there is a task to measure."""
-    most_output = max(PLAN_OUTPUT_TOKENS, WORK_OUTPUT_TOKENS)
-    return worst_case(model, prompt_bytes + _MARGIN_BYTES + _USUAL_TASK_BYTES, most_output)
+    output = max(PLAN.least_output, WORK.least_output)
+    return worst_case(model, prompt_bytes + _MARGIN_BYTES + _USUAL_TASK_BYTES, output)
 
 
 def worst_report(model: ModelCard, prompt_bytes: int) -> Amount:
     """Estimate the worst case of the turn that writes the report."""
     shown = SYNTHESIS_INPUT_BYTES + _REPORT_TASK_BYTES + _MARGIN_BYTES
-    return worst_case(model, prompt_bytes + shown, REPORT_OUTPUT_TOKENS)
+    return worst_case(model, prompt_bytes + shown, REPORT.least_output)
 
 
 def least_of_agent(agent: AgentCard, model: ModelCard, documents: Sequence[str]) -> Amount:

@@ -13,7 +13,6 @@ from activities.turn_kinds.compress import CompressAnswer, CompressTask
 from activities.turn_kinds.refine import RefineAnswer, RefineTask
 from chargehand.contracts import Capability, Escalation, Failure, Outcome, Question, Subtask, Tier
 from workflows.budget.estimates import (
-    DECISION_OUTPUT_TOKENS,
     INPUT_BYTES,
     usual_of_agent,
 )
@@ -253,7 +252,7 @@ async def _refine(session: Session, subtask: Subtask, outcome: Outcome, attempts
         outcome=outcome.model_copy(update={"spend": ()}),
         attempts=attempts,
     )
-    draft = await session.try_turn(task, RefineAnswer, DECISION_OUTPUT_TOKENS)
+    draft = await session.try_turn(task, RefineAnswer)
     if draft is None or not draft.worthwhile or draft.instruction.strip() == subtask.instruction:
         return None
     return draft.instruction.strip()[:4_000]
@@ -323,7 +322,7 @@ async def _compress(session: Session, subtask: Subtask, outcome: Outcome) -> Out
     shorter = ""
     if not session.clock.work_is_over:
         task = CompressTask(instruction=subtask.instruction, content=outcome.content, most_words=_COMPRESSED_WORDS)
-        draft = await session.try_turn(task, CompressAnswer, DECISION_OUTPUT_TOKENS, tier=Tier.SMALL)
+        draft = await session.try_turn(task, CompressAnswer, tier=Tier.SMALL)
         shorter = draft.content.strip() if draft else ""
     if not shorter or len(shorter) > _LONGEST_CONTENT:
         shorter = outcome.content[: _LONGEST_CONTENT - len(_CUT)] + _CUT

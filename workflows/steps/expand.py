@@ -8,7 +8,7 @@ from temporalio.exceptions import ActivityError, is_cancelled_exception
 from activities.turn_kinds.expand import ExpandAnswer, ExpandTask
 from activities.turn_kinds.plan import RejectedPlan
 from chargehand.contracts import Failure, Outcome, Subtask
-from workflows.budget.estimates import DECISION_INPUT_BYTES, PLAN_OUTPUT_TOKENS, early_turn, fixed_bytes
+from workflows.budget.estimates import DECISION_INPUT_BYTES, early_turn, fixed_bytes
 from workflows.budget.ledger import Amount
 from workflows.budget.model_calls import CannotPay, TurnLost
 from workflows.rules.expansion import expanded, item_ids
@@ -92,7 +92,7 @@ async def _ask(session: Session, template: Subtask, rejected: list[RejectedPlan]
         max_subtasks=most,
         rejected=tuple(rejected),
     )
-    result = await session.take_turn(task, PLAN_OUTPUT_TOKENS)
+    result = await session.take_turn(task)
     answer = result.answer_as(ExpandAnswer)
     return answer or RejectedPlan(plan=result.text, errors=(result.problem or f"the reply was {result.stop}",))
 

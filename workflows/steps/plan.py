@@ -14,7 +14,6 @@ from activities.turn_kinds.plan import Allowance, PlanAnswer, PlanTask, Rejected
 from chargehand.contracts import Plan
 from chargehand.contracts.request import Profile
 from chargehand.wire import ErrorType
-from workflows.budget.estimates import PLAN_OUTPUT_TOKENS
 from workflows.budget.ledger import Amount
 from workflows.budget.model_calls import CannotPay, TurnLost
 from workflows.rules.plan_validation import SUPERVISOR, InvalidPlan, check_plan
@@ -116,7 +115,7 @@ async def _draft(session: Session, rejected: list[RejectedPlan]) -> PlanAnswer |
         is_approved_by_person=session.request.approval == "plan",
         rejected=tuple(rejected),
     )
-    result = await session.take_turn(task, PLAN_OUTPUT_TOKENS)
+    result = await session.take_turn(task)
     if result.stop == "refused":
         raise ApplicationError(
             "The model declined to plan this request.", type=ErrorType.PROVIDER_REFUSED, non_retryable=True

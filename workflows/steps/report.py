@@ -9,7 +9,7 @@ from temporalio import workflow
 from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
 from activities.turn_kinds.synthesis import SynthesisAnswer
 from chargehand.contracts import Contradiction, LimitUse, Report
-from workflows.budget.estimates import DECISION_INPUT_BYTES, DECISION_OUTPUT_TOKENS
+from workflows.budget.estimates import DECISION_INPUT_BYTES
 from workflows.rules.evidence import percentage
 from workflows.rules.report_content import (
     USABLE,
@@ -149,7 +149,7 @@ async def _criticise(session: Session, draft: SynthesisAnswer, material: Materia
         outcomes=fitted(material.outcomes, DECISION_INPUT_BYTES),
         sources=tuple(source.ref for source in material.sources),
     )
-    critique = await session.try_turn(task, CritiqueAnswer, DECISION_OUTPUT_TOKENS, until=session.clock.deadline_at)
+    critique = await session.try_turn(task, CritiqueAnswer, until=session.clock.deadline_at)
     return [] if critique is None or critique.acceptable else list(critique.problems)
 
 

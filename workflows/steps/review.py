@@ -9,7 +9,7 @@ from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
 from activities.turn_kinds.plan import PlanAnswer
 from activities.turn_kinds.review import ReviewAnswer, ReviewTask
 from chargehand.contracts import Contradiction, Outcome, Plan, Success
-from workflows.budget.estimates import DECISION_INPUT_BYTES, DECISION_OUTPUT_TOKENS, SYNTHESIS_INPUT_BYTES
+from workflows.budget.estimates import DECISION_INPUT_BYTES, SYNTHESIS_INPUT_BYTES
 from workflows.rules.evidence import percentage
 from workflows.rules.information_flow import leaks
 from workflows.rules.plan_validation import InvalidPlan
@@ -37,7 +37,7 @@ async def review(session: Session) -> Plan | None:
         max_subtasks=most_subtasks(turns) if session.report_reserve.is_payable and turns > 0 else 0,
         may_nest=session.may_nest,
     )
-    found = await session.try_turn(task, ReviewAnswer, DECISION_OUTPUT_TOKENS)
+    found = await session.try_turn(task, ReviewAnswer)
     if found is None:
         return None
     progress.add_contradictions(await settle_contradictions(session, found.contradictions, outcomes))
@@ -52,16 +52,14 @@ async def review(session: Session) -> Plan | None:
 
 
 def any_doubtful(outcomes: Iterable[Outcome]) -> bool:
-    """Whether something among outcomes is missing or unsure."""
-    return any(
-        not isinstance(outcome, Success) or bool(outcome.gaps) or outcome.confidence < DOUBTFUL for outcome in outcomes
-    )
+    """Whether an outcome is missing, incomplete or unsure; a gap that a successful agent names is no doubt."""
+    return any(not isinstance(outcome, Success) or outcome.confidence < DOUBTFUL for outcome in outcomes)
 
 
 async def judge(session: Session, question: str, candidates: Sequence[InputOutcome]) -> JudgeAnswer | None:
     """Have a judge decide between candidates; None if it does not decide."""
     task = JudgeTask(question=question, candidates=fitted(candidates, DECISION_INPUT_BYTES))
-    decision = await session.try_turn(task, JudgeAnswer, DECISION_OUTPUT_TOKENS, until=session.clock.deadline_at)
+    decision = await session.try_turn(task, JudgeAnswer, until=session.clock.deadline_at)
     return decision if decision and decision.chosen in {candidate.id for candidate in candidates} else None
 
 

@@ -14,7 +14,7 @@ from activities.contracts import InputOutcome
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from chargehand.contracts import Partial, Source, StopReason, Strategy
 from workflows import options
-from workflows.budget.estimates import DECISION_OUTPUT_TOKENS, REPORT_OUTPUT_TOKENS, SYNTHESIS_INPUT_BYTES
+from workflows.budget.estimates import SYNTHESIS_INPUT_BYTES
 from workflows.rules.citations import name_refs, number_refs
 from workflows.rules.evidence import percentage
 from workflows.rules.report_content import USABLE, draft_from, fitted, json_bytes, numbered_sources
@@ -106,7 +106,7 @@ async def write(
     )
     session.report_reserve.release()
     until = max(session.clock.deadline_at, workflow.now() + options.LEAST_REPORT_TIME)
-    draft = await session.try_turn(task, SynthesisAnswer, REPORT_OUTPUT_TOKENS, until=until)
+    draft = await session.try_turn(task, SynthesisAnswer, until=until)
     if draft is None:
         return None
     # The writer numbers what it reads; the report numbers everything that was read.
@@ -164,7 +164,7 @@ async def _summarise(session: Session, group: Sequence[InputOutcome]) -> InputOu
         sources=refs,
         is_part=True,
     )
-    draft = await session.try_turn(task, SynthesisAnswer, DECISION_OUTPUT_TOKENS, until=session.clock.deadline_at)
+    draft = await session.try_turn(task, SynthesisAnswer, until=session.clock.deadline_at)
     if draft is None:
         return None
     content = name_refs(draft.answer, refs)[:_LONGEST_SUMMARY]

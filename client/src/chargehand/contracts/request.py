@@ -76,6 +76,10 @@ class Tier(StrEnum):
     LARGE = "large"
 
 
+Effort = Literal["low", "medium", "high"]
+"""How hard a model thinks before it answers, on models that can be told."""
+
+
 class Limits(TypedByPeople):
     """Limits of one session, including everything it starts. The operator's ceilings apply as well."""
 
@@ -117,6 +121,7 @@ PROFILES: Final[Mapping[Profile, Limits]] = {
         budget_usd=Decimal("0.25"),
         max_parallel=3,
         max_rounds=4,
+        max_reviews=1,
         deadline=timedelta(minutes=3),
         subtask_deadline=timedelta(minutes=2),
     ),
@@ -126,6 +131,7 @@ PROFILES: Final[Mapping[Profile, Limits]] = {
         budget_usd=Decimal("25.00"),
         max_parallel=10,
         max_rounds=20,
+        max_reviews=6,
         deadline=timedelta(hours=1),
         subtask_deadline=timedelta(minutes=20),
     ),
