@@ -6,7 +6,7 @@ from typing import Final
 from activities.turn_kinds.grade import GradeAnswer, GradeTask
 from activities.turn_kinds.synthesis import SynthesisAnswer
 from chargehand.contracts import Grade, Source
-from workflows.budget.estimates import DECISION_INPUT_BYTES, DECISION_OUTPUT_TOKENS
+from workflows.budget.estimates import DECISION_INPUT_BYTES
 from workflows.rules.report_content import checked_citations, only_cited
 from workflows.session import Session
 
@@ -63,7 +63,7 @@ async def _grades(session: Session, draft: SynthesisAnswer, sources: Sequence[So
         gaps=tuple(draft.gaps),
         sources=_shortened(cited),
     )
-    found = await session.try_turn(task, GradeAnswer, DECISION_OUTPUT_TOKENS, until=session.clock.deadline_at)
+    found = await session.try_turn(task, GradeAnswer, until=session.clock.deadline_at)
     by_number = {each.criterion: each for each in found.grades} if found else {}
     if not any(number in by_number for number in range(1, len(criteria) + 1)):
         return None
