@@ -117,7 +117,7 @@ class Script:
         for line in reversed(self.lines):
             if line.matches(call):
                 return line.turns[min(_position(call), len(line.turns) - 1)]
-        return _DEFAULTS[call.task.kind]
+        return DEFAULTS[call.task.kind]
 
 
 def _position(call: ModelCall) -> int:
@@ -350,7 +350,7 @@ def compacted(summary: str, *notes: NoteDraft) -> CompactAnswer:
     return CompactAnswer(summary=summary, notes=list(notes))
 
 
-_DEFAULTS: Final[Mapping[str, BaseModel]] = {
+DEFAULTS: Final[Mapping[str, BaseModel]] = {
     "work": answer("Known."),
     "synthesis": report("All of it."),
     "expand": expanded(),

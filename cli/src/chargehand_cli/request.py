@@ -164,12 +164,12 @@ def read_model(kind: "type[Model]", file: Path, noun: str) -> "Model":
 def _validate(kind: "type[Model]", value: dict[str, Any] | bytes, problem: str) -> "Model":
     from pydantic import ValidationError
 
-    from chargehand.converter import describe_problems
+    from chargehand.converter import describe_problems, join_problems
 
     try:
         return kind.model_validate_json(value) if isinstance(value, bytes) else kind.model_validate(value)
     except ValidationError as error:
-        raise BadRequest(f"{problem}: {'; '.join(describe_problems(error, kind))}") from error
+        raise BadRequest(f"{problem}: {join_problems(describe_problems(error, kind))}") from error
 
 
 def _raisable(turns: int | None, budget: float | None, deadline: str | None) -> dict[str, Any]:
