@@ -129,7 +129,14 @@ async def run_nested_session(
     )
     goal = nested_goal(subtask, inputs)
     request = session.request.model_copy(
-        update={"goal": goal, "approval": "none", "questions": "none", "limits": limits, "delegation": delegation}
+        update={
+            "goal": goal,
+            "criteria": (),
+            "approval": "none",
+            "questions": "none",
+            "limits": limits,
+            "delegation": delegation,
+        }
     )
     title = f"{subtask.id} {SUPERVISOR}"
     report = await _run(session, WorkflowType.SUPERVISOR, request, Report, child, title=title, text=goal)
