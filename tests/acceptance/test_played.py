@@ -10,7 +10,6 @@ from temporalio.client import Client
 
 from activities.contracts import PASSAGE_GAP
 from chargehand.contracts import Limits
-from chargehand.contracts.request import PROFILES
 from tests.acceptance.played.stage import Played, Stage, open_stage
 from tests.acceptance.played.tasks import (
     BIKES,
@@ -77,8 +76,8 @@ async def test_a_comparison_of_five_reads_fifteen_pages(stage: Stage) -> None:
 
 
 async def test_what_the_limits_have_no_room_for_is_named(stage: Stage) -> None:
-    """With the turns of the profile `quick` fewer bikes are compared, and the report names the others."""
-    played = await stage.play(replace(COMPARISON, limits=PROFILES["quick"]))
+    """With 10 turns fewer bikes are compared, and the report names the others."""
+    played = await stage.play(replace(COMPARISON, limits=Limits(max_turns=10)))
 
     compared = [name for name in BIKES if any(name in record.instruction for record in played.report.subtasks)]
     assert 0 < len(compared) < len(BIKES)
