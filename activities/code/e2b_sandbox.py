@@ -30,6 +30,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.code.e2b_limits import E2BLimits
 from activities.code.protocol import ARTIFACTS, DOCUMENTS, ROWS, CodeResult, GivenFile, Rows
+from activities.silence import note_progress
 from activities.tool_outputs import MOST_BYTES, MOST_BYTES_TOGETHER, MOST_FILES, ToolOutput
 from chargehand.wire import ErrorType
 
@@ -118,6 +119,7 @@ class _Printed:
         self._room = room
 
     def keep(self, message: OutputMessage) -> None:
+        note_progress()
         kept = message.line[: self._room]
         self._room -= len(kept)
         if message.error:
@@ -305,6 +307,7 @@ async def _content(sandbox: _Sandbox, name: str, most: int) -> bytes | None:
     try:
         async with await sandbox.files.read(str(_HOME / ARTIFACTS / name), format="stream") as stream:
             async for chunk in stream:
+                note_progress()
                 content += chunk
                 if len(content) > most:
                     return None

@@ -149,5 +149,5 @@ async def test_nothing_is_paid_when_no_document_can_be_read(
         await opening
 
     assert refusal.value.type == ErrorType.INVALID_INPUT
-    assert refusal.value.message.startswith("Invalid SessionRequest: documents: none of them can be read. ")
+    assert refusal.value.message.startswith("Invalid SessionRequest: documents: none of them can be read; ")
     assert all(uri.rstrip("/").rpartition("/")[2] in refusal.value.message for uri in documents)
