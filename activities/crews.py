@@ -11,7 +11,7 @@ from pydantic import Field, StringConstraints, ValidationError
 
 from chargehand.contracts import Capability, Effort, Tier, TypedByPeople
 from chargehand.contracts.request import Name
-from chargehand.converter import describe_problems
+from chargehand.converter import describe_problems, join_problems
 
 _LARGEST_FILE_BYTES: Final = 256 * 1024
 _RESERVED: Final = "supervisor"
@@ -70,7 +70,7 @@ class CrewError(ValueError):
     """A crew file cannot be used; the message names the file, the field and the remedy."""
 
     def __init__(self, file: Path, problems: Iterable[str]) -> None:
-        super().__init__(f"{file}: {'; '.join(problems)}")
+        super().__init__(f"{file}: {join_problems(problems)}")
 
 
 def load_crews(folders: Iterable[Path], tools: Tools, absent: Collection[str] = ()) -> dict[str, Crew]:

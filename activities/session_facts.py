@@ -11,7 +11,6 @@ from activities.contracts import AgentCard, CrewCard, OpenSessionRequest, Output
 from activities.crews import Agent, Crew, capabilities_of
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
-from activities.heartbeats import heartbeats
 from activities.models.registry import Models
 from activities.notes import NOTE
 from activities.tools import Tool, tool_capabilities
@@ -68,12 +67,11 @@ class SessionActivities:
         """Name each document that cannot be read, and why; refuse a request if that is all of them."""
         if self.library is None or not documents:
             return ()
-        async with heartbeats():
-            catalog = (await self.library.open(documents)).catalog
+        catalog = (await self.library.open(documents)).catalog
         unread = _unread_documents(catalog)
         if not _read_documents(catalog):
             why = unread or ["the folder has no files that can be read"]
-            raise invalid_input("SessionRequest", [f"documents: none of them can be read. {'; '.join(why[:20])}"])
+            raise invalid_input("SessionRequest", ["documents: none of them can be read", *why])
         return tuple(f"A document was not read: {each}" for each in unread)
 
     def _ceiling_problems(self, limits: Limits) -> list[str]:

@@ -9,7 +9,8 @@ from typing import Final
 from activities.contracts import PASSAGE_GAP
 from activities.documents.artifacts import Artifacts
 from activities.documents.downloads import Downloads
-from activities.documents.library import DocumentLibrary, OpenLibrary, UnknownDocumentError
+from activities.documents.library import DocumentLibrary, OpenLibrary
+from activities.documents.names import UnknownDocumentError
 from activities.documents.passages import parse_reference
 from chargehand.contracts import Contract, Source
 

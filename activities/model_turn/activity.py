@@ -41,7 +41,7 @@ from activities.turn_kinds.protocol import REQUEST_TOKENS, SCHEMA_BYTES, Message
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import AgentAnswer, WorkTask
 from chargehand.contracts import Tier, Usage
-from chargehand.converter import describe_problems, invalid_input, printable
+from chargehand.converter import describe_problems, invalid_input, join_problems, printable
 from chargehand.wire import ActivityType, ErrorType
 
 _logger = logging.getLogger("chargehand.turns")
@@ -292,7 +292,7 @@ def interpret(reply: ModelReply, answer_type: type[TurnAnswer]) -> TurnResult:
     try:
         answer = answer_type.model_validate_json(_without_fence(reply.text))
     except ValidationError as error:
-        return _malformed(common, reply, "; ".join(describe_problems(error, answer_type)))
+        return _malformed(common, reply, join_problems(describe_problems(error, answer_type)))
     return common.model_copy(update={"answer": _with_bounded_sources(answer)})
 
 

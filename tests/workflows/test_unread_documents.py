@@ -19,7 +19,8 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from activities.documents.artifacts import ArtifactStore
-from activities.documents.library import DocumentLibrary, UnknownDocumentError
+from activities.documents.library import DocumentLibrary
+from activities.documents.names import UnknownDocumentError
 from activities.models.registry import Models
 from activities.session_facts import SessionActivities
 from activities.settings import Settings
@@ -84,7 +85,7 @@ async def _readable(library: DocumentLibrary, documents: tuple[str, ...]) -> set
     for entry in opened.catalog.documents:
         with contextlib.suppress(UnknownDocumentError):
             has_rows = any(table.rows for table in opened.catalog.tables if table.document == entry.name)
-            if has_rows or (await opened.read(entry.name)).text.strip():
+            if has_rows or any(part.text.strip() for part in (await opened.read(entry.name)).stretches):
                 names.add(entry.name)
     return names
 
@@ -148,5 +149,5 @@ async def test_nothing_is_paid_when_no_document_can_be_read(
         await opening
 
     assert refusal.value.type == ErrorType.INVALID_INPUT
-    assert refusal.value.message.startswith("Invalid SessionRequest: documents: none of them can be read. ")
+    assert refusal.value.message.startswith("Invalid SessionRequest: documents: none of them can be read; ")
     assert all(uri.rstrip("/").rpartition("/")[2] in refusal.value.message for uri in documents)

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from activities.contracts import AgentCard, CrewCard, SubtaskDraft
 from activities.turn_kinds.plan import PlanAnswer
 from chargehand.contracts import Capability, Plan, Subtask
-from chargehand.converter import describe_problems, printable
+from chargehand.converter import describe_problems, join_problems, printable
 from workflows.rules.deduplication import fingerprint, normalise
 from workflows.rules.graph import cycle
 from workflows.rules.information_flow import leaks
@@ -37,7 +37,7 @@ class InvalidPlan(ValueError):  # noqa: N818  # it is raised as a statement of f
     """A plan is invalid; `errors` lists every reason."""
 
     def __init__(self, errors: Sequence[str]) -> None:
-        super().__init__("; ".join(errors))
+        super().__init__(join_problems(errors))
         self.errors = tuple(errors)
 
 

@@ -13,6 +13,7 @@ from activities.contracts import SubtaskDraft
 from activities.turn_kinds.plan import Allowance, PlanAnswer, PlanTask, RejectedPlan
 from chargehand.contracts import Plan
 from chargehand.contracts.request import Profile
+from chargehand.converter import join_problems
 from chargehand.wire import ErrorType
 from workflows.budget.ledger import Amount
 from workflows.budget.model_calls import CannotPay, TurnLost
@@ -76,7 +77,7 @@ def validate(session: Session, draft: PlanAnswer | Plan, *, executed: int = 0) -
 def invalid_plan(errors: tuple[str, ...]) -> ApplicationError:
     """Build the error for an invalid plan."""
     return ApplicationError(
-        f"The plan is invalid: {'; '.join(errors)}", type=ErrorType.INVALID_PLAN, non_retryable=True
+        f"The plan is invalid: {join_problems(errors)}", type=ErrorType.INVALID_PLAN, non_retryable=True
     )
 
 
@@ -101,6 +102,7 @@ async def _draft(session: Session, rejected: list[RejectedPlan]) -> PlanAnswer |
     turns = max(1, unspent.turns - 1)  # this very turn is paid before the plan is executed
     task = PlanTask(
         goal=session.request.goal,
+        criteria=session.request.criteria,
         max_subtasks=most_subtasks(turns),
         allowance=Allowance(
             turns=turns,

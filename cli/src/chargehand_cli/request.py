@@ -42,6 +42,10 @@ class RequestOptions:
     id: Annotated[
         str | None, typer.Option(help="Session ID. If a session with this ID exists, it is used instead of a new one.")
     ] = None
+    criteria: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="A criterion that the report is graded by; repeat it for several."),
+    ] = None
     approve_plan: Annotated[
         bool, typer.Option("--approve-plan", help="Wait for approval: `chargehand plan SESSION --approve`.")
     ] = False
@@ -97,6 +101,7 @@ def build_request(
         goal=options.goal,
         crew=options.crew,
         profile=options.profile,
+        criteria=options.criteria or None,
         approval="plan" if options.approve_plan else None,
         review=options.review,
         questions="allowed" if options.questions else None,
@@ -159,12 +164,12 @@ def read_model(kind: "type[Model]", file: Path, noun: str) -> "Model":
 def _validate(kind: "type[Model]", value: dict[str, Any] | bytes, problem: str) -> "Model":
     from pydantic import ValidationError
 
-    from chargehand.converter import describe_problems
+    from chargehand.converter import describe_problems, join_problems
 
     try:
         return kind.model_validate_json(value) if isinstance(value, bytes) else kind.model_validate(value)
     except ValidationError as error:
-        raise BadRequest(f"{problem}: {'; '.join(describe_problems(error, kind))}") from error
+        raise BadRequest(f"{problem}: {join_problems(describe_problems(error, kind))}") from error
 
 
 def _raisable(turns: int | None, budget: float | None, deadline: str | None) -> dict[str, Any]:

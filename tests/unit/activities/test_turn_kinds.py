@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.contracts import ContradictionDraft, InputOutcome, Round, ToolCall, ToolResult
+from activities.contracts import PASSAGE_GAP, ContradictionDraft, InputOutcome, Round, ToolCall, ToolResult
 from activities.crews import Agent, Crew
 from activities.documents.catalog import Catalog, Column, DocumentEntry, Table
 from activities.turn_kinds.compress import CompressTask
 from activities.turn_kinds.critique import CritiqueTask
 from activities.turn_kinds.expand import ExpandTask
+from activities.turn_kinds.grade import GradeTask
 from activities.turn_kinds.judge import JudgeTask
 from activities.turn_kinds.plan import PlanTask, RejectedPlan
 from activities.turn_kinds.protocol import Message, ToolText, TurnTask
@@ -20,7 +21,8 @@ from activities.turn_kinds.registry import SUPERVISOR_TASK_TYPES, TASK_TYPES, Ta
 from activities.turn_kinds.rendering import catalog_text
 from activities.turn_kinds.review import ReviewTask
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
-from activities.turn_kinds.work import WorkTask, WorkWithIssuesAnswer, tool_text
+from activities.turn_kinds.tool_text import ShownText
+from activities.turn_kinds.work import WorkTask, WorkWithIssuesAnswer
 from chargehand.contracts import Contradiction, Escalation, Finding, Partial, Source
 from tests.scripted_model import ALLOWANCE, TODAY
 
@@ -136,10 +138,25 @@ REPORT = SynthesisAnswer(
         pytest.param(
             ExpandTask(goal="g", agent="reader", template="Find its notice", items=FOUND, max_subtasks=5),
             A_MD,
-            "Request, for context only:\n<data>\ng\n</data>\n\n"
+            f"{CONTEXT}"
             f"Template, for the agent reader:\n<data>\nFind its notice\n</data>\n\n{T1}"
             "Write at most 5 instructions; if the list is longer, take the items that come first.",
             id="an expansion with its template and its list",
+        ),
+        pytest.param(
+            GradeTask(
+                goal="g",
+                criteria=("Names a date.", "Is short."),
+                answer="In May [S1].",
+                gaps=("costs",),
+                sources=(Source(ref="a.md#L1", quote="Notice: May."), Source(ref="b.md#L2")),
+            ),
+            A_MD,
+            "The user's request:\n<request>\ng\n\nThe report will be graded by these criteria:\n"
+            "1. Names a date.\n2. Is short.\n</request>\n\n"
+            "Report:\n<data>\nIn May [S1].\n\nGaps:\n- costs\n</data>\n\n"
+            "Sources:\n<data>\n[S1] a.md#L1\nNotice: May.\n[S2] b.md#L2\n</data>",
+            id="a grade by all that the reader sees",
         ),
         pytest.param(
             WorkTask(goal="g", instruction="Reckon the date", inputs=(FOUND, NOT_FOUND)),
@@ -254,7 +271,7 @@ def test_a_conversation_is_rendered_in_order() -> None:
         Message(
             role="tools",
             results=(
-                ToolText(call_id="1", text='From read_document:\n<data>\n{"error":"é"}\n\n[r] \n\n</data>', ok=False),
+                ToolText(call_id="1", text='From read_document:\n<data>\n{"error":"é"}\n\n[r]\n\n</data>', ok=False),
             ),
         ),
         Message(role="assistant", text="(a reply that could not be used)"),
@@ -313,8 +330,51 @@ def test_a_catalogue_is_cut_between_lines(count: int, length: int) -> None:
     )
 
 
+_LONG = "Everyone gets 28 days of paid annual leave, whatever the length of service."
+_OTHER = "Hotels may cost 160 EUR a night, breakfast included, in every city but one."
+
+
+def test_nothing_is_told_twice() -> None:
+    """A text is shown once, a title once, and what the model itself has said not at all."""
+    call = ToolCall(id="1", tool="query_data", arguments={"sql": "SELECT 1"})
+    results = [
+        ToolResult(call_id="1", tool="query_data", sources=(Source(ref="sql:1", title="SELECT 1", quote="1"),)),
+        ToolResult(call_id="2", tool="search_documents", sources=(Source(ref="a.md#L3", title="Leave", quote=_LONG),)),
+        ToolResult(
+            call_id="3",
+            tool="read_document",
+            sources=(Source(ref="a.md#L1-L9", title="a.md", quote=f"# Leave\n{_LONG}\n{_OTHER}"),),
+        ),
+        ToolResult(
+            call_id="4",
+            tool="search",
+            sources=(
+                Source(ref="a.md#L3", title="Leave", quote=f"{_LONG}{PASSAGE_GAP}Unused leave is lost."),
+                Source(ref="a.md#L9", title="Costs", quote=_OTHER),
+                Source(ref="b.md#L9", title="Costs", quote=_OTHER),
+            ),
+        ),
+    ]
+
+    shown = ShownText()
+    texts = [shown.render(result, call).split("\n\n", 1)[1].removesuffix("\n</data>") for result in results]
+
+    assert texts == [
+        "[sql:1]\n1",
+        f"[a.md#L3] Leave\n{_LONG}",
+        f"[a.md#L1-L9]\n# Leave\n{_LONG}\n{_OTHER}",
+        "\n\n".join(
+            (
+                f"[a.md#L3]\n(the text is above, under [a.md#L3]){PASSAGE_GAP}Unused leave is lost.",
+                "[a.md#L9] Costs\n(the text is above, under [a.md#L1-L9])",
+                f"[b.md#L9] Costs\n{_OTHER}",
+            )
+        ),
+    ]
+
+
 def test_numbers_that_are_none_reach_no_model() -> None:
     """What JSON cannot say is said as null, not as NaN or Infinity."""
     result = ToolResult(call_id="1", tool="query_data", output={"rows": [float("nan"), float("inf"), 1.5]})
 
-    assert tool_text(result) == 'From query_data:\n<data>\n{"rows":[null,null,1.5]}\n</data>'
+    assert ShownText().render(result) == 'From query_data:\n<data>\n{"rows":[null,null,1.5]}\n</data>'
