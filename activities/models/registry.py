@@ -210,8 +210,9 @@ def _unpriced(provider: str, name: str, tier: Tier) -> SettingsError:
 
 
 def _with_abilities(card: ModelCard, settings: ModelSettings) -> ModelCard:
-    most = abilities_of(card.name).max_output_tokens
     window = settings.context_window or card.context_window
+    # Some servers refuse a call whose prompt and cap together are more than they hold.
+    most = min(abilities_of(card.name).max_output_tokens or window, window // 4)
     return card.model_copy(update={"max_output_tokens": most, "context_window": window})
 
 
