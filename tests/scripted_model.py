@@ -27,6 +27,7 @@ from activities.turn_kinds.compact import CompactAnswer, NoteDraft
 from activities.turn_kinds.compress import CompressAnswer
 from activities.turn_kinds.critique import CritiqueAnswer
 from activities.turn_kinds.expand import ExpandAnswer, ExpandTask
+from activities.turn_kinds.grade import GradeAnswer, GradeDraft
 from activities.turn_kinds.judge import JudgeAnswer
 from activities.turn_kinds.plan import Allowance, PlanAnswer, PlanTask
 from activities.turn_kinds.refine import RefineAnswer
@@ -331,6 +332,16 @@ def criticised(*problems: str) -> CritiqueAnswer:
     return CritiqueAnswer(acceptable=not problems, problems=list(problems))
 
 
+def graded(*reasons: str) -> GradeAnswer:
+    """Grade criteria in their order: an empty reason meets one."""
+    return GradeAnswer(
+        grades=[
+            GradeDraft(criterion=number, met=not reason, reason=reason or "It does.")
+            for number, reason in enumerate(reasons, start=1)
+        ]
+    )
+
+
 def compressed(content: str) -> CompressAnswer:
     return CompressAnswer(content=content)
 
@@ -347,6 +358,7 @@ DEFAULTS: Final[Mapping[str, BaseModel]] = {
     "review": reviewed(),
     "judge": judged(""),
     "critique": criticised(),
+    "grade": graded(),
     "compress": compressed("In short: so."),
     "compact": compacted("So far: so."),
 }

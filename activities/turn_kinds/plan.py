@@ -8,7 +8,12 @@ from pydantic import Field
 from activities.contracts import SubtaskDraft
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import TurnAnswer, TurnTask
-from activities.turn_kinds.rendering import bullet_list, document_sections, nesting_note, request_section
+from activities.turn_kinds.rendering import (
+    bullet_list,
+    document_sections,
+    nesting_note,
+    request_section,
+)
 from activities.untrusted_text import data_block
 from chargehand.contracts import Contract, Dollars, Strategy, left_out
 
@@ -89,6 +94,8 @@ class PlanTask(TurnTask):
     allowance: Allowance
     may_nest: bool
     """Whether a subtask may be a session of its own."""
+    criteria: tuple[str, ...] = left_out(())
+    """What the user will have the report graded by."""
     may_ask_for_more: bool = left_out(False)
     """Whether the session above is asked for what the plan needs beyond this allowance."""
     is_approved_by_person: bool = left_out(False)
@@ -99,7 +106,7 @@ class PlanTask(TurnTask):
     def sections(self, catalog: Catalog | None) -> list[str]:
         """Render the request, the documents, and every rejected plan with its errors."""
         parts = [
-            request_section(self.goal),
+            request_section(self.goal, criteria=self.criteria),
             *document_sections(catalog),
             self._limits(),
         ]

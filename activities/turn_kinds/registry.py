@@ -9,6 +9,7 @@ from activities.turn_kinds.compact import CompactAnswer, CompactTask
 from activities.turn_kinds.compress import CompressAnswer, CompressTask
 from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
 from activities.turn_kinds.expand import ExpandAnswer, ExpandTask
+from activities.turn_kinds.grade import GradeAnswer, GradeTask
 from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from activities.turn_kinds.protocol import TurnTask
@@ -27,6 +28,7 @@ Task = Annotated[
     | ReviewTask
     | JudgeTask
     | CritiqueTask
+    | GradeTask
     | CompressTask,
     Field(discriminator="kind"),
 ]
@@ -43,6 +45,7 @@ Answer = Annotated[
     | ReviewAnswer
     | JudgeAnswer
     | CritiqueAnswer
+    | GradeAnswer
     | CompressAnswer,
     Field(discriminator="kind"),
 ]

@@ -1,6 +1,8 @@
 """The last step of a session: the report, whatever happened before."""
 
+from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 
 from temporalio import workflow
 
@@ -29,6 +31,7 @@ from workflows.rules.report_content import (
     wasted_of,
 )
 from workflows.session import Session
+from workflows.steps.grade import grade
 from workflows.steps.review import DOUBTFUL, any_doubtful, settle_contradictions, stated
 from workflows.steps.synthesis import STRATEGIES, Material, write
 
@@ -43,8 +46,10 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         stop_reason=stop_reason_of(list(progress.outcomes.values()), stopped=clock.stop_reason),
     )
     if by_models:
-        draft = await _draft(session, material)
+        written = await _draft(session, material)
+        draft, grades = await grade(session, written, material.sources, partial(_again, session, material))
     else:
+        grades = ()
         draft = draft_without_writer(
             outcomes, material.sources, "The session was stopped before its report was written."
         )
@@ -61,6 +66,7 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         sources=cited,
         gaps=gaps_of(outcomes, [*draft.gaps, *progress.gaps, *_not_started(session)]),
         contradictions=tuple(progress.contradictions),
+        grades=grades,
         confidence=percentage(draft.confidence),
         stop_reason=material.stop_reason,
         brain=brain_of(spend),
@@ -75,6 +81,14 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         artifacts=artifacts_of(progress.outcomes.values()),
     )
     return bounded(report)
+
+
+async def _again(
+    session: Session, material: Material, draft: SynthesisAnswer, problems: Sequence[str]
+) -> SynthesisAnswer | None:
+    """Have a draft written again without some problems."""
+    del draft
+    return await write(session, material, material.outcomes, problems)
 
 
 def _not_started(session: Session) -> list[str]:

@@ -57,6 +57,11 @@ class Meter:
         return Tokens(input=0, cached=cached, cache_write=rest, output=output)
 
 
+def prompt_tokens(request: ScriptedRequest) -> int:
+    """Count a prompt, as the provider does when asked before the call."""
+    return tokens_of("".join(_blocks(request.body)))
+
+
 def _blocks(body: dict[str, Any]) -> list[str]:
     """Cut a prompt into the pieces at which a cache may end."""
     tools = json.dumps(body.get("tools") or [], ensure_ascii=False)

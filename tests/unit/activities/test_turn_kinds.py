@@ -12,6 +12,7 @@ from activities.documents.catalog import Catalog, Column, DocumentEntry, Table
 from activities.turn_kinds.compress import CompressTask
 from activities.turn_kinds.critique import CritiqueTask
 from activities.turn_kinds.expand import ExpandTask
+from activities.turn_kinds.grade import GradeTask
 from activities.turn_kinds.judge import JudgeTask
 from activities.turn_kinds.plan import PlanTask, RejectedPlan
 from activities.turn_kinds.protocol import Message, ToolText, TurnTask
@@ -141,6 +142,21 @@ REPORT = SynthesisAnswer(
             f"Template, for the agent reader:\n<data>\nFind its notice\n</data>\n\n{T1}"
             "Write at most 5 instructions; if the list is longer, take the items that come first.",
             id="an expansion with its template and its list",
+        ),
+        pytest.param(
+            GradeTask(
+                goal="g",
+                criteria=("Names a date.", "Is short."),
+                answer="In May [S1].",
+                gaps=("costs",),
+                sources=(Source(ref="a.md#L1", quote="Notice: May."), Source(ref="b.md#L2")),
+            ),
+            A_MD,
+            "The user's request:\n<request>\ng\n\nThe report will be graded by these criteria:\n"
+            "1. Names a date.\n2. Is short.\n</request>\n\n"
+            "Report:\n<data>\nIn May [S1].\n\nGaps:\n- costs\n</data>\n\n"
+            "Sources:\n<data>\n[S1] a.md#L1\nNotice: May.\n[S2] b.md#L2\n</data>",
+            id="a grade by all that the reader sees",
         ),
         pytest.param(
             WorkTask(goal="g", instruction="Reckon the date", inputs=(FOUND, NOT_FOUND)),

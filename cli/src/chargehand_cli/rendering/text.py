@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Final
 
-from chargehand import Artifact, Contradiction, Report, Source, Usage
+from chargehand import Artifact, Contradiction, Grade, Report, Source, Usage
 from chargehand.contracts import StopReason
 from chargehand_cli.rendering.escaping import is_web_address, without_links
 
@@ -26,6 +26,7 @@ def report_markdown(report: Report) -> str:
     parts += _section("Contradictions", [_contradiction(each) for each in report.contradictions])
     parts += _section("Not found or not done", [f"- {_inline(gap)}" for gap in report.gaps])
     parts += _section("Sources", [_source(number, each) for number, each in enumerate(report.sources, start=1)])
+    parts += _section("Criteria", [_grade(each) for each in report.grades])
     parts += _section("Files", [_file(each) for each in report.artifacts])
     parts.append("---")
     parts.append(summary_line(report))
@@ -97,6 +98,11 @@ def _contradiction(contradiction: Contradiction) -> str:
 
 def _confidence(contradiction: Contradiction) -> str:
     return f" (confidence {contradiction.confidence} of 100)" if contradiction.confidence else ""
+
+
+def _grade(grade: Grade) -> str:
+    state = "met" if grade.met else "not met"
+    return f"- **{state}** · {_inline(grade.criterion)}" + (f"\n  - {_inline(grade.reason)}" if grade.reason else "")
 
 
 def _file(artifact: Artifact) -> str:

@@ -26,7 +26,7 @@ from chargehand.contracts.outcome import FailureReason as FailureReason
 from chargehand.contracts.outcome import Severity as Severity
 from chargehand.contracts.plan import Answer, Plan, PlanDecision, Subtask
 from chargehand.contracts.plan import Strategy as Strategy
-from chargehand.contracts.report import Contradiction, LimitUse, Question, Report, Status, SubtaskRecord, Timing
+from chargehand.contracts.report import Contradiction, Grade, LimitUse, Question, Report, Status, SubtaskRecord, Timing
 from chargehand.contracts.report import SessionState as SessionState
 from chargehand.contracts.report import StopReason as StopReason
 from chargehand.contracts.report import SubtaskState as SubtaskState
@@ -43,6 +43,7 @@ __all__ = [
     "Escalation",
     "Failure",
     "Finding",
+    "Grade",
     "Issue",
     "LimitUse",
     "Limits",

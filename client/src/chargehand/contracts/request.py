@@ -34,6 +34,15 @@ def _duration(value: object) -> object:
     return value
 
 
+def _one_or_several(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
+
+
+Criterion = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=3, max_length=1_000), NoControlCharacters
+]
+"""One demand on a report, in the user's words (3 to 1,000 characters)."""
+
 Count = Annotated[int, Field(strict=True, ge=1)]
 """A whole number of at least 1, written without quotes."""
 
@@ -174,6 +183,14 @@ class SessionRequest(TypedByPeople):
     """
     limits: Limits = Limits()
     """Limits of this session; those that are absent are the profile's."""
+    criteria: Annotated[
+        tuple[Criterion, ...],
+        Field(max_length=20),
+        NullIsEmpty,
+        BeforeValidator(_one_or_several, json_schema_input_type=Criterion | tuple[Criterion, ...]),
+    ] = ()
+    """What makes a report good: a text, or a list of 20 criteria at most. A model with a context of its own grades the
+    report by each of them; where one is not met, the report is revised, twice at most and within the limits."""
     approval: Literal["none", "plan"] = "none"
     """`plan` makes the session wait after planning until a person approves, edits or rejects the plan."""
     review: Literal["auto", "always", "never"] = "auto"
