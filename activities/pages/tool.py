@@ -43,7 +43,8 @@ class ReadPage:
             "Read one public web page, PDF, DOCX, XLSX or ODS file as text: up to "
             f"{READING_CHARACTERS:,} characters from the offset `from` on. If there is more, `next_from` in the answer "
             "is the offset to read on from. With `find`, you get the passages around the matches from `from` on "
-            "instead, and `found_at` has their offsets. `date_from` says where the page's date stands. No sign-in, no scripts."
+            "instead, and `found_at` has their offsets. `date_from` says where the page's date stands. No sign-in, no "
+            "scripts."
         ),
         parameters=object_schema(
             **{
