@@ -46,7 +46,10 @@ async def make_calls(
         return await _use_tool(request, conversation, call, f"turn-{number}.{position + 1}", left)
 
     results = await asyncio.gather(*(answer(position, call) for position, call in enumerate(calls)))
-    conversation.add(Round(calls=calls, results=tuple(results), provider_items=result.provider_items))
+    turns_left = request.max_rounds - number
+    conversation.add(
+        Round(calls=calls, results=tuple(results), provider_items=result.provider_items, turns_left=turns_left)
+    )
 
 
 async def _use_tool(

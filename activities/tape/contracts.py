@@ -116,6 +116,8 @@ class WorkerFacts(Taped):
     """What each tool lets an agent do."""
     absent: tuple[str, ...] = ()
     """Tools that the crews name and agents did not have."""
+    counts_input: bool = False
+    """Whether the models' provider counts a prompt before it is sent."""
 
 
 class Line(Taped):

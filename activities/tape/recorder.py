@@ -13,7 +13,7 @@ from pydantic import JsonValue, TypeAdapter
 from temporalio.exceptions import ApplicationError
 
 from activities.models.failures import ProviderError, without_keys
-from activities.models.protocol import Model, ModelCall, ModelReply
+from activities.models.protocol import CountsInput, Model, ModelCall, ModelReply
 from activities.tape.contracts import (
     MOST_BYTES,
     MOST_LINE_BYTES,
@@ -113,6 +113,21 @@ class RecordingModel:
             raise
         self.tape.keep(Line(turn=identify(call), reply=taped_reply(reply)))
         return reply
+
+
+@dataclass(frozen=True)
+class CountingRecordingModel(RecordingModel):
+    """The same for a model whose provider counts prompts; the reply has the count that matters."""
+
+    counter: CountsInput
+
+    async def count_input(self, call: ModelCall) -> int:
+        return await self.counter.count_input(call)
+
+
+def recording(model: Model, tape: Recorder) -> Model:
+    """Record a model, which counts prompts if it did before."""
+    return CountingRecordingModel(model, tape, model) if isinstance(model, CountsInput) else RecordingModel(model, tape)
 
 
 def taped_reply(reply: ModelReply) -> TapedReply:

@@ -180,3 +180,16 @@ async def test_a_model_is_reserved_at_what_it_has_proven_to_cost(environment: Op
     assert result.stop_reason == "completed"
     assert result.usage.charged_above_reservation_usd > 0
     assert result.usage.cost_usd == Decimal("0.4") + 3 * COST
+
+
+async def test_a_nested_session_knows_what_models_have_proven_to_cost(environment: OpenEnvironment) -> None:
+    """What a model has charged above its reservation is reserved in sessions below, too, which then pay nothing more."""
+    dear = reply(answer("Known."), Decimal("0.7"))
+    nested = subtask("N1", agent="supervisor", instruction="Look into topic T2 as a whole.", after=["T1"])
+    script = Script().plan(subtask("T1", instruction="Look into topic T1."), nested).work("T1", dear)
+    async with environment(script.plan(subtask("T2", instruction="Look into it."), goal="topic T2")) as opened:
+        result = await opened.run(limited(max_parallel=1, budget_usd=Decimal("1.2")))
+
+    assert [task.instruction for task in opened.model.tasks(WorkTask)] == ["Look into topic T1."]
+    assert result.usage.charged_above_reservation_usd > 0
+    assert result.usage.cost_usd < Decimal("0.8")

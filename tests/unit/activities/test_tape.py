@@ -9,15 +9,17 @@ from pydantic import JsonValue
 
 from activities.backends import SettingsError
 from activities.contracts import Round, ToolCall
-from activities.models.protocol import ModelCall, ModelReply
+from activities.models.extractive.model import ExtractiveModel
+from activities.models.failures import ProviderError
+from activities.models.protocol import CountsInput, ModelCall, ModelReply
 from activities.tape.contracts import MOST_LINE_BYTES, Line, TapedReply, ToolAsked, TurnAsked, WorkerFacts, identify
-from activities.tape.player import NotOnTape, Tape, read_tape, with_empty_fields
-from activities.tape.recorder import RecordingModel, TapeFile, taped_reply
+from activities.tape.player import CountingReplayedModel, NotOnTape, Tape, read_tape, with_empty_fields
+from activities.tape.recorder import RecordingModel, TapeFile, recording, taped_reply
 from activities.turn_kinds.plan import PlanAnswer
 from activities.turn_kinds.protocol import Message
 from activities.turn_kinds.work import WorkTask
 from tests.activities.models.calls import KEY, a_call
-from tests.scripted_model import ScriptedModel, answer, reply
+from tests.scripted_model import ScriptedModel, answer, reply, usage
 
 FACTS = WorkerFacts(models={}, tools={})
 HEAD = '{"chargehand_tape": 1}\n{"worker": {"models": {}, "tools": {}}}\n'
@@ -144,6 +146,21 @@ def test_what_a_reply_leaves_out_is_empty() -> None:
     (subtask,) = filled.subtasks
     assert (subtask.id, subtask.agent, subtask.instruction, subtask.depends_on) == ("T1", "reader", "Read.", [])
     assert (filled.strategy, filled.final_instruction) == ("reduce", "")
+
+
+async def test_prompts_are_counted_while_recording_and_as_they_were_charged_when_replayed(tmp_path: Path) -> None:
+    """A model that counts still does when it is recorded; a replay counts what the tape's reply was charged for."""
+    model, file = ScriptedModel(lambda _: reply(answer("Known."))), tmp_path / "t.jsonl"
+    counting = recording(model, TapeFile(file, [], FACTS))
+    await counting.complete(a_call())
+    replayed = CountingReplayedModel(read_tape(file))
+
+    assert isinstance(counting, CountsInput)
+    assert await counting.count_input(a_call()) == await model.count_input(a_call())
+    assert not isinstance(recording(ExtractiveModel(), TapeFile(file, [], FACTS)), CountsInput)
+    assert await replayed.count_input(a_call()) == usage().input_tokens
+    with pytest.raises(ProviderError):
+        await replayed.count_input(a_call(must_answer=True))
 
 
 def test_replies_that_are_no_objects_are_kept_as_text() -> None:
