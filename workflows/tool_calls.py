@@ -61,7 +61,7 @@ async def _use_tool(
     if repetition is not None:
         return repetition
     if call.malformed:
-        return _refused(call, f"The arguments could not be read: {call.malformed}")
+        return _refused(call, f"The arguments could not be read: {call.malformed}. Send them again.")
     conversation.count_tool_call()
     try:
         return await workflow.execute_activity_method(
@@ -84,7 +84,7 @@ async def _use_tool(
         if is_cancelled_exception(error):
             raise
         message = error.cause.message if isinstance(error.cause, ApplicationError) else "it timed out"
-        return _refused(call, f"The tool failed and is not retried: {message}")
+        return _refused(call, f"The tool failed and is not retried: {message}. Go another way, or name the gap.")
 
 
 def _private_texts(request: SubtaskRequest) -> tuple[str, ...]:

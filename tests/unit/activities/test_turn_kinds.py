@@ -357,7 +357,7 @@ def test_nothing_is_told_twice() -> None:
     ]
 
     shown = ShownText()
-    texts = [shown.render(result, call).split("\n\n", 1)[1].removesuffix("\n</data>") for result in results]
+    texts = [shown.render(result, call).split("<data>\n", 1)[1].removesuffix("\n</data>") for result in results]
 
     assert texts == [
         "[sql:1]\n1",
