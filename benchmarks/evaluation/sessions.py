@@ -6,8 +6,6 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
-from decimal import Decimal
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -22,19 +20,14 @@ from benchmarks.evaluation.dataset import ROOT, Backend, Case, Dataset
 from benchmarks.evaluation.oracle import Oracle, Shape
 from benchmarks.evaluation.scores import Scores, score
 from chargehand.client import Chargehand
-from chargehand.contracts import Limits, SessionRequest
+from chargehand.contracts import SessionRequest
+from chargehand.contracts.request import PROFILES
 from chargehand.errors import SessionEnded
 from chargehand.upload import store_documents
 from worker_main import build_worker, compose
 
-_CEILINGS: Final = Limits(
-    max_turns=1_000,
-    budget_usd=Decimal(100),
-    max_parallel=50,
-    max_rounds=50,
-    deadline=timedelta(days=1),
-    subtask_deadline=timedelta(hours=1),
-)
+_CEILINGS: Final = PROFILES["deep"].model_copy(update={"max_parallel": 50})
+"""The largest profile is allowed, and cases may run more at once."""
 _AT_ONCE: Final = 3
 
 

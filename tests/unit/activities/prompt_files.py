@@ -12,6 +12,7 @@ from activities.turn_kinds.compact import CompactTask
 from activities.turn_kinds.compress import CompressTask
 from activities.turn_kinds.critique import CritiqueTask
 from activities.turn_kinds.expand import ExpandTask
+from activities.turn_kinds.grade import GradeTask
 from activities.turn_kinds.judge import JudgeTask
 from activities.turn_kinds.plan import PlanTask, RejectedPlan
 from activities.turn_kinds.protocol import Message
@@ -59,7 +60,9 @@ _LOST: Final = InputOutcome(
 )
 _CALL: Final = ToolCall(id="1", tool="search_documents", arguments={"query": "notice period"})
 _ROUND: Final = Round(
-    calls=(_CALL,), results=(ToolResult(call_id="1", tool="search_documents", output={"found": 1}, sources=(_LEASE,)),)
+    turns_left=7,
+    calls=(_CALL,),
+    results=(ToolResult(call_id="1", tool="search_documents", output={"found": 1}, sources=(_LEASE,)),),
 )
 _REPORT: Final = SynthesisAnswer(
     answer="Notice is three months [S1].",
@@ -124,6 +127,16 @@ TASKS: Final[Mapping[str, tuple[str, Task]]] = {
             stopped_because="deadline",
             contradictions=(Contradiction(about="notice", positions=("three months", "six months")),),
             problems=("T2 is not named",),
+        ),
+    ),
+    "grade": (
+        "supervisor",
+        GradeTask(
+            goal=_GOAL,
+            criteria=("Names the clause that the period stands in.", "Says what the repairs cost in 2025."),
+            answer=_REPORT.answer,
+            gaps=tuple(_REPORT.gaps),
+            sources=(_LEASE,),
         ),
     ),
     "critique": (

@@ -8,7 +8,9 @@ from activities.turn_kinds.registry import TASK_TYPES
 from tests.unit.activities.prompt_files import TASKS, prompt_files
 
 GOLDEN = Path(__file__).parents[3] / "docs" / "prompts"
-RENEW = "Read the change as the model will, then run `.venv/bin/python -m tests.unit.activities.prompt_files docs/prompts`."
+RENEW = (
+    "Read the change as the model will, then run `.venv/bin/python -m tests.unit.activities.prompt_files docs/prompts`."
+)
 
 
 @pytest.mark.parametrize("name", sorted(prompt_files()))
