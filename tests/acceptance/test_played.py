@@ -75,6 +75,18 @@ async def test_a_comparison_of_five_reads_fifteen_pages(stage: Stage) -> None:
     assert_sources_whole(played)
 
 
+async def test_what_the_limits_have_no_room_for_is_named(stage: Stage) -> None:
+    """With 10 turns fewer bikes are compared, and the report names the others."""
+    played = await stage.play(replace(COMPARISON, limits=Limits(max_turns=10)))
+
+    compared = [name for name in BIKES if any(name in record.instruction for record in played.report.subtasks)]
+    assert 0 < len(compared) < len(BIKES)
+    assert all(any(name in gap for gap in played.report.gaps) for name in BIKES if name not in compared)
+    assert all(BIKES[name][0] in played.report.answer for name in compared)
+    assert_unhindered(played)
+    assert_sources_whole(played)
+
+
 @pytest.mark.parametrize(("max_turns", "subtasks"), [(20, 1), (40, 6)], ids=["by one agent", "for each"])
 async def test_a_list_is_found_before_its_items_are_looked_up(stage: Stage, max_turns: int, subtasks: int) -> None:
     """The five islands are read from a page, and then the page of each: by one agent, or by one each if turns allow."""

@@ -1,6 +1,7 @@
 """Grounding: an agent's claims keep only sources that a tool really returned."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from pydantic import TypeAdapter
@@ -86,7 +87,13 @@ def _finding(draft: FindingDraft, read: Mapping[str, Source], quotes: dict[str, 
 
 def is_quoted_from(quote: str, text: str) -> bool:
     """Whether a text contains the words of a quotation, whatever the white space between them."""
-    return bool(quote.strip()) and " ".join(quote.split()) in " ".join(text.split())
+    return bool(quote.strip()) and " ".join(quote.split()) in _words(text)
+
+
+@lru_cache(maxsize=8)
+def _words(text: str) -> str:
+    """Set single blanks between the words of what was read, once for all quotations from it."""
+    return " ".join(text.split())
 
 
 def _as_cited(source: Source, quote: str) -> Source:

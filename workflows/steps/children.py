@@ -123,6 +123,7 @@ async def run_nested_session(
         ancestors=session.ancestors,
         goal_reads=tuple(sorted(session.provenance.of_inputs(subtask, session.progress.planned(subtask)))),
         deadline_at=ends_at - options.nested_margin(ends_at - workflow.now()),
+        overcharges=session.model_calls.overcharges,
     )
     limits = session.request.limits.model_copy(
         update={"max_turns": grant.turns, "budget_usd": grant.usd, "on_limit": "finish"}

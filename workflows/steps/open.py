@@ -67,6 +67,8 @@ async def open_session(request: SessionRequest, progress: Progress, budget_clien
         provenance=Provenance(delegation.goal_reads if delegation else ()),
         run=delegation.run if delegation else _run_name(),
     )
+    if delegation is not None:
+        session.model_calls.learn(delegation.overcharges)
     session.refresh_details()
     return session
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from tests.acceptance.played import agents, planning
 from tests.acceptance.played.billing import Meter
@@ -29,6 +29,7 @@ class CompetentModel:
 
     def __call__(self, request: ScriptedRequest) -> ScriptedReply:
         sight = Sight(request)
+        self._expect_thoughts(request)
         reply = self.meter.bill(request, self._turn(sight))
         self.replies.append(reply)
         return reply
@@ -38,6 +39,18 @@ class CompetentModel:
         if kind.startswith("Work"):
             return self._work(sight)
         return _TURNS[kind](sight)
+
+    def _expect_thoughts(self, request: ScriptedRequest) -> None:
+        """Refuse a conversation without its thinking, as the provider does: each use of tools has it before it."""
+        given = {reply.thought for reply in self.replies if reply.thought}
+        for message in request.body.get("messages", ()):
+            blocks: list[dict[str, Any]] = message["content"] if isinstance(message["content"], list) else []
+            if (
+                given
+                and any(block["type"] == "tool_use" for block in blocks)
+                and blocks[0].get("signature") not in given
+            ):
+                raise ValueError("a message that uses tools has lost the thinking before it")
 
     def _work(self, sight: Sight) -> ScriptedReply:
         role = _ROLE.search(sight.request.system)

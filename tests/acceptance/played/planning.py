@@ -19,11 +19,14 @@ _NAMES: Final = r"[A-Z]\w+(?:, [A-Z]\w+)* and [A-Z]\w+"
 
 
 def plan(sight: Sight) -> Draft:
-    """Plan by the first rule that understands the request."""
-    for pattern, rule in _RULES.items():
-        if found := re.search(pattern, sight.task):
-            return rule(found, sight)
-    raise LookupError("no rule of the model understands this request")
+    """Plan by the first rule that understands the request, and leave out what a refusal says there is no room for."""
+    found, rule = next((match, rule) for pattern, rule in _RULES.items() if (match := re.search(pattern, sight.task)))
+    draft = rule(found, sight)
+    if allowed := re.findall(r"limits leave (\d+)", sight.task):
+        most = max(int(allowed[-1]) // 3, 1)
+        draft["omitted"] = [subtask["instruction"].partition(" Open ")[0] for subtask in draft["subtasks"][most:]]
+        draft["subtasks"] = draft["subtasks"][:most]
+    return draft
 
 
 def _listed(text: str) -> list[str]:

@@ -59,7 +59,9 @@ _LOST: Final = InputOutcome(
 )
 _CALL: Final = ToolCall(id="1", tool="search_documents", arguments={"query": "notice period"})
 _ROUND: Final = Round(
-    calls=(_CALL,), results=(ToolResult(call_id="1", tool="search_documents", output={"found": 1}, sources=(_LEASE,)),)
+    turns_left=7,
+    calls=(_CALL,),
+    results=(ToolResult(call_id="1", tool="search_documents", output={"found": 1}, sources=(_LEASE,)),),
 )
 _REPORT: Final = SynthesisAnswer(
     answer="Notice is three months [S1].",

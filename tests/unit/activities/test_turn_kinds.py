@@ -212,7 +212,7 @@ REPORT = SynthesisAnswer(
             ReviewTask(goal="g", outcomes=(FOUND, NOT_FOUND), max_subtasks=2, may_nest=True),
             None,
             f"{REQUEST}{T1}{LOST_T2}Add at most 2 subtasks. "
-            "- supervisor: a session of its own for a part that itself needs several agents; use it rarely.",
+            "The agent supervisor is a session of its own, for a part that itself needs several agents; use it rarely.",
             id="a review of what was found and what was lost",
         ),
         pytest.param(
@@ -357,7 +357,7 @@ def test_nothing_is_told_twice() -> None:
     ]
 
     shown = ShownText()
-    texts = [shown.render(result, call).split("\n\n", 1)[1].removesuffix("\n</data>") for result in results]
+    texts = [shown.render(result, call).split("<data>\n", 1)[1].removesuffix("\n</data>") for result in results]
 
     assert texts == [
         "[sql:1]\n1",

@@ -8,7 +8,14 @@ from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema, model_validator
 
-from chargehand.contracts.base import Contract, Dollars, NoControlCharacters, NullIsEmpty, TypedByPeople
+from chargehand.contracts.base import (
+    Contract,
+    Dollars,
+    NoControlCharacters,
+    NullIsEmpty,
+    TypedByPeople,
+    left_out,
+)
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
 """A lower-case name: a letter, then letters, digits, `_` or `-`, 40 characters at most."""
@@ -167,6 +174,8 @@ class Delegation(Contract):
     """When the nested session has to end, whatever its own deadline is."""
     goal_reads: tuple[Capability, ...] = ()
     """What kinds of text the goal rests on."""
+    overcharges: Annotated[dict[str, Annotated[float, Field(ge=1)]], Field(max_length=20)] = left_out({})
+    """How many times its worst case a call of each model has cost, for models that charge more than can be bounded."""
 
 
 class SessionRequest(TypedByPeople):
