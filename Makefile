@@ -89,7 +89,7 @@ chaos: $(SYNCED) ## Inject faults for a quarter of an hour; write docs/durabilit
 
 nightly: $(AGENTDOJO) ## Try far more random examples and hostile inputs; write docs/security-tests.md
 	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --timeout 0 --hypothesis-profile nightly \
-		tests/simulation tests/unit/workflows/test_ledger.py $(ARGS)
+		tests/simulation tests/unit/workflows/test_ledger.py tests/activities/extractive/test_figures.py $(ARGS)
 	@$(BIN)/python -m tests.security --processes $(TEST_PROCESSES) --write docs/security-tests.md
 
 up: ## Start Temporal, Postgres, the Web UI and a worker in containers
