@@ -1,13 +1,16 @@
 """The last step of a session: the report, whatever happened before."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from temporalio import workflow
 
 from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
 from activities.turn_kinds.synthesis import SynthesisAnswer
-from chargehand.contracts import Contradiction, LimitUse, Report
+from chargehand.contracts import Claim, Contradiction, LimitUse, Report, Source
 from workflows.budget.estimates import DECISION_INPUT_BYTES, DECISION_OUTPUT_TOKENS
+from workflows.rules.claims import claims_of, mark_uncited, weakest
 from workflows.rules.evidence import percentage
 from workflows.rules.report_content import (
     USABLE,
@@ -17,6 +20,7 @@ from workflows.rules.report_content import (
     checked_citations,
     draft_from,
     draft_without_writer,
+    evidence_of,
     fitted,
     gaps_of,
     issues_of,
@@ -33,6 +37,15 @@ from workflows.steps.review import DOUBTFUL, any_doubtful, settle_contradictions
 from workflows.steps.synthesis import STRATEGIES, Material, write
 
 
+@dataclass(frozen=True)
+class _Draft:
+    """A report before its citations are checked."""
+
+    text: SynthesisAnswer
+    notice: str = ""
+    """Why no model wrote it, if so."""
+
+
 async def write_report(session: Session, *, by_models: bool = True) -> Report:
     """Write the report from what there is; without `by_models` nothing more is paid for it."""
     progress, clock, ledger = session.progress, session.clock, session.ledger
@@ -45,24 +58,27 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
     if by_models:
         draft = await _draft(session, material)
     else:
-        draft = draft_without_writer(
-            outcomes, material.sources, "The session was stopped before its report was written."
-        )
+        draft = _unwritten(material, "The session was stopped before its report was written.")
     session.report_reserve.release()
-    answer, cited = only_cited(checked_citations(draft.answer, material.sources), material.sources)
+    gaps = gaps_of(outcomes, [*draft.text.gaps, *progress.gaps, *_not_started(session)])
+    answer, cited, claims = _checked(draft.text.answer, material, gaps)
     lost_spend = session.grants.lost_spend
     own_and_lost = [*session.model_calls.spend, *lost_spend]
     spend = merged_spend([*own_and_lost, *(line for outcome in progress.outcomes.values() for line in outcome.spend)])
     ended_at = workflow.now()
+    is_unwritten = bool(draft.notice) and material.stop_reason == "completed"
     report = Report(
         session=workflow.info().workflow_id,
         goal=session.request.goal,
         answer=answer,
+        notice=draft.notice,
+        verification=weakest(claims),
+        claims=claims,
         sources=cited,
-        gaps=gaps_of(outcomes, [*draft.gaps, *progress.gaps, *_not_started(session)]),
+        gaps=gaps,
         contradictions=tuple(progress.contradictions),
-        confidence=percentage(draft.confidence),
-        stop_reason=material.stop_reason,
+        confidence=percentage(draft.text.confidence),
+        stop_reason="unwritten" if is_unwritten else material.stop_reason,
         brain=brain_of(spend),
         usage=usage_of(spend),
         spend=spend,
@@ -77,6 +93,14 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
     return bounded(report)
 
 
+def _checked(text: str, material: Material, gaps: Sequence[str]) -> tuple[str, tuple[Source, ...], tuple[Claim, ...]]:
+    """Check every citation of a text: the text with what has no source marked, the sources it cites, its claims."""
+    evidence = evidence_of(material.outcomes, material.sources, gaps)
+    text = checked_citations(text, material.sources)
+    claims = claims_of(text, evidence)
+    return *only_cited(mark_uncited(text, evidence) if material.sources else text, material.sources), claims
+
+
 def _not_started(session: Session) -> list[str]:
     return [
         f"{subtask.id} ({subtask.agent}) was not started."
@@ -85,18 +109,24 @@ def _not_started(session: Session) -> list[str]:
     ]
 
 
-async def _draft(session: Session, material: Material) -> SynthesisAnswer:
+async def _draft(session: Session, material: Material) -> _Draft:
     outcomes, plan = material.outcomes, session.progress.plan
     if len(outcomes) == 1 and outcomes[0].outcome.content:
         draft = draft_from(outcomes[0].outcome, material.sources)
     elif plan is None or not any(given.outcome.kind in USABLE for given in outcomes):
-        return draft_without_writer(outcomes, material.sources, "No subtask produced a usable outcome.")
+        return _unwritten(material, "No subtask produced a usable outcome.")
     elif (synthesised := await STRATEGIES[plan.strategy](session, material)) is not None:
         draft = synthesised
     else:
-        return draft_without_writer(outcomes, material.sources, "No model could write this report.")
+        return _unwritten(material, "No model could write this report.")
     session.report_reserve.release()
-    return await _revise(session, draft, material)
+    return _Draft(await _revise(session, draft, material))
+
+
+def _unwritten(material: Material, why: str) -> _Draft:
+    has_content = any(given.outcome.content for given in material.outcomes)
+    rest = " What the agents finished is set out below as they wrote it." if has_content else ""
+    return _Draft(draft_without_writer(material.outcomes, material.sources), f"{why}{rest}")
 
 
 async def _revise(session: Session, draft: SynthesisAnswer, material: Material) -> SynthesisAnswer:

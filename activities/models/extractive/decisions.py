@@ -64,8 +64,8 @@ def synthesise(task: SynthesisTask) -> SynthesisAnswer:
     """Set out what each question came to, with its sources."""
     language = language_of(task.goal)
     answered = [given for given in task.outcomes if _has_answer(given)]
-    lost = [f"- {_title(given)}: {sentence('nothing', language)}" for given in task.outcomes if given not in answered]
-    parts = [f"{sentence('stopped', language)} {task.stopped_because}"] if task.stopped_because else []
+    lost = [f"- *{_title(given)}: {sentence('nothing', language)}*" for given in task.outcomes if given not in answered]
+    parts = [f"*{sentence('stopped', language)} {task.stopped_because}*"] if task.stopped_because else []
     parts += [f"### {_title(given)}\n\n{given.outcome.content}" for given in answered]
     parts += ["\n".join([f"### {sentence('open', language)}\n", *lost])] if lost else []
     gaps = list(dict.fromkeys(gap for given in task.outcomes for gap in given.outcome.gaps))
