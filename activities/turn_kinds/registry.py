@@ -8,6 +8,7 @@ from pydantic import Field
 from activities.turn_kinds.compress import CompressAnswer, CompressTask
 from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
 from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
+from activities.turn_kinds.outline import OutlineAnswer, OutlineTask
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from activities.turn_kinds.protocol import TurnTask
 from activities.turn_kinds.refine import RefineAnswer, RefineTask
@@ -16,7 +17,7 @@ from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import WorkAnswer, WorkTask, WorkWithIssuesAnswer
 
 Task = Annotated[
-    PlanTask | WorkTask | SynthesisTask | RefineTask | ReviewTask | JudgeTask | CritiqueTask | CompressTask,
+    PlanTask | WorkTask | SynthesisTask | RefineTask | ReviewTask | JudgeTask | CritiqueTask | CompressTask | OutlineTask,
     Field(discriminator="kind"),
 ]
 """What one turn is for, told apart by `kind`."""
@@ -30,7 +31,8 @@ Answer = Annotated[
     | ReviewAnswer
     | JudgeAnswer
     | CritiqueAnswer
-    | CompressAnswer,
+    | CompressAnswer
+    | OutlineAnswer,
     Field(discriminator="kind"),
 ]
 """What a model answered, told apart by `kind`."""

@@ -34,7 +34,7 @@ _SEVERITIES: Final = get_args(Severity)
 USABLE: Final = frozenset({"success", "partial"})
 """Kinds of outcomes that others can build on."""
 _GOAL_CHARACTERS: Final = 20_000
-_CONTENT_STEPS: Final = (8_000, 4_000, 2_000, 1_000, 500)
+_CONTENT_STEPS: Final = (32_000, 16_000, 8_000, 4_000, 2_000, 1_000, 500)
 _REPORT_BYTES: Final = 1_000_000
 """Half of what Temporal takes: every client can read a report, without any storage."""
 _REPORT_STEPS: Final = ((100_000, 2_000), (20_000, 1_000), (5_000, 500), (2_000, 200), (500, 100))

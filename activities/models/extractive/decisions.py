@@ -71,8 +71,6 @@ def synthesise(task: SynthesisTask) -> SynthesisAnswer:
     gaps = list(dict.fromkeys(gap for given in task.outcomes for gap in given.outcome.gaps))
     confidence = min((given.outcome.confidence for given in answered), default=0)
     answer = "\n\n".join([*parts, f"*{sentence('no model', language)}*"])
-    for number, ref in enumerate(task.sources, start=1):
-        answer = answer.replace(f"[{ref}]", f"[S{number}]")
     return SynthesisAnswer(
         answer=answer,
         gaps=gaps,
