@@ -4,6 +4,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +18,7 @@ from activities.documents.tool import ReadDocument, SearchDocuments
 from activities.models.extractive import MODEL_NAME, ExtractiveModel
 from activities.models.protocol import ModelCall, ModelReply
 from activities.tools import Tool, ToolContext
-from activities.turn_kinds.plan import PlanAnswer, PlanTask
+from activities.turn_kinds.plan import Allowance, PlanAnswer, PlanTask
 from activities.turn_kinds.protocol import TurnAnswer
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
@@ -52,6 +53,9 @@ class Answered:
         return tuple(_BOLD.findall(self.report.answer))
 
 
+_ALLOWANCE: Final = Allowance(turns=17, usd=Decimal(2), minutes=9, max_rounds=10, max_parallel=5)
+
+
 class Harness:
     """Documents, the tools that look into them, and the model that uses these."""
 
@@ -72,7 +76,7 @@ class Harness:
 
     async def ask(self, goal: str) -> Answered:
         """Plan, carry out each subtask, with its fallback agent where it came to nothing, and write the report."""
-        task = PlanTask(goal=goal, max_subtasks=8, may_nest=False)
+        task = PlanTask(goal=goal, max_subtasks=8, allowance=_ALLOWANCE, may_nest=False)
         plan = PlanAnswer.model_validate_json((await self._turn(task, PlanAnswer, "supervisor")).text)
         done: dict[str, InputOutcome] = {}
         answers: list[WorkAnswer] = []

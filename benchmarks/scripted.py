@@ -84,7 +84,9 @@ def plan(shape: Shape) -> PlanAnswer:
         )
         for number in range(1, shape.subtasks + 1)
     ]
-    return PlanAnswer(subtasks=subtasks, strategy="merge", final_instruction="One page, the most important first.")
+    return PlanAnswer(
+        subtasks=subtasks, strategy="merge", final_instruction="One page, the most important first.", omitted=[]
+    )
 
 
 def answer(ref: str) -> WorkAnswer:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import date
 from decimal import Decimal
 from typing import Final, Self, TypeAlias, TypeVar
 
@@ -24,7 +25,7 @@ from activities.tools import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolCon
 from activities.turn_kinds.compress import CompressAnswer
 from activities.turn_kinds.critique import CritiqueAnswer
 from activities.turn_kinds.judge import JudgeAnswer
-from activities.turn_kinds.plan import PlanAnswer, PlanTask
+from activities.turn_kinds.plan import Allowance, PlanAnswer, PlanTask
 from activities.turn_kinds.refine import RefineAnswer
 from activities.turn_kinds.review import ReviewAnswer
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
@@ -226,6 +227,11 @@ def most_expensive(call: ModelCall) -> Decimal:
     return Decimal(call.max_output_tokens) * 5 / 1_000_000
 
 
+ALLOWANCE: Final = Allowance(turns=16, usd=Decimal("1.50"), minutes=9, max_rounds=10, max_parallel=5)
+"""What a plan's subtasks may use, where that does not matter."""
+TODAY: Final = date(2026, 11, 22)
+
+
 def refuse(_: ModelCall) -> ModelReply:
     """Decline to answer."""
     return ModelReply(stop="refused", model="scripted-1", provider="scripted")
@@ -253,7 +259,7 @@ def topics(count: int) -> tuple[SubtaskDraft, ...]:
 
 
 def plan(*subtasks: SubtaskDraft, strategy: str = "merge") -> PlanAnswer:
-    return PlanAnswer(subtasks=list(subtasks), strategy=strategy, final_instruction="Briefly.")
+    return PlanAnswer(subtasks=list(subtasks), strategy=strategy, final_instruction="Briefly.", omitted=[])
 
 
 def answer(

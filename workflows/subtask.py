@@ -15,6 +15,7 @@ with workflow.unsafe.imports_passed_through():
     from chargehand.wire import ErrorType, SignalName, WorkflowType
     from workflows.budget.client import BudgetClient
     from workflows.budget.estimates import (
+        NEXT_ROUND_BYTES,
         WORK_OUTPUT_TOKENS,
         fixed_bytes,
         input_bound,
@@ -33,8 +34,6 @@ with workflow.unsafe.imports_passed_through():
 _MOST_CORRECTIONS: Final = 1
 _TIME_TO_ANSWER: Final = 0.2
 """The last part of an attempt's time, in which it must answer instead of using tools."""
-_NEXT_ROUND_BYTES: Final = 10_000
-"""By how much a conversation is expected to grow in a round, to decide whether another one can be paid."""
 _LONGEST_CONVERSATION: Final = 600_000
 """Bytes of a conversation after which the agent must answer: with one more round it still fits into one payload."""
 
@@ -60,6 +59,7 @@ class SubtaskWorkflow:
             session=request.session,
             crew=request.crew,
             documents=request.documents,
+            today=self._began_at.date(),
             budget_client=self._budget_client,
             urgency=request.urgency,
             queue=request.turns_queue,
@@ -129,7 +129,7 @@ class SubtaskWorkflow:
         )
         model, input_tokens = model_calls.proven(request.model), self._input_tokens(request, task)
         this_turn = worst_case(model, input_tokens, WORK_OUTPUT_TOKENS)
-        next_turn = usual_cost(model, input_tokens, self._conversation.counted, _NEXT_ROUND_BYTES)
+        next_turn = usual_cost(model, input_tokens, self._conversation.counted, NEXT_ROUND_BYTES)
         is_long = len(task.model_dump_json()) > _LONGEST_CONVERSATION
         is_late = self._deadline is not None and self._left < self._deadline * _TIME_TO_ANSWER
         must_answer = (

@@ -119,7 +119,7 @@ class TurnActivities:
             crew_agents=tuple((agent.name, agent.description, agent.tools) for agent in crew.agents),
             catalog=library.catalog,
             system=task.system_text(crew, request.agent),
-            messages=task.messages(None if self._reaches_out(offered) else library.catalog),
+            messages=task.messages(None if self._reaches_out(offered) else library.catalog, request.today),
             tools=tuple(self.tools[tool].spec for tool in offered),
             answer_type=task.answer_type_for(agent),
             max_output_tokens=request.max_output_tokens,

@@ -1,5 +1,6 @@
 """The request and the result of a model turn. Pure values; imported by workflows and activities."""
 
+from datetime import date
 from typing import Literal, TypeVar
 
 from pydantic import JsonValue
@@ -34,6 +35,8 @@ class TurnRequest(Contract):
     tier: Tier
     documents: tuple[str, ...] = left_out(())
     task: Task
+    today: date
+    """When the workflow began, as the model is told."""
     max_input_tokens: int
     """The call is refused before it is paid if its input could be longer."""
     counted: Counted | None = left_out(None)

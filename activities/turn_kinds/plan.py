@@ -9,7 +9,7 @@ from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import TurnAnswer, TurnTask
 from activities.turn_kinds.rendering import bullet_list, document_sections, nesting_note, request_section
 from activities.untrusted_text import data_block
-from chargehand.contracts import Contract, Strategy, left_out
+from chargehand.contracts import Contract, Dollars, Strategy, left_out
 
 _INSTRUCTIONS: Final = """You are the supervisor of a crew of agents. You plan; you never do an agent's work yourself.
 
@@ -24,6 +24,7 @@ Break the user's request into subtasks for the agents below and answer with the 
 - strategy: merge (one text from all outcomes), select (the best of several answers to the same question) or reduce
   (many long outcomes summarised step by step).
 - final_instruction: how the report should be written: shape, length, audience, language of the user.
+- omitted: each part of the request that the limits below leave no room for, in a sentence of its own; usually empty.
 One subtask is the right plan for a request that one agent can answer."""
 
 
@@ -35,6 +36,18 @@ class RejectedPlan(Contract):
     errors: tuple[str, ...]
 
 
+class Allowance(Contract):
+    """What a plan's subtasks may use together."""
+
+    turns: int
+    """LLM calls, without those for this plan and for the report."""
+    usd: Dollars
+    minutes: int
+    max_rounds: int
+    """Turns of one agent."""
+    max_parallel: int
+
+
 class PlanAnswer(TurnAnswer):
     """A plan as the model writes it, not yet checked."""
 
@@ -42,6 +55,8 @@ class PlanAnswer(TurnAnswer):
     subtasks: list[SubtaskDraft]
     strategy: Annotated[str, Field(json_schema_extra={"enum": list(get_args(Strategy))})]
     final_instruction: str
+    omitted: list[str]
+    """Parts of the request that the limits leave no room for."""
 
 
 class PlanTask(TurnTask):
@@ -54,6 +69,7 @@ class PlanTask(TurnTask):
     kind: Literal["plan"] = "plan"
     goal: str
     max_subtasks: int
+    allowance: Allowance
     may_nest: bool
     """Whether a subtask may be a session of its own."""
     is_approved_by_person: bool = left_out(False)
@@ -66,7 +82,7 @@ class PlanTask(TurnTask):
         parts = [
             request_section(self.goal),
             *document_sections(catalog),
-            f"Write at most {self.max_subtasks} subtasks. {nesting_note(may_nest=self.may_nest)}",
+            self._limits(),
         ]
         parts += [
             f"Your plan was rejected:\n{data_block(rejected.plan)}\n"
@@ -74,3 +90,13 @@ class PlanTask(TurnTask):
             for rejected in self.rejected
         ]
         return parts
+
+    def _limits(self) -> str:
+        """Render what the subtasks may use, so that the plan fits."""
+        allowed = self.allowance
+        return (
+            f"Limits for all subtasks together: {allowed.turns} turns (model calls), ${allowed.usd:.2f}, "
+            f"{allowed.minutes} minutes; {allowed.max_parallel} subtasks at once. An agent without tools takes 1 turn; "
+            f"one with tools at least 2, usually 3 to 5, at most {allowed.max_rounds}. "
+            f"Write at most {self.max_subtasks} subtasks. {nesting_note(may_nest=self.may_nest)}"
+        )

@@ -1,5 +1,6 @@
 """What every kind of turn has in common: a task, the messages that put it to a model, and an answer."""
 
+from datetime import date
 from typing import ClassVar, Final, Literal
 
 from pydantic import GetJsonSchemaHandler, JsonValue
@@ -96,13 +97,14 @@ class TurnTask(Contract):
         )
         return f"{cls.instructions}\n\n{crew.guidance}\n\nAgents:\n{agents}"
 
-    def messages(self, catalog: Catalog | None) -> tuple[Message, ...]:
+    def messages(self, catalog: Catalog | None, today: date) -> tuple[Message, ...]:
         """Render the part of the prompt that belongs to the session.
 
         Args:
             catalog: the user's documents; None for an agent that reaches out, which must not know of them.
+            today: when the workflow began, by its own clock: the same in every turn of a conversation.
         """
-        return (Message(role="user", text="\n\n".join(self.sections(catalog))),)
+        return (Message(role="user", text="\n\n".join([f"Today is {today}.", *self.sections(catalog)])),)
 
     def sections(self, catalog: Catalog | None) -> list[str]:
         """Render the parts of the first message."""

@@ -1,6 +1,7 @@
 """A turn of an agent that carries out a subtask, a round at a time."""
 
 import re
+from datetime import date
 from typing import ClassVar, Final, Literal
 
 from pydantic_core import to_json
@@ -123,12 +124,12 @@ class WorkTask(TurnTask):
             *(outcome_section(result) for result in self.inputs),
         ]
 
-    def messages(self, catalog: Catalog | None) -> tuple[Message, ...]:
+    def messages(self, catalog: Catalog | None, today: date) -> tuple[Message, ...]:
         """Render the task and the conversation so far."""
         conversation = [message for past in self.rounds for message in _round_messages(past)]
         if self.must_answer and self.rounds:
             conversation.append(Message(role="user", text="No more tools can be used. Answer now from what you have."))
-        return (*super().messages(catalog), *conversation)
+        return (*super().messages(catalog, today), *conversation)
 
 
 def _round_messages(past: Round) -> tuple[Message, Message]:

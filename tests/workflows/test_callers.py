@@ -20,7 +20,7 @@ from activities import caller_check
 from chargehand.contracts import Limits, Report, SessionRequest
 from chargehand.wire import ActivityType, ErrorType, WorkflowType
 from tests.environment import SessionEnvironment
-from tests.scripted_model import Script, answer, report, topics, use
+from tests.scripted_model import ALLOWANCE, Script, answer, report, topics, use
 from tests.workflows.conftest import OpenEnvironment
 
 TYPES = (*WorkflowType, "Other", "supervisor")
@@ -69,8 +69,17 @@ async def open_strangers(client: Client) -> AsyncGenerator[str]:
 
 def inputs(kind: ActivityType) -> list[dict[str, Any]]:
     """Forge what an activity is asked."""
-    work = {"kind": "plan", "goal": "Spend money.", "max_subtasks": 1, "may_nest": False}
-    turn = {"session": "s", "step": "turn-1", "crew": "research", "agent": "supervisor", "tier": "small", "task": work}
+    work = {"kind": "plan", "goal": "Spend money.", "max_subtasks": 1, "may_nest": False} | {
+        "allowance": ALLOWANCE.model_dump(mode="json")
+    }
+    turn = {
+        "session": "s",
+        "step": "turn-1",
+        "crew": "research",
+        "agent": "supervisor",
+        "tier": "small",
+        "task": work,
+    } | {"today": "2026-11-22"}
     match kind:
         case ActivityType.TAKE_TURN:
             return [turn | {"max_input_tokens": 100_000, "max_output_tokens": 1_000} | more for more in SPEND]

@@ -30,9 +30,9 @@ def _searching(rounds: int) -> list[Turn]:
 
 
 async def test_a_child_that_needs_more_asks_its_parent(environment: OpenEnvironment) -> None:
-    """An agent of nine turns asks twice: it has four at first, then five more, and it keeps one in hand to answer with.
+    """An agent of nine turns asks once: it has five at first, keeps one in hand to answer with, and asks for one more.
 
-    Whatever it asks for, it is lent as much again as it has, since the session's limits pay for that.
+    It is granted as much again as it has, since the session's limits pay for that.
     """
     script = Script().plan(subtask("T1")).work("", *_searching(8))
     async with environment(script) as opened:
@@ -43,7 +43,7 @@ async def test_a_child_that_needs_more_asks_its_parent(environment: OpenEnvironm
     asked = [event for event in history.events if event.HasField("workflow_execution_signaled_event_attributes")]
     assert result.answer == "Found at last."
     assert result.usage.turns == 1 + 9
-    assert len(asked) == 2
+    assert len(asked) == 1
     assert not any(task.must_answer for task in opened.model.tasks(WorkTask))
 
 

@@ -42,7 +42,7 @@ def never_content(cost: Decimal = COST) -> Script:
     return planned.work("", keep_using("search_documents", cost=cost), forced=stopped)
 
 
-@pytest.mark.parametrize("max_turns", [7, 12, 20])
+@pytest.mark.parametrize("max_turns", [12, 15, 20])
 async def test_turns_of_the_whole_tree_never_exceed_the_limit(environment: OpenEnvironment, max_turns: int) -> None:
     """Five insatiable agents, planning and synthesis make at most max_turns turns, and nobody waits for ever."""
     async with environment(never_content()) as opened:

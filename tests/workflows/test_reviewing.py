@@ -171,8 +171,9 @@ async def test_a_critic_may_send_the_report_back_once(environment: OpenEnvironme
 async def test_looking_again_never_costs_the_report(environment: OpenEnvironment) -> None:
     """With turns for the plan, the work and the report alone, the report is written and nothing else is asked."""
     request = ALWAYS.model_copy(update={"limits": ALWAYS.limits.model_copy(update={"max_turns": 4})})
+    writing = Script().plan(subtask("T1", agent="writer"), subtask("T2", agent="writer"))
 
-    async with environment(TWO) as opened:
+    async with environment(writing) as opened:
         result = await opened.run(request)
 
     assert _kinds(opened.model.calls) == ["plan", "work", "work", "synthesis"]

@@ -19,7 +19,7 @@ from chargehand.contracts import Limits, Plan, PlanDecision, RaisedLimits, Sessi
 from chargehand.errors import ChargehandError, SessionCancelled, SessionFailed, SessionNotFound
 from chargehand.wire import ActivityType, ErrorType
 from tests.environment import SessionEnvironment
-from tests.scripted_model import Held, Script, answer, report, subtask, topics, use, work_task
+from tests.scripted_model import ALLOWANCE, TODAY, Held, Script, answer, report, subtask, topics, use, work_task
 from tests.waiting import until, until_state
 from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.pausing import paused
@@ -81,7 +81,8 @@ async def test_activities_refuse_to_run_outside_a_session(environment: OpenEnvir
         crew="research",
         agent="supervisor",
         tier=Tier.SMALL,
-        task=PlanTask(goal="Spend money.", max_subtasks=1, may_nest=False),
+        task=PlanTask(goal="Spend money.", max_subtasks=1, allowance=ALLOWANCE, may_nest=False),
+        today=TODAY,
         max_input_tokens=100_000,
         max_output_tokens=1_000,
     )

@@ -94,9 +94,9 @@ async def test_waiting_for_a_grant_is_not_the_agents_time(environment: OpenEnvir
     def finish(_: ModelCall) -> Held:
         return Held(answer("Known."), seconds=1.0 if raised.is_set() else 0.0)
 
-    script = Script().plan(*topics(3)).work("", use("search_documents"), finish)
+    script = Script().plan(*topics(3)).work("", use("search_documents"), use("read_document"), finish)
     async with environment(script) as opened:
-        session = await opened.chargehand.start(timed(3, max_turns=5, on_limit="pause"))
+        session = await opened.chargehand.start(timed(3, max_turns=6, on_limit="pause"))
         await until_state(session, "paused")
         paused = await session.status()
         waiting_since = asyncio.get_running_loop().time()

@@ -142,7 +142,8 @@ async def test_another_attempt_that_cannot_be_paid_waits_in_a_paused_session(env
 
 async def test_without_pause_another_attempt_that_cannot_be_paid_is_given_up(environment: OpenEnvironment) -> None:
     """The same session with on_limit "finish" reports what there is at once."""
-    script = Script().plan(*topics(2)).work("T1", answer("", status="no_answer")).synthesis(report("One."))
+    writing = [subtask(topic, agent="writer") for topic in ("T1", "T2")]
+    script = Script().plan(*writing).work("T1", answer("", status="no_answer")).synthesis(report("One."))
     tight = GOAL.model_copy(update={"limits": Limits(max_turns=4)})
     async with environment(script) as opened:
         result = await opened.run(tight)

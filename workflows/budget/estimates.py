@@ -11,6 +11,7 @@ from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import round_up_dollars
 from workflows.budget.ledger import Amount
+from workflows.rules.plan_validation import least_turns
 
 PLAN_OUTPUT_TOKENS: Final = 4_000
 WORK_OUTPUT_TOKENS: Final = 4_000
@@ -37,6 +38,10 @@ _USUAL_TASK_BYTES: Final = 4_000
 _USUAL_BYTES_PER_TOKEN: Final = 3
 """Of prompts in practice: English has more, other scripts about as many."""
 _USUAL_OUTPUT_TOKENS: Final = 1_000
+NEXT_ROUND_BYTES: Final = 10_000
+"""By how much a conversation usually grows in a round of tool calls."""
+_USUAL_ROUNDS: Final = 5
+"""Turns that an agent with tools usually takes."""
 
 
 def input_bound(task: Task, prompt_bytes: int) -> int:
@@ -111,11 +116,29 @@ def worst_report(model: ModelCard, prompt_bytes: int) -> Amount:
     return worst_case(model, prompt_bytes + shown, REPORT_OUTPUT_TOKENS)
 
 
+def least_of_agent(agent: AgentCard, model: ModelCard, documents: Sequence[str]) -> Amount:
+    """Estimate the least that is of use to an agent: the worst case of its first turn, and the usual of a second."""
+    return _turns_of_agent(agent, model, documents, least_turns(agent))
+
+
+def usual_of_agent(agent: AgentCard, model: ModelCard, documents: Sequence[str]) -> Amount:
+    """Estimate what an agent usually needs, before there is a task to measure."""
+    return _turns_of_agent(agent, model, documents, _USUAL_ROUNDS if agent.tools else 1)
+
+
+def _turns_of_agent(agent: AgentCard, model: ModelCard, documents: Sequence[str], turns: int) -> Amount:
+    prompt_bytes = fixed_bytes(agent, documents)
+    amount = early_turn(model, prompt_bytes)
+    for number in range(1, turns):
+        amount += usual_cost(model, prompt_bytes + _USUAL_TASK_BYTES, None, number * NEXT_ROUND_BYTES)
+    return amount
+
+
 def least_workable(facts: SessionFacts, documents: Sequence[str]) -> Amount:
-    """Estimate the smallest limits that pay for a plan, one turn of an agent, and the report."""
+    """Estimate the smallest limits that pay for a plan, the least of an agent, and the report."""
     own = facts.models[facts.crew.tier]
     plan = early_turn(own, fixed_bytes(facts.crew, documents))
     report = worst_report(own, fixed_bytes(facts.crew, documents))
-    turn = min(early_turn(facts.models[agent.tier], fixed_bytes(agent, documents)).usd for agent in facts.crew.agents)
-    cents = (plan.usd + report.usd + turn).quantize(Decimal("0.01"), rounding=ROUND_UP)
-    return Amount(3, cents)
+    agent = min(least_of_agent(agent, facts.models[agent.tier], documents).usd for agent in facts.crew.agents)
+    cents = (plan.usd + report.usd + agent).quantize(Decimal("0.01"), rounding=ROUND_UP)
+    return Amount(least_turns(None), cents)

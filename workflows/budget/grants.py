@@ -9,10 +9,6 @@ from workflows.budget.ledger import Amount, Ledger, Reservation
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.report_content import usage_of
 
-_LEAST_TURNS: Final = 2
-"""A smaller share would let an agent look but not answer."""
-_USUAL: Final = 4
-"""How many times the least a subtask is granted at first, if there is enough; it asks when it needs more."""
 _SPEND_UNKNOWN: Final[frozenset[FailureReason]] = frozenset({"terminated", "internal"})
 """Failures after which a child cannot report what it spent."""
 
@@ -41,18 +37,17 @@ class Grants:
         """Whether nothing can come back: no child runs, or all that run wait for a larger grant."""
         return set(self._open) <= set(self._waiting)
 
-    def reserve(self, least: Amount, not_started: int) -> Reservation | None:
+    def reserve(self, least: Amount, usual: Amount, not_started: int) -> Reservation | None:
         """Reserve a share of what is left for a subtask; None if not even the least can be paid.
 
         Args:
-            least: the least that is of use: the worst case of one turn, or a whole nested session.
+            least: the least that is of use to it.
+            usual: what it is granted if there is enough for all; it asks when it needs more.
             not_started: among how many subtasks the rest has to be shared, this one included.
         """
-        left = self._ledger.unspent
-        fair = _share(left, not_started)
-        usual = Amount(least.turns * _USUAL, least.usd * _USUAL)
-        share = usual.capped(Amount(min(max(_LEAST_TURNS, fair.turns), left.turns), fair.usd))
-        return self._ledger.reserve(share if share.covers(least) else least)
+        fair = _share(self._ledger.unspent, not_started)
+        share = usual.capped(Amount(max(least.turns, fair.turns), max(least.usd, fair.usd)))
+        return self._ledger.reserve(share) or self._ledger.reserve(least)
 
     def open(self, child: str, reservation: Reservation) -> bool:
         """Grant a reservation to a child; False, and nothing changes, if a child of that id holds one already."""

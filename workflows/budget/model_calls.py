@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Final, Literal
 
@@ -63,6 +63,8 @@ class MeteredModelCalls:
     crew: str
     documents: tuple[str, ...]
     """What the agents may read."""
+    today: date
+    """What the model is told that it is."""
     budget_client: BudgetClient | None = None
     """Asks for a larger grant when the ledger runs short."""
     urgency: Literal["now", "batch"] = "now"
@@ -132,6 +134,7 @@ class MeteredModelCalls:
             tier=tier,
             documents=self.documents,
             task=sent or task,
+            today=self.today,
             max_input_tokens=input_tokens,
             counted=counted,
             max_output_tokens=output_tokens,

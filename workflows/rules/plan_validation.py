@@ -9,7 +9,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from activities.contracts import CrewCard, SubtaskDraft
+from activities.contracts import AgentCard, CrewCard, SubtaskDraft
 from activities.turn_kinds.plan import PlanAnswer
 from chargehand.contracts import Capability, Plan, Subtask
 from chargehand.converter import describe_problems, printable
@@ -19,6 +19,8 @@ from workflows.rules.information_flow import leaks
 
 SUPERVISOR: Final = "supervisor"
 """The agent name that stands for a nested session."""
+_LEAST_TURNS_OF_SESSION: Final = 3
+"""A plan, and an agent that looks and answers."""
 _LEAST_WORDS: Final = 3
 _LEAST_CHARACTERS: Final = 12
 _MOST_CHARACTERS: Final = 4_000
@@ -26,6 +28,7 @@ _MOST_SUBTASKS: Final = 200
 """A longer plan is not checked any further."""
 _MOST_BYTES: Final = 200_000
 """Of all instructions together: the status and every client's copy of the plan repeat them."""
+_NOT_OF_THE_PLAN: Final = {"kind", "omitted"}
 _MOST_ERRORS: Final = 20
 """The most errors that a model is sent at once."""
 
@@ -42,7 +45,8 @@ def check_plan(
     draft: PlanAnswer | Plan,
     crew: CrewCard,
     *,
-    max_subtasks: int,
+    turns: int,
+    executed: int = 0,
     may_nest: bool,
     ancestors: Collection[str],
     inherited: frozenset[Capability] = frozenset(),
@@ -53,7 +57,8 @@ def check_plan(
     Args:
         draft: the plan as a model or a person wrote it.
         crew: the agents that exist.
-        max_subtasks: how many subtasks the limits pay for.
+        turns: how many the limits leave for its subtasks.
+        executed: how many of its first subtasks have ended, and need none.
         may_nest: whether a subtask may be a nested session.
         ancestors: fingerprints of the work that this session is part of.
         inherited: what kinds of text the goal rests on.
@@ -66,7 +71,8 @@ def check_plan(
     if may_nest:
         agents.add(SUPERVISOR)
     found = chain(
-        _count_errors(draft, max_subtasks),
+        _count_errors(draft),
+        _turn_errors(draft, crew, turns, executed),
         _shape_errors(draft),
         (error for subtask in draft.subtasks for error in _subtask_errors(subtask, agents, ancestors)),
         _repetition_errors(draft),
@@ -76,7 +82,18 @@ def check_plan(
     errors = list(islice(found, 1 if len(draft.subtasks) > _MOST_SUBTASKS else _MOST_ERRORS))
     if errors:
         raise InvalidPlan(errors)
-    return Plan.model_validate(draft.model_dump(exclude={"kind"}))
+    return Plan.model_validate(draft.model_dump(exclude=_NOT_OF_THE_PLAN))
+
+
+def least_turns(agent: AgentCard | None) -> int:
+    """Return the fewest turns that are of use to an agent: with tools it has to look and to answer.
+
+    Args:
+        agent: None stands for a nested session.
+    """
+    if agent is None:
+        return _LEAST_TURNS_OF_SESSION
+    return 2 if agent.tools else 1
 
 
 def _leak_errors(draft: PlanAnswer | Plan, crew: CrewCard, inherited: frozenset[Capability]) -> Iterator[str]:
@@ -90,12 +107,21 @@ def _leak_errors(draft: PlanAnswer | Plan, crew: CrewCard, inherited: frozenset[
         )
 
 
-def _count_errors(draft: PlanAnswer | Plan, max_subtasks: int) -> Iterator[str]:
+def _turn_errors(draft: PlanAnswer | Plan, crew: CrewCard, turns: int, executed: int) -> Iterator[str]:
+    least = {SUPERVISOR: least_turns(None)} | {agent.name: least_turns(agent) for agent in crew.agents}
+    needed = sum(least.get(subtask.agent, 0) for subtask in draft.subtasks[executed:])
+    if needed > turns:
+        yield (
+            f"subtasks: they take at least {needed} turns (an agent with tools 2, without 1, a nested session 3), but "
+            f"the limits leave {turns}; write fewer, and name what has no room in omitted"
+        )
+
+
+def _count_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
     if not draft.subtasks:
         yield "subtasks: there are none; a plan has at least one"
-    if len(draft.subtasks) > min(max_subtasks, _MOST_SUBTASKS):
-        most = min(max_subtasks, _MOST_SUBTASKS)
-        yield f"subtasks: there are {len(draft.subtasks)}, but the limits pay for {most} at most"
+    if len(draft.subtasks) > _MOST_SUBTASKS:
+        yield f"subtasks: there are {len(draft.subtasks)}; a plan has {_MOST_SUBTASKS} at most"
     size = sum(len(subtask.instruction.encode()) for subtask in draft.subtasks)
     if size > _MOST_BYTES:
         yield f"subtasks: their instructions have {size:,} bytes together; {_MOST_BYTES:,} at most are allowed"
@@ -103,7 +129,7 @@ def _count_errors(draft: PlanAnswer | Plan, max_subtasks: int) -> Iterator[str]:
 
 def _shape_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
     try:
-        Plan.model_validate(draft.model_dump(exclude={"kind"}))
+        Plan.model_validate(draft.model_dump(exclude=_NOT_OF_THE_PLAN))
     except ValidationError as error:
         yield from describe_problems(error, Plan)
 

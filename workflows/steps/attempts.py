@@ -11,7 +11,13 @@ from temporalio.exceptions import ActivityError, is_cancelled_exception
 from activities.turn_kinds.compress import CompressAnswer, CompressTask
 from activities.turn_kinds.refine import RefineAnswer, RefineTask
 from chargehand.contracts import Capability, Escalation, Failure, Outcome, Question, Subtask, Tier
-from workflows.budget.estimates import DECISION_OUTPUT_TOKENS, INPUT_BYTES, early_turn, fixed_bytes, least_workable
+from workflows.budget.estimates import (
+    DECISION_OUTPUT_TOKENS,
+    INPUT_BYTES,
+    least_of_agent,
+    least_workable,
+    usual_of_agent,
+)
 from workflows.budget.ledger import Amount, Reservation
 from workflows.rules.deduplication import child_workflow_id
 from workflows.rules.information_flow import capabilities_of, is_leak
@@ -44,6 +50,8 @@ _ABOVE: Final = {Tier.SMALL: Tier.MEDIUM, Tier.MEDIUM: Tier.LARGE}
 _LONGEST_CONTENT: Final = 8_000
 """Characters of an outcome, about 2,000 tokens, above which it is compressed before others read it."""
 _COMPRESSED_WORDS: Final = 600
+_NESTED_SHARE: Final = 4
+"""How many times the least a nested session is granted at first."""
 _CUT: Final = "\n\n*(Cut here: it was longer than 2,000 tokens.)*"
 
 
@@ -63,11 +71,21 @@ _Tried = list[tuple[_Try, Ended]]
 
 
 def least_grant(session: Session, subtask: Subtask) -> Amount:
-    """Estimate the least that is of use to a subtask: a usual turn of its agent, or a whole nested session."""
+    """Estimate the least that is of use to a subtask: the fewest turns of its agent, or a whole nested session."""
     agent = session.agent(subtask.agent)
     if agent is None:
         return least_workable(session.facts, session.request.documents)
-    return early_turn(session.model(agent.tier), fixed_bytes(agent, session.request.documents))
+    return least_of_agent(agent, session.model(agent.tier), session.request.documents)
+
+
+def reserve(session: Session, subtask: Subtask, not_started: int) -> Reservation | None:
+    """Reserve a share of what is left for a subtask, one of so many; None if not even the least can be paid."""
+    least, agent = least_grant(session, subtask), session.agent(subtask.agent)
+    if agent is None:
+        usual = Amount(least.turns * _NESTED_SHARE, least.usd * _NESTED_SHARE)
+    else:
+        usual = usual_of_agent(agent, session.model(agent.tier), session.request.documents)
+    return session.grants.reserve(least, usual, not_started)
 
 
 async def attempt(session: Session, subtask: Subtask, reservation: Reservation) -> Outcome:
@@ -102,11 +120,10 @@ async def _attempt_until_decided(
 
 async def _reserve_again(session: Session, subtask: Subtask) -> Reservation | None:
     """Reserve another attempt's share; wait for it if others may return something or the limits may be raised."""
-    least = least_grant(session, subtask)
-    reservation = session.grants.reserve(least, 1)
+    reservation = reserve(session, subtask, 1)
     if reservation is None:
-        await session.wait_for_budget(least, lambda: session.grants.all_wait)
-        reservation = session.grants.reserve(least, 1)
+        await session.wait_for_budget(least_grant(session, subtask), lambda: session.grants.all_wait)
+        reservation = reserve(session, subtask, 1)
     return reservation
 
 

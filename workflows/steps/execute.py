@@ -9,7 +9,7 @@ from workflows import options
 from workflows.rules.graph import ready
 from workflows.rules.recovery import skip_reason
 from workflows.session import Session
-from workflows.steps.attempts import attempt, least_grant
+from workflows.steps.attempts import attempt, least_grant, reserve
 
 _Running = dict["asyncio.Task[Outcome]", Subtask]
 
@@ -40,7 +40,7 @@ def _start_ready(session: Session, plan: Plan, running: _Running) -> None:
             _end(session, subtask, refusal)
         elif len(running) < session.request.limits.max_parallel:
             not_started = len(plan.subtasks) - len(outcomes) - len(running)
-            reservation = session.grants.reserve(least_grant(session, subtask), not_started)
+            reservation = reserve(session, subtask, not_started)
             if reservation is None:
                 break  # running subtasks finish first and return what they do not need
             running[asyncio.create_task(attempt(session, subtask, reservation))] = subtask

@@ -56,6 +56,7 @@ async def open_session(request: SessionRequest, progress: Progress, budget_clien
             session=workflow.info().workflow_id,
             crew=facts.crew.name,
             documents=request.documents,
+            today=now.date(),
             urgency=request.urgency,
             queue=facts.turns_queue,
             priority=priority_of(request),

@@ -1,13 +1,18 @@
 """The second step of a session: a valid plan."""
 
+from collections.abc import Mapping
 from contextlib import suppress
+from datetime import timedelta
+from decimal import Decimal
+from math import ceil
 from typing import Final
 
 from temporalio.exceptions import ApplicationError
 
 from activities.contracts import SubtaskDraft
-from activities.turn_kinds.plan import PlanAnswer, PlanTask, RejectedPlan
+from activities.turn_kinds.plan import Allowance, PlanAnswer, PlanTask, RejectedPlan
 from chargehand.contracts import Plan
+from chargehand.contracts.request import Profile
 from chargehand.wire import ErrorType
 from workflows.budget.estimates import PLAN_OUTPUT_TOKENS
 from workflows.budget.model_calls import CannotPay, TurnLost
@@ -17,6 +22,9 @@ from workflows.session import Session
 _ATTEMPTS: Final = 3
 """The first plan, and two more after its errors were named."""
 _MOST_SUBTASKS: Final = 100
+_CENT: Final = Decimal("0.01")
+_LARGER: Final[Mapping[Profile, Profile]] = {"quick": "standard", "standard": "deep"}
+"""The profile with more room."""
 
 
 async def make_plan(session: Session) -> Plan:
@@ -37,7 +45,9 @@ async def make_plan(session: Session) -> Plan:
             rejected.append(draft)
             continue
         try:
-            return session.progress.adopt(validate(session, draft))
+            plan = session.progress.adopt(validate(session, draft))
+            session.progress.add_gaps(_omitted(session, draft))
+            return plan
         except InvalidPlan as error:
             session.model_calls.waste_last()
             rejected.append(RejectedPlan(plan=draft.model_dump_json(exclude={"kind"}), errors=error.errors))
@@ -53,7 +63,8 @@ def validate(session: Session, draft: PlanAnswer | Plan, *, executed: int = 0) -
     return check_plan(
         draft,
         session.facts.crew,
-        max_subtasks=executed + most_subtasks(session),
+        turns=_turns_for(session, draft),
+        executed=executed,
         may_nest=session.may_nest,
         ancestors=session.ancestors,
         inherited=session.provenance.inherited,
@@ -68,16 +79,35 @@ def invalid_plan(errors: tuple[str, ...]) -> ApplicationError:
     )
 
 
-def most_subtasks(session: Session) -> int:
-    """Compute how many more subtasks the turns allow: one needs at least one turn."""
-    return max(1, min(_MOST_SUBTASKS, session.ledger.unspent.turns))
+def most_subtasks(turns: int) -> int:
+    """Compute how many subtasks a plan may have for so many turns, if their agents have tools."""
+    return max(1, min(_MOST_SUBTASKS, turns // 2))
+
+
+def _turns_for(session: Session, draft: PlanAnswer | Plan) -> int:
+    """Count the turns that a plan's subtasks may use: a plan of one needs none for the report.
+
+    A session that pauses at its limits can be given more.
+    """
+    if session.request.limits.on_limit == "pause":
+        return session.facts.ceilings.max_turns
+    needs_no_report = len(draft.subtasks) == 1 and session.report_reserve.is_payable
+    return session.ledger.unspent.turns + (1 if needs_no_report else 0)
 
 
 async def _draft(session: Session, rejected: list[RejectedPlan]) -> PlanAnswer | RejectedPlan:
+    unspent, limits = session.ledger.unspent, session.request.limits
+    turns = max(1, unspent.turns - 1)  # this very turn is paid before the plan is executed
     task = PlanTask(
         goal=session.request.goal,
-        # This very turn is paid before the plan is executed.
-        max_subtasks=max(1, most_subtasks(session) - 1),
+        max_subtasks=most_subtasks(turns),
+        allowance=Allowance(
+            turns=turns,
+            usd=unspent.usd.quantize(_CENT),
+            minutes=ceil((session.clock.report_starts_at - session.clock.started_at) / timedelta(minutes=1)),
+            max_rounds=limits.max_rounds,
+            max_parallel=limits.max_parallel,
+        ),
         may_nest=session.may_nest,
         is_approved_by_person=session.request.approval == "plan",
         rejected=tuple(rejected),
@@ -89,6 +119,13 @@ async def _draft(session: Session, rejected: list[RejectedPlan]) -> PlanAnswer |
         )
     answer = result.answer_as(PlanAnswer)
     return answer or RejectedPlan(plan=result.text, errors=(result.problem or f"the reply was {result.stop}",))
+
+
+def _omitted(session: Session, draft: PlanAnswer) -> list[str]:
+    """Word what a planner left out as gaps, with the profile that would have room for it."""
+    larger = _LARGER.get(session.request.profile)
+    advice = f" The profile '{larger}' has room for more." if larger and session.request.delegation is None else ""
+    return [f"Not planned, for want of room in the limits: {part[:500]}{advice}" for part in draft.omitted[:20]]
 
 
 def _unplanned(error: CannotPay | TurnLost) -> ApplicationError:
@@ -112,7 +149,7 @@ def _undivided(session: Session, errors: tuple[str, ...]) -> Plan:
     for agent in session.facts.crew.agents:
         whole = SubtaskDraft(id="T1", agent=agent.name, instruction=instruction, depends_on=[], required=[])
         with suppress(InvalidPlan):
-            plan = validate(session, PlanAnswer(subtasks=[whole], strategy="merge", final_instruction=""))
+            plan = validate(session, PlanAnswer(subtasks=[whole], strategy="merge", final_instruction="", omitted=[]))
             session.progress.add_gaps([f"No plan was valid, so '{agent.name}' got the whole request: {errors[0]}."])
             return plan
     raise invalid_plan(errors)

@@ -31,11 +31,11 @@ async def review(session: Session, plan: Plan) -> Plan | None:
     if session.clock.work_is_over or progress.reviews == _MOST_REVIEWS or not _is_wanted(session):
         return None
     progress.count_review()
-    outcomes = progress.inputs()
+    outcomes, turns = progress.inputs(), session.ledger.unspent.turns - 2  # without this turn and the report's
     task = ReviewTask(
         goal=session.request.goal,
         outcomes=fitted(outcomes, SYNTHESIS_INPUT_BYTES),
-        max_subtasks=max(0, most_subtasks(session) - 1) if session.report_reserve.is_payable else 0,
+        max_subtasks=most_subtasks(turns) if session.report_reserve.is_payable and turns > 0 else 0,
         may_nest=session.may_nest,
     )
     found = await session.try_turn(task, ReviewAnswer, DECISION_OUTPUT_TOKENS)
@@ -95,7 +95,10 @@ def _enlarge(session: Session, plan: Plan, found: ReviewAnswer) -> Plan | None:
         return None
     present = [SubtaskDraft.model_validate(subtask.model_dump(mode="json")) for subtask in plan.subtasks]
     draft = PlanAnswer(
-        subtasks=[*present, *found.subtasks], strategy=plan.strategy, final_instruction=plan.final_instruction
+        subtasks=[*present, *found.subtasks],
+        strategy=plan.strategy,
+        final_instruction=plan.final_instruction,
+        omitted=[],
     )
     try:
         larger = validate(session, draft, executed=len(plan.subtasks))

@@ -46,7 +46,7 @@ def plan(task: PlanTask, catalog: Catalog, agents: Agents) -> PlanAnswer:
         needed = [] if after is None else [f"T{after + 1}"]
         text = f"{kind}: {question[:_LONGEST]}"
         drafts.append(SubtaskDraft(id=f"T{number}", agent=agent, instruction=text, depends_on=needed, required=needed))
-    return PlanAnswer(subtasks=drafts, strategy="merge", final_instruction="")
+    return PlanAnswer(subtasks=drafts, strategy="merge", final_instruction="", omitted=[])
 
 
 def read_instruction(text: str) -> tuple[str, str]:

@@ -45,6 +45,10 @@ class RequestOptions:
     approve_plan: Annotated[
         bool, typer.Option("--approve-plan", help="Wait for approval: `chargehand plan SESSION --approve`.")
     ] = False
+    profile: Annotated[
+        Literal["quick", "standard", "deep"] | None,
+        typer.Option(help="Limits for a quick answer, the usual ones, or for deep research.", show_default="standard"),
+    ] = None
     budget: Annotated[float | None, typer.Option(help="Budget in US dollars.", show_default="2.00")] = None
     turns: Annotated[int | None, typer.Option(help="Maximum number of model calls.", show_default="20")] = None
     deadline: Annotated[
@@ -89,6 +93,7 @@ def build_request(options: RequestOptions, documents: tuple[str, ...]) -> "Sessi
     fields |= _without_none(
         goal=options.goal,
         crew=options.crew,
+        profile=options.profile,
         approval="plan" if options.approve_plan else None,
         review=options.review,
         questions="allowed" if options.questions else None,

@@ -137,6 +137,7 @@ def a_turn(provider_failures: int = 0, **more: JsonValue) -> Asked:
     turn: dict[str, object] = {
         "session": "a-session",
         "step": "turn-1",
+        "today": "2026-11-22",
         "crew": "harness",
         "agent": "clerk",
         "tier": Tier.SMALL,

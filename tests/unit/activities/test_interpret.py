@@ -70,7 +70,7 @@ def test_depth_is_malformed() -> None:
 
 def test_a_huge_reply_is_not_even_parsed() -> None:
     """Ten megabytes are refused by their length."""
-    text = json.dumps({"subtasks": [], "strategy": "merge", "final_instruction": "w" * 10_000_000})
+    text = json.dumps({"subtasks": [], "strategy": "merge", "final_instruction": "w" * 10_000_000, "omitted": []})
 
     result = interpret(_reply(text), PlanAnswer)
 

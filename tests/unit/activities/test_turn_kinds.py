@@ -21,6 +21,7 @@ from activities.turn_kinds.review import ReviewTask
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import WorkTask, WorkWithIssuesAnswer, tool_text
 from chargehand.contracts import Contradiction, Escalation, Finding, Partial, Source
+from tests.scripted_model import ALLOWANCE, TODAY
 
 READER = Agent(
     name="reader", description="Reads the documents.", prompt="Read it closely, then answer.", tools=("read_document",)
@@ -117,11 +118,14 @@ REPORT = SynthesisAnswer(
             PlanTask(
                 goal="g",
                 max_subtasks=7,
+                allowance=ALLOWANCE,
                 may_nest=False,
                 rejected=(RejectedPlan(plan='{"a":1}', errors=("one", "two")),),
             ),
             NOTHING,
             f"{REQUEST}Documents of the user:\n<data>\n(none)\n</data>\n\n"
+            "Limits for all subtasks together: 16 turns (model calls), $1.50, 9 minutes; 5 subtasks at once. An agent "
+            "without tools takes 1 turn; one with tools at least 2, usually 3 to 5, at most 10. "
             "Write at most 7 subtasks. Nested sessions are not available.\n\n"
             'Your plan was rejected:\n<data>\n{"a":1}\n</data>\n'
             "for these reasons:\n<data>\n- one\n- two\n</data>\nFix all of them.",
@@ -218,7 +222,7 @@ REPORT = SynthesisAnswer(
 )
 def test_a_task_is_rendered_as(task: Task, catalog: Catalog | None, text: str) -> None:
     """Each kind of turn sends everything that its model needs, and no more."""
-    assert task.messages(catalog) == (Message(role="user", text=text),)
+    assert task.messages(catalog, TODAY) == (Message(role="user", text=f"Today is 2026-11-22.\n\n{text}"),)
 
 
 def test_a_conversation_is_rendered_in_order() -> None:
@@ -232,7 +236,7 @@ def test_a_conversation_is_rendered_in_order() -> None:
         must_answer=True,
     )
 
-    first, *rest = task.messages(NOTHING)
+    first, *rest = task.messages(NOTHING, TODAY)
 
     assert first.role == "user"
     assert rest == [

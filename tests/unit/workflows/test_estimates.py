@@ -33,6 +33,7 @@ from activities.turn_kinds.review import ReviewTask
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Failure, Finding, Limits, Outcome, Partial, Source, Success, Tier
+from tests.scripted_model import ALLOWANCE, TODAY
 from tests.unit.strategies import contracts
 from workflows.budget.estimates import conversation_bound, fixed_bytes, input_bound, least_workable, worst_case
 from workflows.budget.ledger import Amount
@@ -52,7 +53,7 @@ def _call(task: Task, catalog: Catalog) -> ModelCall:
         agent="reader",
         catalog=catalog,
         system=SYSTEM,
-        messages=task.messages(catalog),
+        messages=task.messages(catalog, TODAY),
         answer_type=task.answer_type,
         max_output_tokens=1,
         timeout_seconds=1,
@@ -112,7 +113,11 @@ MANY: dict[str, Task] = {
     ),
     "corrections": _work(rounds=(Round(correction="x"),) * 50),
     "errors": PlanTask(
-        goal="g", max_subtasks=1, may_nest=True, rejected=(RejectedPlan(plan="p", errors=("e",) * LONG),) * 2
+        goal="g",
+        max_subtasks=1,
+        allowance=ALLOWANCE,
+        may_nest=True,
+        rejected=(RejectedPlan(plan="p", errors=("e",) * LONG),) * 2,
     ),
     "problems": SynthesisTask(goal="g", outcomes=(), problems=("p",) * LONG),
     "contradictions": CritiqueTask(

@@ -78,6 +78,6 @@ def test_a_leaking_plan_needs_a_person() -> None:
     with pytest.raises(
         InvalidPlan, match="subtask T2: it reaches out, and its inputs include private text, brought by"
     ):
-        check_plan(plan, CREW, max_subtasks=9, may_nest=True, ancestors=())
+        check_plan(plan, CREW, turns=9, may_nest=True, ancestors=())
 
-    assert check_plan(plan, CREW, max_subtasks=9, may_nest=True, ancestors=(), is_approved_by_person=True) == plan
+    assert check_plan(plan, CREW, turns=9, may_nest=True, ancestors=(), is_approved_by_person=True) == plan

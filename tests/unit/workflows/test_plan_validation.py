@@ -17,10 +17,14 @@ CREW = CrewCard(
     name="research",
     tier=Tier.MEDIUM,
     agents=(
-        AgentCard(name="reader", description="reads", tier=Tier.SMALL, prompt_bytes=1),
+        AgentCard(name="reader", description="reads", tools=("search",), tier=Tier.SMALL, prompt_bytes=1),
         AgentCard(name="writer", description="writes", tier=Tier.SMALL, prompt_bytes=1),
     ),
     prompt_bytes=1,
+)
+TOO_FEW = (
+    "subtasks: they take at least {} turns (an agent with tools 2, without 1, a nested session 3), but the limits "
+    "leave {}; write fewer, and name what has no room in omitted"
 )
 VAGUE = "the instruction is too vague; write a full sentence, complete in itself"
 
@@ -36,11 +40,11 @@ def _subtask(id_: str = "T1", **changes: Any) -> SubtaskDraft:
 
 
 def _draft(*subtasks: SubtaskDraft, strategy: str = "merge", final_instruction: str = "") -> PlanAnswer:
-    return PlanAnswer(subtasks=list(subtasks), strategy=strategy, final_instruction=final_instruction)
+    return PlanAnswer(subtasks=list(subtasks), strategy=strategy, final_instruction=final_instruction, omitted=[])
 
 
 def _check(draft: PlanAnswer | Plan, **changes: Any) -> Plan:
-    facts: dict[str, Any] = {"max_subtasks": 20, "may_nest": True, "ancestors": ()}
+    facts: dict[str, Any] = {"turns": 20, "may_nest": True, "ancestors": ()}
     return check_plan(draft, CREW, **facts | changes)
 
 
@@ -136,15 +140,19 @@ def test_each_rule_refuses_by_itself(subtasks: list[SubtaskDraft], errors: list[
     assert found == tuple(errors)
 
 
-def test_a_plan_is_no_larger_than_the_limits_pay_for() -> None:
-    """As many subtasks as can be paid pass; one more is refused, with both numbers."""
-    subtasks = [_subtask(f"T{number}") for number in range(4)]
+def test_a_plan_needs_no_more_turns_than_are_left() -> None:
+    """Two turns for an agent with tools, one for any other, three for a session: what fits passes, one more does not.
 
-    passed = _check(_draft(*subtasks[:3]), max_subtasks=3)
-    found = _errors(_draft(*subtasks), max_subtasks=3)
+    Subtasks that have ended need none.
+    """
+    agents = ("reader", "writer", "supervisor")
+    draft = _draft(*(_subtask(f"T{number}", agent=agent) for number, agent in enumerate(agents)))
 
-    assert len(passed.subtasks) == 3
-    assert found == ("subtasks: there are 4, but the limits pay for 3 at most",)
+    passed = [_check(draft, turns=6), _check(draft, turns=3, executed=2)]
+    found = [_errors(draft, turns=5), _errors(draft, turns=3, executed=1)]
+
+    assert [len(plan.subtasks) for plan in passed] == [3, 3]
+    assert found == [(TOO_FEW.format(6, 5),), (TOO_FEW.format(4, 3),)]
 
 
 def test_no_session_below_the_depth_limit() -> None:
@@ -179,10 +187,10 @@ def test_all_reasons_come_together() -> None:
         strategy="vote",
     )
 
-    found = _errors(draft, max_subtasks=2)
+    found = _errors(draft, turns=2)
 
     assert found == (
-        "subtasks: there are 3, but the limits pay for 2 at most",
+        TOO_FEW.format(4, 2),
         "strategy: Input should be 'merge', 'select' or 'reduce'",
         "subtask T1: there is no agent 'pirate'; the agents are reader, supervisor, writer",
         f"subtask T2: {VAGUE}",
@@ -206,7 +214,7 @@ def test_a_plan_sets_no_limits() -> None:
     draft = PlanAnswer.model_validate_json(
         """{"subtasks": [{"id": "T1", "agent": "reader", "instruction": "Find the one fact", "depends_on": [],
         "required": [], "budget_usd": 999, "task_queue": "other", "workflow_id": "victim"}],
-        "strategy": "merge", "final_instruction": "", "limits": {"max_turns": 1000}, "max_depth": 99}"""
+        "strategy": "merge", "final_instruction": "", "omitted": [], "limits": {"max_turns": 1000}, "max_depth": 99}"""
     )
 
     plan = _check(draft)
@@ -228,12 +236,20 @@ SUBTASKS = st.builds(
 
 
 @settings(max_examples=300)
-@given(draft=st.builds(PlanAnswer, subtasks=st.lists(SUBTASKS, max_size=6), strategy=TEXT, final_instruction=TEXT))
+@given(
+    draft=st.builds(
+        PlanAnswer,
+        subtasks=st.lists(SUBTASKS, max_size=6),
+        strategy=TEXT,
+        final_instruction=TEXT,
+        omitted=st.lists(TEXT, max_size=2),
+    )
+)
 def test_whatever_is_written_passes_or_is_refused(draft: PlanAnswer) -> None:
     """Any draft ends as a plan within the crew and the limits, or in a refusal of a few printable lines."""
     plan, errors = None, ()
     try:
-        plan = _check(draft, max_subtasks=5, may_nest=False)
+        plan = _check(draft, turns=5, may_nest=False)
     except InvalidPlan as error:
         errors = error.errors
 

@@ -1,11 +1,12 @@
 """The request that starts a session, and its limits."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal, cast
 
-from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
+from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema, model_validator
 
 from chargehand.contracts.base import Contract, Dollars, NoControlCharacters, NullIsEmpty, TypedByPeople
 
@@ -96,6 +97,31 @@ class Limits(TypedByPeople):
     """What to do when a limit is reached: write the report from the results so far, or wait for higher limits."""
 
 
+Profile = Literal["quick", "standard", "deep"]
+"""How much work a request is worth: a set of limits, each of which can still be set by itself."""
+
+PROFILES: Final[Mapping[Profile, Limits]] = {
+    "quick": Limits(
+        max_turns=8,
+        budget_usd=Decimal("0.25"),
+        max_parallel=3,
+        max_rounds=4,
+        deadline=timedelta(minutes=3),
+        subtask_deadline=timedelta(minutes=2),
+    ),
+    "standard": Limits(),
+    "deep": Limits(
+        max_turns=300,
+        budget_usd=Decimal("25.00"),
+        max_parallel=10,
+        max_rounds=20,
+        deadline=timedelta(hours=1),
+        subtask_deadline=timedelta(minutes=20),
+    ),
+}
+"""The limits of each profile."""
+
+
 class Tiers(TypedByPeople):
     """Model tiers that override the crew's."""
 
@@ -135,8 +161,11 @@ class SessionRequest(TypedByPeople):
     """Name of the crew that does the work."""
     documents: Annotated[tuple[DocumentUri, ...], Field(max_length=200), NullIsEmpty] = ()
     """Documents and folders that the agents may read (200 at most; a folder counts once)."""
+    profile: Profile = "standard"
+    """Limits for a quick answer (8 turns, $0.25), the usual ones, or those for deep research (300 turns, $25, an hour).
+    """
     limits: Limits = Limits()
-    """Limits of this session."""
+    """Limits of this session; those that are absent are the profile's."""
     approval: Literal["none", "plan"] = "none"
     """`plan` makes the session wait after planning until a person approves, edits or rejects the plan."""
     review: Literal["auto", "always", "never"] = "auto"
@@ -156,6 +185,19 @@ class SessionRequest(TypedByPeople):
     """Model tiers that override the crew's."""
     delegation: Delegation | None = None
     """Set by a supervisor that delegates; refused from anyone else."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_limits_of_profile(cls, fields: object) -> object:
+        if not isinstance(fields, dict):
+            return fields
+        request = cast("dict[str, Any]", fields)
+        profile, limits = request.get("profile"), request.get("limits", {})
+        usual = PROFILES.get(cast("Profile", profile)) if isinstance(profile, str) else None
+        given = limits.model_dump(mode="json", exclude_unset=True) if isinstance(limits, Limits) else limits
+        if usual is None or not isinstance(given, dict):
+            return request
+        return {**request, "limits": {**usual.model_dump(mode="json"), **cast("dict[str, Any]", given)}}
 
 
 class RaisedLimits(TypedByPeople):
