@@ -125,6 +125,8 @@ class SubtaskWorkflow:
             goal=request.goal,
             instruction=request.subtask.instruction,
             inputs=request.inputs,
+            final_instruction=request.final_instruction,
+            length_words=request.length_words,
             rounds=tuple(self._conversation.rounds),
         )
         model, input_tokens = model_calls.proven(request.model), self._input_tokens(request, task)

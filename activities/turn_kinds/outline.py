@@ -14,8 +14,8 @@ subtasks. Its sections are then written side by side, each by a writer that sees
 no other section.
 
 - title: of the report, in the language of the request.
-- sections: in the order of reading; the first answers the request in short. For each: heading; brief (what it says, what
-  it leaves to other sections, so that nothing is told twice); words.
+- sections: in the order of reading; the first answers the request in short. For each: heading; brief (what it says, and
+  what it leaves to other sections, so that nothing is told twice); words.
 - gaps: every part of the request that the outcomes do not answer, lost subtasks included.
 - contradictions: where outcomes disagree on a fact: about; positions, each with its source; resolution: which one the
   report follows and why (empty if it cannot be decided).

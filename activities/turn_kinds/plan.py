@@ -21,8 +21,10 @@ Break the user's request into subtasks for the agents below and answer with the 
 - depends_on: ids whose outcomes this subtask needs as input. Leave it empty whenever you can: subtasks that depend on
   nothing start at once and run in parallel.
 - required: the ids in depends_on without which the subtask is pointless.
-- strategy: merge (one text from all outcomes), select (the best of several answers to the same question) or reduce
-  (many long outcomes summarised step by step).
+- strategy: merge (one text from all outcomes), select (the best of several answers to the same question), reduce (many
+  long outcomes summarised step by step) or deliver (the text of one subtask, such as a letter, handed out as it is).
+- deliver: for the strategy deliver the id of that subtask, else empty.
+- length_words: about how many words the user asks for; 0 if the request does not say.
 - final_instruction: how the report should be written: shape, length, audience, language of the user.
 - omitted: each part of the request that the limits below leave no room for, in a sentence of its own; usually empty.
 One subtask is the right plan for a request that one agent can answer."""
@@ -55,6 +57,8 @@ class PlanAnswer(TurnAnswer):
     subtasks: list[SubtaskDraft]
     strategy: Annotated[str, Field(json_schema_extra={"enum": list(get_args(Strategy))})]
     final_instruction: str
+    deliver: str = ""
+    length_words: int = 0
     omitted: list[str]
     """Parts of the request that the limits leave no room for."""
 

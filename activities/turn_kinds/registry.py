@@ -17,7 +17,15 @@ from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import WorkAnswer, WorkTask, WorkWithIssuesAnswer
 
 Task = Annotated[
-    PlanTask | WorkTask | SynthesisTask | RefineTask | ReviewTask | JudgeTask | CritiqueTask | CompressTask | OutlineTask,
+    PlanTask
+    | WorkTask
+    | SynthesisTask
+    | RefineTask
+    | ReviewTask
+    | JudgeTask
+    | CritiqueTask
+    | CompressTask
+    | OutlineTask,
     Field(discriminator="kind"),
 ]
 """What one turn is for, told apart by `kind`."""

@@ -112,6 +112,6 @@ class SynthesisTask(TurnTask):
 def _section_text(section: Section) -> str:
     outline = data_block(bullet_list(section.outline))
     return (
-        f"The report is written by section, side by side, by this outline:\n{outline}\nWrite this section only, without "
-        f"its heading, in the answer:\n{data_block(f'{section.heading}: {section.brief}')}"
+        f"The report is written by section, side by side, by this outline:\n{outline}\nWrite only this section, "
+        f"without its heading, in `answer`:\n{data_block(f'{section.heading}: {section.brief}')}"
     )

@@ -12,7 +12,7 @@ from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import Message, ToolText, TurnAnswer, TurnTask
 from activities.turn_kinds.rendering import document_sections, outcome_section
 from activities.untrusted_text import data_block, escape_marks
-from chargehand.contracts import Contract, Severity
+from chargehand.contracts import Contract, Severity, left_out
 
 _INSTRUCTIONS: Final = """You are the {name} in a crew of agents. {description}
 
@@ -22,7 +22,8 @@ Work with your tools until you can answer, then answer with JSON:
 - status: success; partial (something is missing: say what in gaps); no_answer (nothing found answers it);
   ambiguous_input (the instruction can be read in ways that lead to different answers); out_of_scope (another agent's
   work); confidence_too_low; too_big (needs to be split up).
-- content: the answer in Markdown, at most 600 words. Put [ref] of the source behind each statement that rests on it.
+- content: the answer in Markdown, at most {words} words unless the task names another length. Put [ref] of the source
+  behind each statement that rests on it.
 - findings: each claim by itself, with source_refs exactly as the tools named them, quote copied word for word from the
   first of these sources, and confidence 0-100. Never invent a ref or a quote.
 - confidence: 0-100 for the whole. gaps: what was asked and not found. message: why, for any status but success."""
@@ -98,6 +99,10 @@ class WorkTask(TurnTask):
     """The conversation so far, or what is new in it since `earlier`."""
     earlier: str = ""
     """Digest of the stored conversation that `rounds` continues; all fields but `must_answer` come from there."""
+    final_instruction: str = left_out("")
+    """How the answer is to be written, if it is the text that the user reads."""
+    length_words: int = left_out(0)
+    """About how long that text is to be; 0 if it is as long as it needs to be."""
     must_answer: bool = False
     """No tools any more: answer with what is known."""
 
@@ -112,17 +117,27 @@ class WorkTask(TurnTask):
         agent = crew.agent(agent_name)
         if agent is None:
             raise ValueError(f"crew '{crew.name}' has no agent '{agent_name}'")
-        text = cls.instructions.format(name=agent.name, description=agent.description, prompt=agent.prompt)
+        text = cls.instructions.format(
+            name=agent.name, description=agent.description, prompt=agent.prompt, words=agent.length_words
+        )
         return text + (_REVIEWER_INSTRUCTIONS if agent.reviews else "")
 
     def sections(self, catalog: Catalog | None) -> list[str]:
         """Render the instruction, its context and its inputs."""
         return [
             f"Instruction:\n{escape_marks(self.instruction)}",
+            *self._shape(),
             f"It is part of this request, for context only:\n{data_block(self.goal)}",
             *document_sections(catalog),
             *(outcome_section(result) for result in self.inputs),
         ]
+
+    def _shape(self) -> list[str]:
+        """Say how the text that the user reads is to be written."""
+        if not self.final_instruction and not self.length_words:
+            return []
+        length = f" About {self.length_words} words." if self.length_words else ""
+        return [f"The user reads your content as it is. {escape_marks(self.final_instruction)}{length}"]
 
     def messages(self, catalog: Catalog | None, today: date) -> tuple[Message, ...]:
         """Render the task and the conversation so far."""

@@ -17,8 +17,8 @@ PLAN_OUTPUT_TOKENS: Final = 4_000
 WORK_OUTPUT_TOKENS: Final = 4_000
 REPORT_OUTPUT_TOKENS: Final = 6_000
 DECISION_OUTPUT_TOKENS: Final = 2_000
-SYNTHESIS_INPUT_BYTES: Final = 50_000
-"""The most of the outcomes that the writer of a report reads: never more than 50,000 tokens, by any tokeniser."""
+REVIEW_INPUT_BYTES: Final = 50_000
+"""The most of the outcomes that a reviewer reads."""
 INPUT_BYTES: Final = 100_000
 """The most that a subtask reads of the outcomes it depends on: in a dense plan they would multiply."""
 DECISION_INPUT_BYTES: Final = 40_000
@@ -110,9 +110,9 @@ def early_turn(model: ModelCard, prompt_bytes: int) -> Amount:
     return worst_case(model, prompt_bytes + _MARGIN_BYTES + _USUAL_TASK_BYTES, most_output)
 
 
-def worst_report(model: ModelCard, prompt_bytes: int) -> Amount:
-    """Estimate the worst case of the turn that writes the report."""
-    shown = SYNTHESIS_INPUT_BYTES + _REPORT_TASK_BYTES + _MARGIN_BYTES
+def worst_report(model: ModelCard, prompt_bytes: int, outcome_bytes: int = 0) -> Amount:
+    """Estimate the worst case of the turn that writes the report from so many bytes of outcomes."""
+    shown = outcome_bytes + _REPORT_TASK_BYTES + _MARGIN_BYTES
     return worst_case(model, prompt_bytes + shown, REPORT_OUTPUT_TOKENS)
 
 

@@ -1,5 +1,6 @@
-"""Citations in a text: `[S1]` stands for the first of a report's sources, `[S1.2]` for its second quotation, `[ref]` for
-a source by its name.
+"""Citations in a text.
+
+`[S1]` stands for the first of a report's sources, `[S1.2]` for its second quotation, `[ref]` for a source by its name.
 
 A citation without a source is removed together with what joined it to others. Citations are never added.
 """

@@ -6,7 +6,7 @@ Nothing here compares words to find a source: a statement has the sources that i
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final
 
@@ -14,6 +14,7 @@ from chargehand.contracts import Claim, Finding, Source, Verification
 from workflows.rules.citations import CITATION, cited_numbers, cited_quotations, without_citations
 
 _WEAKEST_FIRST: Final[tuple[Verification, ...]] = ("unsupported", "unchecked", "inferred", "computed", "quoted")
+_UNCHECKED: Final[Verification] = "unchecked"
 _MOST_CLAIMS: Final = 300
 _CLAIM_CHARACTERS: Final = 600
 _LEAST_QUOTATION: Final = 12
@@ -53,16 +54,19 @@ class _Statement:
 class _Block:
     """A paragraph, list item, table row or quotation; its statements share its citations."""
 
-    lines: list[str] = field(default_factory=list[str])
-    last_line: int = 0
+    lines: tuple[str, ...]
+    last_line: int
     """Where it ends in its text."""
-    is_quotation: bool = False
     inherits: tuple[int, ...] = ()
     """Numbers that the line introducing it cites."""
 
     @property
     def text(self) -> str:
         return "\n".join(self.lines)
+
+    @property
+    def is_quotation(self) -> bool:
+        return self.lines[0].lstrip().startswith(">")
 
     @property
     def plain(self) -> str:
@@ -114,7 +118,9 @@ def claims_of(text: str, evidence: Evidence) -> tuple[Claim, ...]:
 
 def weakest(claims: Iterable[Claim]) -> Verification:
     """Return the weakest verification of some claims; `unchecked` if there are none."""
-    return min((claim.verification for claim in claims), key=_WEAKEST_FIRST.index, default="unchecked")
+    found = {claim.verification for claim in claims}
+    weakest_first = (verification for verification in _WEAKEST_FIRST if verification in found)
+    return next(weakest_first, _UNCHECKED)
 
 
 def uncited(text: str, evidence: Evidence) -> list[str]:
@@ -230,34 +236,30 @@ def _is_introduced(block: _Block) -> bool:
 
 def _cut(text: str) -> Iterator[_Block]:
     lines = text.split("\n")
-    open_: _Block | None = None
+    begun: list[str] = []
     in_code = False
-    for position, line in enumerate(lines):
-        if _FENCE.match(line):
-            in_code = not in_code
-        begins, ends = _edges(line, lines[position + 1] if position + 1 < len(lines) else "", open_)
-        is_text = not (in_code or _FENCE.match(line) or ends)
-        if open_ is not None and (begins or not is_text):
-            yield open_
-            open_ = None
+    for position, line in enumerate([*lines, ""]):
+        is_fence = bool(_FENCE.match(line))
+        in_code ^= is_fence
+        is_text = not (in_code or is_fence or _states_nothing(line, "".join(lines[position + 1 : position + 2])))
+        if begun and (not is_text or _begins(line, begun[0])):
+            yield _Block(tuple(begun), position - 1)
+            begun = []
         if is_text:
-            if open_ is None:
-                open_ = _Block(is_quotation=line.lstrip().startswith(">"))
-            open_.lines.append(line)
-            open_ = replace(open_, last_line=position)
-    if open_ is not None:
-        yield open_
+            begun.append(line)
 
 
-def _edges(line: str, following: str, open_: _Block | None) -> tuple[bool, bool]:
-    """Tell whether a line begins a block, and whether it is no part of any."""
-    bare = line.strip()
-    is_row = bare.startswith("|")
-    is_table_head = is_row and "-" in following and bool(_RULE.fullmatch(following.strip()))
-    is_none = not bare or bool(_HEADING.match(line) or _RULE.fullmatch(line)) or is_table_head
-    is_quotation = bare.startswith(">")
-    begins = bool(_LIST_ITEM.match(line)) or is_row or (open_ is not None and is_quotation != open_.is_quotation)
-    return begins, is_none
+def _states_nothing(line: str, following: str) -> bool:
+    """Whether a line is empty, a heading, a rule or the head of a table."""
+    bare, after = line.strip(), following.strip()
+    is_table_head = bare.startswith("|") and "-" in after and bool(_RULE.fullmatch(after))
+    return not bare or is_table_head or bool(_HEADING.match(line) or _RULE.fullmatch(bare))
+
+
+def _begins(line: str, first: str) -> bool:
+    """Whether a line begins another block than the one with this first line."""
+    is_item = bool(_LIST_ITEM.match(line)) or line.lstrip().startswith("|")
+    return is_item or line.lstrip().startswith(">") != first.lstrip().startswith(">")
 
 
 def _statements(block: _Block) -> Iterator[_Statement]:

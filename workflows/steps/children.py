@@ -38,6 +38,7 @@ from workflows.rules.evidence import nested_outcome
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.report_content import nested_goal
 from workflows.session import Session
+from workflows.steps.writer import is_long, length_words
 
 _REFUSED_UNPAID: Final = frozenset({ErrorType.LIMIT_TOO_SMALL, ErrorType.INVALID_INPUT})
 """Errors with which a nested session ends before it has taken a turn."""
@@ -68,7 +69,8 @@ async def run_subtask(
     session: Session, subtask: Subtask, agent: AgentCard, inputs: Sequence[InputOutcome], *, grant: Amount, child: str
 ) -> Ended:
     """Run a subtask by an agent as a child workflow of that id."""
-    limits, planned = session.request.limits, session.progress.planned(subtask)
+    limits, planned, plan = session.request.limits, session.progress.planned(subtask), session.progress.plan
+    is_final = plan is not None and (plan.deliver == subtask.id or (len(plan.subtasks) == 1 and not is_long(session)))
     request = SubtaskRequest(
         session=session.root,
         goal=session.request.goal,
@@ -78,6 +80,8 @@ async def run_subtask(
         model=session.model(agent.tier),
         documents=session.request.documents,
         inputs=tuple(inputs),
+        final_instruction=plan.final_instruction if is_final and plan else "",
+        length_words=length_words(session) if is_final else 0,
         turns=grant.turns,
         usd=grant.usd,
         max_rounds=limits.max_rounds,

@@ -10,13 +10,14 @@ from workflows.rules.graph import ready
 from workflows.rules.recovery import skip_reason
 from workflows.session import Session
 from workflows.steps.attempts import attempt, least_grant, reserve
+from workflows.steps.writer import is_long, reserve_report
 
 _Running = dict["asyncio.Task[Outcome]", Subtask]
 
 
 async def execute(session: Session, plan: Plan) -> None:
     """Run the plan to its end, or until the report is due."""
-    if len(plan.subtasks) == 1:
+    if len(plan.subtasks) == 1 and not is_long(session):
         session.report_reserve.release()
     running: _Running = {}
     try:
@@ -81,6 +82,7 @@ def _collect(session: Session, running: _Running) -> None:
 
 def _end(session: Session, subtask: Subtask, outcome: Outcome) -> None:
     session.progress.end(subtask.id, outcome, workflow.now())
+    reserve_report(session)
     session.refresh_details()
 
 

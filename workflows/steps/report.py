@@ -34,6 +34,7 @@ from workflows.rules.report_content import (
 from workflows.rules.writer_input import fitted_task
 from workflows.session import Session
 from workflows.steps.review import DOUBTFUL, any_doubtful, settle_contradictions, stated
+from workflows.steps.sections import write_by_section
 from workflows.steps.synthesis import STRATEGIES
 from workflows.steps.writer import Draft, Material, material_of, uncited_problems, write
 
@@ -42,9 +43,7 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
     """Write the report from what there is; without `by_models` nothing more is paid for it."""
     progress, clock, ledger = session.progress, session.clock, session.ledger
     outcomes = progress.inputs()
-    material = material_of(
-        outcomes, stop_reason_of(list(progress.outcomes.values()), stopped=clock.stop_reason)
-    )
+    material = material_of(outcomes, stop_reason_of(list(progress.outcomes.values()), stopped=clock.stop_reason))
     if by_models:
         draft = await _draft(session, material)
     else:
@@ -83,12 +82,16 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
     return bounded(report)
 
 
-def _checked(text: str, material: Material, gaps: Sequence[str]) -> tuple[str, tuple[Source, ...], tuple[Claim, ...]]:
-    """Check every citation of a text: the text with what has no source marked, the sources it cites, its claims."""
+def _checked(
+    draft: Draft, material: Material, gaps: Sequence[str]
+) -> tuple[str, tuple[Source, ...], tuple[Claim, ...]]:
+    """Check every citation of a draft: its text with what has no source marked, the sources it cites, its claims."""
     evidence = evidence_of(material.outcomes, material.sources, gaps)
-    text = checked_citations(text, material.sources)
+    text = checked_citations(draft.text.answer, material.sources)
     claims = claims_of(text, evidence)
-    return *only_cited(mark_uncited(text, evidence) if material.sources else text, material.sources), claims
+    # A letter that is handed out as it is may cite nothing at all; its claims are unsupported all the same.
+    is_marked = material.sources and not (draft.is_final and text == without_citations(text))
+    return *only_cited(mark_uncited(text, evidence) if is_marked else text, material.sources), claims
 
 
 def _not_started(session: Session) -> list[str]:
@@ -103,7 +106,8 @@ async def _draft(session: Session, material: Material) -> Draft:
     outcomes, plan = material.outcomes, session.progress.plan
     draft: Draft | None
     if len(outcomes) == 1 and outcomes[0].outcome.content:
-        draft = Draft(draft_from(outcomes[0].outcome, material.sources))
+        by_section = await write_by_section(session, material, outcomes)
+        draft = by_section or Draft(draft_from(outcomes[0].outcome, material.sources))
     elif plan is None or not any(given.outcome.kind in USABLE for given in outcomes):
         return _unwritten(material, "No subtask produced a usable outcome.")
     else:

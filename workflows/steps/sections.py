@@ -2,22 +2,17 @@
 
 import asyncio
 from collections.abc import Sequence
-from math import ceil
 from typing import Final
 
 from activities.contracts import ContradictionDraft, InputOutcome
-from activities.turn_kinds.outline import OutlineAnswer, OutlineTask, SectionDraft
+from activities.turn_kinds.outline import OutlineAnswer, OutlineTask
 from activities.turn_kinds.synthesis import Section, SynthesisAnswer
 from workflows.budget.estimates import PLAN_OUTPUT_TOKENS
 from workflows.rules.citations import name_refs
 from workflows.rules.writer_input import fitted_task
 from workflows.session import Session
-from workflows.steps.writer import Draft, Material, length_words, uncited_problems, write
+from workflows.steps.writer import Draft, Material, is_long, length_words, sections_for, uncited_problems, write
 
-LONG_WORDS: Final = 3_000
-"""A report of so many words is written by section."""
-_SECTION_WORDS: Final = 1_000
-_MOST_SECTIONS: Final = 20
 _LINE: Final = 200
 """Characters of a title or heading."""
 
@@ -25,19 +20,26 @@ _LINE: Final = 200
 async def write_by_section(session: Session, material: Material, outcomes: Sequence[InputOutcome]) -> Draft | None:
     """Write a long report by section; None if none is asked for, there is no time, or it cannot be outlined."""
     words = length_words(session)
-    if words < LONG_WORDS or session.clock.was_interrupted:
+    if not is_long(session) or session.clock.was_interrupted:
         return None
     session.report_reserve.release()
     # One turn is kept for the report in one piece, should the outline fail.
-    most = min(ceil(words / _SECTION_WORDS), _MOST_SECTIONS, session.ledger.unspent.turns - 1)
+    most = min(sections_for(words), session.ledger.unspent.turns - 1)
     outline = await _outline(session, material, outcomes, words, most) if most > 1 else None
     if outline is None or len(outline.sections) < 2:
         session.progress.add_gaps(["The limits or the outline left no room for a report by section; it is shorter."])
         return None
     headings = tuple(_line(each.heading) for each in outline.sections[:most])
+    usual = words // len(headings)
     writers = (
-        _write_section(session, material, outcomes, section, headings, words // len(headings))
-        for section in outline.sections[:most]
+        _write_section(
+            session,
+            material,
+            outcomes,
+            Section(heading=heading, brief=planned.brief, outline=headings),
+            planned.words if 0 < planned.words < 2 * usual else usual,
+        )
+        for heading, planned in zip(headings, outline.sections, strict=False)
     )
     written = await asyncio.gather(*writers)
     if not any(written):
@@ -65,13 +67,10 @@ async def _write_section(
     session: Session,
     material: Material,
     outcomes: Sequence[InputOutcome],
-    planned: SectionDraft,
-    headings: tuple[str, ...],
+    section: Section,
     words: int,
 ) -> SynthesisAnswer | None:
     """Write one section; what it leaves uncited is sent back once."""
-    section = Section(heading=_line(planned.heading), brief=planned.brief, outline=headings)
-    words = planned.words if 0 < planned.words < 2 * words else words
     draft = await write(session, material, outcomes, section=section, words=words)
     if draft is None or session.request.review == "never":
         return draft

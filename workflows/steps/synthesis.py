@@ -37,7 +37,7 @@ async def merge(session: Session, material: Material) -> Draft | None:
     """Write one text from all outcomes; the longest are shortened first if they are too long for one writer."""
     outcomes = material.outcomes
     if is_too_long(session, material, outcomes) and not session.clock.was_interrupted:
-        outcomes = await _shorten_longest(session, material, outcomes)
+        outcomes = await _shorten_longest(session, outcomes)
     return await _write(session, material, outcomes)
 
 
@@ -100,9 +100,7 @@ async def _write(session: Session, material: Material, outcomes: Sequence[InputO
     return Draft(text, is_own=True) if text else None
 
 
-async def _shorten_longest(
-    session: Session, material: Material, outcomes: Sequence[InputOutcome]
-) -> Sequence[InputOutcome]:
+async def _shorten_longest(session: Session, outcomes: Sequence[InputOutcome]) -> Sequence[InputOutcome]:
     """Shorten the prose of the longest outcomes, as few as needed; their findings and sources stay as they are."""
     lengths = {given.id: tokens_of(given.outcome.content) for given in outcomes}
     excess = sum(lengths.values()) - WRITER_TOKENS
@@ -139,9 +137,7 @@ async def _summarise(session: Session, material: Material, group: Sequence[Input
     if draft is None:
         return None
     numbering = material.numbering
-    content = name_refs(
-        number_more_refs(draft.answer, numbering.numbers), [source.ref for source in numbering.sources]
-    )
+    content = name_refs(number_more_refs(draft.answer, numbering.numbers), [source.ref for source in numbering.sources])
     return InputOutcome(
         id=f"{group[0].id}..{group[-1].id}",
         agent="supervisor",

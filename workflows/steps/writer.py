@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
+from typing import Final
 
 from temporalio import workflow
 
@@ -9,12 +11,20 @@ from activities.contracts import InputOutcome
 from activities.turn_kinds.synthesis import Section, SynthesisAnswer, SynthesisTask
 from chargehand.contracts import Source, StopReason
 from workflows import options
-from workflows.budget.estimates import REPORT_OUTPUT_TOKENS, fixed_bytes, input_bound, worst_case
+from workflows.budget.estimates import REPORT_OUTPUT_TOKENS, fixed_bytes, input_bound, worst_case, worst_report
+from workflows.budget.ledger import Amount
 from workflows.rules.citations import name_refs, number_more_refs
 from workflows.rules.claims import uncited
 from workflows.rules.report_content import evidence_of, numbered_sources, quotations_of
 from workflows.rules.writer_input import WRITER_TOKENS, Numbering, fitted_task, rendered_tokens
 from workflows.session import Session
+
+LONG_WORDS: Final = 3_000
+"""A report of so many words is written by section."""
+_SECTION_WORDS: Final = 1_000
+_MOST_SECTIONS: Final = 20
+_MOST_BYTES: Final = 4 * WRITER_TOKENS
+"""The most of the outcomes that is reserved for."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +64,30 @@ def length_words(session: Session) -> int:
     """Return about how long the report is to be; 0 if it is as long as it needs to be."""
     plan = session.progress.plan
     return session.request.length_words or (plan.length_words if plan else None) or 0
+
+
+def is_long(session: Session) -> bool:
+    """Whether the report is to be written by section."""
+    return length_words(session) >= LONG_WORDS
+
+
+def sections_for(words: int) -> int:
+    """Compute how many sections a long report has at most."""
+    return min(ceil(words / _SECTION_WORDS), _MOST_SECTIONS)
+
+
+def reserve_report(session: Session) -> None:
+    """Set aside for the report what the present outcomes need."""
+    outcomes = (given.outcome for given in session.progress.inputs())
+    size = sum(
+        len(outcome.content.encode())
+        + sum(len(finding.claim.encode()) + len(finding.quote.encode()) for finding in outcome.findings)
+        for outcome in outcomes
+    )
+    fixed = fixed_bytes(session.facts.crew, session.request.documents)
+    worst = worst_report(session.model(session.facts.crew.tier), fixed, min(size, _MOST_BYTES))
+    turns = 1 + sections_for(length_words(session)) if is_long(session) else 1
+    session.report_reserve.grow(Amount(turns, worst.usd * turns))
 
 
 async def write(

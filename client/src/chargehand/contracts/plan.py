@@ -2,20 +2,19 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import BeforeValidator, Field, StringConstraints
 
 from chargehand.contracts.base import NoControlCharacters, NullIsEmpty, TypedByPeople
-from chargehand.contracts.request import Name
+from chargehand.contracts.request import Name, Words
 
 SubtaskId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,19}$")]
 """A short id, unique within its plan, such as `T1`."""
 
+_EmptyIsNone = BeforeValidator(lambda value: value or None)
+
 Strategy = Literal["merge", "select", "reduce", "deliver"]
 """How outcomes become one report: merged into one text, the best one selected, reduced step by step if they are too
 long for one writer, or one of them delivered as it is."""
-
-Words = Annotated[int, Field(ge=50, le=20_000)]
-"""The length of a text in words (50 to 20,000)."""
 
 
 class Subtask(TypedByPeople):
@@ -40,9 +39,9 @@ class Plan(TypedByPeople):
     """The nodes. If several are ready, they start in this order."""
     strategy: Strategy = "merge"
     """How outcomes become one report: `merge` into one text, `select` the best, `reduce` in steps, or `deliver` one."""
-    deliver: SubtaskId | None = None
+    deliver: Annotated[SubtaskId | None, _EmptyIsNone] = None
     """The subtask whose text is the report, for the strategy `deliver`."""
-    length_words: Words | None = None
+    length_words: Annotated[Words | None, _EmptyIsNone] = None
     """About how long the report is to be, in words; from 3,000 on it is written by section."""
     final_instruction: Annotated[str, StringConstraints(max_length=4_000), NoControlCharacters] = ""
     """How the report should be written: shape, length, audience."""
