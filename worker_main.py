@@ -48,6 +48,7 @@ from activities.models.registry import MODELS, build_models
 from activities.search.registry import SEARCH
 from activities.session_facts import SessionActivities
 from activities.settings import NoJson, Settings, describe_unknown, describe_unusable
+from activities.tape.registry import Traffic, choose_tape, with_tape
 from activities.tool_use import ToolActivities
 from activities.toolbox import absent_tools, build_tools, choose_pages
 from activities.tools import tool_capabilities
@@ -85,12 +86,18 @@ def choose(settings: Settings) -> dict[str, Choice]:
         Choice("large payloads", settings.storage, "set by CHARGEHAND_STORAGE")
         if settings.storage and settings.storage != "off"
         else Choice("large payloads", "none", "no CHARGEHAND_STORAGE: payloads above 2 MB are refused"),
+        *choose_tape(settings),
     )
     return {choice.backend: choice for choice in choices}
 
 
-async def compose(settings: Settings, closing: AsyncExitStack) -> Sequence[Callable[..., object]]:
-    """Build the adapters that the settings choose, and the activities on top of them."""
+async def compose(
+    settings: Settings, closing: AsyncExitStack, wrap: Callable[[Traffic], Traffic] = lambda traffic: traffic
+) -> Sequence[Callable[..., object]]:
+    """Build the adapters that the settings choose, and the activities on top of them.
+
+    `wrap` puts something between the two: evaluations count what passes, and let others answer.
+    """
     require_writable(settings.state_dir)
     chosen = choose(settings)
     keys = encryption(settings)
@@ -108,9 +115,11 @@ async def compose(settings: Settings, closing: AsyncExitStack) -> Sequence[Calla
         page_hosts=settings.page_hosts,
         closing=closing,
     )
-    folders = [_HERE / "crews", *([settings.crews] if settings.crews else [])]
-    crews = load_crews(folders, tool_capabilities(tools), absent=absent_tools(chosen["pages"]))
     models = build_models(settings, chosen["model"].adapter, closing)
+    traffic = wrap(with_tape(settings, Traffic(models, tools, absent_tools(chosen["pages"])), closing))
+    models, tools = traffic.models, traffic.tools
+    folders = [_HERE / "crews", *([settings.crews] if settings.crews else [])]
+    crews = load_crews(folders, tool_capabilities(tools), absent=traffic.absent)
     return [
         SessionActivities(crews, models, tools, settings.ceilings, turns_queue(settings), library).open_session,
         TurnActivities(crews, models, tools, library, conversations).take_turn,

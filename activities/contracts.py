@@ -36,6 +36,8 @@ class ModelCard(Contract):
     name: str
     prices: tuple[PriceStep, ...]
     """Ascending by `above_input_tokens`, the first at 0."""
+    context_window: int = left_out(128_000)
+    """The most tokens of a prompt and its reply together."""
     overcharge: float = left_out(1.0)
     """How many times its reservation a call was seen to cost: later reservations are made so much larger."""
 
@@ -124,6 +126,14 @@ class Round(Contract):
     """The provider's own form of the model's reply, given back to it verbatim in the next turn."""
     correction: str = ""
     """What was wrong with a reply that could not be used; shown to the model instead of tool results."""
+
+
+class Note(Contract):
+    """A claim that an agent keeps."""
+
+    claim: str
+    source: Source | None = left_out(None)
+    """What it rests on, with the quoted words; None for a conclusion of the agent's own."""
 
 
 class InputOutcome(Contract):

@@ -13,6 +13,7 @@ from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
 from activities.heartbeats import heartbeats
 from activities.models.registry import Models
+from activities.notes import NOTE
 from activities.tools import Tool, tool_capabilities
 from activities.turn_kinds.protocol import SCHEMA_BYTES
 from activities.turn_kinds.registry import SUPERVISOR_TASK_TYPES
@@ -101,7 +102,8 @@ class SessionActivities:
         )
 
     def _prompt_bytes(self, crew: Crew, agent: Agent) -> int:
-        specs = "".join(json.dumps(self.tools[tool].spec.model_dump()) for tool in agent.tools)
+        offered = [*(self.tools[tool].spec for tool in agent.tools), *((NOTE,) if agent.tools else ())]
+        specs = "".join(json.dumps(spec.model_dump()) for spec in offered)
         return len(WorkTask.system_text(crew, agent.name).encode()) + len(specs.encode()) + SCHEMA_BYTES
 
 

@@ -18,6 +18,7 @@ from activities.code.registry import CodeSettings
 from activities.documents.registry import DocumentSettings
 from activities.models.registry import ModelSettings
 from activities.search.registry import SearchSettings
+from activities.tape.registry import TapeSettings
 from chargehand.contracts import Limits
 from chargehand.converter import describe_problems, printable
 from chargehand.wire import TASK_QUEUE
@@ -27,7 +28,7 @@ _MOST_IN_HISTORIES: Final = {"max_turns": 100, "max_rounds": 20}
 """Keeps the largest histories within a quarter of Temporal's 50 MiB: docs/how-to/changing-a-workflow.md, Sizes."""
 
 
-class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
+class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, TapeSettings):
     """Everything that an operator can set, from the environment: `CHARGEHAND_…` and the vendors' own names for keys.
 
     The settings of a backend stand in its own `registry.py`.

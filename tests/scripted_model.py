@@ -22,6 +22,7 @@ from pydantic import BaseModel, JsonValue
 from activities.contracts import ContradictionDraft, SubtaskDraft, ToolCall
 from activities.models.protocol import ModelCall, ModelReply
 from activities.tools import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext, ToolSpec
+from activities.turn_kinds.compact import CompactAnswer, NoteDraft
 from activities.turn_kinds.compress import CompressAnswer
 from activities.turn_kinds.critique import CritiqueAnswer
 from activities.turn_kinds.judge import JudgeAnswer
@@ -317,6 +318,10 @@ def compressed(content: str) -> CompressAnswer:
     return CompressAnswer(content=content)
 
 
+def compacted(summary: str, *notes: NoteDraft) -> CompactAnswer:
+    return CompactAnswer(summary=summary, notes=list(notes))
+
+
 _DEFAULTS: Final[Mapping[str, BaseModel]] = {
     "work": answer("Known."),
     "synthesis": report("All of it."),
@@ -325,6 +330,7 @@ _DEFAULTS: Final[Mapping[str, BaseModel]] = {
     "judge": judged(""),
     "critique": criticised(),
     "compress": compressed("In short: so."),
+    "compact": compacted("So far: so."),
 }
 
 

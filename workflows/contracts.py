@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from activities.contracts import AgentCard, InputOutcome, ModelCard
+from activities.contracts import AgentCard, InputOutcome, ModelCard, Note
 from chargehand.contracts import Contract, Dollars, Message, Outcome, Subtask, Usage, left_out
 
 
@@ -29,6 +29,8 @@ class SubtaskRequest(Message):
     """How its text is to be written, if the user reads it as it is."""
     length_words: int = left_out(0)
     """About how long that text is to be; 0 if it is as long as it needs to be."""
+    notes: tuple[Note, ...] = left_out(())
+    """What earlier attempts at this subtask have noted."""
     turns: int
     usd: Dollars
     max_rounds: int
@@ -76,6 +78,8 @@ class SubtaskResult(Contract):
     outcome: Outcome
     wasted: Usage = left_out(Usage())
     """Part of its spend whose turns gave nothing."""
+    notes: tuple[Note, ...] = left_out(())
+    """What the agent noted, and what it was given of earlier attempts."""
     rounds: int = 0
     """Rounds of thinking and tool use."""
     waited: timedelta = timedelta(0)

@@ -1,22 +1,49 @@
-"""The conversation of a subtask: its rounds, and what a worker and the provider already have of them."""
+"""The conversation of a subtask: its rounds, what others have of them, and what stays of it when it begins anew."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Final
 
 from activities.contracts import Round
 from activities.model_turn.contracts import Counted, TurnResult
+from activities.turn_kinds.compact import CompactAnswer, CompactTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Artifact, Source
-from workflows.budget.estimates import conversation_bound
-from workflows.rules.evidence import sources_read
+from workflows.budget.estimates import conversation_bound, usual_tokens
+from workflows.contracts import SubtaskRequest
+from workflows.rules.evidence import QUOTE_CHARACTERS, sources_read
+from workflows.rules.notes import Notes
+
+_LONGEST: Final = 600_000
+"""Bytes of a conversation after which it begins anew: with one more round it still fits into one payload."""
+_LONGEST_SHARE: Final = 0.6
+"""Share of the model's context window after which it begins anew."""
+_LEAST_SHARE: Final = 0.2
+"""Share of the window that its rounds have at least: beginning anew shortens nothing else."""
+_SUMMARY_CHARACTERS: Final = 20_000
+_MOST_SOURCES: Final = 300
+"""Sources of earlier conversations that can still be cited."""
+_MOST_ADDRESSES: Final = 500
+_ADDRESS: Final = re.compile(r"https?://[^\s<>\"')\]]{1,2000}")
 
 
 class Conversation:
     """The rounds of a subtask, and which part of them is kept by a worker and counted by the provider."""
 
-    def __init__(self) -> None:
+    def __init__(self, request: SubtaskRequest) -> None:
+        self._request = request
+        self.notes = Notes(request.notes)
+        self._summary = ""
+        self._opening_notes = request.notes
+        """The notes with which this conversation began."""
         self.rounds: list[Round] = []
         self.tool_calls = 0
         """Calls that reached a tool."""
+        self._sources: tuple[Source, ...] = ()
+        """What was read in earlier conversations."""
+        self._artifacts: tuple[Artifact, ...] = ()
+        self._addresses: tuple[str, ...] = ()
         self._kept = ""
         """Digest of the part of the conversation that a worker keeps."""
         self._kept_rounds = 0
@@ -30,11 +57,55 @@ class Conversation:
     def artifacts(self) -> tuple[Artifact, ...]:
         """The files that tools made, one for each address."""
         created = (artifact for past in self.rounds for result in past.results for artifact in result.artifacts)
-        return tuple({artifact.uri: artifact for artifact in created}.values())
+        return tuple({artifact.uri: artifact for artifact in (*self._artifacts, *created)}.values())
 
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The addresses that tools have returned, of the latest conversation first."""
+        sources = [source for past in self.rounds for result in past.results for source in result.sources]
+        linked = (found for source in sources for found in _ADDRESS.findall(source.quote))
+        named = (source.url for source in sources if source.url)
+        return tuple(islice(dict.fromkeys((*named, *linked, *self._addresses)), _MOST_ADDRESSES))
+
+    @property
     def read(self) -> Mapping[str, Source]:
-        """Collect what was read in this conversation, by `ref`."""
-        return sources_read(self.rounds, ())
+        """What was read in this subtask, by `ref`; of earlier conversations, the beginning of each source."""
+        return sources_read(self.rounds, self._sources)
+
+    @property
+    def citable(self) -> Mapping[str, Source]:
+        """What a claim may rest on, by `ref`: what was read, and what came with the inputs or with notes."""
+        given = (source for each in self._request.inputs for source in each.outcome.sources)
+        noted = (note.source for note in self.notes.kept if note.source is not None)
+        return sources_read(self.rounds, (*given, *self._sources, *noted))
+
+    def task(self) -> WorkTask:
+        """Build the task of the next turn."""
+        return WorkTask(
+            goal=self._request.goal,
+            instruction=self._request.subtask.instruction,
+            inputs=self._request.inputs,
+            final_instruction=self._request.final_instruction,
+            length_words=self._request.length_words,
+            summary=self._summary,
+            notes=self._opening_notes,
+            rounds=tuple(self.rounds),
+        )
+
+    def compact_task(self) -> CompactTask:
+        """Build the task of summing up this conversation."""
+        return CompactTask.model_validate(dict(self.task()) | {"kind": "compact", "must_answer": True})
+
+    def is_long(self, task: WorkTask, bound: int) -> bool:
+        """Whether the conversation has to begin anew before its next turn, whose input has a bound."""
+        rounds = sum(len(past.model_dump_json()) for past in task.rounds)
+        window = self._request.model.context_window
+        fills_window = usual_tokens(bound, self.counted) > window * _LONGEST_SHARE
+        return rounds > _LONGEST or (fills_window and usual_tokens(rounds, None) > window * _LEAST_SHARE)
+
+    def count_tool_call(self) -> None:
+        """Note that a call reaches a tool."""
+        self.tool_calls += 1
 
     def add(self, past: Round) -> None:
         """Add a round."""
@@ -51,10 +122,33 @@ class Conversation:
         if not self._kept:
             return task
         new = task.rounds[self._kept_rounds :]
-        return WorkTask(goal="", instruction="", rounds=new, must_answer=task.must_answer, earlier=self._kept)
+        return type(task)(goal="", instruction="", rounds=new, must_answer=task.must_answer, earlier=self._kept)
 
     def keep(self, task: WorkTask, result: TurnResult) -> None:
         """Note what a worker keeps, and what the provider has counted, after a turn."""
         self._kept, self._kept_rounds = result.conversation, len(task.rounds)
         if result.counted is not None:
             self.counted, self._counted_rounds = result.counted, len(task.rounds)
+
+    def begin_anew(self, answer: CompactAnswer | None) -> None:
+        """Begin a new conversation with what the agent keeps of this one; without an answer, with what it has read."""
+        read = self.citable
+        for draft in answer.notes if answer else ():
+            if self.notes.add(draft.claim, draft.ref, draft.quote, read):
+                self.notes.add(draft.claim, draft.ref, "", read)
+        self._artifacts, self._addresses = self.artifacts, self.addresses
+        self._sources = tuple(_beginning(source) for source in list(self.read.values())[-_MOST_SOURCES:])
+        self._summary = (answer.summary if answer else _list_of(self._sources))[:_SUMMARY_CHARACTERS]
+        self._opening_notes = self.notes.kept
+        self.rounds = []
+        self._kept, self._kept_rounds = "", 0
+        self.counted, self._counted_rounds = None, 0
+
+
+def _beginning(source: Source) -> Source:
+    return source.model_copy(update={"quote": source.quote[:QUOTE_CHARACTERS]})
+
+
+def _list_of(sources: Sequence[Source]) -> str:
+    lines: Iterable[str] = (f"- [{source.ref}] {source.title}: {source.quote[:200]}" for source in reversed(sources))
+    return "It could not be summed up. What was read last, with its beginning:\n" + "\n".join(islice(lines, 40))

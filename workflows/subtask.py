@@ -10,6 +10,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 with workflow.unsafe.imports_passed_through():
     from activities.contracts import Round
     from activities.model_turn.contracts import TurnResult
+    from activities.turn_kinds.compact import CompactAnswer
     from activities.turn_kinds.work import AgentAnswer, WorkTask
     from chargehand.contracts import Failure, FailureReason, Outcome, SpendLine, Usage
     from chargehand.wire import ErrorType, SignalName, WorkflowType
@@ -26,7 +27,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.budget.model_calls import CannotPay, MeteredModelCalls, TurnLost
     from workflows.contracts import Grant, SubtaskRequest, SubtaskResult
     from workflows.conversation import Conversation
-    from workflows.rules.evidence import ground, out_of_time, read_so_far, sources_read
+    from workflows.rules.evidence import ground, out_of_time, unfinished
     from workflows.rules.repetition import is_repetitive
     from workflows.rules.report_content import merged_spend
     from workflows.tool_calls import MOST_CALLS, make_calls
@@ -34,8 +35,6 @@ with workflow.unsafe.imports_passed_through():
 _MOST_CORRECTIONS: Final = 1
 _TIME_TO_ANSWER: Final = 0.2
 """The last part of an attempt's time, in which it must answer instead of using tools."""
-_LONGEST_CONVERSATION: Final = 600_000
-"""Bytes of a conversation after which the agent must answer: with one more round it still fits into one payload."""
 
 
 @workflow.defn(name=WorkflowType.SUBTASK)
@@ -44,7 +43,6 @@ class SubtaskWorkflow:
 
     def __init__(self) -> None:
         self._budget_client = BudgetClient()
-        self._conversation = Conversation()
         self._rounds_begun = 0
         self._began_at = workflow.now()
         self._deadline: timedelta | None = None
@@ -54,6 +52,7 @@ class SubtaskWorkflow:
         """Think, use tools, answer; return what there is when cancelled."""
         _require_parent()
         self._deadline = request.deadline
+        self._conversation = Conversation(request)
         model_calls = MeteredModelCalls(
             ledger=Ledger(Amount(request.turns, request.usd)),
             session=request.session,
@@ -74,6 +73,7 @@ class SubtaskWorkflow:
             outcome=outcome.model_copy(
                 update={"spend": self._spend(request, model_calls), "artifacts": self._conversation.artifacts}
             ),
+            notes=self._conversation.notes.kept,
             wasted=model_calls.wasted,
             rounds=self._rounds_begun,
             waited=self._budget_client.waited,
@@ -91,26 +91,19 @@ class SubtaskWorkflow:
             if self._left <= timedelta(0):
                 break
             self._rounds_begun = number
-            task = await self._task(request, model_calls, last=number == request.max_rounds)
+            is_last = number == request.max_rounds or self._is_late
+            if not is_last and self._is_long(request):
+                await self._compact(request, model_calls)
+            task = await self._task(request, model_calls, last=is_last)
             try:
-                result = await model_calls.take(
-                    task,
-                    agent=request.agent.name,
-                    tier=request.agent.tier,
-                    model=request.model,
-                    input_tokens=self._input_tokens(request, task),
-                    output_tokens=WORK_OUTPUT_TOKENS,
-                    until=lambda: self._until,
-                    sent=self._conversation.new_in(task),
-                    counted=self._conversation.counted,
-                )
+                result = await self._take(request, model_calls, task)
             except CannotPay as error:
                 return self._unfinished(error.reason, "Its grant was used up.")
             except TurnLost as error:
                 return self._unfinished(error.reason, error.message)
             self._conversation.keep(task, result)
             if answer := result.answer_as(AgentAnswer):
-                return ground(answer, sources_read(self._conversation.rounds, request.inputs), ())
+                return ground(answer, self._conversation.citable, ())
             if result.stop == "tools" and not task.must_answer:
                 await make_calls(request, self._conversation, result, number, self._left)
                 continue
@@ -120,24 +113,39 @@ class SubtaskWorkflow:
             self._conversation.add(Round(correction=_complaint(result)))
         return self._unfinished("out_of_rounds", "It had no answer after its last round.")
 
-    async def _task(self, request: SubtaskRequest, model_calls: MeteredModelCalls, *, last: bool) -> WorkTask:
-        task = WorkTask(
-            goal=request.goal,
-            instruction=request.subtask.instruction,
-            inputs=request.inputs,
-            final_instruction=request.final_instruction,
-            length_words=request.length_words,
-            rounds=tuple(self._conversation.rounds),
+    async def _take(self, request: SubtaskRequest, model_calls: MeteredModelCalls, task: WorkTask) -> TurnResult:
+        return await model_calls.take(
+            task,
+            agent=request.agent.name,
+            tier=request.agent.tier,
+            model=request.model,
+            input_tokens=self._input_tokens(request, task),
+            output_tokens=WORK_OUTPUT_TOKENS,
+            until=lambda: self._until,
+            sent=self._conversation.new_in(task),
+            counted=self._conversation.counted,
         )
+
+    def _is_long(self, request: SubtaskRequest) -> bool:
+        task = self._conversation.task()
+        return self._conversation.is_long(task, self._input_tokens(request, task))
+
+    async def _compact(self, request: SubtaskRequest, model_calls: MeteredModelCalls) -> None:
+        """Have the agent sum up its conversation, and begin a new one with that; by rule if no model does it."""
+        try:
+            result = await self._take(request, model_calls, self._conversation.compact_task())
+        except (CannotPay, TurnLost):
+            self._conversation.begin_anew(None)
+        else:
+            self._conversation.begin_anew(result.answer_as(CompactAnswer))
+
+    async def _task(self, request: SubtaskRequest, model_calls: MeteredModelCalls, *, last: bool) -> WorkTask:
+        task = self._conversation.task()
         model, input_tokens = model_calls.proven(request.model), self._input_tokens(request, task)
         this_turn = worst_case(model, input_tokens, WORK_OUTPUT_TOKENS)
         next_turn = usual_cost(model, input_tokens, self._conversation.counted, NEXT_ROUND_BYTES)
-        is_long = len(task.model_dump_json()) > _LONGEST_CONVERSATION
-        is_late = self._deadline is not None and self._left < self._deadline * _TIME_TO_ANSWER
         must_answer = (
             last
-            or is_long
-            or is_late
             or is_repetitive(self._conversation.rounds, MOST_CALLS)
             or not await model_calls.can_pay(this_turn + next_turn)
         )
@@ -154,16 +162,18 @@ class SubtaskWorkflow:
         return None if self._deadline is None else self._began_at + self._deadline + self._budget_client.waited
 
     @property
+    def _is_late(self) -> bool:
+        return self._deadline is not None and self._left < self._deadline * _TIME_TO_ANSWER
+
+    @property
     def _left(self) -> timedelta:
         return timedelta.max if self._until is None else self._until - workflow.now()
 
     def _unfinished(self, reason: FailureReason, message: str) -> Outcome:
-        read = self._conversation.read()
+        notes, read = self._conversation.notes.kept, self._conversation.read
         if self._left <= timedelta(0) and reason != "cancelled":
-            return out_of_time(read)
-        if read:
-            return read_so_far(read, reason, ())
-        return Failure(reason=reason, message=message)
+            return out_of_time(notes, read)
+        return unfinished(notes, read, reason) or Failure(reason=reason, message=message)
 
     def _spend(self, request: SubtaskRequest, model_calls: MeteredModelCalls) -> tuple[SpendLine, ...]:
         made = self._conversation.tool_calls

@@ -1,27 +1,25 @@
 """The tool calls of a round: which are refused, and what each may send out."""
 
 import asyncio
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from itertools import islice
 from typing import Final
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
-from activities.contracts import AgentCard, Round, ToolCall, ToolRequest, ToolResult
+from activities.contracts import Round, ToolCall, ToolRequest, ToolResult
 from activities.model_turn.contracts import TurnResult
+from activities.notes import NOTE
 from activities.tool_use import ToolActivities
+from chargehand.contracts import Source
 from workflows import options
 from workflows.contracts import SubtaskRequest
 from workflows.conversation import Conversation
-from workflows.rules.repetition import refuse_repetition
+from workflows.rules.repetition import executed, refuse_repetition
 
 MOST_CALLS: Final = 8
 """Tool calls of one round; the model is told to ask for the others again."""
-_MOST_ADDRESSES: Final = 500
-_ADDRESS: Final = re.compile(r"https?://[^\s<>\"')\]]{1,2000}")
 
 
 async def make_calls(
@@ -36,19 +34,19 @@ async def make_calls(
         number: of the round.
         left: the time until the calls have to end.
     """
-    results = await asyncio.gather(
-        *(
-            _use_tool(request, conversation, call, f"turn-{number}.{position}", left)
-            for position, call in enumerate(result.tool_calls[:MOST_CALLS], start=1)
-        )
-    )
-    left_out = [
-        _refused(call, f"At most {MOST_CALLS} tools can be used at once; ask for this one again.")
-        for call in result.tool_calls[MOST_CALLS:]
-    ]
-    conversation.add(
-        Round(calls=result.tool_calls, results=(*results, *left_out), provider_items=result.provider_items)
-    )
+    calls = result.tool_calls
+    chosen = executed(calls, MOST_CALLS)
+    read: Mapping[str, Source] = conversation.citable if any(call.tool == NOTE.name for call in calls) else {}
+
+    async def answer(position: int, call: ToolCall) -> ToolResult:
+        if position not in chosen:
+            return _refused(call, f"At most {MOST_CALLS} tools can be used at once; ask for this one again.")
+        if call.tool == NOTE.name and request.agent.tools:
+            return conversation.notes.answer(call, read)
+        return await _use_tool(request, conversation, call, f"turn-{number}.{position + 1}", left)
+
+    results = await asyncio.gather(*(answer(position, call) for position, call in enumerate(calls)))
+    conversation.add(Round(calls=calls, results=tuple(results), provider_items=result.provider_items))
 
 
 async def _use_tool(
@@ -61,7 +59,7 @@ async def _use_tool(
         return repetition
     if call.malformed:
         return _refused(call, f"The arguments could not be read: {call.malformed}")
-    conversation.tool_calls += 1
+    conversation.count_tool_call()
     try:
         return await workflow.execute_activity_method(
             ToolActivities.use_tool,
@@ -72,7 +70,7 @@ async def _use_tool(
                 agent=request.agent.name,
                 call=call,
                 private=_private_texts(request),
-                public=_public_texts(request, conversation.rounds),
+                public=_public_texts(request, conversation),
                 documents=request.documents,
             ),
             activity_id=f"{step}.{call.tool}",
@@ -96,23 +94,15 @@ def _private_texts(request: SubtaskRequest) -> tuple[str, ...]:
     return tuple(text for text in (*(outcome.content for outcome in outcomes), *claims, *quotes) if text)
 
 
-def _public_texts(request: SubtaskRequest, rounds: Sequence[Round]) -> tuple[str, ...]:
+def _public_texts(request: SubtaskRequest, conversation: Conversation) -> tuple[str, ...]:
     """Collect what may be sent out although private text contains it too, for an agent that reaches out."""
     if "reaches_out" not in request.agent.capabilities:
         return ()
     goal = (request.goal,) if request.goal_is_public else ()
     approved = (request.subtask.instruction,) if request.is_approved else ()
-    return (*goal, *approved, *_found_outside(request.agent, rounds))
-
-
-def _found_outside(agent: AgentCard, rounds: Sequence[Round]) -> tuple[str, ...]:
-    """List the addresses that an agent without access to anything private has found, unchanged."""
-    if "reads_private" in agent.capabilities:
-        return ()
-    sources = [source for past in rounds for result in past.results for source in result.sources]
-    linked = (found for source in sources for found in _ADDRESS.findall(source.quote))
-    named = (source.url for source in sources if source.url)
-    return tuple(islice(dict.fromkeys((*named, *linked)), _MOST_ADDRESSES))
+    # The addresses that an agent without access to anything private has found, unchanged.
+    found = () if "reads_private" in request.agent.capabilities else conversation.addresses
+    return (*goal, *approved, *found)
 
 
 def _refused(call: ToolCall, error: str) -> ToolResult:

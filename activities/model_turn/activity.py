@@ -33,6 +33,7 @@ from activities.model_turn.retry_policy import (
 from activities.models.failures import ProviderError
 from activities.models.protocol import LONGEST_TEXT, ModelCall, ModelReply, ProviderJob
 from activities.models.registry import Models
+from activities.notes import NOTE
 from activities.pages.leak_check import repeats
 from activities.tools import Tool
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
@@ -120,7 +121,7 @@ class TurnActivities:
             catalog=library.catalog,
             system=task.system_text(crew, request.agent),
             messages=task.messages(None if self._reaches_out(offered) else library.catalog, request.today),
-            tools=tuple(self.tools[tool].spec for tool in offered),
+            tools=(*(self.tools[tool].spec for tool in offered), *((NOTE,) if offered else ())),
             answer_type=task.answer_type_for(agent),
             max_output_tokens=request.max_output_tokens,
             timeout_seconds=record.patience_seconds,

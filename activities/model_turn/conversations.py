@@ -41,9 +41,8 @@ class Conversations:
                 non_retryable=True,
             ) from error
         before = WorkTask.model_validate_json(zlib.decompress(kept))
-        return before.model_copy(
-            update={"rounds": (*before.rounds, *task.rounds), "must_answer": task.must_answer, "earlier": ""}
-        )
+        own = {"kind": task.kind, "must_answer": task.must_answer, "earlier": ""}
+        return type(task).model_validate(dict(before) | own | {"rounds": (*before.rounds, *task.rounds)})
 
     async def keep(self, task: Task) -> str:
         """Store a conversation for the next turn and return its digest; "" if it is short or this is the last turn."""

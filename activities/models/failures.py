@@ -237,16 +237,25 @@ def redacted(text: str, secrets: Sequence[str] = ()) -> str:
         # Without the last word, which may be half of a key.
         words = text[:_SCANNED_CHARACTERS].split()[:-1]
         text = " ".join(words)
-    for secret in secrets:
-        if secret:
-            text = text.replace(secret, "[redacted]")
+    for secret in filter(None, secrets):
+        text = text.replace(secret, _REDACTED)
     for pattern in _LIKE_A_KEY:
-        text = pattern.sub("[redacted]", text)
-    text = _LONG_WORD.sub(lambda word: "[redacted]" if _is_mixed(word[0]) else word[0], text)
+        text = pattern.sub(_REDACTED, text)
+    text = _LONG_WORD.sub(lambda word: _REDACTED if _is_mixed(word[0]) else word[0], text)
     line = " ".join("".join(character if character.isprintable() else " " for character in text).split())
     return line if len(line) <= _QUOTED_CHARACTERS else f"{line[: _QUOTED_CHARACTERS - 1]}…"
 
 
+def without_keys(text: str, secrets: Sequence[str] = ()) -> str:
+    """Redact the secrets in a text of any length, and what looks like a key and has letters and digits as keys have."""
+    for secret in filter(None, secrets):
+        text = text.replace(secret, _REDACTED)
+    for pattern in _LIKE_A_KEY:
+        text = pattern.sub(lambda found: _REDACTED if _is_mixed(found[0]) else found[0], text)
+    return text
+
+
+_REDACTED: Final = "[redacted]"
 _LIKE_A_KEY: Final = (
     re.compile(r"(?i)\b(?:bearer|basic)\s+[^\s\"',;]+"),
     re.compile(r"(?i)\b(?:sk|pk|rk|key|tvly|e2b|ghp|gsk|xai|aiza|hf|nvapi)[-_][^\s\"',;)}\]]{4,}"),

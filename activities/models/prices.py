@@ -47,12 +47,13 @@ def price_card(provider: str, model: str, overrides: Overrides | None = None) ->
     """Price a model at the most that its tokens can cost; None if its price is unknown."""
     if overrides and model in overrides:
         dollars_in, dollars_out = overrides[model]
-        steps = [PriceStep(input_usd_per_million=dollars_in, output_usd_per_million=dollars_out)]
-    elif found := _find(provider, model):
-        steps = _steps(_prices_to_come(found))
-    else:
+        own = PriceStep(input_usd_per_million=dollars_in, output_usd_per_million=dollars_out)
+        return ModelCard(provider=provider, name=model, prices=(own,))
+    found = _find(provider, model)
+    if found is None:
         return None
-    return ModelCard(provider=provider, name=model, prices=tuple(steps))
+    card = ModelCard(provider=provider, name=model, prices=tuple(_steps(_prices_to_come(found))))
+    return card.model_copy(update={"context_window": found.context_window}) if found.context_window else card
 
 
 def cost(provider: str, model: str, tokens: Tokens, overrides: Overrides | None = None) -> Decimal | None:

@@ -34,6 +34,8 @@ class ModelSettings(BaseSettings):
     """Model names by tier, as `models`, of the fallback provider."""
     prices: dict[str, tuple[_Price, _Price]] = {}
     """Dollars per million input and output tokens by model name, as a JSON object; 0 for local models."""
+    context_window: int | None = Field(default=None, ge=8_000, le=10_000_000)
+    """The tokens of a prompt and its reply that every model holds; by default what the price list says, or 128,000."""
     requests_per_second: float | None = Field(default=None, gt=0, le=10_000)
     """Model turns that all workers together start per second, below the provider's rate limit; None for no limit."""
     silence_seconds: float | None = Field(default=None, ge=1, le=3_600)
@@ -134,7 +136,8 @@ def build_models(settings: ModelSettings, provider: str, closing: AsyncExitStack
 def _dearer(card: ModelCard, other: ModelCard) -> ModelCard:
     """Price a model so that a reservation, which takes the dearest step within reach, covers the other model too."""
     steps = sorted((*card.prices, *other.prices), key=lambda step: step.above_input_tokens)
-    return card.model_copy(update={"prices": tuple(steps)})
+    window = min(card.context_window, other.context_window)
+    return card.model_copy(update={"prices": tuple(steps), "context_window": window})
 
 
 def _models(
@@ -169,7 +172,8 @@ def _cards(settings: ModelSettings, provider: str, defaults: Mapping[Tier, str])
                 "Set its dollars per million input and output tokens, for example "
                 f"CHARGEHAND_PRICES='{{\"{names[tier]}\": [0, 0]}}' for a model of your own."
             )
-    return {tier: card for tier, card in cards.items() if card is not None}
+    own = {"context_window": settings.context_window} if settings.context_window else {}
+    return {tier: card.model_copy(update=own) for tier, card in cards.items() if card is not None}
 
 
 def _patience(settings: ModelSettings, usual: Patience) -> Patience:

@@ -5,6 +5,7 @@ from typing import Annotated, Final, get_args
 
 from pydantic import Field
 
+from activities.turn_kinds.compact import CompactAnswer, CompactTask
 from activities.turn_kinds.compress import CompressAnswer, CompressTask
 from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
 from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
@@ -19,6 +20,7 @@ from activities.turn_kinds.work import WorkAnswer, WorkTask, WorkWithIssuesAnswe
 Task = Annotated[
     PlanTask
     | WorkTask
+    | CompactTask
     | SynthesisTask
     | RefineTask
     | ReviewTask
@@ -34,6 +36,7 @@ Answer = Annotated[
     PlanAnswer
     | WorkAnswer
     | WorkWithIssuesAnswer
+    | CompactAnswer
     | SynthesisAnswer
     | RefineAnswer
     | ReviewAnswer
@@ -50,5 +53,7 @@ TASK_TYPES: Final[Mapping[str, type[TurnTask]]] = {
 }
 """The type of each kind of task."""
 
-SUPERVISOR_TASK_TYPES: Final = tuple(task_type for task_type in TASK_TYPES.values() if task_type is not WorkTask)
+SUPERVISOR_TASK_TYPES: Final = tuple(
+    task_type for task_type in TASK_TYPES.values() if not issubclass(task_type, WorkTask)
+)
 """Tasks that are the supervisor's own."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from activities.contracts import ContradictionDraft, InputOutcome
+from activities.contracts import ContradictionDraft, InputOutcome, Note
 from activities.documents.catalog import Catalog
 from activities.untrusted_text import data_block
 from chargehand.contracts import Contract, Contradiction, Escalation, Failure, Finding, Outcome, left_out
@@ -124,6 +124,17 @@ def verdict_section(result: InputOutcome) -> str:
 def instruction_line(result: InputOutcome) -> str:
     """Render what an outcome answers. A model wrote it, so it is data to every other model."""
     return f"Asked: {result.instruction}\n\n"
+
+
+def notes_section(notes: Sequence[Note]) -> list[str]:
+    """Render what an agent has noted, if it has."""
+    lines = "\n".join(
+        f"- {note.claim}"
+        + (f" [{note.source.ref}]" if note.source else "")
+        + (f" Quote: {note.source.quote}" if note.source and note.source.quote else "")
+        for note in notes
+    )
+    return [f"Your notes so far:\n{data_block(lines)}"] if notes else []
 
 
 def evidence_text(outcome: Outcome) -> str:

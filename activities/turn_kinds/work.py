@@ -6,11 +6,11 @@ from typing import ClassVar, Final, Literal
 
 from pydantic_core import to_json
 
-from activities.contracts import InputOutcome, Round, ToolResult
+from activities.contracts import InputOutcome, Note, Round, ToolResult
 from activities.crews import Agent, Crew
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import Message, ToolText, TurnAnswer, TurnTask
-from activities.turn_kinds.rendering import document_sections, outcome_section
+from activities.turn_kinds.rendering import document_sections, notes_section, outcome_section
 from activities.untrusted_text import data_block, escape_marks
 from chargehand.contracts import Contract, Severity, left_out
 
@@ -88,6 +88,8 @@ class WorkTask(TurnTask):
 
     instructions: ClassVar = _INSTRUCTIONS
     answer_type: ClassVar = WorkAnswer
+    last_request: ClassVar = "No more tools can be used. Answer now from what you have."
+    """What is asked at the end of a conversation in which the agent must answer."""
 
     kind: Literal["work"] = "work"
     goal: str
@@ -95,6 +97,10 @@ class WorkTask(TurnTask):
     instruction: str
     inputs: tuple[InputOutcome, ...] = ()
     """Outcomes of the subtasks this one depends on; failures among them are gaps to be stated."""
+    summary: str = left_out("")
+    """What the agent wrote at the end of the conversation before this one."""
+    notes: tuple[Note, ...] = left_out(())
+    """What the agent had noted when this conversation began."""
     rounds: tuple[Round, ...] = ()
     """The conversation so far, or what is new in it since `earlier`."""
     earlier: str = ""
@@ -130,6 +136,8 @@ class WorkTask(TurnTask):
             f"It is part of this request, for context only:\n{data_block(self.goal)}",
             *document_sections(catalog),
             *(outcome_section(result) for result in self.inputs),
+            *([f"What you have done so far, in your own words:\n{data_block(self.summary)}"] if self.summary else []),
+            *notes_section(self.notes),
         ]
 
     def _shape(self) -> list[str]:
@@ -143,7 +151,7 @@ class WorkTask(TurnTask):
         """Render the task and the conversation so far."""
         conversation = [message for past in self.rounds for message in _round_messages(past)]
         if self.must_answer and self.rounds:
-            conversation.append(Message(role="user", text="No more tools can be used. Answer now from what you have."))
+            conversation.append(Message(role="user", text=self.last_request))
         return (*super().messages(catalog, today), *conversation)
 
 

@@ -23,6 +23,7 @@ from tests.acceptance.commands import Ran, command_environment, run_command
 from tests.waiting import hold_until
 
 _QUESTION = "How are boilers tested?"
+_TAPE = Path(__file__).resolve().parents[2] / "examples" / "tapes" / "wind-limits.jsonl"
 
 
 class Commands(Protocol):
@@ -277,6 +278,27 @@ def test_wrong_usage_starts_nothing(
     assert (ran.code, ran.out) == (2, "")
     assert message in ran.said
     assert not state.exists()
+
+
+def test_a_tape_needs_a_worker_of_its_own(served: Path, tmp_path: Path, chargehand: Commands) -> None:
+    """While another command uses the embedded worker, nothing is recorded or replayed, and no file is left."""
+    tape = tmp_path / "tape.jsonl"
+    ran = chargehand("run", "--state-dir", served, "--record", tape, _QUESTION)
+
+    assert ran.code == 2
+    assert f"The embedded worker was started without CHARGEHAND_TAPE_RECORD={tape}" in ran.said
+    assert not tape.exists()
+
+
+def test_a_shipped_tape_is_replayed_by_one_command(state: Path, chargehand: Commands) -> None:
+    """Without a key, a goal or documents: the report of the tape, which says that it is a replay."""
+    ran = chargehand("run", "--state-dir", state, "--replay-tape", _TAPE, "--json", "--quiet")
+
+    report = Report.model_validate_json(ran.out)
+    assert ran.code == 0, ran.said
+    assert f"No model is called: {_TAPE} is replayed." in ran.said
+    assert report.answer.startswith("**26 knots.**")
+    assert report.brain == "hand-written (replayed)"
 
 
 def test_a_session_that_is_not_there_is_said_so(served: Path, chargehand: Commands) -> None:

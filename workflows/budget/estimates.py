@@ -89,9 +89,18 @@ def usual_cost(model: ModelCard, input_bound: int, counted: Counted | None, new_
         counted: what in this bound is no bound, but counted.
         new_bytes: by how much the conversation will probably grow meanwhile.
     """
+    return worst_case(model, usual_tokens(input_bound + new_bytes, counted), _USUAL_OUTPUT_TOKENS)
+
+
+def usual_tokens(input_bound: int, counted: Counted | None) -> int:
+    """Estimate how many tokens a prompt probably has.
+
+    Args:
+        input_bound: bound of its tokens.
+        counted: what in this bound is no bound, but counted.
+    """
     tokens = counted.tokens if counted else 0
-    uncounted = input_bound - tokens + new_bytes
-    return worst_case(model, tokens + uncounted // _USUAL_BYTES_PER_TOKEN, _USUAL_OUTPUT_TOKENS)
+    return tokens + (input_bound - tokens) // _USUAL_BYTES_PER_TOKEN
 
 
 def worst_case(model: ModelCard, input_tokens: int, output_tokens: int) -> Amount:

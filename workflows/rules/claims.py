@@ -119,8 +119,7 @@ def claims_of(text: str, evidence: Evidence) -> tuple[Claim, ...]:
 def weakest(claims: Iterable[Claim]) -> Verification:
     """Return the weakest verification of some claims; `unchecked` if there are none."""
     found = {claim.verification for claim in claims}
-    weakest_first = (verification for verification in _WEAKEST_FIRST if verification in found)
-    return next(weakest_first, _UNCHECKED)
+    return next((verification for verification in _WEAKEST_FIRST if verification in found), _UNCHECKED)
 
 
 def uncited(text: str, evidence: Evidence) -> list[str]:

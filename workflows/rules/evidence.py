@@ -1,11 +1,11 @@
 """Grounding: an agent's claims keep only sources that a tool really returned."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from pydantic import TypeAdapter
 
-from activities.contracts import PASSAGE_GAP, InputOutcome, Round
+from activities.contracts import PASSAGE_GAP, Note, Round
 from activities.turn_kinds.work import AgentAnswer, FindingDraft, IssueDraft, WorkWithIssuesAnswer
 from chargehand.contracts import Escalation, Finding, Issue, Outcome, Partial, Report, Source, SpendLine
 from workflows.rules.citations import name_refs
@@ -24,16 +24,15 @@ ISSUES: Final = 40
 _OUTCOME: Final = TypeAdapter[Outcome](Outcome)
 
 
-def sources_read(rounds: Iterable[Round], inputs: Iterable[InputOutcome]) -> dict[str, Source]:
-    """Collect everything that a claim of this subtask may rest on, by `ref`."""
+def sources_read(rounds: Iterable[Round], known: Iterable[Source]) -> dict[str, Source]:
+    """Collect everything that a claim of this subtask may rest on, by `ref`: what was known, and what was read."""
     read: dict[str, Source] = {}
-    inherited = (source for given in inputs for source in given.outcome.sources)
-    for source in (*inherited, *(source for past in rounds for result in past.results for source in result.sources)):
-        known = read.get(source.ref)
-        if known is None:
+    for source in (*known, *(source for past in rounds for result in past.results for source in result.sources)):
+        before = read.get(source.ref)
+        if before is None:
             read[source.ref] = source
-        elif source.quote not in known.quote:
-            read[source.ref] = known.model_copy(update={"quote": PASSAGE_GAP.join((known.quote, source.quote))})
+        elif source.quote not in before.quote:
+            read[source.ref] = before.model_copy(update={"quote": PASSAGE_GAP.join((before.quote, source.quote))})
     return read
 
 
@@ -84,14 +83,21 @@ def _issue(draft: IssueDraft) -> Issue:
 def _finding(draft: FindingDraft, read: Mapping[str, Source]) -> Finding:
     refs = tuple(dict.fromkeys(ref for ref in draft.source_refs if ref in read))
     claim, quote = draft.claim[:CLAIM_CHARACTERS], draft.quote[:QUOTE_CHARACTERS]
-    quotes = (quote,) if refs and stands_in(quote, read[refs[0]].quote) else ()
-    results = [f"{read[ref].title}\n{read[ref].quote}" for ref in refs if is_computed(read[ref])]
+    is_quoted = bool(refs) and stands_in(quote, read[refs[0]].quote)
+    sources = [read[ref] for ref in refs]
+    return _checked(claim, sources, quote if is_quoted else "", percentage(draft.confidence))
+
+
+def _checked(claim: str, sources: Sequence[Source], quote: str, confidence: int) -> Finding:
+    """Build a finding; its quote stands in the first of its sources."""
+    refs = tuple(source.ref for source in sources)
+    results = [f"{source.title}\n{source.quote}" for source in sources if is_computed(source)]
     return Finding(
         claim=claim,
         sources=refs,
-        confidence=percentage(draft.confidence),
-        quote="".join(quotes),
-        verification=verification_of(claim, refs, quotes, results),
+        confidence=confidence,
+        quote=quote,
+        verification=verification_of(claim, refs, (quote,) if quote else (), results),
     )
 
 
@@ -109,33 +115,36 @@ def percentage(value: int) -> int:
     return min(max(value, 0), 100)
 
 
-def read_so_far(read: Mapping[str, Source], reason: str, spend: tuple[SpendLine, ...]) -> Outcome:
-    """Build an outcome from what a subtask had read when it had to stop."""
-    if not read:
-        raise ValueError("nothing was read: that is a failure, not a partial outcome")
+def unfinished(notes: Sequence[Note], read: Mapping[str, Source], reason: str) -> Partial | None:
+    """Build an outcome from what a subtask had noted and read when it had to stop; None if that is nothing."""
+    if not notes and not read:
+        return None
+    sources = [note.source for note in notes if note.source is not None]
+    quoted = {source.ref: source for source in reversed(sources) if source.quote}
+    noted = {source.ref: quoted.get(source.ref) or read.get(source.ref, source) for source in sources}
+    others = [source for source in read.values() if source.ref not in noted][: max(FINDINGS - len(notes), 0)]
     return Partial(
-        content="The findings list what was read before the subtask had to stop.",
-        findings=tuple(
-            Finding(
-                claim=source.quote[:QUOTE_CHARACTERS],
-                sources=(source.ref,),
-                confidence=30,
-                quote=source.quote[:QUOTE_CHARACTERS],
-                verification="quoted",
-            )
-            for source in list(read.values())[:FINDINGS]
+        content="The findings list what was noted and read before the subtask had to stop.",
+        findings=(
+            *(
+                _checked(note.claim, [note.source] if note.source else [], note.source.quote if note.source else "", 50)
+                for note in notes
+            ),
+            *(
+                _checked(source.quote[:QUOTE_CHARACTERS], [source], source.quote[:QUOTE_CHARACTERS], 30)
+                for source in others
+            ),
         ),
-        sources=tuple(_as_cited(source, ()) for source in list(read.values())[:FINDINGS]),
+        sources=tuple(_as_cited(source, ()) for source in (*noted.values(), *others)),
         confidence=20,
         gaps=("The subtask stopped before it could evaluate what it had read.",),
-        spend=spend,
         reason=reason,
     )
 
 
-def out_of_time(read: Mapping[str, Source]) -> Outcome:
-    """Build an outcome from what an attempt had read when its time was up: its supervisor may split the work."""
-    partial = read_so_far(read, "timeout", ()) if read else Partial()
+def out_of_time(notes: Sequence[Note], read: Mapping[str, Source]) -> Outcome:
+    """Build an outcome from what an attempt had when its time was up: its supervisor may split the work."""
+    partial = unfinished(notes, read, "timeout") or Partial()
     return Escalation(
         reason="timeout",
         message="The time for this subtask was used up before it had an answer.",

@@ -13,6 +13,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from activities.contracts import Round, ToolCall, ToolResult
+from activities.notes import NOTE
 
 _MOST_REPETITIONS: Final = 3
 """Rounds without a new call, after which an agent has to answer."""
@@ -26,11 +27,12 @@ def refuse_repetition(call: ToolCall, rounds: Sequence[Round], at_once: int | No
     Args:
         call: the new call.
         rounds: all earlier rounds.
-        at_once: how many calls of a round are executed. Those beyond were not, so they are new when made again.
+        at_once: how many calls of a round are executed, notes aside. Those beyond were not, so they are new when made
+            again.
     """
     made = _Calls()
     for past in rounds:
-        made.add(past.calls[:at_once], past)
+        made.add(_made_in(past, at_once), past)
     number = None if call.malformed else made.first(call)
     if number is None:
         return None
@@ -43,10 +45,21 @@ def is_repetitive(rounds: Sequence[Round], at_once: int | None = None) -> bool:
     repetitions = 0
     made = _Calls()
     for past in rounds:
-        calls = past.calls[:at_once]
+        calls = _made_in(past, at_once)
         repetitions += bool(calls) and all(made.first(call) is not None for call in calls)
         made.add(calls, past)
     return repetitions >= _MOST_REPETITIONS
+
+
+def executed(calls: Sequence[ToolCall], at_once: int | None) -> frozenset[int]:
+    """Name the positions of the calls of a round that are executed: all notes, and at most so many others."""
+    notes = [position for position, call in enumerate(calls) if call.tool == NOTE.name]
+    others = [position for position, call in enumerate(calls) if call.tool != NOTE.name]
+    return frozenset((*notes, *others[:at_once]))
+
+
+def _made_in(past: Round, at_once: int | None) -> list[ToolCall]:
+    return [past.calls[position] for position in sorted(executed(past.calls, at_once))]
 
 
 class _Calls:

@@ -8,6 +8,7 @@ from typing import Final
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
+from activities.contracts import Note
 from activities.turn_kinds.refine import RefineAnswer, RefineTask
 from chargehand.contracts import Capability, Escalation, Failure, Outcome, Question, Subtask, Tier
 from workflows.budget.estimates import (
@@ -104,7 +105,8 @@ async def _attempt_until_decided(
     following = _Try(subtask)
     reservation: Reservation | None = first
     while reservation is not None:
-        tried.append((following, await _attempt_once(session, following, reservation)))
+        notes = _notes_for(session, following.subtask, tried)
+        tried.append((following, await _attempt_once(session, following, reservation, notes)))
         step, attempts = await _decide(session, tried, attempts.again())
         if not isinstance(step, _Try):
             return step
@@ -122,7 +124,18 @@ async def _reserve_again(session: Session, subtask: Subtask) -> Reservation | No
     return reservation
 
 
-async def _attempt_once(session: Session, trying: _Try, reservation: Reservation) -> Ended:
+def _notes_for(session: Session, subtask: Subtask, tried: _Tried) -> tuple[Note, ...]:
+    """Choose the notes of the latest attempt whose notes the next agent may read."""
+    own = capabilities_of(subtask.agent, session.facts.crew)
+    for trying, ended in reversed(tried):
+        before = trying.subtask
+        reads = _input_reads(session, before) | capabilities_of(before.agent, session.facts.crew)
+        if before.agent == subtask.agent or "reaches_out" not in own or "reads_private" not in reads:
+            return ended.notes
+    return ()
+
+
+async def _attempt_once(session: Session, trying: _Try, reservation: Reservation, notes: tuple[Note, ...]) -> Ended:
     """Run one child workflow and settle its grant."""
     subtask, tier = trying.subtask, trying.tier
     child = child_workflow_id(session.root, session.run, subtask.agent, subtask.instruction, tier.value if tier else "")
@@ -142,7 +155,7 @@ async def _attempt_once(session: Session, trying: _Try, reservation: Reservation
         own_time = timedelta(0)
     else:
         agent = agent.model_copy(update={"tier": tier or agent.tier})
-        ended = await run_subtask(session, subtask, agent, inputs, grant=reservation.amount, child=child)
+        ended = await run_subtask(session, subtask, agent, inputs, notes=notes, grant=reservation.amount, child=child)
         own_time = workflow.now() - began_at - ended.waited
     session.peaks.measure_attempt(ended.rounds, max(ended.depth, session.depth + 1), own_time)
     if not is_granted:

@@ -17,7 +17,7 @@ from temporalio.exceptions import (
     is_cancelled_exception,
 )
 
-from activities.contracts import AgentCard, InputOutcome, RunningDuplicate, RunningDuplicateRequest
+from activities.contracts import AgentCard, InputOutcome, Note, RunningDuplicate, RunningDuplicateRequest
 from activities.model_turn.resets import RunningDuplicateActivities
 from chargehand.contracts import (
     Contract,
@@ -58,6 +58,8 @@ class Ended:
     outcome: Outcome
     wasted: Usage = field(default_factory=Usage)
     """Part of its spend whose turns gave nothing."""
+    notes: tuple[Note, ...] = ()
+    """What the agent noted, for the next attempt."""
     rounds: int = 0
     waited: timedelta = timedelta(0)
     """Time that it waited for a larger grant."""
@@ -66,9 +68,16 @@ class Ended:
 
 
 async def run_subtask(
-    session: Session, subtask: Subtask, agent: AgentCard, inputs: Sequence[InputOutcome], *, grant: Amount, child: str
+    session: Session,
+    subtask: Subtask,
+    agent: AgentCard,
+    inputs: Sequence[InputOutcome],
+    *,
+    notes: tuple[Note, ...],
+    grant: Amount,
+    child: str,
 ) -> Ended:
-    """Run a subtask by an agent as a child workflow of that id."""
+    """Run a subtask by an agent as a child workflow of that id; `notes` are those of earlier attempts."""
     limits, planned, plan = session.request.limits, session.progress.planned(subtask), session.progress.plan
     is_final = plan is not None and (plan.deliver == subtask.id or (len(plan.subtasks) == 1 and not is_long(session)))
     request = SubtaskRequest(
@@ -82,6 +91,7 @@ async def run_subtask(
         inputs=tuple(inputs),
         final_instruction=plan.final_instruction if is_final and plan else "",
         length_words=length_words(session) if is_final else 0,
+        notes=notes,
         turns=grant.turns,
         usd=grant.usd,
         max_rounds=limits.max_rounds,
@@ -100,7 +110,7 @@ async def run_subtask(
     if isinstance(result, Failure):
         return Ended(result)
     session.model_calls.learn(result.overcharges)
-    return Ended(result.outcome, result.wasted, result.rounds, result.waited)
+    return Ended(result.outcome, result.wasted, result.notes, result.rounds, result.waited)
 
 
 async def run_nested_session(

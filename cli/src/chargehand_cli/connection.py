@@ -118,6 +118,11 @@ class Connection:
             lines = last_lines(log, 1 if has_bad_settings else 12)
             raise NotReachable(f"The worker keeps exiting. The end of {log}:\n{lines}")
 
+    @property
+    def running_tape(self) -> str:
+        """The tape of the embedded worker, as `WorkerCommand.tape`."""
+        return self._note.tape if self._note else ""
+
     def leave(self) -> Departure:
         """Leave the embedded server; the last command to leave waits until it has shut down."""
         return self._server.leave() if self._server else Departure.OTHERS_STAY

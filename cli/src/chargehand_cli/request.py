@@ -81,15 +81,17 @@ class RequestOptions:
     ] = None
 
 
-def build_request(options: RequestOptions, documents: tuple[str, ...]) -> "SessionRequest":
-    """Merge the options into the JSON request, if there is one, and validate the result.
+def build_request(
+    options: RequestOptions, documents: tuple[str, ...], taped: dict[str, Any] | None = None
+) -> "SessionRequest":
+    """Merge the options into the JSON request or the one of a tape, if there is one, and validate the result.
 
     Raises:
         BadRequest: the JSON is unreadable, or the request is invalid.
     """
     from chargehand import SessionRequest
 
-    fields = _read_json(options.input) if options.input else {}
+    fields = _read_json(options.input) if options.input else dict(taped or {})
     fields |= _without_none(
         goal=options.goal,
         crew=options.crew,

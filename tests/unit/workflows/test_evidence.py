@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from activities.contracts import PASSAGE_GAP, InputOutcome, Round, ToolResult
+from activities.contracts import PASSAGE_GAP, Note, Round, ToolResult
 from activities.turn_kinds.work import FindingDraft, WorkAnswer
 from chargehand.contracts import (
     Claim,
@@ -19,7 +19,7 @@ from chargehand.contracts import (
     Usage,
 )
 from tests.security.hostile_reports import honest_report
-from workflows.rules.evidence import ground, nested_outcome, read_so_far, sources_read
+from workflows.rules.evidence import ground, nested_outcome, sources_read, unfinished
 
 HANDBOOK = Source(ref="handbook.md#L1-L3", title="Notice", quote="Notice is given\n  three months before the end.")
 COSTS = Source(ref="sql:1", title="SELECT 1", quote="1")
@@ -148,29 +148,37 @@ def test_an_outcome_is_capped() -> None:
 def test_claims_may_rest_on_what_was_read_here_or_handed_down() -> None:
     """Sources of the inputs count like those of the agent's own tools; of the same ref, all readings count."""
     again = HANDBOOK.model_copy(update={"quote": "Read again."})
-    inputs = [InputOutcome(id="T1", agent="a", instruction="i", outcome=Success(sources=(HANDBOOK, COSTS)))]
     rounds = [Round(results=(ToolResult(call_id="1", tool="read_document", sources=(again,)),)), Round(correction="x")]
 
-    found = sources_read(rounds, inputs)
+    found = sources_read(rounds, (HANDBOOK, COSTS))
 
     both = HANDBOOK.model_copy(update={"quote": f"{HANDBOOK.quote}{PASSAGE_GAP}Read again."})
     assert found == {HANDBOOK.ref: both, COSTS.ref: COSTS}
 
 
-def test_what_was_read_is_handed_back() -> None:
-    """A subtask that had to stop hands back each thing that it read, said to be unweighed."""
-    outcome = read_so_far(READ, "out_of_turns", SPEND)
+def test_what_was_noted_and_read_is_handed_back() -> None:
+    """A subtask that had to stop hands back its notes, then each other thing that it read, said to be unweighed."""
+    noted = HANDBOOK.model_copy(update={"quote": "three months"})
+    notes = [Note(claim="Notice is three months.", source=noted), Note(claim="Costs are open.")]
+
+    outcome = unfinished(notes, READ, "out_of_turns")
 
     assert outcome == Partial(
-        content="The findings list what was read before the subtask had to stop.",
-        findings=tuple(
-            Finding(claim=source.quote, sources=(source.ref,), confidence=30, quote=source.quote, verification="quoted")
-            for source in (HANDBOOK, COSTS)
+        content="The findings list what was noted and read before the subtask had to stop.",
+        findings=(
+            Finding(
+                claim="Notice is three months.",
+                sources=(HANDBOOK.ref,),
+                confidence=50,
+                quote="three months",
+                verification="quoted",
+            ),
+            Finding(claim="Costs are open.", confidence=50, verification="unsupported"),
+            Finding(claim=COSTS.quote, sources=(COSTS.ref,), confidence=30, quote=COSTS.quote, verification="quoted"),
         ),
-        sources=(HANDBOOK, COSTS),
+        sources=(noted, COSTS),
         confidence=20,
         gaps=("The subtask stopped before it could evaluate what it had read.",),
-        spend=SPEND,
         reason="out_of_turns",
     )
 

@@ -111,6 +111,7 @@ class Keeper:
             ui_url=self._guard.url,
             keeper_pid=os.getpid(),
             server_pid=process.pid,
+            tape=self._order.worker.tape,
         )
         self._renew_note()
 

@@ -13,6 +13,7 @@ ALREADY_KEPT: Final = 75
 COULD_NOT_START: Final = 1
 BAD_SETTINGS: Final = 2
 """Exit code of a worker whose settings are invalid."""
+TAPE_SETTINGS: Final = ("CHARGEHAND_TAPE_RECORD", "CHARGEHAND_TAPE_REPLAY")
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class ServerNote:
     """Consecutive unexpected exits of the worker soon after its start."""
     worker_exit_code: int | None = None
     """Exit code of the last of them."""
+    tape: str = ""
+    """The tape of the worker."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,11 @@ class WorkerCommand:
     """Added to this process's own; never secrets, since the process list shows it."""
     grace_seconds: float = 30
     """Time for in-flight calls once the last user has left."""
+
+    @property
+    def tape(self) -> str:
+        """The setting that makes the worker record or replay a tape, as `NAME=FILE`; empty without one."""
+        return next((f"{name}={self.environment[name]}" for name in TAPE_SETTINGS if name in self.environment), "")
 
 
 @dataclass(frozen=True)

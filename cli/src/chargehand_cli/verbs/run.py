@@ -4,7 +4,7 @@ import asyncio
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
@@ -15,11 +15,12 @@ from chargehand.upload import store_documents
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import NAME_SHARED_FILES
 from chargehand_cli.request import RequestOptions, build_request
+from chargehand_cli.tape import Recording, TapeOptions, check_running_worker, locate, read_request
 from chargehand_cli.terminal import Exit, put, say
 from chargehand_cli.verb import FILES, AsJson, Quiet, SessionId, verb
 
 if TYPE_CHECKING:
-    from chargehand import Session
+    from chargehand import Session, SessionRequest
 
 app = typer.Typer()
 
@@ -30,12 +31,12 @@ _MAX_SKIPPED_SHOWN: Final = 5
 
 @verb(app, location=FILES)
 async def run(
-    connection: Connection, options: RequestOptions, *, as_json: AsJson = False, quiet: Quiet = False
+    connection: Connection, options: RequestOptions, tape: TapeOptions, *, as_json: AsJson = False, quiet: Quiet = False
 ) -> Exit:
     """Run a session, show its progress, and print its report."""
     from chargehand_cli.live_session import cancel
 
-    session = await _start(connection, options)
+    session = await _start(connection, options, tape)
     try:
         return await _follow(connection, session.id, as_json=as_json, quiet=quiet)
     except asyncio.CancelledError:
@@ -57,7 +58,7 @@ async def run(
 @verb(app, location=FILES)
 async def start(connection: Connection, options: RequestOptions) -> None:
     """Start a session and print its ID, without waiting for its report."""
-    session = await _start(connection, options)
+    session = await _start(connection, options, TapeOptions())
     put(session.id)
     connection.farewell = (
         "The embedded server shut down with this command. The session resumes the next time it runs:\n"
@@ -77,23 +78,30 @@ async def watch(connection: Connection, session: SessionId, *, as_json: AsJson =
         return Exit.INTERRUPTED
 
 
-async def _start(connection: Connection, options: RequestOptions) -> "Session":
+async def _start(connection: Connection, options: RequestOptions, tape: TapeOptions) -> "Session":
     """Check the options before anything is started, upload the documents, and start the session."""
-    if (options.goal is None) == (options.input is None):
+    connection.location = locate(connection.location, tape)
+    taped = read_request(tape.file) if tape.replay and tape.file else None
+    given = (options.goal, options.input)
+    if given.count(None) != 1 and (taped is None or options.input):
         raise typer.BadParameter("Give either GOAL or --input FILE with a request as JSON.")
     documents = tuple(options.docs or ())
     for document in documents:
         if not document.expanduser().exists():
             raise UploadRefused(f"No such file or folder: {document}")
-    connection.join()
-    opening = asyncio.create_task(connection.open())
+    recording = Recording(tape.file) if tape.record and tape.file else None
     try:
-        request = build_request(options, await asyncio.to_thread(_upload, connection, documents))
-        await opening
-    finally:
-        opening.cancel()
-        await asyncio.gather(opening, return_exceptions=True)
+        request = await _prepare(connection, options, documents, taped)
+        check_running_worker(connection.running_tape, connection.location)
+        if recording:
+            recording.keep_request(request)
+    except BaseException:
+        if recording:
+            recording.discard()
+        raise
     say(connection.describe())
+    if tape.file:
+        say(f"Recording to {tape.file}" if recording else f"No model is called: {tape.file} is replayed.")
     await _list_resumed(connection, options.id)
     session = await connection.chargehand.start(request, session_id=options.id)
     url = connection.session_url(session.id)
@@ -101,6 +109,21 @@ async def _start(connection: Connection, options: RequestOptions) -> "Session":
     if url and encryption_of(os.environ):
         say("Its payloads are encrypted; run `chargehand codec-server` to read them in the Web UI.")
     return session
+
+
+async def _prepare(
+    connection: Connection, options: RequestOptions, documents: tuple[Path, ...], taped: dict[str, Any] | None
+) -> "SessionRequest":
+    """Connect, and meanwhile upload the documents and build the request."""
+    connection.join()
+    opening = asyncio.create_task(connection.open())
+    try:
+        request = build_request(options, await asyncio.to_thread(_upload, connection, documents), taped)
+        await opening
+    finally:
+        opening.cancel()
+        await asyncio.gather(opening, return_exceptions=True)
+    return request
 
 
 def _upload(connection: Connection, documents: tuple[Path, ...]) -> tuple[str, ...]:

@@ -1,0 +1,170 @@
+"""The lines of a tape: JSON objects, one a line, the first of which names the version.
+
+A request is identified by what a person would call the same request, never by the words of a prompt: prompts change
+while tapes stay, and subtasks side by side ask in any order.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, cast
+
+from pydantic import ConfigDict, JsonValue
+
+from activities.contracts import ModelCard, Round, ToolCall
+from activities.models.failures import ProviderFault
+from activities.models.protocol import ModelCall
+from chargehand.contracts import Capability, Contract, Source, Tier, Usage
+from chargehand.wire import ErrorType
+
+VERSION: Final = 1
+MOST_BYTES: Final = 64_000_000
+"""Of a tape. Recording stops there, and a longer tape is not read."""
+MOST_LINE_BYTES: Final = 4_000_000
+MOST_LINE_VALUES: Final = 100_000
+MOST_LINES: Final = 20_000
+
+_SUBJECTS: Final = ("instruction", "question", "goal")
+"""Fields of tasks that state what a turn is about, the most specific first."""
+_ATTEMPTS: Final = ("rejected", "problems", "attempts")
+_OUTCOMES: Final = ("inputs", "outcomes", "candidates")
+
+
+class Taped(Contract):
+    """A part of a line; a field that is not known is an error, since people write tapes by hand."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Use(Taped):
+    """A tool call without the id that a provider gave it."""
+
+    tool: str
+    arguments: dict[str, JsonValue] = {}
+    malformed: str = ""
+    """Why the arguments could not be read."""
+
+
+class TurnAsked(Taped):
+    """What identifies a request to a model."""
+
+    kind: str
+    """Kind of the task, such as `plan` or `work`."""
+    agent: str
+    about: str
+    """The instruction, the question or the goal."""
+    attempt: int = 0
+    """Earlier attempts at the same decision, such as rejected plans."""
+    of: tuple[str, ...] = ()
+    """Ids of the outcomes that the task rests on."""
+    round: int = 0
+    """Rounds that the conversation has had."""
+    after: tuple[Use, ...] = ()
+    """The tool calls of the last round."""
+    is_correction: bool = False
+    """Whether the last reply could not be used."""
+    is_part: bool = False
+    """Whether it is about a part of the outcomes only."""
+    must_answer: bool = False
+    """Whether no more tools may be used."""
+
+
+class TapedReply(Taped):
+    """What a model replied."""
+
+    stop: Literal["answer", "tools", "truncated", "refused", "empty", "malformed"] = "answer"
+    answer: dict[str, JsonValue] | None = None
+    """The reply, if it is a JSON object."""
+    text: str = ""
+    """The reply, if it is not."""
+    problem: str = ""
+    tools: tuple[Use, ...] = ()
+    model: str
+    provider: str
+    usage: Usage | None = None
+
+
+class TapedFailure(Taped):
+    """A failure of a model's provider."""
+
+    message: str
+    kind: ErrorType
+    fault: ProviderFault
+
+
+class ToolAsked(Taped):
+    """What identifies a tool call."""
+
+    agent: str
+    tool: str
+    arguments: dict[str, JsonValue] = {}
+
+
+class TapedAnswer(Taped):
+    """What a tool answered. A tape holds no files, so the artifacts of a tool are not on it."""
+
+    ok: bool = True
+    output: dict[str, JsonValue] = {}
+    sources: tuple[Source, ...] = ()
+
+
+class WorkerFacts(Taped):
+    """The settings of the recording worker that decide what a session may do."""
+
+    models: dict[Tier, ModelCard]
+    tools: dict[str, tuple[Capability, ...]]
+    """What each tool lets an agent do."""
+    absent: tuple[str, ...] = ()
+    """Tools that the crews name and agents did not have."""
+
+
+class Line(Taped):
+    """A line of a tape; one of its kinds of content is there."""
+
+    chargehand_tape: int | None = None
+    """The version, in the first line."""
+    note: str = ""
+    """For people, such as who wrote the tape."""
+    recorded_at: str = ""
+    worker: WorkerFacts | None = None
+    request: dict[str, JsonValue] | None = None
+    """The session's request without its documents; written and read by the command line."""
+    documents: tuple[str, ...] = ()
+    """Names of the session's documents."""
+    turn: TurnAsked | None = None
+    reply: TapedReply | None = None
+    failure: TapedFailure | str | None = None
+    """A provider's failure, or the message of a tool that failed."""
+    tool: ToolAsked | None = None
+    result: TapedAnswer | None = None
+
+
+def identify(call: ModelCall) -> TurnAsked:
+    """Name the parts of a request that identify it."""
+    task = call.task
+    subjects = [getattr(task, name) for name in _SUBJECTS if hasattr(task, name)]
+    attempts = [getattr(task, name) for name in _ATTEMPTS if hasattr(task, name)]
+    rounds = cast("Sequence[Round]", getattr(task, "rounds", ()))
+    last = rounds[-1] if rounds else Round()
+    return TurnAsked(
+        kind=task.kind,
+        agent=call.agent,
+        about=next((subject for subject in subjects if subject), ""),
+        attempt=sum(each if isinstance(each, int) else len(each) for each in attempts),
+        of=tuple(outcome.id for name in _OUTCOMES for outcome in getattr(task, name, ())),
+        round=len(rounds),
+        after=uses(last.calls),
+        is_correction=bool(last.correction),
+        is_part=getattr(task, "is_part", False),
+        must_answer=getattr(task, "must_answer", False),
+    )
+
+
+def uses(calls: Sequence[ToolCall]) -> tuple[Use, ...]:
+    """Drop the ids of tool calls."""
+    return tuple(Use(tool=call.tool, arguments=call.arguments, malformed=call.malformed) for call in calls)
+
+
+def differences(asked: Contract, other: Contract) -> Mapping[str, tuple[JsonValue, JsonValue]]:
+    """Compare two requests: the fields that differ, with what was asked and what the other has."""
+    mine, theirs = asked.model_dump(mode="json"), other.model_dump(mode="json")
+    names = dict.fromkeys((*mine, *theirs))
+    return {name: (mine.get(name), theirs.get(name)) for name in names if mine.get(name) != theirs.get(name)}

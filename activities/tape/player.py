@@ -1,0 +1,261 @@
+"""Replays a tape: models and tools answer what is on it, and nothing else."""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import Final, cast
+
+from pydantic import JsonValue, ValidationError
+from pydantic_core import to_json
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from activities.backends import SettingsError
+from activities.contracts import ToolCall
+from activities.models.failures import ProviderError
+from activities.models.protocol import ModelCall, ModelReply
+from activities.models.replies import within
+from activities.tape.contracts import (
+    MOST_BYTES,
+    MOST_LINE_BYTES,
+    MOST_LINE_VALUES,
+    MOST_LINES,
+    VERSION,
+    Line,
+    TapedReply,
+    ToolAsked,
+    TurnAsked,
+    WorkerFacts,
+    differences,
+    identify,
+)
+from activities.tape.recorder import redact
+from activities.tools import ToolAnswer, ToolContext, ToolSpec
+from chargehand.contracts import Capability
+from chargehand.converter import describe_problems, printable
+from chargehand.strict_json import AmbiguousJson, refuse_ambiguous_json, refuse_excess
+from chargehand.visibility import describe
+from chargehand.wire import ErrorType
+
+_Asked = TurnAsked | ToolAsked
+_SHOWN_CHARACTERS: Final = 160
+_EMPTY: Final[Mapping[str, JsonValue]] = {"string": "", "array": [], "boolean": False, "integer": 0, "number": 0}
+_PATIENCE: Final = timedelta(seconds=3)
+
+
+class NotOnTape(Exception):  # noqa: N818  # it is raised as a statement of fact
+    """A session asks for something that is not on its tape; the message names it and what differs."""
+
+
+@dataclass
+class Tape:
+    """The content of a tape, and what was replayed of it."""
+
+    facts: WorkerFacts
+    lines: tuple[Line, ...]
+    _replayed: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+    """Which of the entries for a request each step got, so that a repeated attempt gets the same one."""
+    _next: defaultdict[str, int] = field(default_factory=lambda: defaultdict[str, int](int))
+
+    def entry(self, asked: _Asked, step: str) -> Line:
+        """Return the entry for a request: the first for the first step that asks, and so on.
+
+        Raises:
+            NotOnTape: there is none.
+        """
+        asked = _cleaned(asked)
+        key = _key(asked)
+        entries = self._entries.get(key)
+        if not entries:
+            raise NotOnTape(self._describe_absence(asked))
+        if (key, step) not in self._replayed:
+            self._replayed[key, step] = min(self._next[key], len(entries) - 1)
+            self._next[key] += 1
+        return entries[self._replayed[key, step]]
+
+    @cached_property
+    def _entries(self) -> Mapping[str, list[Line]]:
+        """The entries by request; a failure counts only if nothing but failures came of the request."""
+        found: defaultdict[str, list[Line]] = defaultdict(list)
+        for line in self.lines:
+            if asked := line.turn or line.tool:
+                found[_key(asked)].append(line)
+        for key, entries in found.items():
+            found[key] = [line for line in entries if line.failure is None] or entries[-1:]
+        return found
+
+    def _describe_absence(self, asked: _Asked) -> str:
+        same_kind = [other for line in self.lines if (other := line.turn or line.tool) and type(other) is type(asked)]
+        nearest = min(same_kind, key=lambda other: _distance(asked, other), default=None)
+        message = f"Not on the tape: {_name(asked)}."
+        if nearest is None:
+            return f"{message} The tape has no such entry at all."
+        parts = [
+            f"`{name}` is {_shown(mine)} here and {_shown(theirs)} there"
+            for name, (mine, theirs) in differences(asked, nearest).items()
+        ]
+        return f"{message} The nearest entry differs: {'; '.join(parts)}."
+
+
+def read_tape(path: Path) -> Tape:
+    """Read a tape; whoever wrote it may be a stranger.
+
+    Raises:
+        SettingsError: it cannot be read; the message names the line.
+    """
+    lines: list[Line] = []
+    try:
+        with path.open("rb") as opened:
+            if path.stat().st_size > MOST_BYTES:
+                raise SettingsError(f"CHARGEHAND_TAPE_REPLAY: {path} has more than {MOST_BYTES:,} bytes.")
+            while data := opened.readline(MOST_LINE_BYTES + 1):
+                if len(lines) == MOST_LINES:
+                    raise SettingsError(f"CHARGEHAND_TAPE_REPLAY: {path} has more than {MOST_LINES:,} lines.")
+                lines.append(_line(path, len(lines) + 1, data))
+    except OSError as error:
+        raise SettingsError(f"CHARGEHAND_TAPE_REPLAY: {path} cannot be read: {error.strerror}.") from error
+    if not lines or lines[0].chargehand_tape != VERSION:
+        raise SettingsError(
+            f"CHARGEHAND_TAPE_REPLAY: {path} is not a tape of version {VERSION}: its first line must be "
+            f'{{"chargehand_tape": {VERSION}}}.'
+        )
+    facts = [line.worker for line in lines if line.worker]
+    if not facts:
+        raise SettingsError(f"CHARGEHAND_TAPE_REPLAY: {path} has no line `worker`, which names models and tools.")
+    return Tape(facts[-1], tuple(lines))
+
+
+def _line(path: Path, number: int, data: bytes) -> Line:
+    try:
+        refuse_excess(data, MOST_LINE_BYTES, MOST_LINE_VALUES)
+        refuse_ambiguous_json(data)
+        return Line.model_validate_json(data)
+    except AmbiguousJson as error:
+        problem = error.problem
+    except ValidationError as error:
+        problem = "; ".join(describe_problems(error, Line))
+    raise SettingsError(f"CHARGEHAND_TAPE_REPLAY: {path}, line {number}: {problem}")
+
+
+@dataclass(frozen=True)
+class ReplayedModel:
+    """A model that replies what is on a tape."""
+
+    tape: Tape
+
+    async def complete(self, call: ModelCall) -> ModelReply:
+        try:
+            line = self.tape.entry(identify(call), call.idempotency_key)
+        except NotOnTape as absence:
+            raise await _end_session(str(absence)) from None
+        failure = line.failure
+        if failure is not None and not isinstance(failure, str):
+            raise ProviderError(failure.message, failure.fault, failure.kind, is_final=True)
+        taped = line.reply or TapedReply(stop="empty", model=call.model, provider="tape")
+        if taped.answer is not None:
+            schema = call.answer_type.model_json_schema()
+            taped = taped.model_copy(update={"answer": with_empty_fields(taped.answer, schema, schema)})
+        return _reply(taped)
+
+
+def with_empty_fields(value: JsonValue, schema: JsonValue, whole: JsonValue) -> JsonValue:
+    """Add the required fields that a reply leaves out, each empty: a tape may be older than a field, or just brief.
+
+    Args:
+        value: a part of the reply.
+        schema: its JSON Schema.
+        whole: the JSON Schema with the definitions that it refers to.
+    """
+    reference = cast("object", within(schema, "$ref"))
+    if isinstance(reference, str):
+        schema = cast("JsonValue", within(whole, "$defs", reference.rpartition("/")[2]))
+    if isinstance(value, list):
+        items = cast("JsonValue", within(schema, "items"))
+        return [with_empty_fields(each, items, whole) for each in value]
+    if not isinstance(value, dict) or not isinstance(schema, dict):
+        return value
+    properties = cast("dict[str, JsonValue]", schema.get("properties", {}))
+    required = cast("list[str]", schema.get("required", []))
+    empty = {name: _EMPTY.get(str(within(properties, name, "type"))) for name in required if name not in value}
+    return empty | {name: with_empty_fields(each, properties.get(name), whole) for name, each in value.items()}
+
+
+def _reply(taped: TapedReply) -> ModelReply:
+    calls = tuple(
+        ToolCall(id=f"call-{number}", tool=use.tool, arguments=use.arguments, malformed=use.malformed)
+        for number, use in enumerate(taped.tools, start=1)
+    )
+    return ModelReply(
+        stop=taped.stop,
+        text=taped.text if taped.answer is None else to_json(taped.answer).decode(),
+        problem=taped.problem,
+        tool_calls=calls,
+        # The report names the models: no reader may take a replay for a session.
+        model=f"{taped.model} (replayed)",
+        provider=taped.provider,
+        usage=taped.usage,
+    )
+
+
+@dataclass(frozen=True)
+class ReplayedTool:
+    """A tool that answers what is on a tape."""
+
+    spec: ToolSpec
+    tape: Tape
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        return frozenset(self.tape.facts.tools.get(self.spec.name, ()))
+
+    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
+        asked = ToolAsked(agent=context.agent, tool=self.spec.name, arguments=dict(arguments))
+        try:
+            line = self.tape.entry(asked, context.idempotency_key)
+        except NotOnTape as absence:
+            raise await _end_session(str(absence)) from None
+        if line.result is None:
+            raise ApplicationError(str(line.failure), type=ErrorType.TOOL_UNAVAILABLE, non_retryable=True)
+        return ToolAnswer(ok=line.result.ok, output=line.result.output, sources=line.result.sources)
+
+
+async def _end_session(absence: str) -> ApplicationError:
+    """Terminate the whole session, which would otherwise go on without what it asked for; returns what to raise."""
+    info = activity.info()
+    client = activity.client()
+    described = await describe(client, info.workflow_id or "", info.workflow_run_id or "", _PATIENCE)
+    root = described.workflow_execution_info.root_execution
+    handle = client.get_workflow_handle(root.workflow_id, run_id=root.run_id)
+    await handle.terminate(reason=absence)
+    return ApplicationError(absence, type=ErrorType.INTERNAL, non_retryable=True)
+
+
+def _cleaned(asked: _Asked) -> _Asked:
+    """Redact a request as it was when it was recorded."""
+    if isinstance(asked, TurnAsked):
+        return redact(Line(turn=asked)).turn or asked
+    return redact(Line(tool=asked)).tool or asked
+
+
+def _key(asked: _Asked) -> str:
+    return f"{type(asked).__name__} {json.dumps(asked.model_dump(mode='json'), sort_keys=True)}"
+
+
+def _name(asked: _Asked) -> str:
+    if isinstance(asked, ToolAsked):
+        return f"{printable(asked.tool, 40)} by {printable(asked.agent, 40)}"
+    where = f" after round {asked.round}" if asked.round else ""
+    return f"the {asked.kind} turn of {printable(asked.agent, 40)}{where} on {_shown(asked.about)}"
+
+
+def _distance(asked: _Asked, other: _Asked) -> tuple[bool, int]:
+    differing = differences(asked, other)
+    return "about" in differing or "tool" in differing, len(differing)
+
+
+def _shown(value: JsonValue) -> str:
+    return printable(to_json(value).decode(), _SHOWN_CHARACTERS)

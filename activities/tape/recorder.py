@@ -1,0 +1,160 @@
+"""Records the traffic of a worker's models and tools. A tape that cannot be written never fails a session."""
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, Protocol
+
+from pydantic import JsonValue, TypeAdapter
+from temporalio.exceptions import ApplicationError
+
+from activities.models.failures import ProviderError, without_keys
+from activities.models.protocol import Model, ModelCall, ModelReply
+from activities.tape.contracts import (
+    MOST_BYTES,
+    MOST_LINE_BYTES,
+    VERSION,
+    Line,
+    TapedAnswer,
+    TapedFailure,
+    TapedReply,
+    ToolAsked,
+    WorkerFacts,
+    identify,
+    uses,
+)
+from activities.tools import Tool, ToolAnswer, ToolContext, ToolSpec
+from chargehand.contracts import Capability
+
+_logger = logging.getLogger("chargehand.tape")
+_OBJECT: Final = TypeAdapter(dict[str, JsonValue])
+
+
+class Recorder(Protocol):
+    """Keeps lines."""
+
+    def keep(self, line: Line) -> None: ...
+
+
+class TapeFile:
+    """A tape in a file that only its owner may read."""
+
+    def __init__(self, path: Path, secrets: Sequence[str], facts: WorkerFacts) -> None:
+        """Open the file and describe the worker.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        self._secrets = secrets
+        self._bytes = os.fstat(self._descriptor).st_size
+        self._is_full = False
+        if not self._bytes:
+            self.keep(Line(chargehand_tape=VERSION, recorded_at=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"))
+        self.keep(Line(worker=facts))
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
+
+    def keep(self, line: Line) -> None:
+        """Append a line without secrets; a tape that is full, or cannot be written, ends there."""
+        if self._is_full:
+            return
+        text = redact(line, self._secrets).model_dump_json(exclude_defaults=True)
+        data = text.encode(errors="replace") + b"\n"
+        problem = ""
+        if len(data) > MOST_LINE_BYTES or self._bytes + len(data) > MOST_BYTES:
+            problem = f"a tape has at most {MOST_BYTES:,} bytes, and {MOST_LINE_BYTES:,} a line"
+        else:
+            try:
+                self._bytes += os.write(self._descriptor, data)
+            except OSError as error:
+                problem = str(error)
+        if problem:
+            self._is_full = True
+            _logger.error("the tape ends here", extra={"problem": problem})
+
+
+def redact(line: Line, secrets: Sequence[str] = ()) -> Line:
+    """Remove secrets, and what looks like one, from every text of a line."""
+    return Line.model_validate(_redacted(line.model_dump(mode="json", exclude_defaults=True), secrets))
+
+
+def _redacted(value: JsonValue, secrets: Sequence[str]) -> JsonValue:
+    match value:
+        case str():
+            return without_keys(value, secrets)
+        case list():
+            return [_redacted(each, secrets) for each in value]
+        case dict():
+            return {without_keys(key, secrets): _redacted(each, secrets) for key, each in value.items()}
+        case _:
+            return value
+
+
+@dataclass(frozen=True)
+class RecordingModel:
+    """A model whose replies and failures are recorded."""
+
+    model: Model
+    tape: Recorder
+
+    async def complete(self, call: ModelCall) -> ModelReply:
+        try:
+            reply = await self.model.complete(call)
+        except ProviderError as error:
+            failure = TapedFailure(message=error.message, kind=error.kind, fault=error.fault)
+            self.tape.keep(Line(turn=identify(call), failure=failure))
+            raise
+        self.tape.keep(Line(turn=identify(call), reply=taped_reply(reply)))
+        return reply
+
+
+def taped_reply(reply: ModelReply) -> TapedReply:
+    """Keep what a model said, as an object if it is one; not what only its provider can read."""
+    common = TapedReply(
+        stop=reply.stop,
+        text=reply.text,
+        problem=reply.problem,
+        tools=uses(reply.tool_calls),
+        model=reply.model,
+        provider=reply.provider,
+        usage=reply.usage,
+    )
+    if reply.stop != "answer":
+        return common
+    with suppress(ValueError):  # no JSON, or no object
+        answer = _OBJECT.validate_json(reply.text)
+        return common.model_copy(update={"text": "", "answer": answer})
+    return common
+
+
+@dataclass(frozen=True)
+class RecordingTool:
+    """A tool whose answers and failures are recorded."""
+
+    tool: Tool
+    tape: Recorder
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self.tool.spec
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        return self.tool.capabilities
+
+    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
+        asked = ToolAsked(agent=context.agent, tool=self.spec.name, arguments=dict(arguments))
+        try:
+            answer = await self.tool.use(arguments, context)
+        except ApplicationError as error:
+            self.tape.keep(Line(tool=asked, failure=error.message))
+            raise
+        self.tape.keep(Line(tool=asked, result=TapedAnswer(ok=answer.ok, output=answer.output, sources=answer.sources)))
+        return answer

@@ -1,0 +1,105 @@
+"""The settings of tapes, and what a worker wraps around its models and tools because of them."""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pydantic import FilePath, SecretStr
+from pydantic_settings import BaseSettings
+
+from activities.backends import Choice, SettingsError
+from activities.models.registry import Models
+from activities.tape.contracts import WorkerFacts
+from activities.tape.player import ReplayedModel, ReplayedTool, read_tape
+from activities.tape.recorder import Recorder, RecordingModel, RecordingTool, TapeFile
+from activities.tools import Tool, tool_capabilities
+
+
+class TapeSettings(BaseSettings):
+    """The settings of tapes; `chargehand run` sets them for the worker that it starts."""
+
+    tape_record: Path | None = None
+    """A file to which the traffic of models and tools is appended."""
+    tape_replay: FilePath | None = None
+    """A recorded file that answers instead of models and tools."""
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What a session's questions go to."""
+
+    models: Models
+    tools: Mapping[str, Tool]
+    absent: Collection[str]
+    """Tools that crews may mention and agents do not get."""
+
+
+def choose_tape(settings: TapeSettings) -> tuple[Choice, ...]:
+    """Say which tape is used, if one is."""
+    if settings.tape_replay:
+        return (Choice("tape", "replay", f"CHARGEHAND_TAPE_REPLAY is {settings.tape_replay}: no model is called"),)
+    if settings.tape_record:
+        return (Choice("tape", "record", f"CHARGEHAND_TAPE_RECORD is {settings.tape_record}"),)
+    return ()
+
+
+def with_tape(settings: TapeSettings, traffic: Traffic, closing: AsyncExitStack) -> Traffic:
+    """Record or replay the traffic, if the settings say so.
+
+    Raises:
+        SettingsError: both are set, or the file cannot be used.
+    """
+    if settings.tape_replay and settings.tape_record:
+        raise SettingsError("CHARGEHAND_TAPE_RECORD and CHARGEHAND_TAPE_REPLAY are both set; unset one of them.")
+    if settings.tape_replay:
+        return replayed(settings.tape_replay, traffic)
+    if not settings.tape_record:
+        return traffic
+    try:
+        tape = TapeFile(settings.tape_record, _secrets(settings), _facts(traffic))
+    except OSError as error:
+        raise SettingsError(
+            f"CHARGEHAND_TAPE_RECORD: {settings.tape_record} cannot be written: {error.strerror}."
+        ) from error
+    closing.callback(tape.close)
+    return recorded(tape, traffic)
+
+
+def recorded(tape: Recorder, traffic: Traffic) -> Traffic:
+    """Record what passes."""
+    models = replace(traffic.models, adapter=RecordingModel(traffic.models.adapter, tape))
+    if fallback := models.fallback:
+        models = replace(models, fallback=replace(fallback, adapter=RecordingModel(fallback.adapter, tape)))
+    tools = {name: RecordingTool(tool, tape) for name, tool in traffic.tools.items()}
+    return Traffic(models, tools, traffic.absent)
+
+
+def replayed(path: Path, traffic: Traffic) -> Traffic:
+    """Answer from a tape, with the models, tools and capabilities of the worker that recorded it.
+
+    Raises:
+        SettingsError: the tape cannot be read, or names tools that there are not.
+    """
+    tape = read_tape(path)
+    if unknown := [name for name in tape.facts.tools if name not in traffic.tools]:
+        raise SettingsError(f"CHARGEHAND_TAPE_REPLAY: {path} has tools that this worker does not: {', '.join(unknown)}")
+    tools = {name: ReplayedTool(tool.spec, tape) for name, tool in traffic.tools.items()}
+    return Traffic(Models(ReplayedModel(tape), tape.facts.models), tools, tape.facts.absent)
+
+
+def _facts(traffic: Traffic) -> WorkerFacts:
+    capabilities = tool_capabilities(traffic.tools)
+    return WorkerFacts(
+        models=dict(traffic.models.cards),
+        tools={name: tuple(sorted(allowed)) for name, allowed in capabilities.items()},
+        absent=tuple(sorted(traffic.absent)),
+    )
+
+
+def _secrets(settings: BaseSettings) -> tuple[str, ...]:
+    """List the values of all secret settings, and the parts of those that are JSON."""
+    values: Iterable[object] = (getattr(settings, name) for name in type(settings).model_fields)
+    texts = [value.get_secret_value() for value in values if isinstance(value, SecretStr)]
+    return tuple(part for text in texts for part in (text, *re.findall(r'"([^"]{16,})"', text)) if len(part) >= 8)

@@ -1,0 +1,155 @@
+"""Tapes: what identifies a request, what is written, and what is refused of a stranger's file."""
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from activities.backends import SettingsError
+from activities.contracts import Round, ToolCall
+from activities.models.protocol import ModelCall, ModelReply
+from activities.tape.contracts import MOST_LINE_BYTES, Line, TapedReply, ToolAsked, TurnAsked, WorkerFacts, identify
+from activities.tape.player import NotOnTape, Tape, read_tape, with_empty_fields
+from activities.tape.recorder import RecordingModel, TapeFile, taped_reply
+from activities.turn_kinds.plan import PlanAnswer
+from activities.turn_kinds.protocol import Message
+from activities.turn_kinds.work import WorkTask
+from tests.activities.models.calls import KEY, a_call
+from tests.scripted_model import ScriptedModel, answer, reply
+
+FACTS = WorkerFacts(models={}, tools={})
+HEAD = '{"chargehand_tape": 1}\n{"worker": {"models": {}, "tools": {}}}\n'
+
+
+def entry(about: str, text: str, after: int = 0) -> Line:
+    turn = TurnAsked(kind="work", agent="reader", about=about, round=after)
+    return Line(turn=turn, reply=TapedReply(text=text, model="m", provider="p"))
+
+
+def test_a_prompt_is_no_part_of_what_identifies_a_request() -> None:
+    """Other words in the system text, the messages or the tools' descriptions make no other request."""
+    call = a_call()
+    reworded = a_call(messages=[Message(role="user", text="Otherwise.")], tools=())
+
+    assert identify(call) == identify(reworded.model_copy(update={"system": "Now different.", "model": "other"}))
+
+
+def test_each_round_is_a_request_of_its_own() -> None:
+    """The round and the tool calls of the last one tell requests apart, not the ids that a provider gave them."""
+
+    def in_round(*calls: ToolCall) -> ModelCall:
+        task = WorkTask(goal="g", instruction="i", rounds=(Round(calls=calls),) if calls else ())
+        return a_call().model_copy(update={"task": task})
+
+    first, again = (ToolCall(id=id_, tool="search", arguments={"query": "fog"}) for id_ in ("x", "y"))
+    other = first.model_copy(update={"arguments": {"query": "ice"}})
+
+    assert identify(in_round(first)) == identify(in_round(again))
+    assert len({identify(call).model_dump_json() for call in (in_round(), in_round(first), in_round(other))}) == 3
+
+
+async def test_a_tape_is_its_owners_and_has_no_keys(tmp_path: Path) -> None:
+    """Mode 0600; neither a configured secret nor anything that looks like a key is written, however deep it stands."""
+    said = answer(f"The house key is hunter2-of-the-house; the other {KEY}.", ref=f"https://x/?k={KEY}", quote=KEY)
+    model = RecordingModel(
+        ScriptedModel(lambda _: reply(said)),
+        TapeFile(file := tmp_path / "t.jsonl", ["hunter2-of-the-house"], FACTS),
+    )
+    await model.complete(a_call())
+
+    written = file.read_text()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert [next(iter(json.loads(line))) for line in written.splitlines()] == ["chargehand_tape", "worker", "turn"]
+    assert "hunter2" not in written
+    assert KEY not in written
+    assert written.count("[redacted]") == 6
+
+
+def test_a_tape_that_is_full_ends(tmp_path: Path) -> None:
+    """A line above the bound ends the tape; the session goes on, and what was written can be read."""
+    tape = TapeFile(tmp_path / "t.jsonl", [], FACTS)
+    for text in ("short", "x" * MOST_LINE_BYTES, "later"):
+        tape.keep(entry("i", text))
+
+    assert [line.reply.text for line in read_tape(tmp_path / "t.jsonl").lines if line.reply] == ["short"]
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("", "is not a tape of version 1"),
+        ('{"chargehand_tape": 2}\n', "is not a tape of version 1"),
+        ('{"chargehand_tape": 1}\n', "has no line `worker`"),
+        (HEAD + "[" * 100_000 + "\n", "line 3: is nested more than"),
+        (HEAD + f'{{"note": "{"x" * MOST_LINE_BYTES}"}}\n', "line 3: has 4,"),
+        (HEAD + '{"turn": {"kind": "work", "agent": "a", "about": "b", "roud": 1}}\n', "line 3: turn.roud"),
+        (HEAD + '{"note": "a", "note": "b"}\n', "line 3: the key 'note' occurs more than once"),
+        (HEAD + "no JSON\n", "line 3: is not JSON"),
+        (HEAD + "{}\n" * 20_000, "has more than 20,000 lines"),
+    ],
+)
+def test_a_file_that_is_no_tape_is_refused(tmp_path: Path, content: str, problem: str) -> None:
+    """Too long, too deep, ambiguous, misspelt or of another version: the worker does not start, and says which line."""
+    file = tmp_path / "t.jsonl"
+    file.write_text(content)
+
+    with pytest.raises(SettingsError) as refused:
+        read_tape(file)
+
+    assert problem in str(refused.value)
+
+
+def test_the_same_request_gets_its_entries_in_order() -> None:
+    """A repeated attempt of a step gets the entry of that step, the next step the next one, and the last one stays."""
+    tape = Tape(FACTS, (entry("i", "first"), entry("j", "other"), entry("i", "second")))
+    asked = entry("i", "").turn
+    assert asked
+
+    taken = [tape.entry(asked, step).reply for step in ("1", "1", "2", "3", "1")]
+
+    assert [each.text for each in taken if each] == ["first", "first", "second", "second", "first"]
+
+
+def test_a_failure_counts_only_if_nothing_else_came() -> None:
+    """What was retried until it succeeded, succeeds; what failed to the end, fails."""
+    asked, other = (ToolAsked(agent="a", tool=name) for name in ("search", "read_page"))
+    lines = [Line(tool=asked, failure="busy"), Line(tool=other, failure="busy"), Line(tool=other, failure="gone")]
+    tape = Tape(FACTS, (*lines, entry("i", "x"), Line.model_validate({"tool": asked, "result": {"ok": True}})))
+
+    assert (tape.entry(asked, "1").failure, tape.entry(other, "1").failure) == (None, "gone")
+
+
+def test_what_is_not_on_the_tape_is_named_with_what_differs() -> None:
+    """The nearest entry is of the same subject, and long values are cut."""
+    tape = Tape(FACTS, (entry("j", "a", 1), entry("i", "b", 1)))
+
+    with pytest.raises(NotOnTape) as missing:
+        tape.entry(TurnAsked(kind="work", agent="reader", about="i", round=2, must_answer=True), "1")
+
+    assert str(missing.value) == (
+        'Not on the tape: the work turn of reader after round 2 on "i". The nearest entry differs: '
+        "`round` is 2 here and 1 there; `must_answer` is true here and false there."
+    )
+
+
+def test_what_a_reply_leaves_out_is_empty() -> None:
+    """A tape written before a field was required, or by a person in a hurry, replays; what it says is kept."""
+    schema = PlanAnswer.model_json_schema()
+    said: JsonValue = {"subtasks": [{"id": "T1", "agent": "reader", "instruction": "Read."}], "strategy": "reduce"}
+
+    filled = PlanAnswer.model_validate(with_empty_fields(said, schema, schema))
+
+    (subtask,) = filled.subtasks
+    assert (subtask.id, subtask.agent, subtask.instruction, subtask.depends_on) == ("T1", "reader", "Read.", [])
+    assert (filled.strategy, filled.final_instruction) == ("reduce", "")
+
+
+def test_replies_that_are_no_objects_are_kept_as_text() -> None:
+    """JSON objects are readable on the tape; anything else stays as it was said."""
+    texts = ['{"a": 1}', "[1]", "Well …", "[" * 5_000]
+    kept = [taped_reply(ModelReply(stop="answer", text=text, model="m", provider="p")) for text in texts]
+
+    assert [each.answer for each in kept] == [{"a": 1}, None, None, None]
+    assert [each.text for each in kept] == ["", *texts[1:]]

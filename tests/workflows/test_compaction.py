@@ -1,0 +1,94 @@
+"""Long conversations begin anew before they fill the model's window: with a summary, the notes, and every source."""
+
+from pathlib import Path
+
+from temporalio.client import Client
+
+from activities.contracts import ModelCard, Note
+from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.compact import CompactTask, NoteDraft
+from activities.turn_kinds.work import WorkTask
+from chargehand.contracts import Limits, Report, SessionRequest, Source, Tier
+from tests.environment import PRICES, open_environment
+from tests.scripted_model import Script, ScriptedModel, Turn, answer, compacted, reply, subtask, use, work_task
+
+GOAL = SessionRequest(goal="What do the documents say?", review="never", limits=Limits(max_turns=60, max_rounds=20))
+READ = Source(ref="search_documents.md#L1", title="A title", quote="what search_documents read")
+QUOTED = READ.model_copy(update={"quote": "documents read"})
+CARDS = {
+    tier: ModelCard(provider="scripted", name=f"scripted-{tier}", prices=PRICES, context_window=8_000) for tier in Tier
+}
+ROUNDS = 7
+
+
+def measured(call: ModelCall, made: ModelReply) -> ModelReply:
+    """Have a reply report as many input tokens as its prompt probably had."""
+    tokens = sum(len(message.model_dump_json()) for message in call.messages) // 4
+    assert made.usage is not None
+    return made.model_copy(update={"usage": made.usage.model_copy(update={"input_tokens": tokens})})
+
+
+def reading_for_long(call: ModelCall, rounds_before: list[int]) -> ModelReply:
+    """Read something new in each of so many rounds, whatever the conversation, then answer."""
+    rounds_before.append(len(work_task(call).rounds))
+    number = len(rounds_before)
+    if number > ROUNDS:
+        return measured(call, reply(answer("It says so.", ref=READ.ref, quote=QUOTED.quote)))
+    return measured(call, use("search_documents", about=f"{number} {'x' * 7_000}"))
+
+
+async def run(client: Client, folder: Path, compaction: Turn) -> tuple[Report, ScriptedModel, list[int]]:
+    rounds_before: list[int] = []
+    script = (
+        Script()
+        .plan(subtask("T1"))
+        .work("", lambda call: reading_for_long(call, rounds_before))
+        .on("compact", compaction)
+    )
+    async with open_environment(client, folder, script, cards=CARDS) as opened:
+        return await opened.run(GOAL), opened.model, rounds_before
+
+
+async def test_a_long_conversation_begins_anew(client: Client, tmp_path: Path) -> None:
+    """Before a turn would fill three fifths of the window, the agent sums up; the next turn sees the summary and the
+    notes and none of the rounds, and may cite what it read before."""
+    noted = NoteDraft(claim="It says so.", ref=READ.ref, quote=QUOTED.quote)
+    invented = NoteDraft(claim="It says more.", ref="nowhere.md", quote="more")
+
+    result, model, rounds = await run(client, tmp_path, compacted("So far: so.", noted, invented))
+
+    summaries = model.tasks(CompactTask)
+    begun_anew = [task for task in model.tasks(WorkTask) if task.summary and not task.rounds]
+    assert len(summaries) == len(begun_anew) > 1
+    assert max(rounds) < 4
+    assert {(task.summary, task.notes) for task in begun_anew} == {
+        ("So far: so.", (Note(claim="It says so.", source=QUOTED),))
+    }
+    assert result.stop_reason == "completed"
+    assert result.sources == (QUOTED,)
+    # Only the compaction's own turns come on top, each booked for its purpose.
+    assert result.usage.turns == 1 + ROUNDS + 1 + len(summaries)
+    assert sum(line.usage.turns for line in result.spend if line.purpose == "compact") == len(summaries)
+    assert_continues_the_conversation(model)
+
+
+def assert_continues_the_conversation(model: ScriptedModel) -> None:
+    """The turn that sums up repeats the prompt before it word for word, so that the provider's cache holds, and allows
+    no tools."""
+    position = next(number for number, call in enumerate(model.calls) if isinstance(call.task, CompactTask))
+    before, summing_up = model.calls[position - 1], model.calls[position]
+    assert summing_up.messages[: len(before.messages)] == before.messages
+    assert (summing_up.system, summing_up.tools) == (before.system, before.tools)
+    assert not summing_up.may_use_tools
+    assert "Answer with JSON:\n- summary:" in summing_up.messages[-1].text
+
+
+async def test_without_a_summary_the_agent_goes_on_from_what_it_read(client: Client, tmp_path: Path) -> None:
+    """A model that does not sum up costs its turn; the next conversation begins with a list of the sources."""
+    result, model, _ = await run(client, tmp_path, answer("Not a summary."))
+
+    begun_anew = [task for task in model.tasks(WorkTask) if task.summary and not task.rounds]
+    assert all(f"- [{READ.ref}] {READ.title}: {READ.quote}" in task.summary for task in begun_anew)
+    assert len(begun_anew) > 1
+    assert result.stop_reason == "completed"
+    assert [source.ref for source in result.sources] == [READ.ref]

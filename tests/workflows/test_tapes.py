@@ -1,0 +1,145 @@
+"""Recorded sessions, replayed on the real server by the activities that recorded them."""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from pydantic import BaseModel
+from temporalio.client import Client
+
+from activities.models.protocol import Model, ModelCall, ModelReply
+from activities.models.registry import Models
+from activities.settings import Settings
+from activities.tape.registry import Traffic, with_tape
+from activities.tools import Tool
+from activities.turn_kinds.work import WorkTask
+from chargehand.client import Chargehand
+from chargehand.contracts import Report, SessionRequest
+from chargehand.errors import SessionTerminated
+from chargehand_cli.tape import read_request
+from tests.environment import TOOLS, scripted_cards
+from tests.scripted_model import Script, ScriptedModel, ScriptedTool, answer, found, report, subtask, use, work_task
+from worker_main import build_worker, compose
+
+GOAL = SessionRequest(goal="What do the documents say about the topics?")
+TAPES = Path(__file__).resolve().parents[2] / "examples" / "tapes"
+
+
+@asynccontextmanager
+async def worker(
+    client: Client, folder: Path, wrap: Callable[[Traffic], Traffic] = lambda traffic: traffic, tape: Path | None = None
+) -> AsyncGenerator[Chargehand]:
+    """Run a worker as `worker_main` composes it."""
+    settings = Settings(state_dir=folder, task_queue=f"tape-{uuid4().hex[:8]}", tape_replay=tape)
+    async with AsyncExitStack() as closing:
+        activities = await compose(settings, closing, wrap)
+        async with build_worker(client, settings, activities):
+            yield Chargehand(client, settings.task_queue)
+
+
+async def run(chargehand: Chargehand, request: SessionRequest = GOAL) -> Report:
+    return await asyncio.wait_for((await chargehand.start(request)).result(), 60)
+
+
+@dataclass(frozen=True)
+class Late:
+    """A model that lets one subtask wait for the plan's others."""
+
+    model: Model
+    words: str
+    others: set[str] = field(default_factory=set[str])
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def complete(self, call: ModelCall) -> ModelReply:
+        if isinstance(call.task, WorkTask):
+            if self.words in call.task.instruction:
+                await self.done.wait()
+            elif call.task.rounds:
+                self.others.add(call.task.instruction)
+                if len(self.others) == 2:
+                    self.done.set()
+        return await self.model.complete(call)
+
+
+def scripted(closing: AsyncExitStack, tape: Path) -> Callable[[Traffic], Traffic]:
+    """Let a scripted model and scripted tools answer, and record them."""
+    tools: dict[str, Tool] = {name: ScriptedTool(name, found(f"{name}.md#L1", f"what {name} read")) for name in TOOLS}
+    settings = Settings(tape_record=tape)
+    return lambda _: with_tape(settings, Traffic(Models(ScriptedModel(SCRIPT), scripted_cards()), tools, ()), closing)
+
+
+def cited(call: ModelCall) -> BaseModel:
+    source = work_task(call).rounds[0].results[0].sources[0]
+    return answer(f"Known by the {call.agent} [{source.ref}].", ref=source.ref, quote=source.quote)
+
+
+SCRIPT = (
+    Script()
+    .plan(subtask("T1"), subtask("T2", "analyst"), subtask("T3"))
+    .work("", lambda call: use(call.tools[0].name), cited)
+    .synthesis(report("All is known [S1] [S2]."))
+)
+
+
+async def recorded(client: Client, folder: Path) -> tuple[Report, Path]:
+    """Run and record a session with scripted backends."""
+    tape = folder / "tape.jsonl"
+    async with AsyncExitStack() as closing, worker(client, folder, scripted(closing, tape)) as chargehand:
+        return await run(chargehand), tape
+
+
+def said(result: Report) -> tuple[object, ...]:
+    """Return what two sessions of the same traffic agree in."""
+    states = [(record.id, record.state, record.usage) for record in result.subtasks]
+    return result.answer, result.sources, result.gaps, result.usage, result.stop_reason, states
+
+
+async def test_a_replayed_session_gives_the_recorded_report(client: Client, tmp_path: Path) -> None:
+    """The same answer, sources, costs and states, in whatever order the subtasks ask; and the report says that it is
+    a replay."""
+
+    def reversed_speed(traffic: Traffic) -> Traffic:
+        return Traffic(replace(traffic.models, adapter=Late(traffic.models.adapter, "T1")), traffic.tools, ())
+
+    first, tape = await recorded(client, tmp_path)
+    async with worker(client, tmp_path / "other", reversed_speed, tape) as chargehand:
+        again = await run(chargehand)
+
+    assert said(again) == said(first)
+    assert again.brain == "scripted-1 (replayed)"
+
+
+async def test_a_request_that_is_not_on_the_tape_ends_the_session(client: Client, tmp_path: Path) -> None:
+    """The session is terminated at once, and the error names the turn and what differs."""
+    _, tape = await recorded(client, tmp_path)
+    tape.write_text(
+        tape.read_text().replace('"kind":"synthesis","agent":"supervisor"', '"kind":"synthesis","agent":"x"')
+    )
+    async with worker(client, tmp_path / "other", tape=tape) as chargehand:
+        with pytest.raises(SessionTerminated) as ended:
+            await run(chargehand)
+
+    assert str(ended.value).endswith(
+        'Not on the tape: the synthesis turn of supervisor on "What do the documents say about the topics?". '
+        'The nearest entry differs: `agent` is "supervisor" here and "x" there.'
+    )
+
+
+@pytest.mark.parametrize("name", ["wind-limits", "engine-faults"])
+async def test_the_shipped_tapes_replay(client: Client, tmp_path: Path, name: str) -> None:
+    """Each replays without documents: two agents succeed, nothing is missing, and every mark has its quoted source."""
+    tape = TAPES / f"{name}.jsonl"
+    async with worker(client, tmp_path, tape=tape) as chargehand:
+        result = await run(chargehand, SessionRequest.model_validate(read_request(tape)))
+
+    assert result.stop_reason == "completed"
+    assert [record.state for record in result.subtasks] == ["success", "success"]
+    assert result.gaps == ()
+    assert set(re.findall(r"\[S(\d+)\]", result.answer)) == {str(number + 1) for number in range(len(result.sources))}
+    assert all(source.quote for source in result.sources)
+    assert result.brain == "hand-written (replayed)"
