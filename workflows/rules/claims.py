@@ -14,7 +14,6 @@ from chargehand.contracts import Claim, Finding, Source, Verification
 from workflows.rules.citations import CITATION, cited_numbers, cited_quotations, without_citations
 
 _WEAKEST_FIRST: Final[tuple[Verification, ...]] = ("unsupported", "unchecked", "inferred", "computed", "quoted")
-_UNCHECKED: Final[Verification] = "unchecked"
 _MOST_CLAIMS: Final = 300
 _CLAIM_CHARACTERS: Final = 600
 _LEAST_QUOTATION: Final = 12
@@ -119,7 +118,10 @@ def claims_of(text: str, evidence: Evidence) -> tuple[Claim, ...]:
 def weakest(claims: Iterable[Claim]) -> Verification:
     """Return the weakest verification of some claims; `unchecked` if there are none."""
     found = {claim.verification for claim in claims}
-    return next((verification for verification in _WEAKEST_FIRST if verification in found), _UNCHECKED)
+    for verification in _WEAKEST_FIRST:
+        if verification in found:
+            return verification
+    return "unchecked"
 
 
 def uncited(text: str, evidence: Evidence) -> list[str]:

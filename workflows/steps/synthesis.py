@@ -25,6 +25,8 @@ _LONG_TOKENS: Final = 2_000
 """An outcome with more prose is shortened when there is too much for one writer."""
 _SHORT_WORDS: Final = 600
 _SHORT_TOKENS: Final = 1_000
+_SPARE_TOKENS: Final = WRITER_TOKENS // 10
+"""Of what the writer reads: room for what is no prose."""
 _GROUP_OUTCOMES: Final = 5
 """Outcomes that `reduce` summarises together."""
 _PART: Final = (
@@ -78,8 +80,13 @@ async def deliver(session: Session, material: Material) -> Draft | None:
     plan = session.progress.plan
     for given in material.outcomes:
         if plan and given.id == plan.deliver and given.outcome.kind in USABLE and given.outcome.content:
-            text = number_refs(given.outcome.content, material.numbering.numbers)
-            return Draft(draft_from(given.outcome, ()).model_copy(update={"answer": text}), is_final=True)
+            text = SynthesisAnswer(
+                answer=number_refs(given.outcome.content, material.numbering.numbers),
+                gaps=[],
+                contradictions=[],
+                confidence=given.outcome.confidence,
+            )
+            return Draft(text, is_final=True)
     session.progress.add_gaps(["The text that was to be delivered is missing; the report is written from the rest."])
     return await merge(session, material)
 
@@ -110,7 +117,7 @@ async def _shorten_longest(session: Session, outcomes: Sequence[InputOutcome]) -
             break
         chosen.append(given)
         excess -= lengths[given.id] - _SHORT_TOKENS
-        if excess <= -WRITER_TOKENS // 5:
+        if excess <= -_SPARE_TOKENS:
             break
     shorter = dict(await asyncio.gather(*(_shorten(session, given) for given in chosen)))
     return [shorter.get(given.id, given) for given in outcomes]
