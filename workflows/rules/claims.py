@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final
 
+from activities.contracts import PASSAGE_GAP
 from chargehand.contracts import Claim, Finding, Source, Verification
 from workflows.rules.citations import CITATION, cited_numbers, cited_quotations, without_citations
 
@@ -198,7 +199,7 @@ def _checked(statement: _Statement, evidence: Evidence) -> Claim:
     results = [f"{source.title}\n{source.quote}" for source in sources if is_computed(source)]
     text = plain(_ATTRIBUTION.sub("", statement.text))
     verification = verification_of(text, refs, quotes, results)
-    quote = "\n".join(dict.fromkeys(quotes)) if verification in {"quoted", "computed"} else ""
+    quote = PASSAGE_GAP.join(dict.fromkeys(quotes)) if verification in {"quoted", "computed"} else ""
     return Claim(text=text[:_CLAIM_CHARACTERS], verification=verification, sources=refs, quote=quote)
 
 
