@@ -26,6 +26,7 @@ from activities.turn_kinds.compact import CompactAnswer, NoteDraft
 from activities.turn_kinds.compress import CompressAnswer
 from activities.turn_kinds.critique import CritiqueAnswer
 from activities.turn_kinds.judge import JudgeAnswer
+from activities.turn_kinds.outline import OutlineAnswer, SectionDraft
 from activities.turn_kinds.plan import Allowance, PlanAnswer, PlanTask
 from activities.turn_kinds.refine import RefineAnswer
 from activities.turn_kinds.review import ReviewAnswer
@@ -322,6 +323,12 @@ def compacted(summary: str, *notes: NoteDraft) -> CompactAnswer:
     return CompactAnswer(summary=summary, notes=list(notes))
 
 
+def outlined(title: str, *headings: str, gaps: Sequence[str] = ()) -> OutlineAnswer:
+    """Outline a report of these sections."""
+    sections = [SectionDraft(heading=heading, brief=f"About {heading}.", words=900) for heading in headings]
+    return OutlineAnswer(title=title, sections=sections, gaps=list(gaps), contradictions=[], confidence=70)
+
+
 _DEFAULTS: Final[Mapping[str, BaseModel]] = {
     "work": answer("Known."),
     "synthesis": report("All of it."),
@@ -330,6 +337,7 @@ _DEFAULTS: Final[Mapping[str, BaseModel]] = {
     "judge": judged(""),
     "critique": criticised(),
     "compress": compressed("In short: so."),
+    "outline": outlined("Topics"),
     "compact": compacted("So far: so."),
 }
 

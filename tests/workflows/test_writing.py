@@ -7,11 +7,11 @@ from pydantic import BaseModel
 
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.compress import CompressTask
-from activities.turn_kinds.outline import OutlineAnswer, OutlineTask, SectionDraft
+from activities.turn_kinds.outline import OutlineTask
 from activities.turn_kinds.synthesis import SynthesisTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import SessionRequest
-from tests.scripted_model import Script, answer, plan, refuse, report, subtask, topics, use
+from tests.scripted_model import Script, answer, outlined, plan, refuse, report, subtask, topics, use
 from tests.workflows.conftest import OpenEnvironment
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?")
@@ -135,8 +135,7 @@ async def test_a_lone_subtask_is_told_how_to_write(environment: OpenEnvironment)
 
 async def test_a_long_report_is_written_by_section(environment: OpenEnvironment) -> None:
     """An outline, then its sections side by side, joined; one that is lost is named as a gap."""
-    sections = [SectionDraft(heading=each, brief=f"About {each}", words=900) for each in ("One", "Two", "Three")]
-    outline = OutlineAnswer(title="Topics", sections=sections, gaps=["costs"], contradictions=[], confidence=70)
+    outline = outlined("Topics", "One", "Two", "Three", gaps=["costs"])
 
     def write(call: ModelCall) -> BaseModel | ModelReply:
         assert isinstance(call.task, SynthesisTask)
