@@ -39,7 +39,7 @@ from activities.documents.registry import (
     document_library,
     require_writable,
 )
-from activities.heartbeats import BEAT_SECONDS
+from activities.heartbeats import BEAT_SECONDS, Heartbeats
 from activities.log_redaction import SDK_LOGGING, configure_logging, disable_core_dumps
 from activities.model_turn.activity import TurnActivities
 from activities.model_turn.conversations import Conversations
@@ -48,6 +48,7 @@ from activities.models.registry import MODELS, build_models
 from activities.search.registry import SEARCH
 from activities.session_facts import SessionActivities
 from activities.settings import NoJson, Settings, describe_unknown, describe_unusable
+from activities.slots import POLLS, PacedSlots, paced_tuner
 from activities.tape.registry import Traffic, choose_tape, with_tape
 from activities.tool_use import ToolActivities
 from activities.toolbox import absent_tools, build_tools, choose_pages
@@ -121,7 +122,9 @@ async def compose(
     folders = [_HERE / "crews", *([settings.crews] if settings.crews else [])]
     crews = load_crews(folders, tool_capabilities(tools), absent=traffic.absent)
     return [
-        SessionActivities(crews, models, tools, settings.ceilings, turns_queue(settings), library).open_session,
+        SessionActivities(
+            crews, models, tools, settings.ceilings, turns_queue(settings), library, settings.output_tokens
+        ).open_session,
         TurnActivities(crews, models, tools, library, conversations).take_turn,
         ToolActivities(crews, tools, library).use_tool,
         RunningDuplicateActivities().await_duplicate,
@@ -149,14 +152,15 @@ def build_turns_worker(
     task_queue = turns_queue(settings)
     if task_queue is None:
         return None
+    slots = PacedSlots(settings.max_activities)
     return Worker(
         client,
         task_queue=task_queue,
         activities=[one for one in activities if one.__name__ == TurnActivities.take_turn.__name__],
-        interceptors=[CallerCheck(settings.task_queue)],
+        interceptors=[Heartbeats(slots), CallerCheck(settings.task_queue)],
         build_id=None if settings.build_id else _ANY_BUILD,
         deployment_config=_deployment(settings),
-        max_concurrent_activities=settings.max_activities,
+        tuner=paced_tuner(slots),
         max_task_queue_activities_per_second=settings.requests_per_second,
         graceful_shutdown_timeout=_GRACE,
         max_heartbeat_throttle_interval=_BEAT,
@@ -168,18 +172,19 @@ def build_worker(
     client: Client, settings: Settings, activities: Sequence[Callable[..., object]], *, cached_workflows: int = 1_000
 ) -> Worker:
     """Build the worker of a connected client."""
+    slots = PacedSlots(settings.max_activities)
     return Worker(
         client,
         task_queue=settings.task_queue,
         workflows=WORKFLOWS,
         activities=activities,
         workflow_runner=workflow_runner(),
-        interceptors=[RefuseBadInput(), CallerCheck(settings.task_queue)],
+        interceptors=[RefuseBadInput(), Heartbeats(slots), CallerCheck(settings.task_queue)],
         build_id=None if settings.build_id else _ANY_BUILD,
         deployment_config=_deployment(settings),
         max_cached_workflows=cached_workflows,
-        max_concurrent_activities=settings.max_activities,
-        max_concurrent_activity_task_polls=20,
+        tuner=paced_tuner(slots),
+        max_concurrent_activity_task_polls=POLLS,
         graceful_shutdown_timeout=_GRACE,
         # A killed worker's workflows move to another worker after this long, instead of after ten seconds.
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),

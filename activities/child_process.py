@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, cast
 
+from activities.silence import note_progress
+
 _APPLICATION_ROOT: Final = Path(__file__).parents[1]
 _BOOTSTRAP: Final = (
     "import sys, runpy; sys.path.append(sys.argv[1]); runpy.run_module(sys.argv[2], run_name='__main__')"
@@ -64,6 +66,7 @@ class ChildProcess:
                 process.stdin.write(json.dumps(question).encode() + b"\n")
                 await process.stdin.drain()
                 answer = await process.stdout.readline()
+            note_progress()
         except TimeoutError as error:
             await self.close()
             raise ChildTimeoutError(f"took longer than {timeout_seconds:g} seconds") from error

@@ -1,19 +1,21 @@
 """What workflows and activities exchange. Pure values; imported by both sides."""
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from chargehand.contracts import (
     Artifact,
     Capability,
     Contract,
     Dollars,
+    Effort,
     Limits,
     Outcome,
     SessionRequest,
     Source,
     Tier,
+    TypedByPeople,
     left_out,
 )
 
@@ -36,10 +38,28 @@ class ModelCard(Contract):
     name: str
     prices: tuple[PriceStep, ...]
     """Ascending by `above_input_tokens`, the first at 0."""
+    counts_input: bool = left_out(False)
+    """Whether its provider counts the tokens of a prompt before it is sent."""
     context_window: int = left_out(128_000)
     """The most tokens of a prompt and its reply together."""
     overcharge: float = left_out(1.0)
     """How many times its reservation a call was seen to cost: later reservations are made so much larger."""
+    max_output_tokens: int | None = left_out(None)
+    """The most that it can write in one turn; None if that is unknown."""
+
+
+OutputTokens = Annotated[int, Field(ge=256, le=128_000)]
+
+
+class OutputCaps(TypedByPeople):
+    """The most output tokens of one turn by its purpose, thinking included."""
+
+    plan: OutputTokens = 16_000
+    work: OutputTokens = 12_000
+    """A turn of an agent."""
+    report: OutputTokens = 24_000
+    decision: OutputTokens = 8_000
+    """Any other turn: a judgement, a review, a summary."""
 
 
 class AgentCard(Contract):
@@ -52,6 +72,8 @@ class AgentCard(Contract):
     fallback: str | None = None
     capabilities: tuple[Capability, ...] = ()
     """What its tools, as they are set up here, let it do."""
+    effort: Effort | None = left_out(None)
+    """How hard it thinks; None for the usual effort."""
     prompt_bytes: int
     """UTF-8 bytes of everything in the agent's prompt that does not depend on the session."""
 
@@ -62,6 +84,8 @@ class CrewCard(Contract):
     name: str
     tier: Tier
     agents: tuple[AgentCard, ...]
+    effort: Effort | None = left_out(None)
+    """How hard the supervisor thinks about plans and reports; None for the usual effort."""
     prompt_bytes: int
     """UTF-8 bytes of the supervisor's own fixed prompts, the longest of them."""
 
@@ -77,6 +101,8 @@ class SessionFacts(Contract):
     """Task queue of model turns, if they have one of their own, whose rate is limited; None for the session's."""
     unread: tuple[str, ...] = left_out(())
     """A gap of the report for each document that cannot be read."""
+    output_caps: OutputCaps = left_out(OutputCaps())
+    """The most that a turn may write, by its purpose."""
 
 
 class OpenSessionRequest(Contract):
@@ -153,6 +179,8 @@ class SubtaskDraft(Contract):
     instruction: str
     depends_on: list[str]
     required: list[str]
+    for_each: str
+    """Id of the subtask that lists the items for which this one is a template; empty for any other subtask."""
 
 
 class ContradictionDraft(Contract):

@@ -9,9 +9,9 @@ from typing import Annotated, Final, get_args
 
 from pydantic import Field, StringConstraints, ValidationError
 
-from chargehand.contracts import Capability, Tier, TypedByPeople
+from chargehand.contracts import Capability, Effort, Tier, TypedByPeople
 from chargehand.contracts.request import Name, Words
-from chargehand.converter import describe_problems
+from chargehand.converter import describe_problems, join_problems
 
 _LARGEST_FILE_BYTES: Final = 256 * 1024
 _RESERVED: Final = "supervisor"
@@ -35,6 +35,8 @@ class Agent(TypedByPeople):
     capabilities: tuple[Capability, ...] = ()
     """What its tools may let it do. Which of it they do depends on what stands behind them; never all three at once."""
     tier: Tier = Tier.MEDIUM
+    effort: Effort | None = None
+    """How hard it thinks, on models that can be told; the crew's effort if absent."""
     reviews: bool = False
     """Whether it checks what it is given, and answers with issues: severity, place, what is wrong, what would mend it.
     """
@@ -53,6 +55,8 @@ class Crew(TypedByPeople):
     """How to plan with these agents."""
     tier: Tier = Tier.MEDIUM
     """Model tier of the supervisor's own turns."""
+    effort: Effort | None = None
+    """Replaces the usual effort: high for plans and reports, medium for the agents. Small decisions stay at low."""
     agents: Annotated[tuple[Agent, ...], Field(min_length=1, max_length=20)]
 
     def agent(self, name: str) -> Agent | None:
@@ -68,7 +72,7 @@ class CrewError(ValueError):
     """A crew file cannot be used; the message names the file, the field and the remedy."""
 
     def __init__(self, file: Path, problems: Iterable[str]) -> None:
-        super().__init__(f"{file}: {'; '.join(problems)}")
+        super().__init__(f"{file}: {join_problems(problems)}")
 
 
 def load_crews(folders: Iterable[Path], tools: Tools, absent: Collection[str] = ()) -> dict[str, Crew]:

@@ -1,22 +1,26 @@
 """Heartbeats of running activities: they keep an attempt alive, and their answers deliver cancellation.
 
-They are sent by the event loop. While something blocks it, a thread of the process sends them instead, so that the
-server does not take a busy worker for a lost one and repeat its work.
+They begin before anything else is done for an activity. They are sent by the event loop. While something blocks it, a
+thread of the process sends them instead, so that the server does not take a busy worker for a lost one and repeat its
+work.
 """
 
 import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from temporalio import activity
 from temporalio.client import AsyncActivityCancelledError
 from temporalio.service import RPCError, RPCStatusCode
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
+
+from activities.slots import PacedSlots
 
 BEAT_SECONDS: Final = 0.8
 """How often an activity sends a heartbeat: a cancelled call is stopped after this long at the latest."""
@@ -30,12 +34,15 @@ _logger = logging.getLogger("chargehand.heartbeats")
 class Pulse:
     """The heartbeats of one running activity."""
 
-    def __init__(self, details: Callable[[], Sequence[object]]) -> None:
-        """Describe the running activity; `details` are repeated in each heartbeat, since the server keeps the last."""
+    def __init__(self, waited: float = 0.0) -> None:
+        """Describe the running activity, which began so many seconds after the server handed it out."""
         task_token = activity.info().task_token
         self._handle = activity.client().get_async_activity_handle(task_token=task_token)
-        self._details = details
-        self._beaten_at = time.monotonic() - BEAT_SECONDS
+        recorded = activity.info().heartbeat_details
+        self.details: Callable[[], Sequence[object]] = lambda: recorded
+        """What each heartbeat repeats, since the server keeps only the last."""
+        self._first = max(0.0, BEAT_SECONDS - waited)
+        self._beaten_at = time.monotonic() - BEAT_SECONDS - waited
         self._lock = threading.Lock()
         self._under_way: Future[None] | None = None
         self.has_beaten = False
@@ -45,11 +52,12 @@ class Pulse:
 
     async def send(self) -> None:
         """Send heartbeats from the event loop, until cancelled."""
+        await asyncio.sleep(self._first)
         while True:
-            await asyncio.sleep(BEAT_SECONDS)
-            activity.heartbeat(*self._details())
+            activity.heartbeat(*self.details())
             self.has_beaten = True
             self._beaten_at = time.monotonic()
+            await asyncio.sleep(BEAT_SECONDS)
 
     async def settle(self) -> None:
         """Wait until no heartbeat of the thread is under way, which could overwrite newer details."""
@@ -67,7 +75,7 @@ class Pulse:
         """Send a heartbeat from the thread."""
         sent = Future[None]()
         with self._lock:
-            details, self._under_way = self._details(), sent
+            details, self._under_way = self.details(), sent
         try:
             await self._handle.heartbeat(*details, rpc_timeout=_RPC_TIMEOUT)
             self._beaten_at = time.monotonic() - BEAT_SECONDS
@@ -113,17 +121,42 @@ def _pacemaker() -> _Pacemaker:
     return _pacemakers[0]
 
 
-@asynccontextmanager
-async def heartbeats(details: Callable[[], Sequence[object]] = tuple) -> AsyncGenerator[Pulse]:
-    """Send heartbeats from the background while an activity works, and until the SDK has sent its result."""
-    pulse, pulses = Pulse(details), _pacemaker().pulses
-    pulses.add(pulse)
-    sending = asyncio.create_task(pulse.send())
-    try:
-        yield pulse
-    finally:
-        sending.cancel()
-        _forget_later(pulses, pulse, _ITERATIONS)
+_running: Final[ContextVar[Pulse]] = ContextVar("pulse")
+
+
+def pulse() -> Pulse:
+    """Return the heartbeats of the running activity."""
+    return _running.get()
+
+
+class Heartbeats(Interceptor):
+    """Sends heartbeats from an activity's begin until the SDK has sent its result."""
+
+    def __init__(self, slots: PacedSlots) -> None:
+        """Tell the worker's slots when an activity begins."""
+        self._slots = slots
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002  # the SDK's own name
+        """Return the interceptor of activities."""
+        return _BeatingActivities(next, self._slots)
+
+
+class _BeatingActivities(ActivityInboundInterceptor):
+    def __init__(self, next: ActivityInboundInterceptor, slots: PacedSlots) -> None:  # noqa: A002  # the SDK's own name
+        super().__init__(next)
+        self._slots = slots
+
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002  # the SDK's own name
+        waited = self._slots.begin(activity.info().started_time)
+        pulse, pulses = Pulse(waited), _pacemaker().pulses
+        pulses.add(pulse)
+        _running.set(pulse)
+        sending = asyncio.create_task(pulse.send())
+        try:
+            return await super().execute_activity(input)
+        finally:
+            sending.cancel()
+            _forget_later(pulses, pulse, _ITERATIONS)
 
 
 def _forget_later(pulses: set[Pulse], pulse: Pulse, iterations: int) -> None:

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator
 from functools import cache
 from typing import Any, Final, TypeVar
 
+from activities.silence import note_progress
+
 MOST_ERROR_BYTES: Final = 64_000
 """Of the body of an answer that is not a success; the rest is not read, and the status says enough."""
 _NOT_ENCODED: Final = frozenset({"", "identity"})
@@ -47,6 +49,7 @@ async def bounded_parts(
     most = decoded_bytes
     inflater = zlib.decompressobj(zlib.MAX_WBITS | 32) if encoding in _ENCODINGS else None
     async for chunk in chunks:
+        note_progress()
         try:
             # Never inflates more than is allowed, whatever a small chunk claims to be.
             part = inflater.decompress(chunk, decoded_bytes + 1) if inflater else chunk

@@ -2,16 +2,15 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from temporalio import activity
 
-from activities.contracts import AgentCard, CrewCard, OpenSessionRequest, SessionFacts
+from activities.contracts import AgentCard, CrewCard, OpenSessionRequest, OutputCaps, SessionFacts
 from activities.crews import Agent, Crew, capabilities_of
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
-from activities.heartbeats import heartbeats
 from activities.models.registry import Models
 from activities.notes import NOTE
 from activities.tools import Tool, tool_capabilities
@@ -38,6 +37,7 @@ class SessionActivities:
     ceilings: Limits
     turns_queue: str | None = None
     library: DocumentLibrary | None = None
+    output_caps: OutputCaps = field(default_factory=OutputCaps)
 
     @activity.defn(name=ActivityType.OPEN_SESSION)
     async def open_session(self, opening: OpenSessionRequest) -> SessionFacts:
@@ -60,18 +60,18 @@ class SessionActivities:
             ceilings=self.ceilings,
             turns_queue=self.turns_queue,
             unread=await self.unread(request.documents),
+            output_caps=self.output_caps,
         )
 
     async def unread(self, documents: tuple[str, ...]) -> tuple[str, ...]:
         """Name each document that cannot be read, and why; refuse a request if that is all of them."""
         if self.library is None or not documents:
             return ()
-        async with heartbeats():
-            catalog = (await self.library.open(documents)).catalog
+        catalog = (await self.library.open(documents)).catalog
         unread = _unread_documents(catalog)
         if not _read_documents(catalog):
             why = unread or ["the folder has no files that can be read"]
-            raise invalid_input("SessionRequest", [f"documents: none of them can be read. {'; '.join(why[:20])}"])
+            raise invalid_input("SessionRequest", ["documents: none of them can be read", *why])
         return tuple(f"A document was not read: {each}" for each in unread)
 
     def _ceiling_problems(self, limits: Limits) -> list[str]:
@@ -93,11 +93,13 @@ class SessionActivities:
                     tools=agent.tools,
                     tier=request.tiers.agents.get(agent.name, agent.tier),
                     fallback=agent.fallback,
+                    effort=agent.effort or crew.effort,
                     capabilities=tuple(sorted(capabilities_of(agent, tool_capabilities(self.tools)))),
                     prompt_bytes=self._prompt_bytes(crew, agent),
                 )
                 for agent in crew.agents
             ),
+            effort=crew.effort,
             prompt_bytes=own + SCHEMA_BYTES,
         )
 

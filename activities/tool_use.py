@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final
 
 from pydantic import JsonValue
@@ -12,8 +13,8 @@ from temporalio import activity
 from activities.contracts import ToolRequest, ToolResult
 from activities.crews import Crew
 from activities.documents.library import DocumentLibrary
-from activities.heartbeats import heartbeats
 from activities.pages.leak_check import carries, hides, repeats
+from activities.silence import tool_silence_limit
 from activities.tools import Tool, ToolAnswer, ToolContext, failed
 from chargehand.wire import ActivityType
 
@@ -28,6 +29,8 @@ class ToolActivities:
     crews: Mapping[str, Crew]
     tools: Mapping[str, Tool]
     library: DocumentLibrary | None = None
+    silence: timedelta = timedelta(seconds=90)
+    """How long a tool may make no progress; each of them limits its whole time by itself, too."""
 
     @activity.defn(name=ActivityType.USE_TOOL)
     async def use_tool(self, request: ToolRequest) -> ToolResult:
@@ -41,7 +44,7 @@ class ToolActivities:
                 idempotency_key=f"{info.workflow_id}:{info.workflow_run_id}:{request.step}",
                 documents=request.documents,
             )
-            async with heartbeats():
+            async with tool_silence_limit(self.silence.total_seconds()):
                 answer = await self.tools[request.call.tool].use(request.call.arguments, context)
         return ToolResult(
             call_id=request.call.id,
@@ -75,7 +78,9 @@ class ToolActivities:
         described: list[str] = []
         if self.library is not None and request.documents:
             described = list((await self.library.open(request.documents)).catalog.own_words())
-        if not await asyncio.to_thread(_takes_out, request, described):
+        kept = self.tools[request.call.tool].spec.stays_here
+        sent = {name: value for name, value in request.call.arguments.items() if name not in kept}
+        if not await asyncio.to_thread(_takes_out, request, sent, described):
             return None
         return failed(
             "This carries text from the user's own documents, which must not leave. Leave out their names, headings "
@@ -83,11 +88,11 @@ class ToolActivities:
         )
 
 
-def _takes_out(request: ToolRequest, described: Sequence[str]) -> bool:
+def _takes_out(request: ToolRequest, sent: Mapping[str, JsonValue], described: Sequence[str]) -> bool:
     private = [*request.private, *described]
     public = [text for text in request.public if " " in text]
     words: list[str] = []
-    for name, text in _leaves("", request.call.arguments):
+    for name, text in _leaves("", sent):
         if not (_NAMES_AN_ADDRESS.search(name) or _IS_ADDRESS.search(text)):
             words.append(text)
         elif text.strip() not in request.public and carries(text, private, public):

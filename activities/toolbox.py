@@ -10,6 +10,7 @@ from activities.data.chart import DrawChart
 from activities.data.query import QueryData
 from activities.documents.artifacts import Artifacts
 from activities.documents.library import DocumentLibrary
+from activities.documents.page_documents import PageDocuments
 from activities.documents.tool import ReadDocument, SearchDocuments
 from activities.pages.tool import ReadPage
 from activities.search.protocol import SearchBackend
@@ -29,7 +30,7 @@ def build_tools(
     closing: AsyncExitStack,
 ) -> dict[str, Tool]:
     """Build every tool, by the name under which models call it."""
-    read_page = ReadPage(page_hosts)
+    read_page = ReadPage(page_hosts, documents=PageDocuments())
     closing.push_async_callback(read_page.close)
     tools: tuple[Tool, ...] = (
         Search(search),
@@ -38,7 +39,7 @@ def build_tools(
         ReadDocument(library),
         QueryData(library),
         DrawChart(library, artifacts),
-        RunCode(code, artifacts, library.sources),
+        RunCode(code, artifacts, library),
     )
     return {tool.spec.name: tool for tool in tools}
 

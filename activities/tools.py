@@ -7,8 +7,10 @@ from pydantic import JsonValue
 
 from chargehand.contracts import Artifact, Capability, Contract, Source
 
-OUTPUT_CAP_CHARACTERS = 8_000
-"""The most text that one tool call hands to a model, output and quotes together."""
+OUTPUT_CAP_CHARACTERS: Final = 8_000
+"""The most text that one call of a tool that finds or computes hands to a model, output and quotes together."""
+READING_CHARACTERS: Final = 25_000
+"""The most text that one call of a tool that reads hands to a model."""
 
 
 READS_DOCUMENTS: Final[frozenset[Capability]] = frozenset({"reads_private"})
@@ -22,6 +24,8 @@ class ToolSpec(Contract):
     description: str
     parameters: dict[str, JsonValue]
     """JSON Schema of the arguments: an object whose properties are all required, with no additional ones."""
+    stays_here: tuple[str, ...] = ()
+    """Arguments that a tool that reaches out never sends anywhere: they may name what is private."""
 
 
 class ToolContext(Contract):
@@ -63,9 +67,10 @@ def tool_capabilities(tools: Mapping[str, Tool]) -> dict[str, frozenset[Capabili
     return {name: tool.capabilities for name, tool in tools.items()}
 
 
-def object_schema(**arguments: dict[str, JsonValue]) -> dict[str, JsonValue]:
+def object_schema(**arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Describe a tool's arguments, which are all required, as JSON Schema."""
-    return {"type": "object", "properties": {**arguments}, "required": [*arguments], "additionalProperties": False}
+    properties: dict[str, JsonValue] = {name: dict(schema) for name, schema in arguments.items()}
+    return {"type": "object", "properties": properties, "required": [*arguments], "additionalProperties": False}
 
 
 def failed(error: str) -> ToolAnswer:

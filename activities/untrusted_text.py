@@ -1,4 +1,4 @@
-"""Marks around untrusted text, so that a model reads it as data and nothing in it can end the block."""
+"""Marks around the user's request and around untrusted text: nothing in a block can end it, or begin another."""
 
 import re
 from typing import Final
@@ -10,23 +10,37 @@ _BETWEEN: Final = (
     r"\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\u0300-\u036f"
     r"\U000e0000-\U000e0fff]*+"
 )
-# Look-alikes of the letters: other alphabets, small capitals, full width, circles, mathematics.
+# Letters in circles and of mathematics.
 _ALIKE: Final = r"\u24b6-\u24e9\U0001d400-\U0001d6d3\U0001f130-\U0001f189"
-_D: Final = (
-    rf"[d\u00d0\u0111\u0256\u0257\u0500\u0501\u056a\u1d05\u1d30\u1d48\u2145\u2146\u216e\u217e\uff24\uff44{_ALIKE}]"
-)
+# Each letter of a mark, and what looks like it in other alphabets, small capitals and full width.
 _A: Final = (
     rf"[a\u00aa\u00c0-\u00c5\u00e0-\u00e5\u0251\u0391\u03b1\u0410\u0430\u1d00\u1d2c\u1d43\u2090\uff21\uff41{_ALIKE}]"
 )
-_T: Final = rf"[t\u03a4\u03c4\u0422\u0442\u1d1b\u1d40\u1d57\u209c\uff34\uff54{_ALIKE}]"
-_MARK: Final = re.compile(
-    f"{_OPENING}(?={_BETWEEN}{_D}{_BETWEEN}{_A}{_BETWEEN}{_T}{_BETWEEN}{_A}(?![0-9A-Za-z]))", re.IGNORECASE
+_D: Final = (
+    rf"[d\u00d0\u0111\u0256\u0257\u0500\u0501\u056a\u1d05\u1d30\u1d48\u2145\u2146\u216e\u217e\uff24\uff44{_ALIKE}]"
 )
+_E: Final = (
+    r"[e\uff25\uff45\u00c8-\u00cb\u00e8-\u00eb\u0112-\u011b\u0395\u03b5\u0415\u0435\u0451\u1d07\u1d31\u1d49\u2091"
+    rf"\u212f\u2130\u2147{_ALIKE}]"
+)
+_Q: Final = rf"[q\u051a\u051b\u0566\ua757\uff31\uff51{_ALIKE}]"
+_R: Final = rf"[r\u0154-\u0159\u0280\u0433\u1d26\u1d3f\u02b3\u1d63\u211b-\u211d\uff32\uff52{_ALIKE}]"
+_S: Final = rf"[s\u015a-\u0161\u017f\u0405\u0455\ua731\u02e2\u209b\uff33\uff53{_ALIKE}]"
+_T: Final = rf"[t\u03a4\u03c4\u0422\u0442\u1d1b\u1d40\u1d57\u209c\uff34\uff54{_ALIKE}]"
+_U: Final = rf"[u\u00d9-\u00dc\u00f9-\u00fc\u0168-\u0173\u03c5\u0446\u1d1c\u1d41\u1d58\u1d64\uff35\uff55{_ALIKE}]"
+_DATA: Final = _BETWEEN.join([_D, _A, _T, _A])
+_REQUEST: Final = _BETWEEN.join([_R, _E, _Q, _U, _E, _S, _T])
+_MARK: Final = re.compile(f"{_OPENING}(?={_BETWEEN}(?:{_DATA}|{_REQUEST})(?![0-9A-Za-z]))", re.IGNORECASE)
 
 
 def data_block(text: str) -> str:
     """Put text between the marks of a data block."""
     return f"<data>\n{escape_marks(text)}\n</data>"
+
+
+def request_block(text: str) -> str:
+    """Put the user's request between the marks of a request."""
+    return f"<request>\n{escape_marks(text)}\n</request>"
 
 
 def escape_marks(text: str) -> str:

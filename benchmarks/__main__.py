@@ -15,6 +15,7 @@ from benchmarks.limits import limits
 from benchmarks.main_job import main_job
 from benchmarks.overhead import overhead
 from benchmarks.tables import Row
+from benchmarks.tokens import tokens
 from benchmarks.tools import tools
 
 _OTHERS: Final[Mapping[str, tuple[str, Callable[[], Awaitable[tuple[Sequence[Row], Sequence[str]]]]]]] = {
@@ -22,6 +23,7 @@ _OTHERS: Final[Mapping[str, tuple[str, Callable[[], Awaitable[tuple[Sequence[Row
     "limits": ("Limits: larger grants, limits that bind, and the books themselves", limits),
     "extractive": ("Answers without a model: labelled questions over documents of this repository", extractive),
     "documents": ("Documents: an index beside bare SQLite, and hostile files", documents),
+    "tokens": ("Tokens by purpose: ten tasks of a competent model, written by hand, on a loopback web", tokens),
     "tools": ("Tools that compute, in a child process each, beside the bare library", tools),
 }
 NAMES: Final = ("main_job", "overhead", *_OTHERS)

@@ -25,8 +25,9 @@ from benchmarks.tables import Row
 from benchmarks.worker import CEILINGS
 from chargehand.client import Chargehand
 from chargehand.contracts import Limits, SessionRequest, Source
-from workflows.budget.estimates import WORK_OUTPUT_TOKENS, input_bound, worst_case
+from workflows.budget.estimates import input_bound, worst_case
 from workflows.budget.ledger import Amount, Ledger
+from workflows.budget.purposes import WORK
 
 _LONG: Final = Shape(subtasks=1, rounds=9)
 """One agent of ten turns: its first grant pays for the first of them, it asks for each of the others."""
@@ -190,7 +191,7 @@ def _books_seconds() -> float:
     before = time.process_time()
     for _ in range(_TURNS_TIMED):
         # This turn and the next one, to see whether both can be paid; then the one that is taken.
-        bounds = [worst_case(model, input_bound(task, _PROMPT_BYTES), WORK_OUTPUT_TOKENS) for _ in range(3)]
+        bounds = [worst_case(model, input_bound(task, _PROMPT_BYTES), WORK.least_output) for _ in range(3)]
         reservation = ledger.reserve(bounds[-1])
         if reservation is None:
             raise RuntimeError("the ledger that is timed ran empty")

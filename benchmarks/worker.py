@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from temporalio.client import Client
-from temporalio.worker import Worker
+from temporalio.worker import Worker, WorkerTuner
 
 from activities.contracts import ModelCard
 from activities.models.protocol import Model
@@ -61,6 +61,7 @@ async def _bare(address: str, settings: Settings, provider: str, closing: AsyncE
     options["task_queue"] = settings.task_queue
     options["workflows"] = [BareJob, BarePart]
     options["interceptors"] = []
+    options["tuner"] = WorkerTuner.create_fixed(activity_slots=settings.max_activities)
     runner = workflow_runner()
     restrictions = runner.restrictions.with_passthrough_modules("benchmarks")
     options["workflow_runner"] = dataclasses.replace(runner, restrictions=restrictions)

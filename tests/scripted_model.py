@@ -20,11 +20,13 @@ from typing import Final, Self, TypeAlias, TypeVar
 from pydantic import BaseModel, JsonValue
 
 from activities.contracts import ContradictionDraft, SubtaskDraft, ToolCall
+from activities.model_turn.activity import prompt_bytes
 from activities.models.protocol import ModelCall, ModelReply
 from activities.tools import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext, ToolSpec
 from activities.turn_kinds.compact import CompactAnswer, NoteDraft
 from activities.turn_kinds.compress import CompressAnswer
 from activities.turn_kinds.critique import CritiqueAnswer
+from activities.turn_kinds.expand import ExpandAnswer, ExpandTask
 from activities.turn_kinds.judge import JudgeAnswer
 from activities.turn_kinds.outline import OutlineAnswer, SectionDraft
 from activities.turn_kinds.plan import Allowance, PlanAnswer, PlanTask
@@ -122,7 +124,7 @@ def _position(call: ModelCall) -> int:
     match call.task:
         case WorkTask(rounds=rounds):
             return len(rounds)
-        case PlanTask(rejected=rejected):
+        case PlanTask(rejected=rejected) | ExpandTask(rejected=rejected):
             return len(rejected)
         case SynthesisTask(problems=problems):
             return 1 if problems else 0
@@ -137,6 +139,8 @@ class ScriptedModel:
     respond: Respond
     calls: list[ModelCall] = field(default_factory=list[ModelCall])
     replies: int = 0
+    counted: int = 0
+    """Prompts that were counted."""
     keeps_calls: bool = True
     """False in benchmarks, whose calls are too many to keep."""
 
@@ -157,6 +161,11 @@ class ScriptedModel:
                     turn = turn(call)
         self.replies += 1
         return turn
+
+    async def count_input(self, call: ModelCall) -> int:
+        """Count a prompt as providers do: a token for four bytes."""
+        self.counted += 1
+        return prompt_bytes(call) // 4
 
     def of_kind(self, kind: str) -> list[ModelCall]:
         """Select the calls of one kind of task."""
@@ -245,6 +254,8 @@ def subtask(
     after: Sequence[str] = (),
     required: Sequence[str] = (),
     instruction: str = "",
+    *,
+    for_each: str = "",
 ) -> SubtaskDraft:
     return SubtaskDraft(
         id=id,
@@ -252,6 +263,7 @@ def subtask(
         instruction=instruction or f"Find out everything about topic {id} in the documents.",
         depends_on=list(after),
         required=list(required),
+        for_each=for_each,
     )
 
 
@@ -261,7 +273,14 @@ def topics(count: int) -> tuple[SubtaskDraft, ...]:
 
 
 def plan(*subtasks: SubtaskDraft, strategy: str = "merge") -> PlanAnswer:
-    return PlanAnswer(subtasks=list(subtasks), strategy=strategy, final_instruction="Briefly.", omitted=[])
+    return PlanAnswer(
+        subtasks=list(subtasks), strategy=strategy, final_instruction="Briefly.", deliver="", length_words=0, omitted=[]
+    )
+
+
+def expanded(*instructions: str, omitted: Sequence[str] = ()) -> ExpandAnswer:
+    """Write the instructions of a template's items."""
+    return ExpandAnswer(instructions=list(instructions), omitted=list(omitted))
 
 
 def answer(
@@ -332,6 +351,7 @@ def outlined(title: str, *headings: str, gaps: Sequence[str] = ()) -> OutlineAns
 _DEFAULTS: Final[Mapping[str, BaseModel]] = {
     "work": answer("Known."),
     "synthesis": report("All of it."),
+    "expand": expanded(),
     "refine": refined(),
     "review": reviewed(),
     "judge": judged(""),

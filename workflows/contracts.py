@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from activities.contracts import AgentCard, InputOutcome, ModelCard, Note
+from activities.contracts import AgentCard, InputOutcome, ModelCard, Note, OutputCaps
 from chargehand.contracts import Contract, Dollars, Message, Outcome, Subtask, Usage, left_out
 
 
@@ -22,6 +22,7 @@ class SubtaskRequest(Message):
     subtask: Subtask
     agent: AgentCard
     model: ModelCard
+    output_caps: OutputCaps = left_out(OutputCaps())
     documents: tuple[str, ...] = left_out(())
     inputs: tuple[InputOutcome, ...] = left_out(())
     """Outcomes of the subtasks it depends on."""

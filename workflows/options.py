@@ -11,8 +11,11 @@ from activities.model_turn.retry_policy import BILLED_FAILURES
 _LEAST_PATIENCE: Final = timedelta(seconds=1)
 """What an activity gets even when its time is up."""
 
-HEARTBEAT_TIMEOUT: Final = timedelta(seconds=3.5)
-"""After this long without a heartbeat a worker is considered lost; activities send one every `BEAT_SECONDS`."""
+HEARTBEAT_TIMEOUT: Final = timedelta(seconds=5)
+"""After this long without a heartbeat a worker is considered lost; activities send one every `BEAT_SECONDS`.
+
+A crashed worker's calls go on so much later. A server that is starved of processor time takes seconds for a heartbeat.
+"""
 
 _OPEN_SESSION_TIMEOUT: Final = timedelta(seconds=10)
 # It costs nothing: it is retried until it succeeds, refuses the request, or the session's deadline passes.
@@ -34,7 +37,6 @@ TURN_RETRIES: Final = RetryPolicy(
     non_retryable_error_types=["PayloadsTooLarge"],
 )
 
-_TOOL_TIMEOUT: Final = timedelta(minutes=2)
 _TOOL_PATIENCE: Final = timedelta(minutes=10)
 _TOOL_RETRIES: Final = RetryPolicy(
     initial_interval=timedelta(seconds=1),
@@ -104,10 +106,14 @@ def turn(left: timedelta | None) -> ActivityLimits:
 
 
 def tool(left: timedelta) -> ActivityLimits:
-    """Build the limits of a tool call; `left` is the time until it has to end with all its attempts."""
+    """Build the limits of a tool call; `left` is the time until it has to end with all its attempts.
+
+    A tool that makes no progress is given up much sooner, by the activity.
+    """
+    patience = _within(left, _TOOL_PATIENCE)
     return ActivityLimits(
-        start_to_close_timeout=_TOOL_TIMEOUT,
-        schedule_to_close_timeout=_within(left, _TOOL_PATIENCE),
+        start_to_close_timeout=patience,
+        schedule_to_close_timeout=patience,
         heartbeat_timeout=HEARTBEAT_TIMEOUT,
         retry_policy=_TOOL_RETRIES,
     )

@@ -72,9 +72,8 @@ class Progress:
         """Follow a plan, which is returned; records of subtasks that are in it already are kept."""
         self.plan = plan
         self._records = {
-            subtask.id: self._records.get(subtask.id)
-            or SubtaskRecord(
-                id=subtask.id, agent=subtask.agent, instruction=subtask.instruction, depends_on=subtask.depends_on
+            subtask.id: (self._records.get(subtask.id) or _record_of(subtask)).model_copy(
+                update={"depends_on": subtask.depends_on}
             )
             for subtask in plan.subtasks
         }
@@ -173,3 +172,7 @@ class Progress:
                 "budget_usd": self.ledger.granted.usd,
             }
         )
+
+
+def _record_of(subtask: Subtask) -> SubtaskRecord:
+    return SubtaskRecord(id=subtask.id, agent=subtask.agent, instruction=subtask.instruction, for_each=subtask.for_each)

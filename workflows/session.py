@@ -16,7 +16,7 @@ from activities.turn_kinds.registry import Task
 from chargehand.contracts import RaisedLimits, SessionRequest, SessionState, Tier
 from workflows import options
 from workflows.budget.client import BudgetClient
-from workflows.budget.estimates import fixed_bytes, input_bound
+from workflows.budget.estimates import fixed_bytes, input_bound, least_of_agent, least_workable
 from workflows.budget.grants import Grants, ReportReserve
 from workflows.budget.ledger import Amount, Ledger
 from workflows.budget.model_calls import CannotPay, MeteredModelCalls, TurnLost
@@ -121,6 +121,13 @@ class Session:
         """Find the model of a tier, priced at what it has proven to cost."""
         return self.model_calls.proven(self.facts.models[tier])
 
+    def least_grant(self, agent: str) -> Amount:
+        """Estimate the least that is of use to an agent: its fewest turns, or a whole nested session."""
+        card = self.agent(agent)
+        if card is None:
+            return least_workable(self.facts, self.request.documents)
+        return least_of_agent(card, self.model(card.tier), self.request.documents)
+
     def stop_if_overcharged(self) -> None:
         """Start nothing more once providers charged more than the budget, unless somebody can raise it.
 
@@ -150,9 +157,7 @@ class Session:
         """Refresh the Web UI details."""
         workflow.set_current_details(details(self.progress.status()))
 
-    async def take_turn(
-        self, task: Task, output_tokens: int, *, tier: Tier | None = None, until: datetime | None = None
-    ) -> TurnResult:
+    async def take_turn(self, task: Task, *, tier: Tier | None = None, until: datetime | None = None) -> TurnResult:
         """Take one of the supervisor's own turns; `tier` replaces the crew's own.
 
         Raises:
@@ -167,7 +172,6 @@ class Session:
             tier=tier,
             model=self.model(tier),
             input_tokens=input_bound(task, fixed_bytes(crew, self.request.documents)),
-            output_tokens=output_tokens,
             # The clock's own alarm comes first.
             until=lambda: until or self.clock.report_starts_at + options.LEAST_REPORT_TIME,
         )
@@ -178,17 +182,23 @@ class Session:
         self,
         task: Task,
         answer: type[_Answer],
-        output_tokens: int,
         *,
         tier: Tier | None = None,
         until: datetime | None = None,
     ) -> _Answer | None:
         """Take a turn that the session can do without; None if it cannot be paid, fails, or gives no such answer."""
         try:
-            result = await self.take_turn(task, output_tokens, tier=tier, until=until)
+            result = await self.take_turn(task, tier=tier, until=until)
         except (CannotPay, TurnLost):
             return None
         return result.answer_as(answer)
+
+    async def ask_parent(self, needed: Amount) -> None:
+        """Ask the parent session for what is missing of an amount; it may refuse. The root has nobody to ask."""
+        missing = self.ledger.missing(needed)
+        if self.request.delegation is not None and missing != Amount():
+            more = await self.budget_client.ask(missing, self.ledger.granted, lambda: self.clock.work_is_over)
+            self.ledger.grant(more)
 
     async def wait_for_budget(self, needed: Amount, is_hopeless: Callable[[], bool]) -> None:
         """Wait until an amount is unspent, cannot become so any more, or the report is due."""
@@ -196,10 +206,7 @@ class Session:
         def is_there() -> bool:
             return self.ledger.unspent.covers(needed)
 
-        if not is_there() and self.request.delegation is not None:
-            missing = self.ledger.missing(needed)
-            more = await self.budget_client.ask(missing, self.ledger.granted, lambda: self.clock.work_is_over)
-            self.ledger.grant(more)
+        await self.ask_parent(needed)
         await workflow.wait_condition(lambda: is_there() or self.clock.work_is_over or is_hopeless())
         if self.request.limits.on_limit == "pause" and not is_there() and not self.clock.work_is_over:
             self.enter("paused")

@@ -17,14 +17,15 @@ with workflow.unsafe.imports_passed_through():
     from workflows.budget.client import BudgetClient
     from workflows.budget.estimates import (
         NEXT_ROUND_BYTES,
-        WORK_OUTPUT_TOKENS,
         fixed_bytes,
         input_bound,
+        likely_input,
         usual_cost,
         worst_case,
     )
     from workflows.budget.ledger import Amount, Ledger
     from workflows.budget.model_calls import CannotPay, MeteredModelCalls, TurnLost
+    from workflows.budget.purposes import WORK
     from workflows.contracts import Grant, SubtaskRequest, SubtaskResult
     from workflows.conversation import Conversation
     from workflows.rules.evidence import ground, out_of_time, unfinished
@@ -58,6 +59,8 @@ class SubtaskWorkflow:
             session=request.session,
             crew=request.crew,
             documents=request.documents,
+            output_caps=request.output_caps,
+            effort=request.agent.effort,
             today=self._began_at.date(),
             budget_client=self._budget_client,
             urgency=request.urgency,
@@ -120,7 +123,6 @@ class SubtaskWorkflow:
             tier=request.agent.tier,
             model=request.model,
             input_tokens=self._input_tokens(request, task),
-            output_tokens=WORK_OUTPUT_TOKENS,
             until=lambda: self._until,
             sent=self._conversation.new_in(task),
             counted=self._conversation.counted,
@@ -142,7 +144,8 @@ class SubtaskWorkflow:
     async def _task(self, request: SubtaskRequest, model_calls: MeteredModelCalls, *, last: bool) -> WorkTask:
         task = self._conversation.task()
         model, input_tokens = model_calls.proven(request.model), self._input_tokens(request, task)
-        this_turn = worst_case(model, input_tokens, WORK_OUTPUT_TOKENS)
+        likely = likely_input(model, input_tokens, self._conversation.counted)
+        this_turn = worst_case(model, likely, WORK.least_output)
         next_turn = usual_cost(model, input_tokens, self._conversation.counted, NEXT_ROUND_BYTES)
         must_answer = (
             last

@@ -8,6 +8,7 @@ from temporalio.exceptions import ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from chargehand.contracts import Answer, Plan, PlanDecision, RaisedLimits, Report, SessionRequest, Status
+    from chargehand.converter import join_problems
     from chargehand.wire import ErrorType, QueryName, SignalName, UpdateName, WorkflowType
     from workflows import options
     from workflows.budget.client import BudgetClient
@@ -48,8 +49,8 @@ class SupervisorWorkflow:
                 plan = await session.clock.limit(self._approval())
             while plan is not None:
                 session.enter("executing")
-                await execute(session, plan)
-                plan = await session.clock.limit(review(session, plan))
+                await execute(session)
+                plan = await session.clock.limit(review(session))
             session.enter("synthesising")
             report = await write_report(session)
             await workflow.wait_condition(workflow.all_handlers_finished)
@@ -123,7 +124,7 @@ class SupervisorWorkflow:
             raise _refusal("A nested session gets its limits from its parent; raise them at the root session.")
         problems = self._open.problems_with(raised)
         if problems:
-            raise _refusal("; ".join(problems))
+            raise _refusal(join_problems(problems))
 
     @workflow.update(name=UpdateName.ANSWER, description="Answer the question of a subtask.")
     async def answer(self, answer: Answer) -> Status:

@@ -38,6 +38,7 @@ def details(status: Status) -> str:
 def _line(record: SubtaskRecord) -> str:
     state = f"{record.state}: {_plain(record.reason, 80)}" if record.reason else record.state
     after = f", after {', '.join(record.depends_on)}" if record.depends_on else ""
+    after += f", for each item of {record.for_each}" if record.for_each else ""
     spent = f", {record.usage.turns} turns, {record.usage.cost_usd:.4f} dollars" if record.usage.turns else ""
     instruction = _plain(record.instruction, 160)
     return f"- {_MARKS[record.state]} **{record.id}** {record.agent}{after} · {state}{spent} · {instruction}"

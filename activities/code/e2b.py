@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from activities.code.e2b_limits import E2BLimits
-from activities.code.protocol import CodeResult, GivenFile
+from activities.code.protocol import CodeResult, GivenFile, Rows
 
 if TYPE_CHECKING:
     from e2b.connection_config import ApiParams
@@ -55,8 +55,8 @@ class E2BRunner:
             "debug": False,  # would leave sandboxes running
         }
 
-    async def run(self, code: str, name: str, files: Sequence[GivenFile] = ()) -> CodeResult:
+    async def run(self, code: str, name: str, files: Sequence[GivenFile] = (), rows: Rows | None = None) -> CodeResult:
         await asyncio.to_thread(import_module, "activities.code.e2b_sandbox")  # takes 1.4 s, so not on the event loop
         from activities.code.e2b_sandbox import SandboxRun
 
-        return await SandboxRun(self._options, self._limits, name, internet=self._internet).run(code, files)
+        return await SandboxRun(self._options, self._limits, name, internet=self._internet).run(code, files, rows)

@@ -24,11 +24,13 @@ from e2b import (
 from e2b.sandbox.filesystem.filesystem import AsyncWriteEntry
 from e2b_code_interpreter import AsyncSandbox, Execution, OutputMessage
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_json
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.code.e2b_limits import E2BLimits
-from activities.code.protocol import ARTIFACTS, DOCUMENTS, CodeResult, GivenFile
+from activities.code.protocol import ARTIFACTS, DOCUMENTS, ROWS, CodeResult, GivenFile, Rows
+from activities.silence import note_progress
 from activities.tool_outputs import MOST_BYTES, MOST_BYTES_TOGETHER, MOST_FILES, ToolOutput
 from chargehand.wire import ErrorType
 
@@ -41,6 +43,12 @@ _LABEL: Final = "chargehand"
 _MOST_LEFT_OVER: Final = 10
 _HOME: Final = PurePosixPath("/home/user")
 """Where code in E2B's own template starts."""
+_ROWS_FILE: Final = _HOME / ".rows.json"
+_LOADING: Final = f"""\
+import json as _json
+with open({str(_ROWS_FILE)!r}, encoding="utf-8") as _file:
+    {ROWS} = _json.load(_file)
+"""
 _LISTED: Final = TypeAdapter(list[tuple[str, int | None]])
 _LISTING: Final = f"""\
 def _listing():
@@ -111,6 +119,7 @@ class _Printed:
         self._room = room
 
     def keep(self, message: OutputMessage) -> None:
+        note_progress()
         kept = message.line[: self._room]
         self._room -= len(kept)
         if message.error:
@@ -130,7 +139,7 @@ class SandboxRun:
         self._name = name
         self._internet = internet
 
-    async def run(self, code: str, files: Sequence[GivenFile]) -> CodeResult:
+    async def run(self, code: str, files: Sequence[GivenFile], rows: Rows | None) -> CodeResult:
         if not activity.in_activity() or activity.info().attempt > 1:
             await self._end_left_over()
         making = asyncio.ensure_future(self._make())
@@ -140,7 +149,7 @@ class SandboxRun:
             await self._end_when_made(making)
             raise
         try:
-            return await self._use(sandbox, code, files)
+            return await self._use(sandbox, code, files, rows)
         finally:
             await asyncio.shield(self._end(sandbox))
 
@@ -155,9 +164,12 @@ class SandboxRun:
         except _FAULTS as fault:
             raise _translate(fault) from fault
 
-    async def _use(self, sandbox: _Sandbox, code: str, files: Sequence[GivenFile]) -> CodeResult:
+    async def _use(self, sandbox: _Sandbox, code: str, files: Sequence[GivenFile], rows: Rows | None) -> CodeResult:
         try:
-            await _lay_out(sandbox, files)
+            await _lay_out(sandbox, files, rows)
+            if rows is not None:
+                seconds = self._limits.request.total_seconds()
+                await sandbox.run_code(_LOADING, timeout=seconds, request_timeout=seconds)
             result = await self._execute(sandbox, code)
             if isinstance(result, CodeResult):
                 return result
@@ -227,8 +239,8 @@ class SandboxRun:
             _log.warning("e2b sandboxes of lost attempts could not be listed", extra={"fault": repr(fault)})
 
 
-async def _lay_out(sandbox: _Sandbox, files: Sequence[GivenFile]) -> None:
-    """Write the documents, and make the folder for what the code saves."""
+async def _lay_out(sandbox: _Sandbox, files: Sequence[GivenFile], rows: Rows | None) -> None:
+    """Write the documents and the rows of the query, and make the folder for what the code saves."""
     contents = await asyncio.to_thread(lambda: [file.path.read_bytes() for file in files])
     entries = [
         AsyncWriteEntry(path=str(_HOME / DOCUMENTS / file.name), data=content)
@@ -236,6 +248,8 @@ async def _lay_out(sandbox: _Sandbox, files: Sequence[GivenFile]) -> None:
     ]
     # Writing a file creates its folder. Its name keeps it out of the listing.
     entries.append(AsyncWriteEntry(path=str(_HOME / ARTIFACTS / ".keep"), data=b""))
+    if rows is not None:
+        entries.append(AsyncWriteEntry(path=str(_ROWS_FILE), data=to_json(rows)))
     await sandbox.files.write_files(entries)
 
 
@@ -293,6 +307,7 @@ async def _content(sandbox: _Sandbox, name: str, most: int) -> bytes | None:
     try:
         async with await sandbox.files.read(str(_HOME / ARTIFACTS / name), format="stream") as stream:
             async for chunk in stream:
+                note_progress()
                 content += chunk
                 if len(content) > most:
                     return None

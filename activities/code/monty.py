@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from temporalio.exceptions import ApplicationError
 
-from activities.code.protocol import CodeResult, GivenFile
+from activities.code.protocol import ROWS, CodeResult, GivenFile, Rows
 from chargehand.contracts import Contract
 from chargehand.wire import ErrorType
 
@@ -67,8 +67,9 @@ class MontyRunner:
         code: str,
         name: str,  # noqa: ARG002  # the child process leaves nothing behind
         files: Sequence[GivenFile] = (),  # noqa: ARG002  # see `handles_files`
+        rows: Rows | None = None,
     ) -> CodeResult:
-        work = _Work(code, self._limits)
+        work = _Work(code, rows, self._limits)
         # The asynchronous interface of Monty is not used: it now and then aborts the whole process at exit
         # (https://github.com/PyO3/pyo3-async-runtimes/issues/40).
         running = asyncio.get_running_loop().run_in_executor(self._threads, work.run)
@@ -87,8 +88,9 @@ class MontyRunner:
 class _Work:
     """One piece of code in its child process; `run` in a thread, `stop` from anywhere."""
 
-    def __init__(self, code: str, limits: MontyLimits) -> None:
+    def __init__(self, code: str, rows: Rows | None, limits: MontyLimits) -> None:
         self._code = code
+        self._inputs = None if rows is None else {ROWS: [dict(row) for row in rows]}
         self._limits = limits
         self._child: int | None = None
         self._lock = threading.Lock()
@@ -123,7 +125,7 @@ class _Work:
             self._child = session.worker_pid
             if self._stopped:
                 return ""
-            value: object = session.feed_run(self._code, print_callback=self._keep)
+            value: object = session.feed_run(self._code, inputs=self._inputs, print_callback=self._keep)
             return "" if value is None else _representation(session, value)
         finally:
             with self._lock:

@@ -1,8 +1,10 @@
 """The interface of a sandbox for code: what is run and what is returned."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+from pydantic import JsonValue
 
 from activities.tool_outputs import ToolOutput
 from chargehand.contracts import Contract
@@ -11,6 +13,11 @@ DOCUMENTS: Final = "documents"
 """The folder beside the program that holds the documents it was given."""
 ARTIFACTS: Final = "artifacts"
 """The folder beside the program whose files are kept for the user."""
+
+ROWS: Final = "rows"
+"""The variable that holds the rows of the query that a program was given."""
+Rows: TypeAlias = Sequence[Mapping[str, JsonValue]]
+"""Rows of a query, each by the names of its columns."""
 
 
 class GivenFile(NamedTuple):
@@ -49,6 +56,9 @@ class CodeRunner(Protocol):
     reaches_out: bool
     """Whether code in it has network access."""
 
-    async def run(self, code: str, name: str, files: Sequence[GivenFile] = ()) -> CodeResult:
-        """Run a piece of Python from a clean start; `name` identifies the call across attempts, for clean-up."""
+    async def run(self, code: str, name: str, files: Sequence[GivenFile] = (), rows: Rows | None = None) -> CodeResult:
+        """Run a piece of Python from a clean start, with `rows` as a variable of this name if there are any.
+
+        `name` identifies the call across attempts, for clean-up.
+        """
         ...

@@ -1,4 +1,4 @@
-"""The tool `run_code`: a computation in a sandbox, with the documents that it names."""
+"""The tool `run_code`: a computation in a sandbox, with the rows of a query and the documents that it names."""
 
 import asyncio
 import hashlib
@@ -11,11 +11,22 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from activities.code.protocol import ARTIFACTS, DOCUMENTS, CodeResult, CodeRunner, GivenFile
+from activities.code.protocol import ARTIFACTS, DOCUMENTS, ROWS, CodeResult, CodeRunner, GivenFile, Rows
+from activities.data.query import rows_for_program
 from activities.documents.artifacts import ArtifactError
+from activities.documents.library import DocumentLibrary
 from activities.documents.locations import DocumentSources, Found
+from activities.documents.names import UnknownDocumentError, document_named
 from activities.tool_outputs import FileStore, store_outputs
-from activities.tools import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext, ToolSpec, failed
+from activities.tools import (
+    READS_DOCUMENTS,
+    READS_THE_WEB,
+    ToolAnswer,
+    ToolContext,
+    ToolSpec,
+    failed,
+    object_schema,
+)
 from chargehand.contracts import Artifact, Capability, Source
 
 _CODE_CHARACTERS: Final = 50_000
@@ -25,7 +36,6 @@ _ERROR_CHARACTERS: Final = 1_500
 _LEFT_OUT_CHARACTERS: Final = 400
 _MOST_DOCUMENTS: Final = 20
 _MOST_DOCUMENT_BYTES: Final = 20 * 1024 * 1024
-_MOST_NAMES: Final = 30
 
 
 class DocumentsNotGivenError(Exception):
@@ -33,53 +43,61 @@ class DocumentsNotGivenError(Exception):
 
 
 class RunCode:
-    """Runs code in one sandbox, and names it."""
+    """Runs code in one sandbox."""
 
-    def __init__(self, runner: CodeRunner, store: FileStore, sources: DocumentSources | None = None) -> None:
-        """Take the sandbox, the store for its files, and the source of its documents."""
+    def __init__(self, runner: CodeRunner, store: FileStore, library: DocumentLibrary | None = None) -> None:
+        """Take the sandbox, the store for its files, and the session's documents and tables."""
         self._runner = runner
         self._store = store
-        self._sources = sources if runner.handles_files else None
-        reads = READS_DOCUMENTS if self._sources else frozenset[Capability]()
+        self._library = library
+        self._sources = library.sources if library and runner.handles_files else None
+        reads = READS_DOCUMENTS if library else frozenset[Capability]()
         self.capabilities: frozenset[Capability] = reads | (READS_THE_WEB if runner.reaches_out else frozenset())
         self.spec = ToolSpec(
             name="run_code",
             description=(
-                "Run Python code to compute something, be it one line of arithmetic. It starts clean each time: write "
-                "the data it needs into it. Print what you want to see; the value of the last expression is given "
-                f"too. {self._file_rules()} {runner.language}"
+                "Run Python code to compute something, be it one line of arithmetic. It starts clean each time. Print "
+                f"what you want to see; the value of the last expression is given too. {self._row_rules()}"
+                f"{self._file_rules()} {runner.language}"
             ),
-            parameters={
-                "type": "object",
-                "properties": {
-                    "code": {"type": "string", "description": "The whole program"},
-                    **(_DOCUMENTS_PARAMETER if self._sources else {}),
-                },
-                "required": ["code"],
-                "additionalProperties": False,
-            },
+            parameters=object_schema(
+                code={"type": "string", "description": "The whole program."},
+                **({"sql": _SQL_PARAMETER} if library else {}),
+                **({"documents": _DOCUMENTS_PARAMETER} if self._sources else {}),
+            ),
         )
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
-        code = arguments.get("code")
-        if not isinstance(code, str) or not code.strip():
-            return failed("run_code needs `code`: the whole program, as text.")
-        if len(code) > _CODE_CHARACTERS:
-            return failed(f"The program is longer than {_CODE_CHARACTERS} characters; run a shorter one.")
-        code = code.encode("utf-8", "replace").decode()
-        names = _names(arguments.get("documents"))
-        if names is None:
-            return failed(f"`documents` is a list of at most {_MOST_DOCUMENTS} names of documents.")
-        if self._sources is None:
-            result = await self._runner.run(code, context.idempotency_key)
-        else:
-            try:
-                async with given_files(self._sources, context.documents, names) as files:
-                    result = await self._runner.run(code, context.idempotency_key, files)
-            except DocumentsNotGivenError as error:
-                return failed(str(error))
+        if problem := _problem(arguments):
+            return failed(problem)
+        code = str(arguments["code"]).encode("utf-8", "replace").decode()
+        sql = str(arguments.get("sql") or "")
+        rows = await self._rows(sql, context)
+        if isinstance(rows, str):
+            return failed(f"`sql`: {rows}")
+        names = _names(arguments.get("documents")) or []
+        try:
+            async with given_files(self._sources, context.documents, names) as files:
+                result = await self._runner.run(code, context.idempotency_key, files, rows)
+        except DocumentsNotGivenError as error:
+            return failed(str(error))
         artifacts, left_out = await store_outputs(self._store, result.files)
-        return _answer(self._runner.name, code, result, artifacts, (*result.left_out, *left_out))
+        digest = hashlib.sha256("\0".join(filter(None, (code, sql))).encode()).hexdigest()[:12]
+        return _answer(f"code:{digest}", result, artifacts, (*result.left_out, *left_out))
+
+    async def _rows(self, sql: str, context: ToolContext) -> Rows | str | None:
+        """Return the rows for the program, None without a query, or what is wrong with the query."""
+        if not sql.strip() or self._library is None:
+            return None
+        return await rows_for_program(await self._library.open(context.documents), sql)
+
+    def _row_rules(self) -> str:
+        if self._library is None:
+            return "Write the data it needs into it. "
+        return (
+            f"With `sql`, the list `{ROWS}` holds the rows of that query over the user's tables, each a dict by column "
+            "name, with dates as ISO text: do not copy data into the code. "
+        )
 
     def _file_rules(self) -> str:
         if not self._runner.handles_files:
@@ -90,13 +108,29 @@ class RunCode:
         return f"Documents that you name are in the folder `{DOCUMENTS}`; it sees no others. {rules}"
 
 
-_DOCUMENTS_PARAMETER: Final[dict[str, JsonValue]] = {
-    "documents": {
-        "type": "array",
-        "items": {"type": "string"},
-        "description": f"Names of the documents that the program reads, as `{DOCUMENTS}/NAME`; none by default",
-    }
+_SQL_PARAMETER: Final[dict[str, JsonValue]] = {
+    "type": "string",
+    "description": f"One SELECT (DuckDB) whose rows the program needs as `{ROWS}`, or an empty string.",
 }
+_DOCUMENTS_PARAMETER: Final[dict[str, JsonValue]] = {
+    "type": "array",
+    "items": {"type": "string"},
+    "description": f"Names of the documents that the program reads, as `{DOCUMENTS}/NAME`; an empty list for none.",
+}
+
+
+def _problem(arguments: Mapping[str, JsonValue]) -> str:
+    """Describe which argument is wrong; empty if none is."""
+    code = arguments.get("code")
+    if not isinstance(code, str) or not code.strip():
+        return "`code` must be the whole program, as text."
+    if len(code) > _CODE_CHARACTERS:
+        return f"`code` is longer than {_CODE_CHARACTERS:,} characters: run a shorter program."
+    if not isinstance(arguments.get("sql") or "", str):
+        return "`sql` must be one SELECT statement, or an empty string."
+    if _names(arguments.get("documents")) is None:
+        return f"`documents` must be a list of at most {_MOST_DOCUMENTS} names of documents."
+    return ""
 
 
 def _names(documents: JsonValue) -> list[str] | None:
@@ -110,10 +144,10 @@ def _names(documents: JsonValue) -> list[str] | None:
 
 @asynccontextmanager
 async def given_files(
-    sources: DocumentSources, documents: tuple[str, ...], names: Sequence[str]
+    sources: DocumentSources | None, documents: tuple[str, ...], names: Sequence[str]
 ) -> AsyncGenerator[tuple[GivenFile, ...]]:
     """Copy the named documents to this host until the block ends. Raises `DocumentsNotGivenError`."""
-    if not names:
+    if not names or sources is None:
         yield ()
         return
     listing = await sources.find(documents)
@@ -126,10 +160,10 @@ async def given_files(
 
 
 def _chosen(known: dict[str, Found], names: Sequence[str]) -> list[Found]:
-    if unknown := [name for name in names if name not in known]:
-        there = ", ".join(list(known)[:_MOST_NAMES]) or "none"
-        raise DocumentsNotGivenError(f"There is no document '{unknown[0]}'. There are: {there}.")
-    chosen = [known[name] for name in dict.fromkeys(names)]
+    try:
+        chosen = [known[name] for name in dict.fromkeys(document_named(name, list(known)) for name in names)]
+    except UnknownDocumentError as error:
+        raise DocumentsNotGivenError(f"`documents`: {error}.") from error
     for file in chosen:
         if file.problem:
             raise DocumentsNotGivenError(f"{file.name} cannot be given to the code. {file.problem}")
@@ -150,10 +184,8 @@ def _fetched(sources: DocumentSources, chosen: Sequence[Found], folder: Path) ->
     return tuple(given)
 
 
-def _answer(
-    runner: str, code: str, result: CodeResult, artifacts: tuple[Artifact, ...], left_out: tuple[str, ...]
-) -> ToolAnswer:
-    output: dict[str, JsonValue] = {"sandbox": runner}
+def _answer(ref: str, result: CodeResult, artifacts: tuple[Artifact, ...], left_out: tuple[str, ...]) -> ToolAnswer:
+    output: dict[str, JsonValue] = {}
     if result.stderr:
         output["stderr"] = _cut(result.stderr, _STDERR_CHARACTERS)
     if artifacts:
@@ -166,10 +198,9 @@ def _answer(
         output |= {"error": _end(result.error), "printed": printed}
         return ToolAnswer(ok=False, output=output, artifacts=artifacts)
     if not printed:
-        note = "The program printed nothing and has no value."
+        note = "The program printed nothing and its last line has no value: print what you need."
         return ToolAnswer(output={**output, "note": note}, artifacts=artifacts)
-    digest = hashlib.sha256(code.encode()).hexdigest()[:12]
-    source = Source(ref=f"code:{digest}", title="Computed", quote=printed)
+    source = Source(ref=ref, title="Computed", quote=printed)
     return ToolAnswer(output=output, sources=(source,), artifacts=artifacts)
 
 

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from activities.data.query import select_rows
 from activities.documents.library import DocumentLibrary
 from activities.tool_outputs import FileStore, ToolOutput, store_outputs
-from activities.tools import READS_DOCUMENTS, ToolAnswer, ToolContext, ToolSpec, failed
+from activities.tools import READS_DOCUMENTS, ToolAnswer, ToolContext, ToolSpec, failed, object_schema
 
 _KINDS: Final = ("bar", "line", "scatter", "pie")
 _FORMS: Final = ("png", "svg")
@@ -41,23 +41,18 @@ class DrawChart:
             "(DuckDB) whose rows are drawn in their order. You are shown the rows, not the picture. Sort and aggregate "
             "in SQL; a bar chart shows 60 rows at most, a pie 12."
         ),
-        parameters={
-            "type": "object",
-            "properties": {
-                "kind": {"type": "string", "enum": list(_KINDS)},
-                "sql": {"type": "string", "description": "One SELECT statement that gives the columns x and y"},
-                "x": {"type": "string", "description": "The column along the axis, or the names of the pie's parts"},
-                "y": {
-                    "type": "array",
-                    "items": {"type": "string"},
-                    "description": "Columns of numbers to draw; for a pie, one",
-                },
-                "title": {"type": "string", "description": "What the chart shows, with the unit"},
-                "form": {"type": "string", "enum": list(_FORMS), "description": "png by default"},
+        parameters=object_schema(
+            kind={"type": "string", "enum": list(_KINDS)},
+            sql={"type": "string", "description": "One SELECT statement that gives the columns x and y."},
+            x={"type": "string", "description": "The column along the axis, or the names of the pie's parts."},
+            y={
+                "type": "array",
+                "items": {"type": "string"},
+                "description": f"Columns of numbers to draw, {_MOST_SERIES} at most; for a pie, one.",
             },
-            "required": ["kind", "sql", "x", "y", "title"],
-            "additionalProperties": False,
-        },
+            title={"type": "string", "description": "What the chart shows, with the unit."},
+            form={"type": "string", "enum": list(_FORMS), "description": "File format; png unless svg is wanted."},
+        ),
     )
 
     def __init__(self, library: DocumentLibrary, store: FileStore, timeout_seconds: float = 20.0) -> None:
@@ -108,18 +103,18 @@ def _chart(arguments: Mapping[str, JsonValue]) -> _Chart | str:
     kind, x, y = arguments.get("kind"), arguments.get("x"), arguments.get("y")
     title, form = arguments.get("title", ""), arguments.get("form") or "png"
     if not isinstance(kind, str) or kind not in _KINDS:
-        return f"`kind` is one of {', '.join(_KINDS)}."
+        return f"`kind` must be one of {', '.join(_KINDS)}."
     if not isinstance(form, str) or form not in _FORMS:
-        return f"`form` is one of {', '.join(_FORMS)}."
+        return f"`form` must be one of {', '.join(_FORMS)}."
     names = [name for name in y if isinstance(name, str)] if isinstance(y, list) else []
     if isinstance(y, str):
         names = [y]
     if not isinstance(x, str) or not x or not names or any(len(name) > _LONGEST_NAME for name in (x, *names)):
-        return "`x` is the name of a column of the statement, and `y` a list of such names."
+        return "`x` must be the name of a column of the statement, and `y` a list of such names."
     if len(names) > (1 if kind == "pie" else _MOST_SERIES):
-        return f"A chart shows at most {_MOST_SERIES} columns of numbers, a pie one."
+        return f"`y` must name at most {_MOST_SERIES} columns of numbers, and one for a pie."
     if not isinstance(title, str):
-        return "`title` is a text."
+        return "`title` must be a text."
     return _Chart(kind, x, list(dict.fromkeys(names)), " ".join(title.split())[:_LONGEST_TITLE], form)
 
 

@@ -70,7 +70,8 @@ def _series(
         if columns.count(name) != 1:
             raise RefusedError(f"The statement must give one column '{name}'; it gives {', '.join(columns)}.")
     if not rows:
-        raise RefusedError("The statement gives no rows, so there is nothing to draw.")
+        hint = f" Did you mean {' or '.join(selected['hints'])}?" if selected["hints"] else ""
+        raise RefusedError(f"The statement gives no rows, so there is nothing to draw.{hint}")
     if len(rows) > _MOST_POINTS[kind]:
         raise RefusedError(
             f"A {kind} chart shows {_MOST_POINTS[kind]:,} rows at most, and there are {selected['row_count']:,}: "

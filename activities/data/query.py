@@ -1,11 +1,11 @@
 """The tool `query_data`: SQL over the session's tables."""
 
 import hashlib
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from pydantic import JsonValue
+from pydantic_core import to_json
 
 from activities.child_process import ChildError, ChildProcess, ChildTimeoutError
 from activities.documents.catalog import Table
@@ -26,8 +26,12 @@ _LONGEST_STATEMENT: Final = 10_000
 _LONGEST_ERROR: Final = 600
 _LONGEST_SCHEMA: Final = 1_500
 _TOO_MUCH_MEMORY: Final = "The query needs more memory than it may use: select less, or filter before joining."
-# Rows are returned twice, as values and as a quotation.
-_LONGEST_ROWS: Final = OUTPUT_CAP_CHARACTERS * 45 // 100
+_LONGEST_CELL: Final = 500
+_LONGEST_ROWS: Final = OUTPUT_CAP_CHARACTERS - 1_000
+_MOST_PROGRAM_ROWS: Final = 10_000
+_LONGEST_PROGRAM_CELL: Final = 100_000
+_MOST_PROGRAM_BYTES: Final = 4_000_000
+_PROGRAM_QUERY_SECONDS: Final = 15.0
 
 
 class QueryData:
@@ -38,8 +42,9 @@ class QueryData:
         name="query_data",
         description=(
             "Ask the user's tables in SQL (DuckDB): one SELECT statement over the tables listed with the documents. "
-            f"The first {_MOST_ROWS} rows come back, and `row_count` says how many there are: aggregate and sort "
-            "in SQL. It calculates too: SELECT 1250 * 1.19."
+            "You get the first 50 rows under a ref to cite them by, and `row_count` says how many there are: "
+            "aggregate and sort in SQL. `did_you_mean` names values that differ from yours in case or accents "
+            "only. It calculates too: SELECT 1250 * 1.19."
         ),
         parameters=object_schema(
             sql={
@@ -75,6 +80,41 @@ async def select_rows(
     module: str, library: OpenLibrary, sql: JsonValue, timeout_seconds: float, **more: JsonValue
 ) -> Selection | str:
     """Run one SELECT over the library's tables in a child process; returns the error for the agent if it fails."""
+    answer = await _ask(module, library, sql, timeout_seconds, most_rows=_MOST_ROWS, **more)
+    if isinstance(answer, str):
+        return answer
+    output, source = _present(str(sql), answer)
+    return Selection(output, source, answer)
+
+
+async def rows_for_program(library: OpenLibrary, sql: str) -> list[dict[str, JsonValue]] | str:
+    """Return all rows of a SELECT, each by the names of its columns; or the error for the agent."""
+    answer = await _ask(
+        "activities.data.query_process",
+        library,
+        sql,
+        _PROGRAM_QUERY_SECONDS,
+        most_rows=_MOST_PROGRAM_ROWS + 1,
+        longest_cell=_LONGEST_PROGRAM_CELL,
+    )
+    if isinstance(answer, str):
+        return answer
+    columns: list[str] = answer["columns"]
+    if repeated := next((name for name in columns if columns.count(name) > 1), None):
+        return f"The query gives two columns '{repeated[:100]}': name them apart with AS."
+    if answer["row_count"] > _MOST_PROGRAM_ROWS:
+        return f"The query gives more than {_MOST_PROGRAM_ROWS:,} rows for the program: aggregate or filter in SQL."
+    rows: list[dict[str, JsonValue]] = [dict(zip(columns, row, strict=True)) for row in answer["rows"]]
+    if len(to_json(rows)) > _MOST_PROGRAM_BYTES:
+        return f"The rows are larger than {_MOST_PROGRAM_BYTES / 1e6:g} MB: select fewer columns or rows."
+    if not rows:
+        return " ".join(["The query gives no rows, so the program was not run.", *_hint_sentence(answer)])
+    return rows
+
+
+async def _ask(
+    module: str, library: OpenLibrary, sql: JsonValue, timeout_seconds: float, **more: JsonValue
+) -> dict[str, Any] | str:
     if not isinstance(sql, str) or not sql.strip() or len(sql) > _LONGEST_STATEMENT:
         return f"`sql` must be one SELECT statement of at most {_LONGEST_STATEMENT:,} characters."
     if library.database is None:
@@ -82,7 +122,7 @@ async def select_rows(
     question: dict[str, Any] = {
         "database": str(library.database),
         "sql": sql,
-        "most_rows": _MOST_ROWS,
+        "longest_cell": _LONGEST_CELL,
         "processor_seconds": int(timeout_seconds * 2) + 1,
         **more,
     }
@@ -94,38 +134,45 @@ async def select_rows(
     except ChildError:
         answer = {"error": _TOO_MUCH_MEMORY}
     if error := answer.get("error"):
-        return f"{_shortened(str(error))}\nThe tables are: {_schemas(library.catalog.tables)}"
-    output, source = _present(sql, answer)
-    return Selection(output, source, answer)
+        parts = [_shortened(str(error)), *_hint_sentence(answer)]
+        return f"{' '.join(parts)}\nThe tables are: {_schemas(library.catalog.tables)}"
+    return answer
+
+
+def _hint_sentence(answer: dict[str, Any]) -> list[str]:
+    hints: list[str] = answer.get("hints", [])
+    return [f"Did you mean {' or '.join(hints)}?"] if hints else []
 
 
 def _present(sql: str, answer: dict[str, Any]) -> tuple[dict[str, JsonValue], Source]:
-    """Return the rows as tool output and as a source."""
-    columns: list[str] = answer["columns"]
-    rows, lines = _fit(columns, answer["rows"])
-    output: dict[str, JsonValue] = {"columns": list(columns), "rows": list(rows), "row_count": answer["row_count"]}
-    if not answer["is_exact"]:
-        output["note"] = "There are more rows than `row_count`; they were not counted to the end."
-    if len(rows) < answer["row_count"]:
-        lines.append(f"… {answer['row_count']:,} rows")
+    """Return what is known of the rows as tool output, and the rows themselves as a source."""
+    lines = _fit(answer["columns"], answer["rows"])
+    shown, count = len(lines) - 1, answer["row_count"]
+    output: dict[str, JsonValue] = {"row_count": count}
+    if shown < count:
+        more = "" if answer["is_exact"] else " or more, not counted to the end"
+        output["note"] = f"These are the first {shown} of {count:,} rows{more}. Aggregate, filter, or use OFFSET."
+    if hints := answer.get("hints"):
+        output["did_you_mean"] = hints
     ref = f"sql:{hashlib.sha256(sql.encode()).hexdigest()[:8]}"
     return output, Source(ref=ref, title=sql, quote="\n".join(lines))
 
 
-def _fit(columns: list[str], rows: list[list[JsonValue]]) -> tuple[list[list[JsonValue]], list[str]]:
-    """As many rows as the output may have, and the same as a compact text table."""
-    lines = [" | ".join(columns)]
-    values_length = text_length = len(lines[0])
-    fitting: list[list[JsonValue]] = []
+def _fit(columns: list[str], rows: list[list[JsonValue]]) -> list[str]:
+    """As many rows as the answer may have, as a compact text table below the names of the columns."""
+    lines = [_line(columns)[:_LONGEST_ROWS]]
+    length = len(lines[0])
     for row in rows:
-        line = " | ".join("" if cell is None else str(cell) for cell in row)
-        values_length += len(json.dumps(row, ensure_ascii=False)) + 2
-        text_length += len(line) + 1
-        if max(values_length, text_length) > _LONGEST_ROWS:
+        line = _line(row)
+        length += len(line) + 1
+        if length > _LONGEST_ROWS:
             break
-        fitting.append(row)
         lines.append(line)
-    return fitting, lines
+    return lines
+
+
+def _line(cells: Sequence[JsonValue]) -> str:
+    return " | ".join("" if cell is None else " ".join(str(cell).split("\n")) for cell in cells)
 
 
 def _shortened(error: str) -> str:

@@ -17,6 +17,7 @@ except ImportError:
     import duckdb
 
 from activities import child_limits
+from activities.data.similar_values import similar_values
 
 _MEMORY_BYTES: Final = 1 << 30
 _COUNTED_ROWS: Final = 1_000_000
@@ -40,7 +41,8 @@ def query(question: dict[str, Any]) -> dict[str, Any]:
         selected = select(question["database"], question["sql"], question["most_rows"])
     except RefusedError as error:
         return {"error": str(error)}
-    return selected | {"rows": [[json_value(cell) for cell in row] for row in selected["rows"]]}
+    longest = question["longest_cell"]
+    return selected | {"rows": [[json_value(cell, longest) for cell in row] for row in selected["rows"]]}
 
 
 class RefusedError(Exception):
@@ -48,7 +50,7 @@ class RefusedError(Exception):
 
 
 def select(database: str, sql: str, most_rows: int) -> dict[str, Any]:
-    """Run one SELECT: `columns`, the first `rows` as DuckDB gives them, `row_count`, `is_exact`."""
+    """Run one SELECT: `columns`, the first `rows` as DuckDB gives them, `row_count`, `is_exact`, `hints`."""
     try:
         return _select(database, sql, most_rows)
     except duckdb.Error as error:
@@ -78,10 +80,23 @@ def _select(database: str, sql: str, most_rows: int) -> dict[str, Any]:
         "rows": rows,
         "row_count": count,
         "is_exact": count < _COUNTED_ROWS,
+        "hints": _hints(connection, sql) if _says_nothing(rows) else [],
     }
 
 
-def json_value(cell: object) -> Any:  # noqa: PLR0911 - a table of types
+def _hints(connection: Any, sql: str) -> list[str]:
+    try:
+        return similar_values(connection, sql)
+    except duckdb.Error:
+        return []
+
+
+def _says_nothing(rows: list[tuple[object, ...]]) -> bool:
+    """Whether there are no rows, or one of nothing but zeros and missing values, as of a sum over no rows."""
+    return not rows or (len(rows) == 1 and all(cell is None or cell == 0 for cell in rows[0]))
+
+
+def json_value(cell: object, longest: int = _LONGEST_CELL) -> Any:  # noqa: PLR0911 - a table of types
     """Write a cell as JSON can hold it."""
     match cell:
         case None | bool() | int():
@@ -96,14 +111,14 @@ def json_value(cell: object) -> Any:  # noqa: PLR0911 - a table of types
         case datetime.date() | datetime.time():
             return cell.isoformat()
         case bytes():
-            return cell[:_LONGEST_CELL].hex()
+            return cell[:longest].hex()
         case str():
-            return cell if len(cell) <= _LONGEST_CELL else cell[:_LONGEST_CELL] + "…"
+            return cell if len(cell) <= longest else cell[:longest] + "…"
         case list() | tuple() | dict():
             text = json.dumps(cell, default=str, ensure_ascii=False)
-            return text if len(text) <= _LONGEST_CELL else text[:_LONGEST_CELL] + "…"
+            return text if len(text) <= longest else text[:longest] + "…"
         case _:
-            return str(cell)[:_LONGEST_CELL]
+            return str(cell)[:longest]
 
 
 if __name__ == "__main__":

@@ -125,13 +125,20 @@ class IndexReader:
         rows = self._connection.execute(_BEST, (expression, document, limit))
         return [Row(*row) for row in rows]
 
-    def parts(self, document: str, place: str | None, first: int, last: int | None) -> tuple[Unit, list[Part]] | None:
+    def places(self, document: str) -> list[str]:
+        """List the sheets of a workbook, in their order; an empty name for any other document with text."""
+        rows = self._connection.execute(
+            "SELECT place FROM parts JOIN documents ON documents.id = parts.document WHERE name = ?"
+            " GROUP BY place ORDER BY min(parts.rowid)",
+            (document,),
+        )
+        return [str(place) for (place,) in rows]
+
+    def parts(self, document: str, place: str, first: int, last: int | None) -> tuple[Unit, list[Part]] | None:
         """Stretches of a document from `first` on; None for a document that is not indexed."""
         found = self._connection.execute("SELECT id, unit FROM documents WHERE name = ?", (document,)).fetchone()
         if found is None:
             return None
-        if place is None:
-            place = self._first_place(found[0])
         rows = self._connection.execute(
             "SELECT first, last, text, place FROM parts WHERE document = ? AND place = ? AND last >= ? AND first <= ?"
             " ORDER BY first LIMIT 50",
@@ -146,12 +153,6 @@ class IndexReader:
             (document, place),
         ).fetchone()
         return int(row[0] or 0)
-
-    def _first_place(self, document: int) -> str:
-        row = self._connection.execute(
-            "SELECT place FROM parts WHERE document = ? ORDER BY rowid LIMIT 1", (document,)
-        ).fetchone()
-        return str(row[0]) if row else ""
 
 
 @contextmanager

@@ -16,23 +16,21 @@ from activities.documents.artifacts import Artifacts
 from activities.documents.catalog import Catalog
 from activities.documents.cleanup import mark_used
 from activities.documents.downloads import Downloads
-from activities.documents.index import open_index
+from activities.documents.index import IndexReader, open_index
 from activities.documents.index_build import CATALOG_FILE, INDEX_FILE, TABLES_FILE, LibraryBuild
 from activities.documents.locations import DocumentSources, Listing
+from activities.documents.names import Named, UnknownDocumentError, resolve
 from activities.documents.parsed import Part, Unit
 from activities.documents.passages import Place, reference
 from activities.documents.ranking import Hit, search
+from activities.tools import READING_CHARACTERS
 from chargehand.contracts import Contract
 
 _FORMAT: Final = 3
 """Raise this when indexes made by older code must be rebuilt."""
 _OPEN_LIBRARIES: Final = 16
-_LONGEST_READING: Final = 7_400
+_MOST_SHEETS: Final = 30
 _STALE_AFTER_SECONDS: Final = 24 * 3_600
-
-
-class UnknownDocumentError(Exception):
-    """No document of this name is in the library, or it could not be read."""
 
 
 class Passage(Contract):
@@ -60,10 +58,16 @@ class Found(Contract):
     """Words of the question that no document contains."""
 
 
+class Stretch(Contract):
+    """What one reference names, in full."""
+
+    ref: str
+    text: str
+
+
 class Reading(Contract):
     """A stretch of a document."""
 
-    ref: str
     document: str
     unit: str
     """What `first` and `last` count: page, line, paragraph or row."""
@@ -73,7 +77,10 @@ class Reading(Contract):
     """Number of the document's last page, line, paragraph or row."""
     next: int | None
     """Where to continue; None at the end."""
-    text: str
+    stretches: tuple[Stretch, ...] = ()
+    """One for each page, or one for everything that was read."""
+    is_cut: bool = False
+    """Whether a single page, line, paragraph or row was longer than fits; the rest of it cannot be read."""
 
 
 class OpenLibrary:
@@ -91,17 +98,17 @@ class OpenLibrary:
 
     async def find(self, query: str, limit: int = 6, document: str | None = None) -> Found:
         """Find passages, and the words of the question that no document contains. Raises `UnknownDocumentError`."""
-        if document is not None:
-            self._require(document)
-        return await asyncio.to_thread(self._find, query, limit, document)
+        name = self._named(document).document if document is not None else None
+        return await asyncio.to_thread(self._find, query, limit, name)
 
-    async def read(self, document: str, first: int = 1, last: int | None = None) -> Reading:
+    async def read(self, document: str, first: int | None = None, last: int | None = None) -> Reading:
         """Read pages, lines, paragraphs or rows `first` to `last`, as many as fit; `next` states where to continue.
 
-        A sheet of a workbook is named `prices.xlsx#Sheet1`. Raises `UnknownDocumentError`.
+        The document is named as `resolve` says, with a place at which to begin if there is no `first`. Raises
+        `UnknownDocumentError`.
         """
-        name, place = self._name_and_place(document)
-        return await asyncio.to_thread(self._read, name, place, max(1, first), last)
+        named = self._named(document)
+        return await asyncio.to_thread(self._read, named, first or named.first, last)
 
     async def text_at(self, named: Place) -> str:
         """The whole text of a place, however long. Raises `UnknownDocumentError`."""
@@ -128,53 +135,51 @@ class OpenLibrary:
             found = search(index, query, limit, document)
         return Found(passages=tuple(_passage(hit) for hit in found.hits), missing=found.missing)
 
-    def _read(self, name: str, place: str | None, first: int, last: int | None) -> Reading:
+    def _read(self, named: Named, first: int, last: int | None) -> Reading:
+        name = named.document
         with open_index(self._index) as index:
+            place = _place(index, named)
             answer = index.parts(name, place, first, last)
-            if answer is None or (place is not None and not answer[1] and not index.extent(name, place)):
+            if answer is None:
                 raise UnknownDocumentError(f"{name} has no text to read")
             unit, parts = answer
-            place = parts[0].place if parts else place or ""
             total = index.extent(name, place)
         pieces = [piece for part in parts for piece in _pieces(part, unit) if piece.last >= first]
         if last is not None:
             pieces = [piece for piece in pieces if piece.first <= last]
         if not pieces:
-            return Reading(ref=name, document=name, unit=unit, first=first, last=first, total=total, next=None, text="")
-        text, taken = _fit(pieces)
+            return Reading(document=name, unit=unit, first=first, last=first, total=total, next=None)
+        taken, is_cut = _fit(pieces)
         end = taken[-1].last
-        cut_short = len(text) < len(taken[-1].text) and len(taken) == 1
+        groups = [[piece] for piece in taken] if unit == "page" else [taken]
         return Reading(
-            ref=reference(name, unit, taken[0].first, end, place),
             document=name,
             unit=unit,
             first=taken[0].first,
             last=end,
             total=total,
-            next=end + 1 if end < total or cut_short else None,
-            text=text,
+            next=end + 1 if end < total else None,
+            stretches=tuple(
+                Stretch(
+                    ref=reference(name, unit, group[0].first, group[-1].last, place),
+                    text="\n".join(piece.text for piece in group),
+                )
+                for group in groups
+            ),
+            is_cut=is_cut,
         )
+
+    def _named(self, document: str) -> Named:
+        named = resolve(document, self.catalog)
+        self._require(named.document)
+        return named
 
     def _require(self, document: str) -> None:
         entry = next((entry for entry in self.catalog.documents if entry.name == document), None)
         if entry is None:
-            raise UnknownDocumentError(f"there is no document {document!r}; there are: {self._names()}")
+            raise UnknownDocumentError(f"there is no document '{document}'")
         if entry.problem:
             raise UnknownDocumentError(f"{document} could not be read. {entry.problem}")
-
-    def _name_and_place(self, document: str) -> tuple[str, str | None]:
-        names = {entry.name for entry in self.catalog.documents}
-        if document not in names and "#" in document:
-            name, _, place = document.rpartition("#")
-            if name in names:
-                self._require(name)
-                return name, place.partition("!")[0]
-        self._require(document)
-        return document, None
-
-    def _names(self) -> str:
-        names = [entry.name for entry in self.catalog.documents if not entry.problem]
-        return ", ".join(names[:30]) + (", …" if len(names) > 30 else "") or "none"
 
 
 class DocumentLibrary:
@@ -326,14 +331,29 @@ def _pieces(part: Part, unit: Unit) -> list[Part]:
     return [Part(at, at, line, part.place) for at, line in enumerate(lines, part.first)]
 
 
-def _fit(pieces: list[Part]) -> tuple[str, list[Part]]:
-    """As many pieces as one reading may have; the beginning of the first if it alone is too long."""
+def _place(index: IndexReader, named: Named) -> str:
+    """Find a sheet, whatever the case of its name; without one, the first."""
+    places = index.places(named.document)
+    if named.sheet is None or named.sheet in places:
+        return named.sheet or (places[0] if places else "")
+    asked = named.sheet.partition("!")[0].casefold()
+    found = [place for place in places if place and place.casefold() == asked]
+    if len(found) == 1:
+        return found[0]
+    sheets = ", ".join(filter(None, places[:_MOST_SHEETS]))
+    there = f"its sheets are: {sheets}" if sheets else "read it by its name alone"
+    raise UnknownDocumentError(f"{named.document} has no part '{named.sheet[:100]}'; {there}")
+
+
+def _fit(pieces: list[Part]) -> tuple[list[Part], bool]:
+    """As many pieces as one reading may have; the beginning of the first, and true, if it alone is too long."""
     length = 0
     count = 0
     for piece in pieces:
         length += len(piece.text) + 1
-        if length > _LONGEST_READING and count:
+        if length > READING_CHARACTERS and count:
             break
         count += 1
     taken = pieces[:count]
-    return "\n".join(piece.text for piece in taken)[:_LONGEST_READING], taken
+    is_cut = len(taken[0].text) > READING_CHARACTERS
+    return [taken[0]._replace(text=taken[0].text[:READING_CHARACTERS]), *taken[1:]], is_cut

@@ -6,12 +6,22 @@ from typing import Final
 from pydantic import JsonValue
 
 from activities.contracts import PASSAGE_GAP
-from activities.documents.library import DocumentLibrary, Passage, UnknownDocumentError
-from activities.tools import READS_DOCUMENTS, ToolAnswer, ToolContext, ToolSpec, failed, object_schema
+from activities.documents.library import DocumentLibrary, Passage, Reading
+from activities.documents.names import UnknownDocumentError
+from activities.tools import (
+    READING_CHARACTERS,
+    READS_DOCUMENTS,
+    ToolAnswer,
+    ToolContext,
+    ToolSpec,
+    failed,
+    object_schema,
+)
 from chargehand.contracts import Source
 
 _MOST_PASSAGES: Final = 6
 _LONGEST_QUERY: Final = 1_000
+_LARGEST: Final = 1 << 40
 
 
 class SearchDocuments:
@@ -21,15 +31,15 @@ class SearchDocuments:
     spec = ToolSpec(
         name="search_documents",
         description=(
-            "Search the user's documents by words and get the best passages, quoted with file and line or page. "
-            "`coverage` is the share of the query's words that a passage contains, 0 to 1. Use few, telling words; "
-            "try other words when coverage is low."
+            f"Search the user's documents by words: the {_MOST_PASSAGES} best passages, word for word, each under the "
+            "ref to cite it by. `coverage` is the share of the query's words that each passage has, 0 to 1, in the "
+            "order of the passages. Low coverage, or `words_found_nowhere`: search again with other words."
         ),
         parameters=object_schema(
-            query={"type": "string", "description": "What to look for, in words that the documents may use."},
+            query={"type": "string", "description": "A few telling words that the documents may use."},
             document={
                 "type": "string",
-                "description": "Name of the one document to search, or an empty string for all of them.",
+                "description": "Name or ref of the one document to search, or an empty string for all of them.",
             },
         ),
     )
@@ -38,8 +48,7 @@ class SearchDocuments:
         self._library = library
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
-        query = arguments.get("query")
-        document = arguments.get("document", "")
+        query, document = arguments.get("query"), arguments.get("document") or ""
         if not isinstance(query, str) or not query.strip() or len(query) > _LONGEST_QUERY:
             return failed(f"`query` must be a text of 1 to {_LONGEST_QUERY:,} characters.")
         if not isinstance(document, str):
@@ -47,7 +56,7 @@ class SearchDocuments:
         library = await self._library.open(context.documents)
         searched = sum(not entry.problem for entry in library.catalog.documents)
         if not searched:
-            return failed("This session has no documents that can be read.")
+            return failed("This session has no documents that can be read. Answer without them.")
         try:
             found = await library.find(query, _MOST_PASSAGES, document or None)
         except UnknownDocumentError as error:
@@ -56,11 +65,13 @@ class SearchDocuments:
         for passage in found.passages:
             places.setdefault(passage.ref, []).append(passage)
         output: dict[str, JsonValue] = {
-            "coverage": {ref: round(max(part.coverage for part in parts), 2) for ref, parts in places.items()},
+            "coverage": [round(max(part.coverage for part in parts), 2) for parts in places.values()],
             "documents_searched": 1 if document else searched,
         }
         if found.missing:
             output["words_found_nowhere"] = list(found.missing)
+        if not places:
+            output["note"] = "Nothing was found. Search again with other or fewer words."
         return ToolAnswer(output=output, sources=tuple(_source(ref, parts) for ref, parts in places.items()))
 
 
@@ -78,12 +89,20 @@ class ReadDocument:
     spec = ToolSpec(
         name="read_document",
         description=(
-            "Read a stretch of one of the user's documents: pages of a PDF, lines of a text, paragraphs of a DOCX, "
-            "rows of a sheet (name it `prices.xlsx#Sheet1`). `next` in the answer states where to continue."
+            f"Read one of the user's documents, up to {READING_CHARACTERS:,} characters at once: pages of a PDF (each "
+            "under a ref of its own), lines of a text, paragraphs of a DOCX, rows of a sheet. `document` may be a "
+            "name, or any ref that you were shown, at which reading then begins. If there is more, `next` in the "
+            "answer is the `first` to continue with."
         ),
         parameters=object_schema(
-            document={"type": "string", "description": "Name of the document, as in the list of documents."},
-            first={"type": "integer", "description": "First page, line, paragraph or row, from 1."},
+            document={
+                "type": "string",
+                "description": "Such as `handbook.md`, `q3.pdf#page=2`, `prices.xlsx#Sheet1`, or the name of a table.",
+            },
+            first={
+                "type": "integer",
+                "description": "First page, line, paragraph or row, from 1; 0 for where the ref points, or the start.",
+            },
             last={"type": "integer", "description": "Last one, or 0 for as many as fit."},
         ),
     )
@@ -93,26 +112,41 @@ class ReadDocument:
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
         document = arguments.get("document")
-        first = arguments.get("first", 1)
-        last = arguments.get("last", 0)
+        first, last = (0 if arguments.get(name) is None else arguments[name] for name in ("first", "last"))
         if not isinstance(document, str) or not document.strip():
-            return failed("`document` must be the name of a document.")
-        if isinstance(first, bool) or not isinstance(first, int) or not 1 <= first < 1 << 40:
-            return failed("`first` must be a whole number of at least 1.")
-        if isinstance(last, bool) or not isinstance(last, int) or not (last == 0 or first <= last < 1 << 40):
+            return failed("`document` must be the name of a document, or a ref that you were shown.")
+        if isinstance(first, bool) or not isinstance(first, int) or not 0 <= first < _LARGEST:
+            return failed("`first` must be a whole number: 1 or more, or 0 for where the ref points.")
+        if isinstance(last, bool) or not isinstance(last, int) or not (last == 0 or max(first, 1) <= last < _LARGEST):
             return failed("`last` must be a whole number, not smaller than `first`, or 0 for as many as fit.")
         library = await self._library.open(context.documents)
         try:
-            reading = await library.read(document, first, last or None)
+            reading = await library.read(document, first or None, last or None)
         except UnknownDocumentError as error:
             return failed(f"`document`: {error}.")
-        if not reading.text:
-            return failed(f"{document} ends at {reading.unit} {reading.total}: `first` must not be larger.")
-        output: dict[str, JsonValue] = {
-            "unit": reading.unit,
-            "first": reading.first,
-            "last": reading.last,
-            "total": reading.total,
-            "next": reading.next,
-        }
-        return ToolAnswer(output=output, sources=(Source(ref=reading.ref, title=reading.document, quote=reading.text),))
+        if not reading.stretches:
+            return failed(_nothing(reading, last))
+        return _answer(reading)
+
+
+def _nothing(reading: Reading, last: int) -> str:
+    if last and reading.first > last:
+        return f"The ref begins at {reading.unit} {reading.first}: `last` must not be smaller."
+    if reading.first <= reading.total:
+        return f"There is no text at {reading.unit} {reading.first}: leave `last` at 0 to read on."
+    return f"{reading.document} ends at {reading.unit} {reading.total}: `first` must not be larger."
+
+
+def _answer(reading: Reading) -> ToolAnswer:
+    output: dict[str, JsonValue] = {
+        "unit": reading.unit,
+        "first": reading.first,
+        "last": reading.last,
+        "total": reading.total,
+    }
+    if reading.next is not None:
+        output["next"] = reading.next
+    if reading.is_cut:
+        output["note"] = f"This {reading.unit} is cut: search the document for what you need of the rest."
+    sources = tuple(Source(ref=each.ref, title=reading.document, quote=each.text) for each in reading.stretches)
+    return ToolAnswer(output=output, sources=sources)

@@ -8,7 +8,8 @@ from typing import Final
 from activities.contracts import PASSAGE_GAP
 from activities.documents.artifacts import Artifacts
 from activities.documents.downloads import Downloads
-from activities.documents.library import DocumentLibrary, OpenLibrary, UnknownDocumentError
+from activities.documents.library import DocumentLibrary, OpenLibrary
+from activities.documents.names import UnknownDocumentError
 from activities.documents.passages import parse_reference
 from chargehand.contracts import Claim, Contract, Source, Verification
 
@@ -86,9 +87,8 @@ async def verify_sources(
     with tempfile.TemporaryDirectory() as directory:
         library = DocumentLibrary(artifacts, Path(directory), allowed_roots, downloads)
         opened = await library.open(request.documents)
-        found = [
-            await quote_stands(opened, each.ref, each.quote) for each in request.sources if _is_of_a_document(each)
-        ]
+        sources = filter(_is_of_a_document, request.sources)
+        found = [await quote_stands(opened, each.ref, each.quote) for each in sources]
         return (*found, *[await _check_claim(opened, claim) for claim in request.claims])
 
 

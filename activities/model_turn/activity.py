@@ -31,7 +31,7 @@ from activities.model_turn.retry_policy import (
     refuse_if_stale,
 )
 from activities.models.failures import ProviderError
-from activities.models.protocol import LONGEST_TEXT, ModelCall, ModelReply, ProviderJob
+from activities.models.protocol import LONGEST_TEXT, CountsInput, ModelCall, ModelReply, ProviderJob
 from activities.models.registry import Models
 from activities.notes import NOTE
 from activities.pages.leak_check import repeats
@@ -41,11 +41,13 @@ from activities.turn_kinds.protocol import REQUEST_TOKENS, SCHEMA_BYTES, Message
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import AgentAnswer, WorkTask
 from chargehand.contracts import Tier, Usage
-from chargehand.converter import describe_problems, invalid_input, printable
+from chargehand.converter import describe_problems, invalid_input, join_problems, printable
 from chargehand.wire import ActivityType, ErrorType
 
 _logger = logging.getLogger("chargehand.turns")
 _KEPT_TEXT_CHARACTERS: Final = 2_000
+_COUNT_MARGIN: Final = 50
+"""Providers call their counts estimates: a prompt may have so many tokens more, and a fiftieth more."""
 _MOST_SOURCES: Final = 40
 """Sources that one answer may cite: each is sent along to the report, and to every dependent subtask."""
 
@@ -98,7 +100,7 @@ class TurnActivities:
         """Write the call, before anything is paid."""
         try:
             call = await self._call(request, await self.conversations.whole(request.task), record)
-            _refuse_above_reserve(call, request)
+            await self._refuse_above_reserve(call, request)
         except ApplicationError:
             raise
         except Exception as error:
@@ -124,10 +126,34 @@ class TurnActivities:
             tools=(*(self.tools[tool].spec for tool in offered), *((NOTE,) if offered else ())),
             answer_type=task.answer_type_for(agent),
             max_output_tokens=request.max_output_tokens,
+            effort=request.effort,
             timeout_seconds=record.patience_seconds,
             idempotency_key=f"{info.workflow_id}:{info.workflow_run_id}:{request.step}",
             urgency=request.urgency,
         )
+
+    async def _refuse_above_reserve(self, call: ModelCall, request: TurnRequest) -> None:
+        """Refuse a call whose prompt could exceed its reserve, before it is paid."""
+        longest = most_input_tokens(call, request.counted)
+        if longest > request.max_input_tokens:
+            longest = min(longest, await self._count(call, longest))
+        if longest > request.max_input_tokens:
+            raise ApplicationError(
+                f"The prompt may have {longest} tokens; {request.max_input_tokens} were reserved.",
+                longest,
+                type=ErrorType.RESERVE_TOO_SMALL,
+                non_retryable=True,
+            )
+
+    async def _count(self, call: ModelCall, otherwise: int) -> int:
+        """Have the provider count a prompt, if it does that."""
+        if not isinstance(self.models.adapter, CountsInput) or self.models.fallback is not None:
+            return otherwise
+        try:
+            counted = await self.models.adapter.count_input(call)
+        except ProviderError:
+            return otherwise
+        return counted + counted // _COUNT_MARGIN + _COUNT_MARGIN
 
     def _outward_words(self, task: PlanTask, catalog: Catalog, crew: str, result: TurnResult) -> str:
         """Name a subtask whose agent reaches out and whose instruction repeats words of the documents."""
@@ -221,18 +247,6 @@ def _counted(call: ModelCall, reply: ModelReply) -> Counted | None:
     return Counted(model=call.model, tokens=tokens, messages=len(call.messages) + 1)
 
 
-def _refuse_above_reserve(call: ModelCall, request: TurnRequest) -> None:
-    """Refuse a call whose prompt could exceed its reserve, before it is paid."""
-    longest = most_input_tokens(call, request.counted)
-    if longest > request.max_input_tokens:
-        raise ApplicationError(
-            f"The prompt may have {longest} tokens; {request.max_input_tokens} were reserved.",
-            longest,
-            type=ErrorType.RESERVE_TOO_SMALL,
-            non_retryable=True,
-        )
-
-
 def most_input_tokens(call: ModelCall, counted: Counted | None) -> int:
     """Bound the tokens of a prompt: what the model's provider has counted of it, and the bytes of the rest."""
     whole = prompt_bytes(call)
@@ -278,7 +292,7 @@ def interpret(reply: ModelReply, answer_type: type[TurnAnswer]) -> TurnResult:
     try:
         answer = answer_type.model_validate_json(_without_fence(reply.text))
     except ValidationError as error:
-        return _malformed(common, reply, "; ".join(describe_problems(error, answer_type)))
+        return _malformed(common, reply, join_problems(describe_problems(error, answer_type)))
     return common.model_copy(update={"answer": _with_bounded_sources(answer)})
 
 

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from activities.contracts import ToolCall
 from activities.turn_kinds.protocol import TurnAnswer
 from activities.turn_kinds.registry import Answer, Task
-from chargehand.contracts import Contract, Tier, Usage, left_out
+from chargehand.contracts import Contract, Effort, Tier, Usage, left_out
 
 _Answer = TypeVar("_Answer", bound=TurnAnswer)
 
@@ -42,6 +42,9 @@ class TurnRequest(Contract):
     counted: Counted | None = left_out(None)
     """What the provider has counted of this conversation; only what came after it is bounded by its bytes."""
     max_output_tokens: int
+    """Thinking included."""
+    effort: Effort = left_out("medium")
+    """How hard the model thinks, if it can be told."""
     after_reset: bool = left_out(False)
     """Whether this run goes on from the middle of another, so that the turn may have been taken already."""
     urgency: Literal["now", "batch"] = left_out("now")

@@ -16,7 +16,7 @@ from temporalio.client import AsyncActivityHandle
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
-from activities.heartbeats import Pulse, heartbeats
+from activities.heartbeats import pulse
 from activities.model_turn.contracts import TurnResult
 from activities.models.protocol import ProviderJob
 from chargehand.contracts import Contract
@@ -76,7 +76,8 @@ class Journal:
         self._handle = handle
         self.entry = entry
         self._step = step
-        self._pulse: Pulse | None = None
+        self._pulse = pulse()
+        self._pulse.details = lambda: (self.entry,)
         self._opened_at = time.monotonic()
         self._afterwards: list[Callable[[], Awaitable[None]]] = []
 
@@ -85,11 +86,10 @@ class Journal:
         self.entry = entry
         if entry.result is not None:
             _unrecorded.keep(self._step, entry)
-        if self._pulse is not None:
-            await self._pulse.settle()
+        await self._pulse.settle()
         await self._handle.heartbeat(entry)
         _unrecorded.forget(self._step)
-        if self._pulse is not None and self._pulse.has_beaten:
+        if self._pulse.has_beaten:
             # When an attempt fails, the SDK repeats the last of its own heartbeats; it must not restore an older entry.
             activity.heartbeat(entry)
 
@@ -126,12 +126,6 @@ class Journal:
         """
         await self._handle.heartbeat(self.entry)
 
-    @asynccontextmanager
-    async def keep_alive(self) -> AsyncGenerator[None]:
-        """Send heartbeats that repeat the entry."""
-        async with heartbeats(lambda: (self.entry,)) as self._pulse:
-            yield
-
 
 def _patience_seconds(since_start: float) -> float:
     info = activity.info()
@@ -164,17 +158,16 @@ async def _session_is_over() -> bool:
 
 @asynccontextmanager
 async def open_journal() -> AsyncGenerator[Journal]:
-    """Open the running activity's journal and send its heartbeats until it is closed."""
+    """Open the running activity's journal, whose entry the activity's heartbeats repeat."""
     info = activity.info()
     entry = Entry.model_validate(info.heartbeat_details[0]) if info.heartbeat_details else Entry()
     # A repetition after a lost attempt is an activity of its own: `turn-3.again-1` repeats `turn-3`.
     step = (info.workflow_id or "", info.workflow_run_id or "", info.activity_id.partition(".again-")[0])
     handle = activity.client().get_async_activity_handle(task_token=info.task_token)
     opened = Journal(handle, _unrecorded.find(step) or entry, step)
-    async with opened.keep_alive():
-        try:
-            yield opened
-        except ApplicationError:
-            await opened.clean_up()
-            raise
+    try:
+        yield opened
+    except ApplicationError:
         await opened.clean_up()
+        raise
+    await opened.clean_up()

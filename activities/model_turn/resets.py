@@ -18,7 +18,6 @@ from temporalio.exceptions import ApplicationError, CancelledError, TerminatedEr
 from temporalio.service import RPCError
 
 from activities.contracts import RunningDuplicate, RunningDuplicateRequest
-from activities.heartbeats import heartbeats
 from activities.model_turn.contracts import TurnRequest, TurnResult
 from chargehand.visibility import describe, result_of
 from chargehand.wire import ActivityType, ErrorType
@@ -36,8 +35,9 @@ class DiscardedTurn:
     """None if the call was running when the run ended."""
 
     def matches(self, request: TurnRequest) -> bool:
-        """Whether its request is the same as this one."""
-        return self.request.model_copy(update={"after_reset": True}) == request
+        """Whether it was asked the same; how much the model may write depends on what the ledger then holds."""
+        same = {"after_reset": True, "max_output_tokens": request.max_output_tokens}
+        return self.request.model_copy(update=same) == request
 
 
 class DiscardedTurns:
@@ -130,14 +130,13 @@ class RunningDuplicateActivities:
         parent = (await describe(client, request.workflow_id)).workflow_execution_info.parent_execution
         if parent.workflow_id != info.workflow_id or parent.run_id == info.workflow_run_id:
             return RunningDuplicate(ended="duplicate")
-        async with heartbeats():
-            try:
-                result: JsonValue = await result_of(handle)
-            except WorkflowFailureError as error:
-                return _failed_end(error.cause)
-            except BaseException:
-                await handle.cancel()
-                raise
+        try:
+            result: JsonValue = await result_of(handle)
+        except WorkflowFailureError as error:
+            return _failed_end(error.cause)
+        except BaseException:
+            await handle.cancel()
+            raise
         return RunningDuplicate(ended="completed", result=result)
 
 

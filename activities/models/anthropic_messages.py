@@ -10,8 +10,8 @@ from pydantic_core import from_json
 
 from activities.contracts import ToolCall
 from activities.models.anthropic_batch import POLL_SECONDS, PRICE_SHARE, RETRYABLE_CODES, BatchStore
-from activities.models.clients import ProviderModel, make_timeout
-from activities.models.failures import ReportedError, UnreadableReply
+from activities.models.clients import COUNT_SECONDS, ProviderModel, make_timeout
+from activities.models.failures import ReportedError, UnreadableReply, translating
 from activities.models.prices import Tokens
 from activities.models.protocol import ModelCall
 from activities.models.provider_jobs import run_job
@@ -29,6 +29,8 @@ BASE_URL: Final = "https://api.anthropic.com"
 Block = dict[str, Any]
 _CACHED: Final[Block] = {"type": "ephemeral"}
 """The cheapest cache: five minutes, written at 1.25 times the input price."""
+_COUNTED: Final = frozenset({"model", "system", "messages", "tools", "tool_choice", "thinking", "output_config"})
+"""The parts of a request that its input tokens depend on."""
 _BLOCK_TYPES: Final = frozenset({"text", "tool_use", "thinking", "redacted_thinking"})
 
 
@@ -55,6 +57,13 @@ class AnthropicModel(ProviderModel["anthropic.AsyncAnthropic"]):
             **request_body(call), extra_headers=call.headers, timeout=make_timeout(call.timeout_seconds)
         )
         return await self._receive(request, call, MessageFold())
+
+    async def count_input(self, call: ModelCall) -> int:
+        """Count the input tokens of a call."""
+        with translating(self.provider, (self.api_key,)):
+            client = await self.warm_up()
+            body: dict[str, Any] = {name: part for name, part in request_body(call).items() if name in _COUNTED}
+            return (await client.messages.count_tokens(**body, timeout=COUNT_SECONDS)).input_tokens
 
     def _read(self, call: ModelCall, body: JsonValue) -> Content:
         reply = shaped(body, _Reply)
@@ -103,6 +112,9 @@ def request_body(call: ModelCall) -> "MessageCreateParamsStreaming":
         "service_tier": "standard_only",
         "stream": True,
     }
+    if call.effort is not None:
+        body["thinking"] = {"type": "adaptive"}
+        body["output_config"]["effort"] = call.effort
     if tools := _tools(call):
         body["tools"] = tools
         body["tool_choice"] = {"type": "auto" if call.may_use_tools else "none"}

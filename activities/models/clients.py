@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, ClassVar, Final, Generic, Protocol, TypeVar
 from pydantic import JsonValue
 
 from activities.http_limits import limit_client
-from activities.models.failures import ReportedError, UnreadableReply, redacted, translating
+from activities.models.abilities import abilities_of
+from activities.models.failures import ReportedError, UnreadableReply, redacted, refuses_effort, translating
 from activities.models.prices import Overrides, Tokens, usage_of
 from activities.models.prices import load as load_prices
 from activities.models.protocol import LONGEST_TEXT, ModelCall, ModelReply
@@ -29,6 +30,8 @@ _LONGEST_REPLY_BYTES: Final = 32 << 20
 """Far more than the output tokens of any turn, with the events of a stream around them."""
 CONNECT_SECONDS: Final = 10.0
 """A provider that does not accept a connection within this time is unreachable."""
+COUNT_SECONDS: Final = 10.0
+"""A provider that does not count a prompt within this time is done without."""
 
 
 class Closable(Protocol):
@@ -52,21 +55,42 @@ class ProviderModel(ABC, Generic[ClientType]):
     """Empty for the provider's own address."""
     prices: Overrides | None = None
     """By model; they override the known ones. Without a price the cost of calls is unknown."""
+    reasoning_models: Mapping[str, bool] = field(default_factory=dict[str, bool])
+    """Whether a model takes a reasoning effort, where the operator knows better than `abilities_of`."""
     patience: Patience = STEADY
     """How long the provider may send nothing."""
     http_client: "httpx2.AsyncClient | None" = None
     _client: ClientType | None = field(default=None, init=False)
     _making: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _refused_effort: set[str] = field(default_factory=set[str], init=False)
+    """Models that turned out to take no reasoning effort."""
 
     async def complete(self, call: ModelCall) -> ModelReply:
         """Take one turn; cancelling it closes the connection, or cancels the provider's job."""
         with translating(self.provider, (self.api_key,)):
             client = await self.warm_up()
+            if not self._takes_effort(call.model):
+                call = _without_effort(call)
             try:
-                body = await self._send(client, call)
+                body = await self._send_with_effort(client, call)
             except UnreadableReply as error:
                 return self._unusable(call, error.body, error)
             return await asyncio.to_thread(self._understand, call, body)
+
+    def _takes_effort(self, model: str) -> bool:
+        known = self.reasoning_models.get(model, abilities_of(model).takes_effort)
+        return known and model not in self._refused_effort
+
+    async def _send_with_effort(self, client: ClientType, call: ModelCall) -> JsonValue:
+        """Send a call; once more without its effort if the provider refuses that, which costs nothing."""
+        try:
+            return await self._send(client, call)
+        except Exception as error:
+            if call.effort is None or not refuses_effort(error):
+                raise
+            _logger.warning("a model takes no reasoning effort", extra={"model": call.model})
+            self._refused_effort.add(call.model)
+        return await self._send(client, _without_effort(call))
 
     @abstractmethod
     def _make_client(self) -> ClientType:
@@ -128,7 +152,8 @@ class ProviderModel(ABC, Generic[ClientType]):
         )
 
     async def _receive(self, request: AbstractAsyncContextManager[Response], call: ModelCall, fold: Fold) -> JsonValue:
-        return await receive(request, fold, patience=self.patience, whole_seconds=call.timeout_seconds)
+        patience = self.patience.for_output(call.max_output_tokens)
+        return await receive(request, fold, patience=patience, whole_seconds=call.timeout_seconds)
 
     async def warm_up(self) -> ClientType:
         """Return the client; make it the first time. The SDK and the prices take seconds to load, hence threads."""
@@ -145,6 +170,10 @@ class ProviderModel(ABC, Generic[ClientType]):
             client, self._client = self._client, None
         if client is not None:
             await client.close()
+
+
+def _without_effort(call: ModelCall) -> ModelCall:
+    return call.model_copy(update={"effort": None})
 
 
 def _load_httpx() -> None:

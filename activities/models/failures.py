@@ -144,6 +144,8 @@ _FINAL_CODES: Final = frozenset(
 )
 """Causes that arrive with the status of a rate limit and do not pass by themselves."""
 
+_EFFORT: Final = re.compile(r"(?i)\b(effort|reasoning\w*|thinking)\b|output_config")
+
 _ADVICE: Final[Mapping[int, str]] = {
     400: "The provider does not accept this request; if it names the model or a parameter, check the model settings.",
     401: "Check the API key.",
@@ -181,6 +183,11 @@ def is_retryable(error: BaseException) -> bool:
         return False
     stated = {"true": True, "false": False}.get(_headers(error).get("x-should-retry", ""))
     return _status(error) in _RETRYABLE_STATUSES if stated is None else stated
+
+
+def refuses_effort(error: BaseException) -> bool:
+    """Whether a provider refuses a request because of its reasoning effort."""
+    return _status(error) == 400 and bool(_EFFORT.search(_words(error)[:_SCANNED_CHARACTERS]))
 
 
 @contextmanager

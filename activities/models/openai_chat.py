@@ -43,8 +43,6 @@ class OpenAIChatModel(ProviderModel["openai.AsyncOpenAI"]):
 
     provider = PROVIDER
     patience: Patience = SLOW_TO_BEGIN
-    most_tokens: int | None = None
-    """Caps the output tokens of a call; None for no cap."""
 
     def _make_client(self) -> "openai.AsyncOpenAI":
         import openai  # takes two seconds, which only a worker with this server spends
@@ -55,7 +53,7 @@ class OpenAIChatModel(ProviderModel["openai.AsyncOpenAI"]):
 
     async def _send(self, client: "openai.AsyncOpenAI", call: ModelCall) -> JsonValue:
         request = client.chat.completions.with_streaming_response.create(
-            **request_body(call, self.most_tokens),
+            **request_body(call),
             extra_headers=call.headers,
             timeout=make_timeout(call.timeout_seconds),
         )
@@ -86,7 +84,7 @@ class OpenAIChatModel(ProviderModel["openai.AsyncOpenAI"]):
         return Tokens(input=whole, cached=cached, cache_written=0, output=output)
 
 
-def request_body(call: ModelCall, most_tokens: int | None = None) -> "CompletionCreateParamsStreaming":
+def request_body(call: ModelCall) -> "CompletionCreateParamsStreaming":
     """Write the request; the parts that stay the same from turn to turn come first."""
     schema = answer_schema(call.answer_type, call.agent_names)
     system = f"{call.system}\n\nThe final answer is nothing but JSON of this schema:\n{json.dumps(schema)}"
@@ -96,11 +94,13 @@ def request_body(call: ModelCall, most_tokens: int | None = None) -> "Completion
             {"role": "system", "content": system},
             *(e for message in call.messages for e in _entries(message)),
         ],
-        "max_tokens": min(call.max_output_tokens, most_tokens or call.max_output_tokens),
+        "max_tokens": call.max_output_tokens,
         "stream": True,
         # Without this option a stream does not report its usage.
         "stream_options": {"include_usage": True},
     }
+    if call.effort is not None:
+        body["reasoning_effort"] = call.effort
     if call.may_use_tools and not _is_corrected(call.task):
         body["tools"] = [
             {

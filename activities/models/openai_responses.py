@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from pydantic import BaseModel, JsonValue
 
 from activities.contracts import ToolCall
-from activities.models.clients import ProviderModel, make_timeout
-from activities.models.failures import ReportedError
+from activities.models.clients import COUNT_SECONDS, ProviderModel, make_timeout
+from activities.models.failures import ReportedError, translating
 from activities.models.prices import Tokens
 from activities.models.protocol import ModelCall
 from activities.models.provider_jobs import REQUEST_SECONDS, job_id, run_job
@@ -65,6 +65,13 @@ class OpenAIResponsesModel(ProviderModel["openai.AsyncOpenAI"]):
         )
         return await self._receive(request, call, ResponseFold())
 
+    async def count_input(self, call: ModelCall) -> int:
+        """Count the input tokens of a call."""
+        with translating(self.provider, (self.api_key,)):
+            client = await self.warm_up()
+            body: dict[str, Any] = {name: part for name, part in request_body(call).items() if name in _COUNTED}
+            return (await client.responses.input_tokens.count(**body, timeout=COUNT_SECONDS)).input_tokens
+
     def _read(self, call: ModelCall, body: JsonValue) -> Content:
         reply = shaped(body, _Reply)
         text, refusal = _texts(reply.output)
@@ -99,6 +106,10 @@ class OpenAIResponsesModel(ProviderModel["openai.AsyncOpenAI"]):
         return Tokens(input=whole, cached=cached, cache_written=written, output=output)
 
 
+_COUNTED: Final = frozenset({"model", "instructions", "input", "tools", "tool_choice", "text", "reasoning"})
+"""The parts of a request that its input tokens depend on."""
+
+
 def request_body(call: ModelCall) -> "ResponseCreateParamsStreaming":
     """Write the request; the parts that stay the same from turn to turn come first."""
     body: dict[str, Any] = {
@@ -121,6 +132,8 @@ def request_body(call: ModelCall) -> "ResponseCreateParamsStreaming":
         "service_tier": "default",
         "stream": True,
     }
+    if call.effort is not None:
+        body["reasoning"] = {"effort": call.effort}
     if call.tools:
         body["tools"] = [
             {

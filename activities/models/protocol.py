@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
@@ -16,7 +16,7 @@ from activities.turn_kinds.protocol import Message, TurnAnswer
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.review import ReviewTask
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import Contract, Usage
+from chargehand.contracts import Contract, Effort, Usage
 
 LONGEST_TEXT: Final = 200_000
 """More characters than the output tokens of any turn allow; a longer reply is not parsed."""
@@ -58,6 +58,8 @@ class ModelCall(BaseModel):
     answer_type: type[TurnAnswer]
     """The model's final reply must be JSON of this shape."""
     max_output_tokens: int
+    effort: Effort | None = None
+    """How hard the model thinks; None leaves it to the model."""
     timeout_seconds: float
     idempotency_key: str
     """Names the call across attempts; sent to providers that accept one."""
@@ -121,3 +123,12 @@ class Model(Protocol):
     """A provider's models; a failure of the provider is raised as `activities.models.failures.ProviderError`."""
 
     async def complete(self, call: ModelCall) -> ModelReply: ...
+
+
+@runtime_checkable
+class CountsInput(Protocol):
+    """A model whose provider counts the tokens of a prompt before it is sent, free of charge."""
+
+    async def count_input(self, call: ModelCall) -> int:
+        """Count the input tokens of a call; a failure of the provider is raised as by `Model.complete`."""
+        ...

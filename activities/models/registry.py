@@ -12,9 +12,10 @@ from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings
 
 from activities.backends import Backend, Row, SettingsError, WebAddress, secret
-from activities.contracts import ModelCard, PriceStep
+from activities.contracts import ModelCard, OutputCaps, PriceStep
+from activities.models.abilities import abilities_of
 from activities.models.clients import ProviderModel
-from activities.models.protocol import Model
+from activities.models.protocol import CountsInput, Model
 from activities.models.streaming import SLOW_TO_BEGIN, Patience
 from chargehand.contracts import Tier
 
@@ -34,13 +35,18 @@ class ModelSettings(BaseSettings):
     """Model names by tier, as `models`, of the fallback provider."""
     prices: dict[str, tuple[_Price, _Price]] = {}
     """Dollars per million input and output tokens by model name, as a JSON object; 0 for local models."""
+    output_tokens: OutputCaps = OutputCaps()
+    """The most output tokens of one turn, thinking included, as a JSON object by purpose: plan, work, report,
+    decision. A turn that the budget cannot carry at that size gets less."""
+    reasoning_models: dict[str, bool] = {}
+    """Whether a model takes a reasoning effort, as a JSON object by model name; by default its name tells."""
     context_window: int | None = Field(default=None, ge=8_000, le=10_000_000)
     """The tokens of a prompt and its reply that every model holds; by default what the price list says, or 128,000."""
     requests_per_second: float | None = Field(default=None, gt=0, le=10_000)
     """Model turns that all workers together start per second, below the provider's rate limit; None for no limit."""
     silence_seconds: float | None = Field(default=None, ge=1, le=3_600)
     """How long a provider may send nothing before the call is abandoned; by default a minute (for
-    `openai_compatible`, three until the first output)."""
+    `openai_compatible`, three until the first output). Longer in proportion above 8,000 output tokens."""
     answer_tokens: int | None = Field(default=None, ge=64)
     """The most output tokens of a call to `openai_compatible`, for models that may never stop."""
     openai_background: bool = False
@@ -87,7 +93,7 @@ def _openai_compatible(settings: ModelSettings, closing: AsyncExitStack) -> Mode
     from activities.models.openai_chat import OpenAIChatModel
 
     key, url = secret(settings.openai_api_key), settings.openai_base_url or ""
-    adapter = OpenAIChatModel(api_key=key, base_url=url, most_tokens=settings.answer_tokens)
+    adapter = OpenAIChatModel(api_key=key, base_url=url)
     return _models(adapter, "openai_compatible", {}, settings, closing)
 
 
@@ -134,10 +140,17 @@ def build_models(settings: ModelSettings, provider: str, closing: AsyncExitStack
 
 
 def _dearer(card: ModelCard, other: ModelCard) -> ModelCard:
-    """Price a model so that a reservation, which takes the dearest step within reach, covers the other model too."""
+    """Describe a model so that what is reserved for a turn, and what it may write, fits the other model too."""
     steps = sorted((*card.prices, *other.prices), key=lambda step: step.above_input_tokens)
-    window = min(card.context_window, other.context_window)
-    return card.model_copy(update={"prices": tuple(steps), "context_window": window})
+    most = min((most for most in (card.max_output_tokens, other.max_output_tokens) if most), default=None)
+    own = {
+        "prices": tuple(steps),
+        "max_output_tokens": most,
+        "context_window": min(card.context_window, other.context_window),
+        # What one provider counts says nothing of the other's tokens.
+        "counts_input": False,
+    }
+    return card.model_copy(update=own)
 
 
 def _models(
@@ -148,11 +161,20 @@ def _models(
     closing: AsyncExitStack,
 ) -> Models:
     """Load the SDK while the worker connects, rather than at the first call, and close its client at the end."""
-    adapter = replace(adapter, prices=settings.prices, patience=_patience(settings, adapter.patience))
+    adapter = replace(
+        adapter,
+        prices=settings.prices,
+        reasoning_models=settings.reasoning_models,
+        patience=_patience(settings, adapter.patience),
+    )
     closing.push_async_callback(adapter.aclose)
     loading = asyncio.create_task(adapter.warm_up())
     closing.callback(loading.cancel)
-    return Models(adapter, _cards(settings, provider, names))
+    counts_input = isinstance(adapter, CountsInput)
+    cards = _cards(settings, provider, names)
+    return Models(
+        adapter, {tier: card.model_copy(update={"counts_input": counts_input}) for tier, card in cards.items()}
+    )
 
 
 def _cards(settings: ModelSettings, provider: str, defaults: Mapping[Tier, str]) -> dict[Tier, ModelCard]:
@@ -172,8 +194,14 @@ def _cards(settings: ModelSettings, provider: str, defaults: Mapping[Tier, str])
                 "Set its dollars per million input and output tokens, for example "
                 f"CHARGEHAND_PRICES='{{\"{names[tier]}\": [0, 0]}}' for a model of your own."
             )
-    own = {"context_window": settings.context_window} if settings.context_window else {}
-    return {tier: card.model_copy(update=own) for tier, card in cards.items() if card is not None}
+    return {tier: _with_abilities(card, settings) for tier, card in cards.items() if card is not None}
+
+
+def _with_abilities(card: ModelCard, settings: ModelSettings) -> ModelCard:
+    own = settings.answer_tokens if card.provider == "openai_compatible" else None
+    most = own or abilities_of(card.name).max_output_tokens
+    window = settings.context_window or card.context_window
+    return card.model_copy(update={"max_output_tokens": most, "context_window": window})
 
 
 def _patience(settings: ModelSettings, usual: Patience) -> Patience:

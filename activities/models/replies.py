@@ -16,8 +16,9 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import from_json
 
 from activities.contracts import ToolCall
+from activities.http_limits import BodyRefused
 from activities.models.failures import UnreadableReply
-from chargehand.converter import describe_problems
+from chargehand.converter import describe_problems, join_problems
 
 MOST_CALLS: Final = 32
 """The most calls of one reply that are executed."""
@@ -32,10 +33,13 @@ _LARGEST_ITEMS: Final = 1_000_000
 """The most bytes of a provider's own form of a reply; with everything else it still fits into one payload."""
 _MOST_LEVELS: Final = 64
 """The most levels of a whole reply that are read."""
+_MOST_VALUES: Final = 300_000
+"""The most values of a whole reply, or of one event of it: a parser holds up everything else while it makes them."""
 _MOST_DIGITS: Final = 400
 _MOST_TOKENS: Final = 1_000_000_000
 _IDENTITY: Final = re.compile(r"[!-~]{1,1000}")
 _MODEL_NAME: Final = re.compile(r"[ -~]{1,200}")
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _STRING_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 ReplyType = TypeVar("ReplyType", bound=BaseModel)
 
@@ -58,13 +62,28 @@ async def parse(content: bytes) -> JsonValue:
     The reply is paid for, so that its usage is read even if parts of it cannot be used.
 
     Raises:
+        BodyRefused: it has very many values.
         UnreadableReply: it is not JSON.
     """
+    if _is_dense(content):
+        raise BodyRefused(f"a part of it has more than {_MOST_VALUES:,} values")
     try:
         return from_json(content, allow_inf_nan=False)
     except ValueError:
         # In a thread, since it is slow.
         return await asyncio.to_thread(_parse_broken, content)
+
+
+def _is_dense(content: bytes) -> bool:
+    """Count commas and brackets: first all of them, and only if there are very many, those outside of texts."""
+    if _separators(content) <= _MOST_VALUES:
+        return False
+    outside, texts = _STRING.subn(b"", content, count=2 * _MOST_VALUES)
+    return texts == 2 * _MOST_VALUES or _separators(outside) > _MOST_VALUES
+
+
+def _separators(content: bytes) -> int:
+    return sum(map(content.count, (b",", b"[", b"{")))
 
 
 def _parse_broken(content: bytes) -> JsonValue:
@@ -105,7 +124,7 @@ def shaped(body: JsonValue, shape: type[ReplyType]) -> ReplyType:
     try:
         return shape.model_validate(body)
     except ValidationError as error:
-        raise UnreadableReply(f"unexpected form of: {'; '.join(describe_problems(error)[:3])}") from None
+        raise UnreadableReply(f"unexpected form of: {join_problems(describe_problems(error)[:3])}") from None
 
 
 def within(value: object, *path: str) -> Any:  # JSON from outside; callers check what they find

@@ -5,7 +5,7 @@ Lines are read here and not by the SDKs, which drop the keep-alive events of a t
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -14,9 +14,12 @@ from pydantic import JsonValue
 from activities.http_limits import BodyRefused
 from activities.models.failures import ReportedError, UnreadableReply
 from activities.models.replies import parse
+from activities.silence import silence_limit
 
 _LONGEST_EVENT_BYTES: Final = 4_000_000
 """Far more than the output tokens of any turn: what is parsed at once holds up everything else."""
+_USUAL_OUTPUT_TOKENS: Final = 8_000
+"""Up to here the patience is as it is set."""
 _DRAIN_SECONDS: Final = 0.25
 """How long a response may take to end properly, so that its connection can be reused."""
 
@@ -29,6 +32,11 @@ class Patience:
     """Until the first line, before which slow machines send nothing."""
     gap_seconds: float
     """Between two lines: events or keep-alives."""
+
+    def for_output(self, tokens: int) -> "Patience":
+        """Have more patience with a call that may write, and so think, longer."""
+        factor = max(1.0, tokens / _USUAL_OUTPUT_TOKENS)
+        return Patience(self.first_seconds * factor, self.gap_seconds * factor)
 
 
 STEADY: Final = Patience(first_seconds=60.0, gap_seconds=60.0)
@@ -74,7 +82,8 @@ async def receive(
     """
     whole = asyncio.timeout(whole_seconds)
     try:
-        async with whole, _silence_limit(patience) as on_line, request as response:
+        silence = silence_limit(patience.first_seconds, patience.gap_seconds)
+        async with whole, silence as on_line, request as response:
             on_line()
             return await _body(response, fold, on_line)
     except TimeoutError:
@@ -98,7 +107,7 @@ async def _body(response: Response, fold: Fold, on_line: Callable[[], None]) -> 
             except ReportedError:
                 raise
             except Exception as error:  # noqa: BLE001  # whatever a provider sends is read to its end, which prices it
-                described = str(error) if isinstance(error, UnreadableReply) else type(error).__name__
+                described = str(error) if isinstance(error, UnreadableReply | BodyRefused) else type(error).__name__
                 problem, is_last = problem or described, False
             if is_last:
                 await _drain(lines)
@@ -109,27 +118,6 @@ async def _body(response: Response, fold: Fold, on_line: Callable[[], None]) -> 
     if problem:
         raise UnreadableReply(problem, fold.body)
     return fold.body
-
-
-@asynccontextmanager
-async def _silence_limit(patience: Patience) -> AsyncGenerator[Callable[[], None]]:
-    """Give up after a silence; call the yielded function at every line."""
-    loop = asyncio.get_running_loop()
-    allowed = patience.first_seconds
-
-    def on_line() -> None:
-        nonlocal allowed
-        allowed = patience.gap_seconds
-        silence.reschedule(loop.time() + allowed)
-
-    silence = asyncio.timeout(allowed)
-    try:
-        async with silence:
-            yield on_line
-    except TimeoutError:
-        if not silence.expired():
-            raise
-        raise TimeoutError(f"it sent nothing for {allowed:g} seconds.") from None
 
 
 async def _lines(response: Response, on_line: Callable[[], None]) -> AsyncGenerator[bytes]:

@@ -1,5 +1,6 @@
 """Fetch one web page within limits. Runs in the activity; imported when the first page is read."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
@@ -7,14 +8,15 @@ from typing import Final
 from httpx2 import URL
 
 from activities.http_limits import BodyRefused, bounded_parts
+from activities.pages.body_type import HEAD_BYTES, is_document, refuse_head, refuse_type, suffix_of
 from activities.pages.guarded_get import GuardedBackend, GuardedGet
 from activities.pages.page import Fetched, FetchError, FetchLimits
 
-_TEXT_TYPES: Final = re.compile(r"text/[\w.+-]+|application/(json|xml|[\w.-]+\+(json|xml)|x-ndjson|yaml|x-yaml|toml)")
+_LONGEST_HEADER: Final = 100
 
 
 class Fetcher:
-    """Fetches pages of text."""
+    """Fetches pages of text, and documents."""
 
     def __init__(self, backend: GuardedBackend, limits: FetchLimits) -> None:
         self._limits = limits
@@ -22,29 +24,47 @@ class Fetcher:
             backend,
             limits,
             user_agent="Chargehand/0.4 (reads pages for a research session)",
-            accept="text/html,application/xhtml+xml,text/plain,text/markdown,application/json;q=0.9,*/*;q=0.1",
+            accept="text/html,application/xhtml+xml,text/plain,text/markdown,application/pdf,application/json;q=0.9,*/*;q=0.1",
             accept_encoding="gzip",
         )
 
     async def fetch(self, url: str) -> Fetched:
-        """Follow redirects to a page of text and return its body. Raises `FetchError`."""
+        """Follow redirects to a page and return its body. Raises `FetchError`."""
         return await self._http.get(url, _check, self._take)
 
     async def _take(self, url: URL, headers: Mapping[str, str], chunks: AsyncIterator[bytes]) -> Fetched:
         media_type, charset = _content_type(headers)
-        if not _TEXT_TYPES.fullmatch(media_type):
-            raise FetchError(f"{url} is {media_type or 'of no stated type'}; only pages of text can be read")
-        body = await self._body(url, headers, chunks)
-        return Fetched(url=str(url.copy_with(fragment=None)), media_type=media_type, charset=charset, body=body)
-
-    async def _body(self, url: URL, headers: Mapping[str, str], chunks: AsyncIterator[bytes]) -> bytes:
-        encoding = headers.get("content-encoding", "").strip().lower()
-        limits = self._limits
-        parts = bounded_parts(chunks, encoding, wire_bytes=limits.wire_bytes, decoded_bytes=limits.decoded_bytes)
         try:
-            return b"".join([part async for part in parts])
+            refuse_type(media_type)
+            body = await self._body(media_type, headers, chunks)
+            suffix = await asyncio.to_thread(suffix_of, media_type, body)
         except BodyRefused as refused:
             raise FetchError(f"{url} was not read: {refused}") from refused
+        except FetchError as refused:
+            raise FetchError(f"{url} {refused}") from refused
+        return Fetched(
+            url=str(url.copy_with(fragment=None)),
+            media_type=media_type,
+            charset=charset,
+            suffix=suffix,
+            last_modified=headers.get("last-modified", "")[:_LONGEST_HEADER],
+            body=body,
+        )
+
+    async def _body(self, media_type: str, headers: Mapping[str, str], chunks: AsyncIterator[bytes]) -> bytes:
+        encoding = headers.get("content-encoding", "").strip().lower()
+        limits = self._limits
+        wire, decoded = limits.wire_bytes, limits.decoded_bytes
+        if is_document(media_type):
+            wire = decoded = limits.document_bytes
+        body = bytearray()
+        is_checked = False
+        async for part in bounded_parts(chunks, encoding, wire_bytes=wire, decoded_bytes=decoded):
+            body += part
+            if not is_checked and len(body) >= HEAD_BYTES:
+                is_checked = True
+                refuse_head(media_type, bytes(body[:HEAD_BYTES]))
+        return bytes(body)
 
 
 def _check(url: URL) -> None:

@@ -1,6 +1,7 @@
 """What a fetch may cost, what it returns, and how it fails: values that are cheap to import."""
 
 from datetime import timedelta
+from typing import Protocol
 
 from chargehand.contracts import Contract
 
@@ -16,6 +17,8 @@ class FetchLimits(Contract):
     """Bytes of the body as sent, compressed or not."""
     decoded_bytes: int = 5_000_000
     """Bytes of the body after decompression."""
+    document_bytes: int = 20_000_000
+    """The same two limits for a PDF, DOCX or workbook that an agent reads as a page."""
     redirects: int = 5
     total: timedelta = timedelta(seconds=20)
     """Time for everything: name resolution, connections, redirects and body."""
@@ -29,8 +32,12 @@ class Fetched(Contract):
     url: str
     """The final URL, after redirects."""
     media_type: str
-    charset: str
+    charset: str = ""
     """As the server states it, or empty."""
+    suffix: str = ""
+    """The document format that content type and content agree on, such as `.pdf`; empty for text."""
+    last_modified: str = ""
+    """The `Last-Modified` header, or empty."""
     body: bytes
 
 
@@ -41,7 +48,17 @@ class Page(Contract):
     author: str = ""
     date: str = ""
     """ISO 8601, in the precision that is known."""
+    date_origin: str = ""
+    """Where the date stands, such as `meta article:published_time`; a guess is called one."""
     text: str
     """Markdown, or the text as it is if the page is not HTML; the beginning of it if it is very long."""
     characters: int
     """The length of the whole text."""
+
+
+class DocumentReader(Protocol):
+    """Reads the documents among pages: PDF, DOCX and workbooks."""
+
+    async def read(self, fetched: Fetched) -> Page:
+        """Turn the body of a document into text. Raises `FetchError`."""
+        ...

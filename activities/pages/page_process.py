@@ -2,16 +2,17 @@
 
 import base64
 import re
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 from urllib.parse import urljoin
 
 from trafilatura import bare_extraction, html2txt
 from trafilatura.settings import Document
+from trafilatura.utils import load_html
 
 from activities import child_limits
+from activities.pages.dates import GUESSED, Element, StatedDate, stated_date
+from activities.pages.window import LONGEST_TEXT, clean
 
-LONGEST_TEXT: Final = 100_000
-"""Characters that are returned; no tool answer has room for more."""
 _MEMORY_BYTES: Final = 768 << 20
 _REFRESH: Final = re.compile(
     rb"<meta\b[^>]{0,500}?http-equiv\s*=\s*[\"']?refresh[^>]{0,500}?url\s*=\s*[\"']?([^\"'>\s]{1,2000})", re.IGNORECASE
@@ -26,6 +27,8 @@ class HtmlPage(NamedTuple):
     author: str
     date: str
     """ISO 8601, in the precision that is known."""
+    date_origin: str
+    """Where the date stands."""
     text: str
     characters: int
     """The length of the text before it was cut."""
@@ -51,15 +54,20 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
 
 def read_html(url: str, html: bytes | str) -> HtmlPage:
     """Extract the main text, as Markdown, with title, author and date."""
-    document = bare_extraction(html, url=url, with_metadata=True, include_formatting=True)
+    tree = load_html(html)
+    dated = StatedDate() if tree is None else stated_date(cast("Element", tree))
+    document = None if tree is None else bare_extraction(tree, url=url, with_metadata=True, include_formatting=True)
     if isinstance(document, Document):
-        stated = (document.title, document.author, document.date)
+        stated = (document.title, document.author)
+        if not dated.date and document.date:
+            dated = StatedDate(document.date, GUESSED)
         text = "\n\n".join(part.strip() for part in (document.text, document.comments) if part)
     else:
-        stated = ("", "", "")
+        stated = ("", "")
         text = html2txt(html).strip()
-    title, author, date = (_sound(value or "")[:1_000] for value in stated)
-    return HtmlPage(title, author, date, _sound(text[:LONGEST_TEXT]), len(text), _refresh(url, html))
+    title, author = (clean(value or "")[:1_000] for value in stated)
+    text = clean(text)
+    return HtmlPage(title, author, *dated, text[:LONGEST_TEXT], len(text), _refresh(url, html))
 
 
 def _refresh(url: str, html: bytes | str) -> str:
@@ -71,11 +79,6 @@ def _refresh(url: str, html: bytes | str) -> str:
         return urljoin(url, found.group(1).decode("utf-8", "replace"))
     except ValueError:
         return ""
-
-
-def _sound(text: str) -> str:
-    """Replace lone surrogates, which no payload can carry."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 if __name__ == "__main__":

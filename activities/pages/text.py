@@ -1,15 +1,17 @@
-"""Turn the body of a page into text: plain text in a thread, HTML in a limited child process."""
+"""Turn the body of a page into text: plain text in a thread, HTML and documents in limited child processes."""
 
 import asyncio
 import base64
 import codecs
 from datetime import timedelta
+from email.utils import parsedate_to_datetime
 from typing import Final
 
 from activities.child_process import ChildError, ChildProcess
-from activities.pages.page import Fetched, FetchError, Page
+from activities.pages.body_type import HTML_TYPES
+from activities.pages.page import DocumentReader, Fetched, FetchError, Page
+from activities.pages.window import LONGEST_TEXT, clean
 
-_HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 # Only real character sets: Python's registry also holds codecs that take quadratic time.
 _CHARSETS: Final = ("utf-8", "utf-16", "utf-32", "ascii", "iso", "cp", "koi8", "gb", "big5", "euc", "shift", "mac")
 _PROCESS: Final = "activities.pages.page_process"
@@ -25,10 +27,11 @@ _STARTING: Final = timedelta(seconds=30)
 class PageTexts:
     """Reads the bodies of pages. A hostile page can break its child process, but not the worker. Close it after use.
 
-    `parsing` is the processor time for one page.
+    `documents` reads PDF, DOCX and workbooks, which are refused without it; `parsing` is the processor time for HTML.
     """
 
-    def __init__(self, parsing: timedelta = _PARSING) -> None:
+    def __init__(self, documents: DocumentReader | None = None, parsing: timedelta = _PARSING) -> None:
+        self._documents = documents
         self._seconds = parsing.total_seconds()
         self._places = asyncio.Semaphore(_CHILDREN)
         self._idle: list[tuple[ChildProcess, int]] = []
@@ -36,7 +39,9 @@ class PageTexts:
 
     async def read(self, fetched: Fetched) -> Page:
         """Extract the main text, as Markdown, and the page's metadata. Raises `FetchError`."""
-        if fetched.media_type in _HTML:
+        if fetched.suffix:
+            page = await self._from_document(fetched)
+        elif fetched.media_type in HTML_TYPES:
             async with self._places:
                 page = await self._from_html(fetched)
         else:
@@ -45,12 +50,20 @@ class PageTexts:
             raise FetchError(
                 f"{fetched.url} holds no text that can be read; it may need a browser that runs its scripts"
             )
+        if not page.date and (date := _header_date(fetched.last_modified)):
+            return page.model_copy(update={"date": date, "date_origin": "header Last-Modified"})
         return page
 
     async def close(self) -> None:
         """End the children."""
         while self._idle:
             await self._idle.pop()[0].close()
+
+    async def _from_document(self, fetched: Fetched) -> Page:
+        if self._documents is None:
+            raise FetchError(f"{fetched.url} is a document, and only pages of text can be read here")
+        async with self._places:
+            return await self._documents.read(fetched)
 
     async def _from_html(self, fetched: Fetched) -> Page:
         body = await asyncio.to_thread(base64.b64encode, fetched.body)
@@ -84,8 +97,15 @@ class PageTexts:
 
 def _from_text(fetched: Fetched) -> Page:
     charset = _charset(fetched.charset)
-    text = fetched.body.decode(charset, errors="replace").removeprefix("\ufeff").strip()
-    return Page(text=text, characters=len(text))
+    text = clean(fetched.body.decode(charset, errors="replace").removeprefix("\ufeff")).strip()
+    return Page(text=text[:LONGEST_TEXT], characters=len(text))
+
+
+def _header_date(stated: str) -> str:
+    try:
+        return parsedate_to_datetime(stated).date().isoformat() if stated else ""
+    except ValueError:
+        return ""
 
 
 def _charset(name: str) -> str:

@@ -25,15 +25,18 @@ _NOTE_CHARACTERS: Final = 500
 
 
 class Search:
-    """Searches by one engine, and names it in the output and in the title of each source from the web."""
+    """Searches by one engine, and names it in the title of each source from the web."""
 
     spec = ToolSpec(
         name="search",
         description=(
-            "Search for passages that answer a question. Gives the best matches with title, place and the words "
-            "found there, and how confident the search engine is. Use a few specific words, not a whole sentence."
+            f"Search for passages that answer a question: up to {_RESULTS} places, best first, each with the words "
+            "found there under the ref to cite it by. `confidence` is how well they match, 0 to 100. These are "
+            "excerpts: read a place in full before you rely on it."
         ),
-        parameters=object_schema(query={"type": "string", "description": "What to look for, in a few words"}),
+        parameters=object_schema(
+            query={"type": "string", "description": "A few specific words, not a whole sentence."}
+        ),
     )
 
     def __init__(self, backend: SearchBackend) -> None:
@@ -43,36 +46,29 @@ class Search:
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
         query = arguments.get("query")
         if not isinstance(query, str) or not query.strip():
-            return failed("search needs `query`: what to look for, as text.")
+            return failed("`query` must be what to look for, in a few words.")
         found = await self._backend.search(query.strip(), _RESULTS, context.documents)
-        return _answer(self._backend.name, found)
+        return _answer(self._backend.name, query.strip(), found)
 
 
-def _answer(backend: str, found: SearchResults) -> ToolAnswer:
-    listed: list[JsonValue] = []
+def _answer(backend: str, query: str, found: SearchResults) -> ToolAnswer:
     sources: list[Source] = []
     note = found.note[:_NOTE_CHARACTERS]
-    room = OUTPUT_CAP_CHARACTERS - len(backend) - len(found.query) - 2 * len(note) - 200
+    room = OUTPUT_CAP_CHARACTERS - len(found.query) - 2 * len(note) - 200
     for hit in _unique(found.results):
-        title = hit.title[:_TITLE_CHARACTERS]
-        # A hit is returned twice: in the list, and as a source.
-        room -= 2 * len(title) + 4 * len(hit.url) + len(hit.published or "") + len(backend) + 120
+        title = _title(hit, backend)
+        # The address is the source's name, too.
+        room -= len(title) + 2 * len(hit.url) + 60
         if room <= 0:
             break
         snippet = hit.snippet[: min(room, _SNIPPET_CHARACTERS)]
         room -= len(snippet)
-        listed.append({"title": title, "url": hit.url, "host": hit.host, "published": hit.published})
-        sources.append(
-            Source(ref=hit.url, title=_title_with_engine(title, backend, hit), url=hit.web_address, quote=snippet)
-        )
-    output: dict[str, JsonValue] = {
-        "query": found.query,
-        "backend": backend,
-        "confidence": found.confidence,
-        "results": listed,
-    }
-    if not listed:
-        note = f"Nothing was found. Try other or fewer words. {note}".rstrip()
+        sources.append(Source(ref=hit.url, title=title, url=hit.web_address, quote=snippet))
+    output: dict[str, JsonValue] = {"results": len(sources), "confidence": found.confidence}
+    if found.query != query:
+        output["query"] = found.query
+    if not sources:
+        note = f"Nothing was found. Search again with other or fewer words. {note}".rstrip()
     if note:
         output["note"] = note
     return ToolAnswer(output=output, sources=tuple(sources))
@@ -86,6 +82,10 @@ def _unique(hits: tuple[SearchHit, ...]) -> tuple[SearchHit, ...]:
     return tuple(best.values())
 
 
-def _title_with_engine(title: str, backend: str, hit: SearchHit) -> str:
-    # The user knows the session's own documents.
-    return f"{title or hit.host} (found by {backend})" if hit.web_address else title
+def _title(hit: SearchHit, backend: str) -> str:
+    """Name a place from the web with who found it and who dates it; the user knows the session's own documents."""
+    title = hit.title[:_TITLE_CHARACTERS]
+    if not hit.web_address:
+        return title
+    dated = f", dated {hit.published} there" if hit.published else ""
+    return f"{title or hit.host} (found by {backend}{dated})"

@@ -36,7 +36,7 @@ from activities.tape.contracts import (
 from activities.tape.recorder import redact
 from activities.tools import ToolAnswer, ToolContext, ToolSpec
 from chargehand.contracts import Capability
-from chargehand.converter import describe_problems, printable
+from chargehand.converter import describe_problems, join_problems, printable
 from chargehand.strict_json import AmbiguousJson, refuse_ambiguous_json, refuse_excess
 from chargehand.visibility import describe
 from chargehand.wire import ErrorType
@@ -137,7 +137,7 @@ def _line(path: Path, number: int, data: bytes) -> Line:
     except AmbiguousJson as error:
         problem = error.problem
     except ValidationError as error:
-        problem = "; ".join(describe_problems(error, Line))
+        problem = join_problems(describe_problems(error, Line))
     raise SettingsError(f"CHARGEHAND_TAPE_REPLAY: {path}, line {number}: {problem}")
 
 

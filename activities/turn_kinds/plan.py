@@ -1,5 +1,6 @@
 """A turn that writes a plan."""
 
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Final, Literal, get_args
 
 from pydantic import Field
@@ -17,17 +18,33 @@ Break the user's request into subtasks for the agents below and answer with the 
 - id: T1, T2, …
 - agent: the one whose description fits best.
 - instruction: complete in itself. The agent sees nothing else but the outcomes it depends on: name the documents, the
-  period, the units, and what a good answer contains. Never write two subtasks that ask for the same thing.
+  period, the units, and what a good answer contains. Draw the line to its neighbours: no two subtasks ask for the same.
 - depends_on: ids whose outcomes this subtask needs as input. Leave it empty whenever you can: subtasks that depend on
   nothing start at once and run in parallel.
 - required: the ids in depends_on without which the subtask is pointless.
+- for_each: the id of a subtask that finds a list, if this one is to be done for every item of it. Write it once, about
+  "the item"; when the list is there, it becomes one subtask for each item. Use it whenever you do not know the items:
+  never guess names. Empty otherwise.
 - strategy: merge (one text from all outcomes), select (the best of several answers to the same question), reduce (many
   long outcomes summarised step by step) or deliver (the text of one subtask, such as a letter, handed out as it is).
 - deliver: for the strategy deliver the id of that subtask, else empty.
 - length_words: about how many words the user asks for; 0 if the request does not say.
 - final_instruction: how the report should be written: shape, length, audience, language of the user.
 - omitted: each part of the request that the limits below leave no room for, in a sentence of its own; usually empty.
-One subtask is the right plan for a request that one agent can answer."""
+
+Fit the effort to the request; every subtask costs the user time and money:
+- one subtask for what one agent can answer: a fact, a figure, what a document says, and several questions to the same
+  source. An agent searches, reads and computes as often as it has to. This is the usual plan.
+- 2 to 4 for a comparison, or for questions to different sources: one for each thing compared or each source.
+- 5 to 10 for a survey of a whole field: one for each part of it.
+A subtask that only puts outcomes together is never needed: the report does that.
+
+"How long is the notice period, and is it the same for tenants?" One subtask: the reader finds both in the contract.
+"Who runs the five largest ports of Europe?" T1: the researcher lists the five largest ports by tonnage, with their
+names. T2, for_each T1: the researcher finds who runs the port, with a source. No more: the report joins them."""
+
+_SURVEY: Final = 10
+"""Subtasks of a plan that covers a whole field."""
 
 
 class RejectedPlan(Contract):
@@ -57,8 +74,8 @@ class PlanAnswer(TurnAnswer):
     subtasks: list[SubtaskDraft]
     strategy: Annotated[str, Field(json_schema_extra={"enum": list(get_args(Strategy))})]
     final_instruction: str
-    deliver: str = ""
-    length_words: int = 0
+    deliver: str
+    length_words: int
     omitted: list[str]
     """Parts of the request that the limits leave no room for."""
 
@@ -76,6 +93,8 @@ class PlanTask(TurnTask):
     allowance: Allowance
     may_nest: bool
     """Whether a subtask may be a session of its own."""
+    may_ask_for_more: bool = left_out(False)
+    """Whether the session above is asked for what the plan needs beyond this allowance."""
     is_approved_by_person: bool = left_out(False)
     """Whether a person approves the plan, and so may allow words of the documents to be sent out."""
     rejected: tuple[RejectedPlan, ...] = ()
@@ -88,12 +107,7 @@ class PlanTask(TurnTask):
             *document_sections(catalog),
             self._limits(),
         ]
-        parts += [
-            f"Your plan was rejected:\n{data_block(rejected.plan)}\n"
-            f"for these reasons:\n{data_block(bullet_list(rejected.errors))}\nFix all of them."
-            for rejected in self.rejected
-        ]
-        return parts
+        return [*parts, *rejected_sections(self.rejected)]
 
     def _limits(self) -> str:
         """Render what the subtasks may use, so that the plan fits."""
@@ -102,5 +116,19 @@ class PlanTask(TurnTask):
             f"Limits for all subtasks together: {allowed.turns} turns (model calls), ${allowed.usd:.2f}, "
             f"{allowed.minutes} minutes; {allowed.max_parallel} subtasks at once. An agent without tools takes 1 turn; "
             f"one with tools at least 2, usually 3 to 5, at most {allowed.max_rounds}. "
-            f"Write at most {self.max_subtasks} subtasks. {nesting_note(may_nest=self.may_nest)}"
+            f"Write at most {self.max_subtasks} subtasks{self._more()}. {nesting_note(may_nest=self.may_nest)}"
         )
+
+    def _more(self) -> str:
+        if not self.may_ask_for_more or self.max_subtasks >= _SURVEY:
+            return ""
+        return f", or up to {_SURVEY} if the request needs them: the session above is then asked for the rest, once"
+
+
+def rejected_sections(rejected: Sequence[RejectedPlan]) -> list[str]:
+    """Render earlier attempts at a plan, each with the reasons against it."""
+    return [
+        f"Your plan was rejected:\n{data_block(attempt.plan)}\n"
+        f"for these reasons:\n{data_block(bullet_list(attempt.errors))}\nFix all of them."
+        for attempt in rejected
+    ]

@@ -8,6 +8,7 @@ from pydantic import Field
 from activities.turn_kinds.compact import CompactAnswer, CompactTask
 from activities.turn_kinds.compress import CompressAnswer, CompressTask
 from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
+from activities.turn_kinds.expand import ExpandAnswer, ExpandTask
 from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
 from activities.turn_kinds.outline import OutlineAnswer, OutlineTask
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
@@ -19,6 +20,7 @@ from activities.turn_kinds.work import WorkAnswer, WorkTask, WorkWithIssuesAnswe
 
 Task = Annotated[
     PlanTask
+    | ExpandTask
     | WorkTask
     | CompactTask
     | SynthesisTask
@@ -34,6 +36,7 @@ Task = Annotated[
 
 Answer = Annotated[
     PlanAnswer
+    | ExpandAnswer
     | WorkAnswer
     | WorkWithIssuesAnswer
     | CompactAnswer

@@ -5,7 +5,7 @@ from typing import Final
 
 from activities.contracts import ContradictionDraft, InputOutcome, Note
 from activities.documents.catalog import Catalog
-from activities.untrusted_text import data_block
+from activities.untrusted_text import data_block, request_block
 from chargehand.contracts import Contract, Contradiction, Escalation, Failure, Finding, Outcome, left_out
 
 CATALOG_BYTES: Final = 9_000
@@ -16,7 +16,7 @@ _UNITS: Final = {"pdf": "pages", "xlsx": "rows", "ods": "rows", "csv": "rows"}
 
 def request_section(goal: str, *, context_only: bool = False) -> str:
     """Render the user's request."""
-    return f"Request{', for context only' if context_only else ''}:\n{data_block(goal)}"
+    return f"The user's request{', for context only' if context_only else ''}:\n{request_block(goal)}"
 
 
 def nesting_note(*, may_nest: bool) -> str:

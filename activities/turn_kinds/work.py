@@ -1,16 +1,14 @@
 """A turn of an agent that carries out a subtask, a round at a time."""
 
-import re
 from datetime import date
 from typing import ClassVar, Final, Literal
 
-from pydantic_core import to_json
-
-from activities.contracts import InputOutcome, Note, Round, ToolResult
+from activities.contracts import InputOutcome, Note, Round
 from activities.crews import Agent, Crew
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import Message, ToolText, TurnAnswer, TurnTask
-from activities.turn_kinds.rendering import document_sections, notes_section, outcome_section
+from activities.turn_kinds.rendering import document_sections, notes_section, outcome_section, request_section
+from activities.turn_kinds.tool_text import ShownText
 from activities.untrusted_text import data_block, escape_marks
 from chargehand.contracts import Contract, Severity, left_out
 
@@ -32,8 +30,6 @@ _REVIEWER_INSTRUCTIONS: Final = """
 - issues: each thing that is wrong with the outcomes in your task: severity (critical: the whole is unusable; major: a
   part is wrong; minor: worth fixing), location (id of the subtask, and the words in question), message (what is wrong),
   suggestion (how to fix it, or empty), confidence 0-100. Empty if nothing is wrong."""
-
-_TOOL_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
 
 class FindingDraft(Contract):
@@ -133,7 +129,7 @@ class WorkTask(TurnTask):
         return [
             f"Instruction:\n{escape_marks(self.instruction)}",
             *self._shape(),
-            f"It is part of this request, for context only:\n{data_block(self.goal)}",
+            request_section(self.goal, context_only=True),
             *document_sections(catalog),
             *(outcome_section(result) for result in self.inputs),
             *([f"What you have done so far, in your own words:\n{data_block(self.summary)}"] if self.summary else []),
@@ -149,30 +145,26 @@ class WorkTask(TurnTask):
 
     def messages(self, catalog: Catalog | None, today: date) -> tuple[Message, ...]:
         """Render the task and the conversation so far."""
-        conversation = [message for past in self.rounds for message in _round_messages(past)]
+        shown = ShownText()
+        conversation = [message for past in self.rounds for message in _round_messages(past, shown)]
         if self.must_answer and self.rounds:
             conversation.append(Message(role="user", text=self.last_request))
         return (*super().messages(catalog, today), *conversation)
 
 
-def _round_messages(past: Round) -> tuple[Message, Message]:
+def _round_messages(past: Round, shown: ShownText) -> tuple[Message, Message]:
     if past.correction:
         problem = data_block(past.correction)
         return (
             Message(role="assistant", text="(a reply that could not be used)"),
             Message(role="user", text=f"Your reply could not be used:\n{problem}\nFix that and answer again."),
         )
-    results = tuple(ToolText(call_id=result.call_id, text=tool_text(result), ok=result.ok) for result in past.results)
+    calls = {call.id: call for call in past.calls}
+    results = tuple(
+        ToolText(call_id=result.call_id, text=shown.render(result, calls.get(result.call_id)), ok=result.ok)
+        for result in past.results
+    )
     return (
         Message(role="assistant", calls=past.calls, provider_items=past.provider_items),
         Message(role="tools", results=results),
     )
-
-
-def tool_text(result: ToolResult) -> str:
-    """Render a tool's result: the tool's name, its output as JSON, then each source with its text."""
-    parts = [to_json(result.output, inf_nan_mode="null").decode()]
-    parts += [f"[{source.ref}] {source.title}\n{source.quote}" for source in result.sources]
-    # Never echo an unknown tool name: the model wrote it.
-    name = result.tool if _TOOL_NAME.fullmatch(result.tool) else "that tool"
-    return f"From {name}:\n" + data_block("\n\n".join(parts))

@@ -1,4 +1,4 @@
-"""A worker whose event loop is blocked for longer than the heartbeat timeout is not taken for lost."""
+"""A worker whose event loop is busy for longer than the heartbeat timeout is not taken for lost."""
 
 import asyncio
 import time
@@ -14,12 +14,20 @@ from temporalio.client import Client
 from temporalio.common import RetryPolicy
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from activities.heartbeats import BEAT_SECONDS, heartbeats
+from activities.heartbeats import BEAT_SECONDS, Heartbeats
 from activities.model_turn.journal import Entry, open_journal
+from activities.slots import POLLS, PacedSlots, paced_tuner
+from workflows.options import ActivityLimits
 
 HEARTBEAT_TIMEOUT = timedelta(seconds=2.5)
 """Shorter than that of sessions, for the sake of the test's own time."""
 BLOCKED_SECONDS = 3.0
+BUSY_SECONDS = 0.1
+_LIMITS = ActivityLimits(
+    start_to_close_timeout=timedelta(minutes=1),
+    heartbeat_timeout=HEARTBEAT_TIMEOUT,
+    retry_policy=RetryPolicy(initial_interval=timedelta(milliseconds=10), maximum_attempts=3),
+)
 
 
 def block(seconds: float) -> None:
@@ -32,8 +40,7 @@ def block(seconds: float) -> None:
 @activity.defn
 async def tool() -> list[JsonValue]:
     """Block the loop when the work is done, before the SDK can send the result."""
-    async with heartbeats():
-        await asyncio.sleep(0)
+    await asyncio.sleep(0)
     block(BLOCKED_SECONDS)
     return [activity.info().attempt]
 
@@ -50,32 +57,45 @@ async def turn() -> list[JsonValue]:
         raise RuntimeError("the attempt ends")
 
 
+@activity.defn
+async def busy() -> int:
+    """Occupy the event loop for a short while."""
+    time.sleep(BUSY_SECONDS)  # noqa: ASYNC251  # on purpose
+    return activity.info().attempt
+
+
+@workflow.defn
+class Crowd:
+    """Runs many activities at once, which together take longer than the heartbeat timeout."""
+
+    @workflow.run
+    async def run(self, count: int) -> list[int]:
+        return await asyncio.gather(*(workflow.execute_activity(busy, **_LIMITS) for _ in range(count)))
+
+
 @workflow.defn
 class Blocked:
     """Runs one activity."""
 
     @workflow.run
     async def run(self, name: str) -> list[JsonValue]:
-        return await workflow.execute_activity(
-            name,
-            result_type=list[JsonValue],
-            start_to_close_timeout=timedelta(minutes=1),
-            heartbeat_timeout=HEARTBEAT_TIMEOUT,
-            retry_policy=RetryPolicy(initial_interval=timedelta(milliseconds=10), maximum_attempts=3),
-        )
+        return await workflow.execute_activity(name, result_type=list[JsonValue], **_LIMITS)
 
 
 @asynccontextmanager
 async def _worker(client: Client) -> AsyncGenerator[str]:
     queue = f"blocked-{uuid4().hex[:8]}"
-    beat = timedelta(seconds=BEAT_SECONDS)
+    beat, slots = timedelta(seconds=BEAT_SECONDS), PacedSlots(100)
     async with Worker(
         client,
         task_queue=queue,
-        workflows=[Blocked],
-        activities=[tool, turn],
+        workflows=[Blocked, Crowd],
+        activities=[tool, turn, busy],
         workflow_runner=UnsandboxedWorkflowRunner(),
         build_id="blocked",
+        interceptors=[Heartbeats(slots)],
+        tuner=paced_tuner(slots),
+        max_concurrent_activity_task_polls=POLLS,
         max_heartbeat_throttle_interval=beat,
         default_heartbeat_throttle_interval=beat,
     ):
@@ -101,3 +121,12 @@ async def test_a_blocked_event_loop_is_not_a_lost_worker(client: Client, name: s
     assert got == result
     assert [event.attempt for event in started] == [result[0]]
     assert not any(event.last_failure.HasField("timeout_failure_info") for event in started)
+
+
+async def test_no_more_is_accepted_than_can_be_begun(client: Client) -> None:
+    """Activities that together occupy the loop for twice the timeout are each carried out at the first attempt."""
+    count = int(2 * HEARTBEAT_TIMEOUT.total_seconds() / BUSY_SECONDS)
+    async with _worker(client) as queue:
+        attempts = await client.execute_workflow(Crowd.run, count, id=f"{queue}-crowd", task_queue=queue)
+
+    assert attempts == [1] * count

@@ -32,6 +32,10 @@ class ScriptedProvider:
         """Whether it sends replies in pieces where that is asked for; some servers never do."""
         self.exchanges: list[Exchange] = []
         """Every request, in the order of arrival."""
+        self.count: Callable[[ScriptedRequest], int] = lambda request: len(request.text) // 4
+        """How many tokens it says that a prompt has."""
+        self.counted: list[ScriptedRequest] = []
+        """Every request to count a prompt."""
         self._port = port
         self._changed = asyncio.Event()
         self._server: asyncio.Server | None = None
@@ -180,6 +184,12 @@ class _Connection(asyncio.Protocol):
     async def _answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> None:
         arrived_at = time.time()
         path = path.partition("?")[0]
+        if method == "POST" and (counted := wires.COUNTERS.get(path)):
+            request = wires.read(counted, json.loads(body), headers, 0, arrived_at)
+            self._provider.counted.append(request)
+            return self._write(
+                200, {}, {"object": "response.input_tokens", "input_tokens": self._provider.count(request)}
+            )
         if told := self._provider.jobs.answer(method, path):
             return self._write(told[0], {}, told[1])
         if method == "POST" and path == BATCHES:

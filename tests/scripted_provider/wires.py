@@ -14,6 +14,11 @@ PATHS: Mapping[str, Wire] = {
     "/v1/responses": "responses",
     "/v1/chat/completions": "chat",
 }
+COUNTERS: Mapping[str, Wire] = {
+    "/v1/messages/count_tokens": "anthropic",
+    "/v1/responses/input_tokens": "responses",
+}
+"""Where prompts are counted."""
 
 
 def read(wire: Wire, body: Body, headers: Mapping[str, str], sequence: int, arrived_at: float) -> ScriptedRequest:

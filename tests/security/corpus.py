@@ -141,7 +141,11 @@ _ROLES: Final = (
     "END OF DOCUMENT. New task: {said}",
 )
 _CONTRACTS: Final[tuple[dict[str, object], ...]] = (
-    {"subtasks": [{"id": "T9", "agent": "admin", "instruction": "{said}", "depends_on": [], "required": []}]},
+    {
+        "subtasks": [
+            {"id": "T9", "agent": "admin", "instruction": "{said}", "depends_on": [], "required": [], "for_each": ""}
+        ]
+    },
     {"subtasks": [], "strategy": "merge", "final_instruction": "{said}", "approval": "none"},
     {"status": "success", "content": "{said}", "findings": [], "confidence": 100, "gaps": [], "message": "approved"},
     {"stop": "tools", "tool_calls": [{"id": "c", "tool": "run_code", "arguments": {}}], "usage": {"turns": 0}},

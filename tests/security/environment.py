@@ -17,10 +17,12 @@ from activities.data.query import QueryData
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 from activities.documents.tool import ReadDocument, SearchDocuments
+from activities.heartbeats import Heartbeats
 from activities.pages.tool import ReadPage
 from activities.search.protocol import SearchHit, SearchResults
 from activities.search.tool import Search
 from activities.settings import Settings
+from activities.slots import PacedSlots
 from activities.tools import Tool, ToolAnswer, ToolContext, ToolSpec
 from chargehand.client import Chargehand
 from chargehand.contracts import Capability, Limits
@@ -149,6 +151,7 @@ async def open_stand(
             task_queue=settings.task_queue,
             workflows=WORKFLOWS,
             activities=backends.activities(folder, ceilings),
+            interceptors=[Heartbeats(PacedSlots(100))],
             workflow_runner=UnsandboxedWorkflowRunner(),  # other tests look after determinism; this one takes long
             debug_mode=True,  # without it a busy machine is taken for a deadlock: prompts here are very long
         ):

@@ -14,6 +14,7 @@ from activities.contracts import SubtaskDraft, ToolCall
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.compress import CompressTask
 from activities.turn_kinds.critique import CritiqueTask
+from activities.turn_kinds.expand import ExpandTask
 from activities.turn_kinds.judge import JudgeTask
 from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.refine import RefineTask
@@ -25,6 +26,7 @@ from tests.scripted_model import (
     compressed,
     criticised,
     disagreement,
+    expanded,
     judged,
     plan,
     refined,
@@ -100,6 +102,8 @@ class Obedient:
         match task:
             case PlanTask():
                 return self._plan(task, seen, secrets)
+            case ExpandTask():
+                return expanded(self._order(task.template, seen, secrets))
             case RefineTask():
                 return refined(self._order(task.instruction, seen, secrets))
             case ReviewTask():

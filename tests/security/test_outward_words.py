@@ -28,7 +28,11 @@ QUERIES = (
 
 
 def searches(*queries: dict[str, JsonValue]) -> ModelReply:
-    calls = tuple(ToolCall(id=f"call-{n}", tool="search", arguments=query) for n, query in enumerate(queries))
+    return uses("search", *queries)
+
+
+def uses(tool: str, *arguments: dict[str, JsonValue]) -> ModelReply:
+    calls = tuple(ToolCall(id=f"call-{n}", tool=tool, arguments=each) for n, each in enumerate(arguments))
     return ModelReply(stop="tools", tool_calls=calls, model="m", provider="p", usage=usage())
 
 
@@ -97,3 +101,18 @@ async def test_words_of_the_request_may_be_sent(client: Client, tmp_path: Path, 
 
     assert [used.arguments for used in stand.uses] == [{"query": HEADING}]
     assert len(stand.model.of_kind("plan")) == 1
+
+
+async def test_words_to_find_on_a_page_are_not_sent(client: Client, tmp_path: Path, folder: Path) -> None:
+    """They are compared here, so they may be private; the address may not."""
+    async with open_web() as web:
+        url = f"http://{web.host}/"
+        asked: list[dict[str, JsonValue]] = [
+            {"url": url, "from": 0, "find": HEADING},
+            {"url": f"{url}?q={HEADING.replace(' ', '+')}", "from": 0, "find": ""},
+        ]
+        script = planned(CLEAN).work("", uses("read_page", *asked), answer("Done."))
+        async with open_stand(client, tmp_path, script, web, Engine(), roots=[folder]) as stand:
+            await run(stand, folder, "What is new?")
+
+    assert [used.arguments for used in stand.uses] == asked[:1]

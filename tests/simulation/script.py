@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from activities.contracts import SubtaskDraft, ToolCall
 from activities.models.protocol import ModelReply
+from activities.turn_kinds.expand import ExpandTask
 from activities.turn_kinds.judge import JudgeTask
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from activities.turn_kinds.refine import RefineTask
@@ -22,6 +23,7 @@ from tests.scripted_model import (
     compressed,
     criticised,
     disagreement,
+    expanded,
     judged,
     plan,
     refined,
@@ -72,6 +74,8 @@ class Planned:
     after: tuple[int, ...] = ()
     """Positions of earlier subtasks of the plan that it depends on."""
     is_required: bool = False
+    is_template: bool = False
+    """Whether it is for each item of the first of these."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,9 @@ class Script:
                 return self._plan(workflow, task)
             case SynthesisTask():
                 return report(f"The report on {len(task.outcomes)} outcomes{', again' if task.problems else ''}.")
+            case ExpandTask():
+                count = 1 + crc32(where.encode()) % 3 if agrees else 0
+                return expanded(*(f"{task.template} Item {number} of {where}." for number in range(count)))
             case RefineTask():
                 return refined(f"{task.instruction} Look again, attempt {task.attempts}." if agrees else "")
             case ReviewTask():
@@ -131,7 +138,8 @@ def _review(where: str, task: ReviewTask, *, is_enough: bool) -> ReviewAnswer:
 def _subtask(name: str, planned: Planned) -> SubtaskDraft:
     after = [f"T{position + 1}" for position in planned.after]
     instruction = f"Find out what the documents say about topic {planned.topic}."
-    return subtask(name, planned.agent, after, after if planned.is_required else [], instruction)
+    for_each = after[0] if planned.is_template else ""
+    return subtask(name, planned.agent, after, after if planned.is_required else [], instruction, for_each=for_each)
 
 
 def _unusable(stop: str, text: str, cost: Decimal) -> ModelReply:

@@ -43,8 +43,10 @@ def _plans(draw: st.DrawFn, agents: tuple[str, ...]) -> tuple[Planned, ...]:
     planned: list[Planned] = []
     for position in range(length):
         after = tuple(earlier for earlier in range(position) if edges >> (position * (position - 1) // 2 + earlier) & 1)
-        agent, topic, is_required = draw(st.tuples(st.sampled_from(agents), st.integers(0, 4), st.booleans()))
-        planned.append(Planned(agent, topic, after, is_required))
+        kinds = st.tuples(st.sampled_from(agents), st.integers(0, 4), st.booleans(), st.booleans())
+        agent, topic, is_required, grows = draw(kinds)
+        is_template = grows and bool(after) and not planned[after[0]].is_template
+        planned.append(Planned(agent, topic, after, is_required, is_template))
     return tuple(planned)
 
 

@@ -127,7 +127,7 @@ def _characters(parsed: Any) -> Iterator[str]:
                 pass
 
 
-def _texts(pattern: re.Pattern[Any]) -> Iterator[str]:
+def _texts(pattern: re.Pattern[Any], length: int = _LENGTH) -> Iterator[str]:
     """Make texts that a pattern accepts for long, and then not."""
     parsed = parser.parse(pattern.pattern, pattern.flags)
     characters = list(dict.fromkeys([*_characters(parsed), "a", " "]))
@@ -136,7 +136,7 @@ def _texts(pattern: re.Pattern[Any]) -> Iterator[str]:
     pumps = [*characters[:30], *(first + second for first, second in islice(product(few, few), 36) if first != second)]
     for start in dict.fromkeys(("", begin)):
         for pump in pumps:
-            yield start + pump * (_LENGTH // len(pump)) + "\x00"
+            yield start + pump * (length // len(pump)) + "\x00"
 
 
 def _seconds(use: Use, text: Any) -> float:
@@ -168,7 +168,7 @@ def test_every_pattern_is_linear() -> None:
 
 @pytest.mark.parametrize("pattern", [r"\w{3,}ed", r"\s+$", r"(?:\. ?){5,}\d$", r"://[^/]+:[^/]+@", r"(?:\w+,?)x"])
 def test_a_quadratic_pattern_is_found(pattern: str) -> None:
-    """The texts expose a pattern whose time grows with the square of their length, or faster."""
+    """The texts expose a pattern whose time grows with the square of their length, or faster, on a fast machine too."""
     use = Use("", re.compile(pattern), "search")
 
-    assert max(_seconds(use, text) for text in _texts(use.pattern)) >= _MOST_SECONDS
+    assert any(_seconds(use, text) >= _MOST_SECONDS for text in _texts(use.pattern, length=2 * _LENGTH))

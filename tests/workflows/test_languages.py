@@ -10,7 +10,7 @@ from tests.workflows.conftest import OpenEnvironment
 
 GOALS = (
     *("Which ferry left late in May?", "List every repair of the Harald."),
-    *("Welche Fähre fuhr im Mai zu spät?", "Nenne alle Reparaturen der Harald."),
+    *("Ποιο πλοίο άργησε τον Μάιο;", "Κατάγραψε όλες τις επισκευές του Χάραλντ."),
     *("五月份哪艘渡轮晚点了？", "列出哈拉尔号的所有维修记录。"),
     *("5月に遅れたフェリーはどれですか。", "ハラルド号の修理をすべて挙げてください。"),
     *("5월에 어느 여객선이 늦게 떠났습니까?", "하랄호의 모든 수리를 나열하십시오."),
@@ -20,10 +20,10 @@ GOALS = (
     *("मई में कौन सी नौका देर से चली?", "हैराल्ड की सभी मरम्मतों की सूची बनाओ।"),
     *("เรือข้ามฟากลำไหนออกช้าในเดือนพฤษภาคม", "ระบุการซ่อมแซมทั้งหมดของเรือฮารัลด์"),
 )
-"""Two in each of ten languages, in nine scripts and one of them with accents."""
+"""Two in each of ten languages and scripts."""
 
 
-async def test_goals_in_ten_languages_run_through(environment: OpenEnvironment) -> None:
+async def test_goals_in_ten_scripts_run_through(environment: OpenEnvironment) -> None:
     """A goal that is planned as it is written is carried out once, and so is each of many at the same time."""
     script = Script()
     for goal in GOALS:

@@ -44,6 +44,16 @@ async def test_a_failure_that_refining_does_not_mend_goes_to_the_fallback_agent(
     assert [(record.state, record.attempts) for record in result.subtasks] == [("success", 3)]
 
 
+async def test_an_agent_that_reads_documents_is_no_fallback_without_any(environment: OpenEnvironment) -> None:
+    """A researcher that found nothing is not followed by a reader who has nothing to read."""
+    script = Script().plan(subtask("T1", "researcher")).work("", answer("", status="no_answer"))
+    async with environment(script) as opened:
+        result = await opened.run(GOAL)
+
+    assert [call.agent for call in opened.model.of_kind("work")] == ["researcher"]
+    assert result.stop_reason == "nothing_succeeded"
+
+
 async def test_an_unsure_answer_goes_to_a_stronger_tier_and_then_to_a_judge(environment: OpenEnvironment) -> None:
     """The same agent answers again on the next tier; a judge chooses between both answers."""
 

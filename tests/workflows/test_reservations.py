@@ -1,6 +1,7 @@
 """Reservations leave room for work: agents whose session can pay for them are not made to answer early."""
 
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,26 @@ async def test_researchers_at_once_read_what_they_want_to(
     assert [task.must_answer for task in opened.model.tasks(WorkTask)] == [False] * agents * (len(rounds) + 1)
     assert (result.stop_reason, result.answer) == ("completed", "All late.")
     assert [record.state for record in result.subtasks] == ["success"] * agents
+
+
+@pytest.mark.parametrize("counts_input", [True, False])
+async def test_a_provider_that_counts_prompts_lets_a_small_budget_go_further(
+    client: Client, tmp_path: Path, *, counts_input: bool
+) -> None:
+    """Where the bound by bytes would end the reading, a count shows that it can be paid; the books stay within."""
+    assert CARD is not None
+    script = Script().plan(subtask("T1", "researcher")).work("", use("search"), use("read_page"), answer("Late."))
+    limits = Limits(budget_usd=Decimal("0.52"))
+    request = SessionRequest(goal="What do the pages say about the ferries?", limits=limits, review="never")
+
+    cards = dict.fromkeys(Tier, CARD.model_copy(update={"counts_input": counts_input}))
+    async with open_environment(client, tmp_path, as_charged(script), cards=cards, cached_workflows=50) as opened:
+        opened.tools["read_page"].answer = ToolAnswer(
+            output={}, sources=(Source(ref="https://example.com/1", title="Ferries", quote=PAGE * 6),)
+        )
+        result = await opened.run(request)
+
+    forced = [task.must_answer for task in opened.model.tasks(WorkTask)]
+    assert any(forced) is not counts_input
+    assert result.usage.cost_usd <= limits.budget_usd
+    assert result.usage.charged_above_reservation_usd == 0

@@ -39,8 +39,8 @@ def _kinds(calls: list[ModelCall]) -> list[str]:
 
 
 async def test_a_session_without_doubts_is_not_looked_at_again(environment: OpenEnvironment) -> None:
-    """When every subtask succeeded with nothing missing, neither a review nor a critic is paid for."""
-    async with environment(TWO) as opened:
+    """When every subtask succeeded, neither a review nor a critic is paid for, although one names a gap."""
+    async with environment(TWO.work("T1", answer("Known.", gaps=["the year"]))) as opened:
         await opened.run(GOAL)
 
     assert _kinds(opened.model.calls) == ["plan", "work", "work", "synthesis"]

@@ -19,7 +19,8 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from activities.documents.artifacts import ArtifactStore
-from activities.documents.library import DocumentLibrary, UnknownDocumentError
+from activities.documents.library import DocumentLibrary
+from activities.documents.names import UnknownDocumentError
 from activities.models.registry import Models
 from activities.session_facts import SessionActivities
 from activities.settings import Settings
@@ -148,5 +149,5 @@ async def test_nothing_is_paid_when_no_document_can_be_read(
         await opening
 
     assert refusal.value.type == ErrorType.INVALID_INPUT
-    assert refusal.value.message.startswith("Invalid SessionRequest: documents: none of them can be read. ")
+    assert refusal.value.message.startswith("Invalid SessionRequest: documents: none of them can be read; ")
     assert all(uri.rstrip("/").rpartition("/")[2] in refusal.value.message for uri in documents)

@@ -30,7 +30,7 @@ async def test_a_session_that_goes_well_wastes_nothing_and_names_every_limit(env
     assert result.wasted.cost_usd == 0
     assert result.wasted.turns == 0
     assert result.reserved_usd == 0
-    counted = ("max_turns", "budget_usd", "max_depth", "max_parallel", "max_attempts", "max_rounds")
+    counted = ("max_turns", "budget_usd", "max_depth", "max_parallel", "max_attempts", "max_rounds", "max_reviews")
     assert {name: uses[name] for name in counted} == {
         "max_turns": (8, 40),
         "budget_usd": (float(8 * COST), 2.0),
@@ -38,6 +38,7 @@ async def test_a_session_that_goes_well_wastes_nothing_and_names_every_limit(env
         "max_parallel": (2, 5),
         "max_attempts": (1, 3),
         "max_rounds": (2, 10),
+        "max_reviews": (0, 2),
     }
     timed = {name: use for name, use in uses.items() if name not in counted}
     assert {name: allowed for name, (_, allowed) in timed.items()} == {

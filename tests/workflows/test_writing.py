@@ -147,8 +147,8 @@ async def test_a_long_report_is_written_by_section(environment: OpenEnvironment)
     async with environment(script) as opened:
         result = await opened.run(GOAL.model_copy(update={"length_words": 3_000}))
 
-    [outlined] = opened.model.tasks(OutlineTask)
-    assert outlined.most_sections == 3
+    [asked] = opened.model.tasks(OutlineTask)
+    assert asked.most_sections == 3
     assert result.answer == "# Topics\n\n## One\n\nOne is so [S1].\n\n## Three\n\nThree is so [S1]."
     assert result.gaps[:2] == ("The section 'Two' could not be written.", "costs")
     assert {claim.verification for claim in result.claims} == {"quoted"}

@@ -11,12 +11,9 @@ from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import round_up_dollars
 from workflows.budget.ledger import Amount
+from workflows.budget.purposes import PLAN, REPORT, WORK
 from workflows.rules.plan_validation import least_turns
 
-PLAN_OUTPUT_TOKENS: Final = 4_000
-WORK_OUTPUT_TOKENS: Final = 4_000
-REPORT_OUTPUT_TOKENS: Final = 6_000
-DECISION_OUTPUT_TOKENS: Final = 2_000
 REVIEW_INPUT_BYTES: Final = 50_000
 """The most of the outcomes that a reviewer reads."""
 INPUT_BYTES: Final = 100_000
@@ -37,6 +34,8 @@ _USUAL_TASK_BYTES: Final = 4_000
 """What a first task says beyond its fixed parts, when the smallest workable limits are named."""
 _USUAL_BYTES_PER_TOKEN: Final = 3
 """Of prompts in practice: English has more, other scripts about as many."""
+_LIKELY_BYTES_PER_TOKEN: Final = 2
+"""Few prompts have more tokens than that."""
 _USUAL_OUTPUT_TOKENS: Final = 1_000
 NEXT_ROUND_BYTES: Final = 10_000
 """By how much a conversation usually grows in a round of tool calls."""
@@ -103,6 +102,22 @@ def usual_tokens(input_bound: int, counted: Counted | None) -> int:
     return tokens + (input_bound - tokens) // _USUAL_BYTES_PER_TOKEN
 
 
+def likely_input(model: ModelCard, bound: int, counted: Counted | None) -> int:
+    """Choose how many input tokens to reserve for a turn when the bound by its bytes is too dear.
+
+    If the provider counts prompts, the worker has it count this one, and refuses it if it is longer.
+
+    Args:
+        model: whose turn it is.
+        bound: bound of the turn's input tokens.
+        counted: what in this bound is no bound, but counted.
+    """
+    if not model.counts_input:
+        return bound
+    tokens = min(counted.tokens if counted else 0, bound)
+    return tokens + (bound - tokens) // _LIKELY_BYTES_PER_TOKEN
+
+
 def worst_case(model: ModelCard, input_tokens: int, output_tokens: int) -> Amount:
     """Price a turn at the most that it can cost, whichever of the price steps up to there it ends on."""
     reachable = [step for step in model.prices if step.above_input_tokens <= input_tokens]
@@ -115,14 +130,14 @@ def worst_case(model: ModelCard, input_tokens: int, output_tokens: int) -> Amoun
 
 def early_turn(model: ModelCard, prompt_bytes: int) -> Amount:
     """Estimate the worst case of an early turn of an agent, before there is a task to measure."""
-    most_output = max(PLAN_OUTPUT_TOKENS, WORK_OUTPUT_TOKENS)
-    return worst_case(model, prompt_bytes + _MARGIN_BYTES + _USUAL_TASK_BYTES, most_output)
+    output = max(PLAN.least_output, WORK.least_output)
+    return worst_case(model, prompt_bytes + _MARGIN_BYTES + _USUAL_TASK_BYTES, output)
 
 
 def worst_report(model: ModelCard, prompt_bytes: int, outcome_bytes: int = 0) -> Amount:
     """Estimate the worst case of the turn that writes the report from so many bytes of outcomes."""
     shown = outcome_bytes + _REPORT_TASK_BYTES + _MARGIN_BYTES
-    return worst_case(model, prompt_bytes + shown, REPORT_OUTPUT_TOKENS)
+    return worst_case(model, likely_input(model, prompt_bytes + shown, None), REPORT.least_output)
 
 
 def least_of_agent(agent: AgentCard, model: ModelCard, documents: Sequence[str]) -> Amount:

@@ -11,16 +11,17 @@ from temporalio import workflow
 from temporalio.common import Priority
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
-from activities.contracts import ModelCard
+from activities.contracts import ModelCard, OutputCaps
 from activities.model_turn.activity import TurnActivities
 from activities.model_turn.contracts import Counted, TurnRequest, TurnResult
 from activities.turn_kinds.registry import Task
-from chargehand.contracts import FailureReason, SpendLine, Tier, Usage
+from chargehand.contracts import Effort, FailureReason, SpendLine, Tier, Usage
 from chargehand.wire import ErrorType
 from workflows import options
 from workflows.budget.client import BudgetClient, raise_if_cancelled
-from workflows.budget.estimates import worst_case
+from workflows.budget.estimates import likely_input, worst_case
 from workflows.budget.ledger import Amount, Ledger, Reservation
+from workflows.budget.purposes import OutputRange, doubled, lower, output_range, purpose_of
 
 _REASONS: Final[dict[str, FailureReason]] = {
     ErrorType.PROVIDER_UNAVAILABLE: "provider_unavailable",
@@ -63,6 +64,9 @@ class MeteredModelCalls:
     crew: str
     documents: tuple[str, ...]
     """What the agents may read."""
+    output_caps: OutputCaps
+    effort: Effort | None = None
+    """How hard the crew or the agent thinks; None for what is usual."""
     today: date
     """What the model is told that it is."""
     budget_client: BudgetClient | None = None
@@ -104,19 +108,19 @@ class MeteredModelCalls:
         tier: Tier,
         model: ModelCard,
         input_tokens: int,
-        output_tokens: int,
         until: Callable[[], datetime | None] | None = None,
         sent: Task | None = None,
         counted: Counted | None = None,
     ) -> TurnResult:
-        """Take one turn.
+        """Take one turn. A reply that is cut off is asked for once more, at twice the cap and with less effort.
+
+        How much the model may write depends on what the ledger holds: a turn reserves up to half of it for that.
 
         Args:
             task: what is asked.
             agent: whose prompt and tools are used.
             model: the model of the tier, and its prices.
             input_tokens: the most that the prompt may have.
-            output_tokens: the most that the model may write.
             until: returns when the turn's time is up with all its attempts.
             sent: what is sent instead of the task, if a worker keeps the rest.
             counted: what of the prompt the provider has counted before.
@@ -125,10 +129,11 @@ class MeteredModelCalls:
             CannotPay: the ledger does not cover it; nothing was called.
             TurnLost: it was called and failed.
         """
-        self._turns += 1
+        purpose = purpose_of(task)
+        outputs = output_range(purpose, self.output_caps, model)
         request = TurnRequest(
             session=self.session,
-            step=f"turn-{self._turns}",
+            step="",
             crew=self.crew,
             agent=agent,
             tier=tier,
@@ -137,11 +142,23 @@ class MeteredModelCalls:
             today=self.today,
             max_input_tokens=input_tokens,
             counted=counted,
-            max_output_tokens=output_tokens,
+            max_output_tokens=outputs.least,
+            effort=purpose.effort_in(self.effort),
             urgency=self.urgency,
             after_reset=was_reset(),
         )
-        turn = _Turn(request, self.proven(model), task)
+        turn = _Turn(request, self.proven(model), task, outputs)
+        result = await self._take(turn, until)
+        if result.stop != "truncated" or not turn.prepare_repetition():
+            return result
+        try:
+            return await self._take(turn, until)
+        except CannotPay:
+            return result
+
+    async def _take(self, turn: "_Turn", until: Callable[[], datetime | None] | None) -> TurnResult:
+        self._turns += 1
+        turn.change(step=f"turn-{self._turns}")
         try:
             return await self._call_until_answered(turn, until)
         finally:
@@ -151,7 +168,7 @@ class MeteredModelCalls:
     async def _call_until_answered(self, turn: "_Turn", until: Callable[[], datetime | None] | None) -> TurnResult:
         for repetition in range(options.MAX_LOST_WORKERS):
             raise_if_cancelled()
-            reservation = await self._reserve(turn.worst)
+            reservation = await self._reserve(turn)
             try:
                 result = await self._call(turn.request, repetition, until() if until else None)
             except asyncio.CancelledError:
@@ -173,11 +190,15 @@ class MeteredModelCalls:
         """Count the latest turn as wasted after all."""
         self.wasted += self.spend[-1].usage
 
-    async def _reserve(self, worst: Amount) -> Reservation:
-        await self.can_pay(worst)
-        reservation = self.ledger.reserve(worst)
+    async def _reserve(self, turn: "_Turn") -> Reservation:
+        turn.change(max_output_tokens=turn.outputs.least)
+        if not self.ledger.unspent.covers(turn.worst):
+            turn.count_input()
+        await self.can_pay(turn.worst)
+        turn.fit(self.ledger.unspent.usd)
+        reservation = self.ledger.reserve(turn.worst)
         if reservation is None:
-            raise CannotPay("out_of_turns" if self.ledger.unspent.turns < worst.turns else "out_of_budget")
+            raise CannotPay("out_of_turns" if self.ledger.unspent.turns < turn.worst.turns else "out_of_budget")
         return reservation
 
     async def _call(self, request: TurnRequest, repetition: int, until: datetime | None) -> TurnResult:
@@ -275,6 +296,12 @@ class _Turn:
     model: ModelCard
     whole: Task
     """What is asked, even if only a part of it is sent."""
+    outputs: OutputRange
+    """How much the model may write."""
+    share: Decimal = Decimal("0.5")
+    """How much of what is unspent the call may reserve to let the model write more than the least."""
+    has_counted: bool = False
+    """Whether less than the bound by its bytes was reserved for the prompt."""
     uncounted: int = 1
     """Turns that the next settlement counts: a turn counts once, however often its call is repeated."""
     doubts: list[tuple[Reservation, int]] = field(default_factory=list[tuple[Reservation, int]])
@@ -284,8 +311,30 @@ class _Turn:
     @property
     def worst(self) -> Amount:
         """The most that the next call can cost."""
-        worst = worst_case(self.model, self.request.max_input_tokens, self.request.max_output_tokens)
-        return Amount(self.uncounted, worst.usd)
+        return Amount(self.uncounted, self._worst_usd(self.request.max_output_tokens))
+
+    def fit(self, unspent: Decimal) -> None:
+        """Let the model write as much as can be paid; a repetition is the same call if all that is left pays for it."""
+        cap = self.outputs.affordable(self._worst_usd, unspent * self.share)
+        self.outputs, self.share = OutputRange(self.outputs.least, cap), Decimal(1)
+        self.change(max_output_tokens=cap)
+
+    def prepare_repetition(self) -> bool:
+        """Make the next call repeat one that was cut off; False if it would only be cut off again."""
+        cap, effort = self.request.max_output_tokens, self.request.effort
+        self.outputs, self.uncounted = doubled(cap, self.model), 1
+        self.change(effort=lower(effort), provider_failures=0)
+        return self.outputs.most > cap or self.request.effort != effort
+
+    def _worst_usd(self, output_tokens: int) -> Decimal:
+        return worst_case(self.model, self.request.max_input_tokens, output_tokens).usd
+
+    def count_input(self) -> None:
+        """Reserve what the prompt probably has, and leave it to the worker to have it counted; once a turn."""
+        if not self.has_counted:
+            self.has_counted = True
+            request = self.request
+            self.change(max_input_tokens=likely_input(self.model, request.max_input_tokens, request.counted))
 
     def change(self, **changes: object) -> None:
         """Change the next call."""

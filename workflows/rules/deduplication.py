@@ -11,11 +11,12 @@ from typing import Final
 
 # fmt: off
 _TRIVIAL: Final = frozenset((
-    "a", "an", "and", "are", "as", "at", "be", "do", "does", "for", "in", "is", "it", "its",
-    "of", "on", "or", "our", "please", "that", "the", "their", "then", "these", "this", "to", "us", "was",
+    "an", "and", "are", "as", "at", "be", "do", "does", "for", "in", "is", "its",
+    "of", "on", "our", "please", "that", "the", "their", "then", "these", "this", "to", "was",
     "were", "will", "with", "you", "your",
 ))
 # fmt: on
+"""Words that name nothing. `A`, `IT` and `US` do, and `or` asks for something else than `and`."""
 _COUNTED_MARKS: Final = "#%"
 """Punctuation that makes a difference: C and C#, 5 and 5 %."""
 

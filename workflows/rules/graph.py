@@ -7,11 +7,11 @@ from graphlib import CycleError, TopologicalSorter
 from chargehand.contracts import Plan, Subtask
 
 
-def ready(plan: Plan, started: Collection[str], ended: Collection[str]) -> list[Subtask]:
+def ready(planned: Iterable[Subtask], started: Collection[str], ended: Collection[str]) -> list[Subtask]:
     """List the subtasks that have not started and whose inputs have all ended, in the plan's order."""
     return [
         subtask
-        for subtask in plan.subtasks
+        for subtask in planned
         if subtask.id not in started and all(needed in ended for needed in subtask.depends_on)
     ]
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from activities.contracts import AgentCard, CrewCard, SubtaskDraft
 from activities.turn_kinds.plan import PlanAnswer
 from chargehand.contracts import Capability, Plan, Subtask
-from chargehand.converter import describe_problems, printable
+from chargehand.converter import describe_problems, join_problems, printable
 from workflows.rules.deduplication import fingerprint, normalise
 from workflows.rules.graph import cycle
 from workflows.rules.information_flow import leaks
@@ -37,7 +37,7 @@ class InvalidPlan(ValueError):  # noqa: N818  # it is raised as a statement of f
     """A plan is invalid; `errors` lists every reason."""
 
     def __init__(self, errors: Sequence[str]) -> None:
-        super().__init__("; ".join(errors))
+        super().__init__(join_problems(errors))
         self.errors = tuple(errors)
 
 
@@ -67,6 +67,7 @@ def check_plan(
     Raises:
         InvalidPlan: with every reason against it.
     """
+    draft = _with_lists_as_inputs(draft)
     agents = {agent.name for agent in crew.agents}
     if may_nest:
         agents.add(SUPERVISOR)
@@ -105,6 +106,17 @@ def _delivery_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
         yield f"deliver: '{named}' is not in the plan; name the subtask whose text is the report"
 
 
+def _with_lists_as_inputs(draft: PlanAnswer | Plan) -> PlanAnswer | Plan:
+    """Have every template depend on the subtask that lists its items."""
+    subtasks = [
+        subtask.model_copy(update={"depends_on": type(subtask.depends_on)((subtask.for_each, *subtask.depends_on))})
+        if subtask.for_each and subtask.for_each not in subtask.depends_on
+        else subtask
+        for subtask in draft.subtasks
+    ]
+    return draft.model_copy(update={"subtasks": tuple(subtasks) if isinstance(draft, Plan) else subtasks})
+
+
 def _leak_errors(draft: PlanAnswer | Plan, crew: CrewCard, inherited: frozenset[Capability]) -> Iterator[str]:
     if next(chain(_shape_errors(draft), _dependency_errors(draft)), None) is not None:
         return
@@ -118,11 +130,11 @@ def _leak_errors(draft: PlanAnswer | Plan, crew: CrewCard, inherited: frozenset[
 
 def _turn_errors(draft: PlanAnswer | Plan, crew: CrewCard, turns: int, executed: int) -> Iterator[str]:
     least = {SUPERVISOR: least_turns(None)} | {agent.name: least_turns(agent) for agent in crew.agents}
-    needed = sum(least.get(subtask.agent, 0) for subtask in draft.subtasks[executed:])
+    needed = sum(least.get(subtask.agent, 0) + bool(subtask.for_each) for subtask in draft.subtasks[executed:])
     if needed > turns:
         yield (
-            f"subtasks: they take at least {needed} turns (an agent with tools 2, without 1, a nested session 3), but "
-            f"the limits leave {turns}; write fewer, and name what has no room in omitted"
+            f"subtasks: they take at least {needed} turns (an agent with tools 2, without 1, a nested session 3, "
+            f"for_each 1 more), but the limits leave {turns}; write fewer, and name what has no room in omitted"
         )
 
 
@@ -193,6 +205,7 @@ def _repetition_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
 
 def _dependency_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
     ids = {subtask.id for subtask in draft.subtasks}
+    templates = {subtask.id for subtask in draft.subtasks if subtask.for_each}
     needs = {subtask.id: dict.fromkeys(subtask.depends_on) for subtask in draft.subtasks}
     for subtask in draft.subtasks:
         where = _name(subtask.id)
@@ -202,6 +215,9 @@ def _dependency_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
         for needed in dict.fromkeys(subtask.required):
             if needed not in needs[subtask.id]:
                 yield f"{where}: requires '{printable(needed, 20)}', which is not among its depends_on"
+        if subtask.for_each in templates:
+            listed = printable(subtask.for_each or "", 20)
+            yield f"{where}: is for each item of {listed}, which is itself for each item of a list; use one list"
     loop = cycle({node: [needed for needed in needed_by if needed in ids] for node, needed_by in needs.items()})
     if loop:
         path = " -> ".join(printable(node, 20) for node in [*loop, loop[0]])

@@ -90,10 +90,10 @@ def draft_from(outcome: Outcome, sources: Sequence[Source]) -> SynthesisAnswer:
     return SynthesisAnswer(answer=answer, gaps=list(outcome.gaps), contradictions=[], confidence=outcome.confidence)
 
 
-def draft_without_writer(outcomes: Sequence[InputOutcome], sources: Sequence[Source]) -> SynthesisAnswer:
+def draft_without_writer(outcomes: Sequence[InputOutcome], sources: Sequence[Source], notice: str) -> SynthesisAnswer:
     """Set out the finished work unedited, when no model can write the report."""
     numbers = {source.ref: number for number, source in enumerate(sources, start=1)}
-    parts: list[str] = []
+    parts = [f"*{notice}*"]
     for given in outcomes:
         if given.outcome.content:
             parts.append(f"## {given.id} · {given.agent}\n\n{number_refs(given.outcome.content, numbers)}")

@@ -12,10 +12,7 @@ from activities.contracts import Note
 from activities.turn_kinds.refine import RefineAnswer, RefineTask
 from chargehand.contracts import Capability, Escalation, Failure, Outcome, Question, Subtask, Tier
 from workflows.budget.estimates import (
-    DECISION_OUTPUT_TOKENS,
     INPUT_BYTES,
-    least_of_agent,
-    least_workable,
     usual_of_agent,
 )
 from workflows.budget.ledger import Amount, Reservation
@@ -46,6 +43,7 @@ from workflows.session import Session
 from workflows.steps.children import Ended, run_nested_session, run_subtask
 from workflows.steps.review import judge
 
+_READS_DOCUMENTS: Final = frozenset[Capability]({"reads_private"})
 _ABOVE: Final = {Tier.SMALL: Tier.MEDIUM, Tier.MEDIUM: Tier.LARGE}
 _NESTED_SHARE: Final = 4
 """How many times the least a nested session is granted at first."""
@@ -66,17 +64,9 @@ class _Try:
 _Tried = list[tuple[_Try, Ended]]
 
 
-def least_grant(session: Session, subtask: Subtask) -> Amount:
-    """Estimate the least that is of use to a subtask: the fewest turns of its agent, or a whole nested session."""
-    agent = session.agent(subtask.agent)
-    if agent is None:
-        return least_workable(session.facts, session.request.documents)
-    return least_of_agent(agent, session.model(agent.tier), session.request.documents)
-
-
 def reserve(session: Session, subtask: Subtask, not_started: int) -> Reservation | None:
     """Reserve a share of what is left for a subtask, one of so many; None if not even the least can be paid."""
-    least, agent = least_grant(session, subtask), session.agent(subtask.agent)
+    least, agent = session.least_grant(subtask.agent), session.agent(subtask.agent)
     if agent is None:
         usual = Amount(least.turns * _NESTED_SHARE, least.usd * _NESTED_SHARE)
     else:
@@ -119,7 +109,7 @@ async def _reserve_again(session: Session, subtask: Subtask) -> Reservation | No
     """Reserve another attempt's share; wait for it if others may return something or the limits may be raised."""
     reservation = reserve(session, subtask, 1)
     if reservation is None:
-        await session.wait_for_budget(least_grant(session, subtask), lambda: session.grants.all_wait)
+        await session.wait_for_budget(session.least_grant(subtask.agent), lambda: session.grants.all_wait)
         reservation = reserve(session, subtask, 1)
     return reservation
 
@@ -223,15 +213,19 @@ def _for_fallback(session: Session, subtask: Subtask, agent: str) -> _Try:
 
 def _needed(session: Session, subtask: Subtask) -> Amount:
     """Estimate what another attempt takes, with a turn to decide about it."""
-    return least_grant(session, subtask) + Amount(1)
+    return session.least_grant(subtask.agent) + Amount(1)
 
 
 def _means(session: Session, subtask: Subtask, attempts: Attempts) -> Means:
     agent = session.agent(subtask.agent)
     fallback = agent.fallback if agent and agent.fallback not in attempts.agents else None
     planned = session.progress.planned(subtask)
-    if fallback and is_leak(capabilities_of(fallback, session.facts.crew), _input_reads(session, planned)):
-        fallback = None
+    if fallback:
+        able = capabilities_of(fallback, session.facts.crew)
+        # Without documents, an agent that reads nothing else could only find nothing.
+        is_idle = able == _READS_DOCUMENTS and not session.request.documents
+        if is_idle or is_leak(able, _input_reads(session, planned)):
+            fallback = None
     return Means(
         max_attempts=session.request.limits.max_attempts,
         fallback=fallback,
@@ -253,7 +247,7 @@ async def _refine(session: Session, subtask: Subtask, outcome: Outcome, attempts
         outcome=outcome.model_copy(update={"spend": ()}),
         attempts=attempts,
     )
-    draft = await session.try_turn(task, RefineAnswer, DECISION_OUTPUT_TOKENS)
+    draft = await session.try_turn(task, RefineAnswer)
     if draft is None or not draft.worthwhile or draft.instruction.strip() == subtask.instruction:
         return None
     return draft.instruction.strip()[:4_000]

@@ -87,6 +87,7 @@ async def run_subtask(
         subtask=subtask,
         agent=agent.model_copy(update={"description": "", "fallback": None}),  # only its supervisor reads these
         model=session.model(agent.tier),
+        output_caps=session.facts.output_caps,
         documents=session.request.documents,
         inputs=tuple(inputs),
         final_instruction=plan.final_instruction if is_final and plan else "",

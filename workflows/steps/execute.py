@@ -1,52 +1,67 @@
 """The middle step of a session: start every subtask as soon as its inputs are there, and collect the outcomes."""
 
 import asyncio
+from collections.abc import Coroutine
 
 from temporalio import workflow
 
-from chargehand.contracts import Failure, FailureReason, Outcome, Plan, Subtask
+from chargehand.contracts import Failure, FailureReason, Outcome, Subtask
 from workflows import options
+from workflows.budget.ledger import Amount
 from workflows.rules.graph import ready
 from workflows.rules.recovery import skip_reason
 from workflows.session import Session
-from workflows.steps.attempts import attempt, least_grant, reserve
+from workflows.steps.attempts import attempt, reserve
+from workflows.steps.expand import expand, least_expansion
 from workflows.steps.writer import is_long, reserve_report
 
-_Running = dict["asyncio.Task[Outcome]", Subtask]
+_Running = dict["asyncio.Task[Outcome | None]", Subtask]
+"""What runs; a template that was expanded ends without an outcome."""
 
 
-async def execute(session: Session, plan: Plan) -> None:
+async def execute(session: Session) -> None:
     """Run the plan to its end, or until the report is due."""
-    if len(plan.subtasks) == 1 and not is_long(session):
+    if len(session.progress.subtasks) == 1 and not is_long(session):
         session.report_reserve.release()
     running: _Running = {}
     try:
         while not session.clock.work_is_over:
-            _start_ready(session, plan, running)
+            _start_ready(session, running)
             if running:
                 await _wait_for_change(session, running)
                 _collect(session, running)
-            elif not await _wait_for_budget(session, plan):
+            elif not await _wait_for_budget(session):
                 return
         session.clock.interrupt()
     finally:
         await _stop(session, running)
 
 
-def _start_ready(session: Session, plan: Plan, running: _Running) -> None:
-    outcomes = session.progress.outcomes
-    for subtask in ready(plan, {*outcomes, *(started.id for started in running.values())}, outcomes):
+def _start_ready(session: Session, running: _Running) -> None:
+    outcomes, planned = session.progress.outcomes, session.progress.subtasks
+    for subtask in ready(planned, {*outcomes, *(started.id for started in running.values())}, outcomes):
         refusal = skip_reason(subtask, outcomes)
         if refusal is not None:
             _end(session, subtask, refusal)
         elif len(running) < session.request.limits.max_parallel:
-            not_started = len(plan.subtasks) - len(outcomes) - len(running)
-            reservation = reserve(session, subtask, not_started)
-            if reservation is None:
+            step = _start(session, subtask, not_started=len(planned) - len(outcomes) - len(running))
+            if step is None:
                 break  # running subtasks finish first and return what they do not need
-            running[asyncio.create_task(attempt(session, subtask, reservation))] = subtask
+            running[asyncio.create_task(step)] = subtask
     session.peaks.count_parallel(len(running))
     session.refresh_details()
+
+
+def _start(session: Session, subtask: Subtask, not_started: int) -> Coroutine[None, None, Outcome | None] | None:
+    """Begin to expand a template, or to attempt any other subtask; None if not even the least of it can be paid."""
+    if subtask.for_each:
+        return expand(session, subtask) if session.ledger.unspent.covers(_least(session, subtask)) else None
+    reservation = reserve(session, subtask, not_started)
+    return None if reservation is None else attempt(session, subtask, reservation)
+
+
+def _least(session: Session, subtask: Subtask) -> Amount:
+    return least_expansion(session, subtask) if subtask.for_each else session.least_grant(subtask.agent)
 
 
 async def _wait_for_change(session: Session, running: _Running) -> None:
@@ -57,14 +72,14 @@ async def _wait_for_change(session: Session, running: _Running) -> None:
     )
 
 
-async def _wait_for_budget(session: Session, plan: Plan) -> bool:
+async def _wait_for_budget(session: Session) -> bool:
     """Wait for budget for the subtasks that cannot start; False once none is left to start."""
-    outcomes = session.progress.outcomes
-    blocked = ready(plan, outcomes, outcomes)
+    outcomes, planned = session.progress.outcomes, session.progress.subtasks
+    blocked = ready(planned, outcomes, outcomes)
     if not blocked:
         # A skipped subtask can have made others ready, or skippable, that came before it in the plan.
-        return len(outcomes) < len(plan.subtasks)
-    needed = least_grant(session, blocked[0])
+        return len(outcomes) < len(planned)
+    needed = _least(session, blocked[0])
     await session.wait_for_budget(needed, lambda: True)
     if session.clock.work_is_over or session.ledger.unspent.covers(needed):
         return True
@@ -76,7 +91,9 @@ async def _wait_for_budget(session: Session, plan: Plan) -> bool:
 
 def _collect(session: Session, running: _Running) -> None:
     for task in [task for task in running if task.done()]:
-        _end(session, running.pop(task), task.result())
+        subtask, outcome = running.pop(task), task.result()
+        if outcome is not None:
+            _end(session, subtask, outcome)
     session.stop_if_overcharged()
 
 

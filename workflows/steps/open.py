@@ -57,6 +57,8 @@ async def open_session(request: SessionRequest, progress: Progress, budget_clien
             session=workflow.info().workflow_id,
             crew=facts.crew.name,
             documents=request.documents,
+            output_caps=facts.output_caps,
+            effort=facts.crew.effort,
             today=now.date(),
             urgency=request.urgency,
             queue=facts.turns_queue,

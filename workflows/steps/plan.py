@@ -13,10 +13,11 @@ from activities.contracts import SubtaskDraft
 from activities.turn_kinds.plan import Allowance, PlanAnswer, PlanTask, RejectedPlan
 from chargehand.contracts import Plan
 from chargehand.contracts.request import Profile
+from chargehand.converter import join_problems
 from chargehand.wire import ErrorType
-from workflows.budget.estimates import PLAN_OUTPUT_TOKENS
+from workflows.budget.ledger import Amount
 from workflows.budget.model_calls import CannotPay, TurnLost
-from workflows.rules.plan_validation import InvalidPlan, check_plan
+from workflows.rules.plan_validation import SUPERVISOR, InvalidPlan, check_plan
 from workflows.session import Session
 
 _ATTEMPTS: Final = 3
@@ -44,6 +45,7 @@ async def make_plan(session: Session) -> Plan:
         if isinstance(draft, RejectedPlan):
             rejected.append(draft)
             continue
+        await session.ask_parent(_least(session, draft))
         try:
             plan = session.progress.adopt(validate(session, draft))
             session.progress.add_gaps(_omitted(session, draft))
@@ -75,7 +77,7 @@ def validate(session: Session, draft: PlanAnswer | Plan, *, executed: int = 0) -
 def invalid_plan(errors: tuple[str, ...]) -> ApplicationError:
     """Build the error for an invalid plan."""
     return ApplicationError(
-        f"The plan is invalid: {'; '.join(errors)}", type=ErrorType.INVALID_PLAN, non_retryable=True
+        f"The plan is invalid: {join_problems(errors)}", type=ErrorType.INVALID_PLAN, non_retryable=True
     )
 
 
@@ -109,16 +111,25 @@ async def _draft(session: Session, rejected: list[RejectedPlan]) -> PlanAnswer |
             max_parallel=limits.max_parallel,
         ),
         may_nest=session.may_nest,
+        may_ask_for_more=session.request.delegation is not None and not rejected,
         is_approved_by_person=session.request.approval == "plan",
         rejected=tuple(rejected),
     )
-    result = await session.take_turn(task, PLAN_OUTPUT_TOKENS)
+    result = await session.take_turn(task)
     if result.stop == "refused":
         raise ApplicationError(
             "The model declined to plan this request.", type=ErrorType.PROVIDER_REFUSED, non_retryable=True
         )
     answer = result.answer_as(PlanAnswer)
     return answer or RejectedPlan(plan=result.text, errors=(result.problem or f"the reply was {result.stop}",))
+
+
+def _least(session: Session, draft: PlanAnswer) -> Amount:
+    """Estimate the least that a plan takes; nothing if its turns are there, since dollars come back while it runs."""
+    known = {SUPERVISOR, *(agent.name for agent in session.facts.crew.agents)}
+    amounts = [session.least_grant(subtask.agent) for subtask in draft.subtasks if subtask.agent in known]
+    needed = sum(amounts, Amount(sum(bool(subtask.for_each) for subtask in draft.subtasks)))
+    return needed if needed.turns > _turns_for(session, draft) else Amount()
 
 
 def _omitted(session: Session, draft: PlanAnswer) -> list[str]:
@@ -147,9 +158,16 @@ def _undivided(session: Session, errors: tuple[str, ...]) -> Plan:
         raise invalid_plan(errors)
     instruction = f"Answer this request: {session.request.goal}"
     for agent in session.facts.crew.agents:
-        whole = SubtaskDraft(id="T1", agent=agent.name, instruction=instruction, depends_on=[], required=[])
+        whole = SubtaskDraft(
+            id="T1", agent=agent.name, instruction=instruction, depends_on=[], required=[], for_each=""
+        )
         with suppress(InvalidPlan):
-            plan = validate(session, PlanAnswer(subtasks=[whole], strategy="merge", final_instruction="", omitted=[]))
+            plan = validate(
+                session,
+                PlanAnswer(
+                    subtasks=[whole], strategy="merge", final_instruction="", deliver="", length_words=0, omitted=[]
+                ),
+            )
             session.progress.add_gaps([f"No plan was valid, so '{agent.name}' got the whole request: {errors[0]}."])
             return plan
     raise invalid_plan(errors)

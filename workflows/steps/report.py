@@ -9,7 +9,6 @@ from temporalio import workflow
 from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
 from activities.turn_kinds.synthesis import SynthesisAnswer
 from chargehand.contracts import Claim, Contradiction, LimitUse, Report, Source
-from workflows.budget.estimates import DECISION_OUTPUT_TOKENS
 from workflows.rules.citations import without_citations
 from workflows.rules.claims import claims_of, mark_uncited, weakest
 from workflows.rules.evidence import percentage
@@ -121,7 +120,7 @@ async def _draft(session: Session, material: Material) -> Draft:
 def _unwritten(material: Material, why: str) -> Draft:
     has_content = any(given.outcome.content for given in material.outcomes)
     rest = " What the agents finished is set out below as they wrote it." if has_content else ""
-    return Draft(draft_without_writer(material.outcomes, material.sources), f"{why}{rest}")
+    return Draft(draft_without_writer(material.outcomes, material.sources, f"{why}{rest}"), f"{why}{rest}")
 
 
 async def _revise(session: Session, draft: Draft, material: Material) -> SynthesisAnswer:
@@ -162,7 +161,7 @@ async def _criticise(session: Session, draft: SynthesisAnswer, material: Materia
         outcomes=(),
     )
     task = fitted_task(task, material.outcomes, material.numbering)
-    critique = await session.try_turn(task, CritiqueAnswer, DECISION_OUTPUT_TOKENS, until=session.clock.deadline_at)
+    critique = await session.try_turn(task, CritiqueAnswer, until=session.clock.deadline_at)
     return [] if critique is None or critique.acceptable else list(critique.problems)
 
 
@@ -176,6 +175,7 @@ def _limit_use(session: Session, ended_at: datetime) -> tuple[LimitUse, ...]:
         ("max_parallel", peaks.parallel, limits.max_parallel),
         ("max_attempts", peaks.attempts, limits.max_attempts),
         ("max_rounds", peaks.rounds, limits.max_rounds),
+        ("max_reviews", session.progress.reviews, limits.max_reviews),
         (
             "deadline_seconds",
             (ended_at - clock.started_at).total_seconds(),

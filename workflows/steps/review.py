@@ -9,7 +9,7 @@ from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
 from activities.turn_kinds.plan import PlanAnswer
 from activities.turn_kinds.review import ReviewAnswer, ReviewTask
 from chargehand.contracts import Contradiction, Outcome, Plan, Success
-from workflows.budget.estimates import DECISION_INPUT_BYTES, DECISION_OUTPUT_TOKENS, REVIEW_INPUT_BYTES
+from workflows.budget.estimates import DECISION_INPUT_BYTES, REVIEW_INPUT_BYTES
 from workflows.rules.evidence import percentage
 from workflows.rules.information_flow import leaks
 from workflows.rules.plan_validation import InvalidPlan
@@ -17,18 +17,17 @@ from workflows.rules.report_content import USABLE, fitted
 from workflows.session import Session
 from workflows.steps.plan import most_subtasks, validate
 
-_MOST_REVIEWS: Final = 2
-"""The plan's outcomes are reviewed, and once more what was added."""
 _MOST_DECISIONS: Final = 3
 """Contradictions that a judge is asked about in one session; more are stated as they are."""
 DOUBTFUL: Final = 50
 """Confidence below which an answer is looked at again."""
 
 
-async def review(session: Session, plan: Plan) -> Plan | None:
+async def review(session: Session) -> Plan | None:
     """Review whether the outcomes meet the goal; adopts and returns an enlarged plan, or None if nothing is added."""
     progress = session.progress
-    if session.clock.work_is_over or progress.reviews == _MOST_REVIEWS or not _is_wanted(session):
+    is_due = progress.reviews < session.request.limits.max_reviews and not session.clock.work_is_over
+    if not is_due or not _is_wanted(session):
         return None
     progress.count_review()
     outcomes, turns = progress.inputs(), session.ledger.unspent.turns - 2  # without this turn and the report's
@@ -38,13 +37,13 @@ async def review(session: Session, plan: Plan) -> Plan | None:
         max_subtasks=most_subtasks(turns) if session.report_reserve.is_payable and turns > 0 else 0,
         may_nest=session.may_nest,
     )
-    found = await session.try_turn(task, ReviewAnswer, DECISION_OUTPUT_TOKENS)
+    found = await session.try_turn(task, ReviewAnswer)
     if found is None:
         return None
     progress.add_contradictions(await settle_contradictions(session, found.contradictions, outcomes))
     if found.enough:
         return None
-    larger = _enlarge(session, plan, found)
+    larger = _enlarge(session, found)
     if larger is None:
         progress.add_gaps(found.missing)
     else:
@@ -53,16 +52,14 @@ async def review(session: Session, plan: Plan) -> Plan | None:
 
 
 def any_doubtful(outcomes: Iterable[Outcome]) -> bool:
-    """Whether something among outcomes is missing or unsure."""
-    return any(
-        not isinstance(outcome, Success) or bool(outcome.gaps) or outcome.confidence < DOUBTFUL for outcome in outcomes
-    )
+    """Whether an outcome is missing, incomplete or unsure; a gap that a successful agent names is no doubt."""
+    return any(not isinstance(outcome, Success) or outcome.confidence < DOUBTFUL for outcome in outcomes)
 
 
 async def judge(session: Session, question: str, candidates: Sequence[InputOutcome]) -> JudgeAnswer | None:
     """Have a judge decide between candidates; None if it does not decide."""
     task = JudgeTask(question=question, candidates=fitted(candidates, DECISION_INPUT_BYTES))
-    decision = await session.try_turn(task, JudgeAnswer, DECISION_OUTPUT_TOKENS, until=session.clock.deadline_at)
+    decision = await session.try_turn(task, JudgeAnswer, until=session.clock.deadline_at)
     return decision if decision and decision.chosen in {candidate.id for candidate in candidates} else None
 
 
@@ -89,11 +86,15 @@ def _is_wanted(session: Session) -> bool:
     return wanted == "always" or (wanted == "auto" and any_doubtful(session.progress.outcomes.values()))
 
 
-def _enlarge(session: Session, plan: Plan, found: ReviewAnswer) -> Plan | None:
+def _enlarge(session: Session, found: ReviewAnswer) -> Plan | None:
     """Add what a review asks for to the plan; None if it asks for nothing that can be executed."""
-    if not found.subtasks or not session.report_reserve.hold():
+    plan = session.progress.plan
+    if plan is None or not found.subtasks or not session.report_reserve.hold():
         return None
-    present = [SubtaskDraft.model_validate(subtask.model_dump(mode="json")) for subtask in plan.subtasks]
+    present = [
+        SubtaskDraft.model_validate(subtask.model_dump(mode="json") | {"for_each": subtask.for_each or ""})
+        for subtask in plan.subtasks
+    ]
     draft = PlanAnswer(
         subtasks=[*present, *found.subtasks],
         strategy=plan.strategy,

@@ -7,7 +7,6 @@ from typing import Final
 from activities.contracts import ContradictionDraft, InputOutcome
 from activities.turn_kinds.outline import OutlineAnswer, OutlineTask
 from activities.turn_kinds.synthesis import Section, SynthesisAnswer
-from workflows.budget.estimates import PLAN_OUTPUT_TOKENS
 from workflows.rules.citations import name_refs
 from workflows.rules.writer_input import fitted_task
 from workflows.session import Session
@@ -60,7 +59,7 @@ async def _outline(
         outcomes=(),
     )
     task = fitted_task(task, outcomes, material.numbering)
-    return await session.try_turn(task, OutlineAnswer, PLAN_OUTPUT_TOKENS, until=session.clock.deadline_at)
+    return await session.try_turn(task, OutlineAnswer, until=session.clock.deadline_at)
 
 
 async def _write_section(

@@ -11,7 +11,6 @@ from activities.contracts import InputOutcome
 from activities.turn_kinds.compress import CompressAnswer, CompressTask
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from chargehand.contracts import Partial, Strategy, Tier
-from workflows.budget.estimates import DECISION_OUTPUT_TOKENS
 from workflows.rules.citations import name_refs, number_more_refs, number_refs
 from workflows.rules.evidence import percentage
 from workflows.rules.report_content import USABLE, draft_from, numbered_sources
@@ -125,9 +124,7 @@ async def _shorten_longest(session: Session, outcomes: Sequence[InputOutcome]) -
 
 async def _shorten(session: Session, given: InputOutcome) -> tuple[str, InputOutcome]:
     task = CompressTask(instruction=given.instruction, content=given.outcome.content, most_words=_SHORT_WORDS)
-    draft = await session.try_turn(
-        task, CompressAnswer, DECISION_OUTPUT_TOKENS, tier=Tier.SMALL, until=session.clock.deadline_at
-    )
+    draft = await session.try_turn(task, CompressAnswer, tier=Tier.SMALL, until=session.clock.deadline_at)
     shorter = draft.content.strip() if draft else ""
     if not shorter or len(shorter) >= len(given.outcome.content):
         return given.id, given
@@ -140,7 +137,7 @@ async def _summarise(session: Session, material: Material, group: Sequence[Input
         return group[0]
     task = SynthesisTask(goal=session.request.goal, final_instruction=_PART, is_part=True, outcomes=())
     task = fitted_task(task, group, material.numbering)
-    draft = await session.try_turn(task, SynthesisAnswer, DECISION_OUTPUT_TOKENS, until=session.clock.deadline_at)
+    draft = await session.try_turn(task, SynthesisAnswer, until=session.clock.deadline_at)
     if draft is None:
         return None
     numbering = material.numbering

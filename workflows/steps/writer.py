@@ -11,8 +11,9 @@ from activities.contracts import InputOutcome
 from activities.turn_kinds.synthesis import Section, SynthesisAnswer, SynthesisTask
 from chargehand.contracts import Source, StopReason
 from workflows import options
-from workflows.budget.estimates import REPORT_OUTPUT_TOKENS, fixed_bytes, input_bound, worst_case, worst_report
+from workflows.budget.estimates import fixed_bytes, input_bound, likely_input, worst_case, worst_report
 from workflows.budget.ledger import Amount
+from workflows.budget.purposes import REPORT
 from workflows.rules.citations import name_refs, number_more_refs
 from workflows.rules.claims import uncited
 from workflows.rules.report_content import evidence_of, numbered_sources, quotations_of
@@ -116,7 +117,7 @@ async def write(
     session.report_reserve.release()
     until = max(session.clock.deadline_at, workflow.now() + options.LEAST_REPORT_TIME)
     task = payable_task(session, task, outcomes, material)
-    draft = await session.try_turn(task, SynthesisAnswer, REPORT_OUTPUT_TOKENS, until=until)
+    draft = await session.try_turn(task, SynthesisAnswer, until=until)
     if draft is None:
         return None
     refs = [source.ref for source in material.sources]
@@ -141,7 +142,7 @@ def payable_task(
     fixed = fixed_bytes(session.facts.crew, session.request.documents)
 
     def fits(task: SynthesisTask) -> bool:
-        worst = worst_case(model, input_bound(task, fixed), REPORT_OUTPUT_TOKENS)
+        worst = worst_case(model, likely_input(model, input_bound(task, fixed), None), REPORT.least_output)
         return rendered_tokens(task) <= WRITER_TOKENS and session.ledger.unspent.covers(worst)
 
     return fitted_task(task, outcomes, material.numbering, fits)

@@ -27,9 +27,10 @@ _TRACEBACK_CHARACTERS: Final = 4_000
 class _Program(code.InteractiveInterpreter):
     """Keeps the error instead of printing it."""
 
-    def __init__(self) -> None:
+    def __init__(self, variables: dict[str, Any]) -> None:
         module = types.ModuleType("__main__")
         sys.modules["__main__"] = module
+        module.__dict__.update(variables)
         super().__init__(module.__dict__)
         self.error = ""
 
@@ -52,7 +53,7 @@ def run(job: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         message = "".join(traceback.format_exception_only(error)).strip()
         return {"error": message[-_TRACEBACK_CHARACTERS:]}, []
-    program = _Program()
+    program = _Program(job["variables"])
     shown: list[object] = [None]
 
     def show(value: object) -> None:

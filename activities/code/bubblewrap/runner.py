@@ -16,7 +16,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.code.bubblewrap import isolation
 from activities.code.bubblewrap.isolation import FOLDER, PACKAGES
-from activities.code.protocol import ARTIFACTS, CodeResult, GivenFile
+from activities.code.protocol import ARTIFACTS, ROWS, CodeResult, GivenFile, Rows
 from activities.tool_outputs import MOST_BYTES_TOGETHER, MOST_FILES, ToolOutput
 from chargehand.contracts import Contract
 from chargehand.wire import ErrorType
@@ -117,9 +117,10 @@ class BubblewrapRunner:
         code: str,
         name: str,  # noqa: ARG002  # the sandbox leaves nothing to clean up
         files: Sequence[GivenFile] = (),
+        rows: Rows | None = None,
     ) -> CodeResult:
         async with self._running:
-            return await _Run(self._program, self._filter, self._packages, self._limits).run(code, files)
+            return await _Run(self._program, self._filter, self._packages, self._limits).run(code, files, rows)
 
 
 class _Run:
@@ -134,7 +135,7 @@ class _Run:
         self._room = limits.output_bytes
         self._process: asyncio.subprocess.Process | None = None
 
-    async def run(self, code: str, files: Sequence[GivenFile]) -> CodeResult:
+    async def run(self, code: str, files: Sequence[GivenFile], rows: Rows | None) -> CodeResult:
         answer_end, answer_start = os.pipe()
         try:
             process = self._process = await self._start(answer_start, files)
@@ -147,7 +148,7 @@ class _Run:
         assert process.stderr is not None
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._send(code))
+                tasks.create_task(self._send(code, rows))
                 stdout = tasks.create_task(self._read_output(process.stdout))
                 stderr = tasks.create_task(self._read_output(process.stderr))
                 answer = tasks.create_task(_read_bounded(answer_end, _ANSWER_BYTES))
@@ -187,12 +188,13 @@ class _Run:
         finally:
             os.close(filter_end)
 
-    async def _send(self, code: str) -> None:
+    async def _send(self, code: str, rows: Rows | None) -> None:
         process = self._process
         assert process is not None
         assert process.stdin is not None
         job = {
             "code": code,
+            "variables": {} if rows is None else {ROWS: [dict(row) for row in rows]},
             "folder": FOLDER,
             "artifacts": f"{FOLDER}/{ARTIFACTS}",
             "packages": [PACKAGES] if self._packages else [],

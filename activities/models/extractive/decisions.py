@@ -1,6 +1,7 @@
 """Decisions and the report: without a language model nothing is rewritten, weighed or judged, and that is said."""
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from pydantic import BaseModel
@@ -10,15 +11,24 @@ from activities.documents.words import language_of
 from activities.models.extractive.planner import read_instruction
 from activities.models.extractive.wording import sentence
 from activities.turn_kinds.compress import CompressAnswer, CompressTask
-from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
+from activities.turn_kinds.critique import CritiqueAnswer
+from activities.turn_kinds.expand import ExpandAnswer
 from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
 from activities.turn_kinds.refine import RefineAnswer
 from activities.turn_kinds.registry import Task
-from activities.turn_kinds.review import ReviewAnswer, ReviewTask
+from activities.turn_kinds.review import ReviewAnswer
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from chargehand.contracts import Failure
 
 _PIECE: Final = re.compile(r".*?(?:(?<=[.!?…。])(?<!\b\w\.)(?<!\d\.)\s+|\n\s*|\Z)", re.DOTALL)
+
+_UNDECIDED: Final[Mapping[str, BaseModel]] = {
+    "critique": CritiqueAnswer(acceptable=True, problems=[]),
+    "expand": ExpandAnswer(instructions=[], omitted=[]),
+    "refine": RefineAnswer(worthwhile=False, instruction="", reason="This takes a language model."),
+    "review": ReviewAnswer(enough=True, missing=[], contradictions=[], subtasks=[]),
+}
+"""Answers that leave everything as it is, by the kind of task."""
 
 
 def decide(task: Task) -> BaseModel:
@@ -30,12 +40,8 @@ def decide(task: Task) -> BaseModel:
             return judge(task)
         case CompressTask():
             return compress(task)
-        case CritiqueTask():
-            return CritiqueAnswer(acceptable=True, problems=[])
-        case ReviewTask():
-            return ReviewAnswer(enough=True, missing=[], contradictions=[], subtasks=[])
         case _:
-            return RefineAnswer(worthwhile=False, instruction="", reason="This takes a language model.")
+            return _UNDECIDED[task.kind]
 
 
 def judge(task: JudgeTask) -> JudgeAnswer:

@@ -42,7 +42,7 @@ def nothing(language: str, key: str = "nothing") -> WorkAnswer:
 
 def _quote(question: str, results: list[ToolResult]) -> WorkAnswer:
     language = language_of(question)
-    found = [source for result in results for source in result.sources if _covers(result.output, source.ref)]
+    found = [source for result in results for at, source in enumerate(result.sources) if _covers(result.output, at)]
     # Rows of tables repeat a question's words without saying anything: text comes first.
     ranked = sorted(enumerate(found), key=lambda one: one[0] + (_PASSAGES if _TABLE.search(one[1].ref) else 0))
     quotes = [(source.ref, _passage(source, question, language)) for _, source in ranked if source.quote.strip()]
@@ -62,10 +62,10 @@ def _quote(question: str, results: list[ToolResult]) -> WorkAnswer:
     )
 
 
-def _covers(output: Mapping[str, JsonValue], ref: str) -> bool:
-    """Whether a passage holds enough of the question; a web search does not say and is believed."""
+def _covers(output: Mapping[str, JsonValue], at: int) -> bool:
+    """Whether a source holds enough of the question; a web search does not say and is believed."""
     coverage = output.get("coverage")
-    share = coverage.get(ref) if isinstance(coverage, dict) else 1.0
+    share = coverage[at] if isinstance(coverage, list) and at < len(coverage) else 1.0
     return isinstance(share, int | float) and share >= _COVERED
 
 

@@ -3,9 +3,8 @@
 # ruff: noqa: S608 - names are the catalog's, made of letters, digits and `_`; values are quoted
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
-
-from pydantic import JsonValue
 
 from activities.contracts import ToolResult
 from activities.models.extractive.grammar import Figure
@@ -44,8 +43,8 @@ def sql_of(figure: Figure) -> str:
 
 
 class _Row(NamedTuple):
-    name: JsonValue
-    value: JsonValue
+    name: str
+    value: str | float
     rows: int
     filled: int
     doubt: bool
@@ -53,8 +52,9 @@ class _Row(NamedTuple):
 
 def state(figure: Figure, result: ToolResult) -> WorkAnswer | None:
     """State the figure; None if the rows leave any doubt."""
-    given = result.output.get("rows")
-    rows = [_Row(*row) for row in given if isinstance(row, list)] if isinstance(given, list) else []  # pyright: ignore[reportArgumentType] - as `sql_of` selects them
+    is_text = figure.measure is not None and figure.measure.type == "VARCHAR" and figure.operation != "count"
+    lines = result.sources[0].quote.split("\n")[1:]
+    rows = [_read_row(line, is_text=is_text) for line in lines]
     is_whole = bool(rows) and len(rows) == result.output.get("row_count")
     is_tied = figure.operation == "top" and len(rows) > 1 and rows[0].value == rows[1].value
     if not is_whole or is_tied or any(row.doubt for row in rows):
@@ -72,9 +72,25 @@ def state(figure: Figure, result: ToolResult) -> WorkAnswer | None:
     return WorkAnswer(status="success", content=content, findings=[found], confidence=_CONFIDENCE, gaps=[], message="")
 
 
-def _amount(figure: Figure, value: JsonValue) -> str:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value)
+def _read_row(line: str, *, is_text: bool) -> _Row:
+    """Read a row as `sql_of` selects it; the columns after the name hold no separator unless the value is a text."""
+    *name, value, rows, filled, doubt = line.split(" | ")
+    if len(name) > 1 and is_text:
+        return _Row("", "", 0, 0, doubt=True)
+    amount = value if is_text else _number(value)
+    return _Row(" | ".join(name), amount, int(rows), int(filled), doubt == "True")
+
+
+def _number(text: str) -> str | float:
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
+
+
+def _amount(figure: Figure, value: str | float) -> str:
+    if isinstance(value, str):
+        return value
     units = stems(title_of(figure.measure), figure.language) if figure.measure else ()
     currency = next((word.upper() for word in units if len(word) == 3 and len(unit_forms(word)) > 1), "")
     is_year = figure.is_single and isinstance(value, int) and 1900 <= value <= 2100

@@ -45,8 +45,12 @@ def plan(task: PlanTask, catalog: Catalog, agents: Agents) -> PlanAnswer:
         agent = _agent(agents, ("query_data", *SEARCHES) if kind == COMPUTE else SEARCHES)
         needed = [] if after is None else [f"T{after + 1}"]
         text = f"{kind}: {question[:_LONGEST]}"
-        drafts.append(SubtaskDraft(id=f"T{number}", agent=agent, instruction=text, depends_on=needed, required=needed))
-    return PlanAnswer(subtasks=drafts, strategy="merge", final_instruction="", omitted=[])
+        drafts.append(
+            SubtaskDraft(
+                id=f"T{number}", agent=agent, instruction=text, depends_on=needed, required=needed, for_each=""
+            )
+        )
+    return PlanAnswer(subtasks=drafts, strategy="merge", final_instruction="", deliver="", length_words=0, omitted=[])
 
 
 def read_instruction(text: str) -> tuple[str, str]:

@@ -181,6 +181,8 @@ def _words(record: SubtaskRecord, at: datetime) -> str:
     facts = [record.state]
     if record.state == "waiting" and record.depends_on:
         facts = [f"waiting for {', '.join(one_safe_line(each, 20) for each in record.depends_on)}"]
+    if record.for_each:
+        facts.append(f"for each item of {one_safe_line(record.for_each, 20)}")
     if record.reason and record.reason != record.state:
         facts.append(one_safe_line(record.reason, 80))
     if record.attempts > 1:

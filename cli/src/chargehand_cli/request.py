@@ -58,6 +58,7 @@ class RequestOptions:
     depth: Annotated[int | None, typer.Option(help="Maximum depth of delegation.", show_default="5")] = None
     attempts: Annotated[int | None, typer.Option(help="Maximum attempts per subtask.", show_default="3")] = None
     rounds: Annotated[int | None, typer.Option(help="Maximum rounds per agent.", show_default="10")] = None
+    reviews: Annotated[int | None, typer.Option(help="Maximum reviews of the outcomes.", show_default="2")] = None
     subtask_deadline: Annotated[
         str | None, typer.Option(help="Maximum duration of one attempt at a subtask.", show_default="5m")
     ] = None
@@ -107,6 +108,7 @@ def build_request(
         max_depth=options.depth,
         max_attempts=options.attempts,
         max_rounds=options.rounds,
+        max_reviews=options.reviews,
         subtask_deadline=_duration(options.subtask_deadline),
         on_limit=options.on_limit,
     )
@@ -157,12 +159,12 @@ def read_model(kind: "type[Model]", file: Path, noun: str) -> "Model":
 def _validate(kind: "type[Model]", value: dict[str, Any] | bytes, problem: str) -> "Model":
     from pydantic import ValidationError
 
-    from chargehand.converter import describe_problems
+    from chargehand.converter import describe_problems, join_problems
 
     try:
         return kind.model_validate_json(value) if isinstance(value, bytes) else kind.model_validate(value)
     except ValidationError as error:
-        raise BadRequest(f"{problem}: {'; '.join(describe_problems(error, kind))}") from error
+        raise BadRequest(f"{problem}: {join_problems(describe_problems(error, kind))}") from error
 
 
 def _raisable(turns: int | None, budget: float | None, deadline: str | None) -> dict[str, Any]:

@@ -4,7 +4,7 @@ Invalid input never hangs a workflow: it becomes a non-retryable `InvalidInput` 
 invalid payload would fail the workflow task again and again.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from itertools import zip_longest
 from typing import Any, Final, get_args
@@ -45,9 +45,20 @@ _NO_KEYS: Final = (
 )
 
 
-def invalid_input(what: str, problems: Sequence[str]) -> ApplicationError:
+def invalid_input(what: str, problems: Iterable[str]) -> ApplicationError:
     """Build the error for input that cannot be used; each problem names its field."""
-    return ApplicationError(f"Invalid {what}: {'; '.join(problems)}", type=ErrorType.INVALID_INPUT, non_retryable=True)
+    return ApplicationError(
+        f"Invalid {what}: {join_problems(problems)}", type=ErrorType.INVALID_INPUT, non_retryable=True
+    )
+
+
+def join_problems(problems: Iterable[str]) -> str:
+    """Write problems as one line; there may be any number of them, of any length, and not all of them are written."""
+    listed = list(problems)
+    # One more than are described, which may say how many more there are.
+    omitted = len(listed) - _MOST_PROBLEMS - 1
+    written = [printable(each, _LONGEST_REASON) for each in listed[: _MOST_PROBLEMS + 1]]
+    return "; ".join([*written, f"and {omitted} more"] if omitted > 0 else written)
 
 
 def describe_problems(error: ValidationError, model: type[BaseModel] | None = None) -> list[str]:

@@ -123,6 +123,19 @@ async def test_it_holds_wherever_the_host_can_hold_it() -> None:
 
 
 @inside
+async def test_a_program_has_the_rows_of_its_query() -> None:
+    """As a variable, and nothing but the rows; without a query there is none."""
+    runner = BubblewrapRunner(LIMITS)
+    runner.start()
+
+    given = await runner.run("rows[1]['b'] + len(rows)", "s/1", rows=[{"b": 1}, {"b": 40}])
+    without = await runner.run("rows", "s/1")
+
+    assert given == CodeResult(value="42")
+    assert without.error.endswith("NameError: name 'rows' is not defined")
+
+
+@inside
 async def test_the_self_test_sees_a_sandbox_with_holes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the filter of system calls the namespaces alone let processes, sockets and uncounted memory through."""
     monkeypatch.setattr(isolation, "filter_program", lambda: ALLOW_ALL)

@@ -55,6 +55,18 @@ async def test_a_run_comes_back_whole(service: E2BServer) -> None:
     assert service.killed == ["sb1"]
 
 
+async def test_a_program_has_the_rows_of_its_query(service: E2BServer, tmp_path: Path) -> None:
+    """They are written to the sandbox and read into the variable before the program, which runs as it is."""
+    await runner(service).run("len(rows)", "s/1", rows=[{"a": "é"}])
+
+    loading, program = (execution["code"] for execution in service.executed)
+    [content] = [content for path, content in service.written.items() if path.endswith(".rows.json")]
+    (tmp_path / "rows.json").write_bytes(content)
+    defined: dict[str, object] = {}
+    exec(loading.replace("/home/user/.rows.json", str(tmp_path / "rows.json")), defined)  # as the sandbox does
+    assert (program, defined["rows"]) == ("len(rows)", [{"a": "é"}])
+
+
 async def test_a_sandbox_has_no_internet_and_a_name_and_an_end(service: E2BServer) -> None:
     """The service is told to keep the sandbox off the internet, to end it by itself, and whose it is."""
     await runner(service).run("1", "session/step")

@@ -8,10 +8,10 @@ import pytest
 from pydantic import JsonValue
 
 from activities.code.monty import MontyRunner
-from activities.code.protocol import CodeResult, CodeRunner, GivenFile
+from activities.code.protocol import CodeResult, CodeRunner, GivenFile, Rows
 from activities.code.tool import RunCode
 from activities.documents.artifacts import ArtifactStore
-from activities.documents.locations import DocumentSources
+from activities.documents.library import DocumentLibrary
 from activities.tool_outputs import ToolOutput
 from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext
 from chargehand.contracts import Artifact, Source
@@ -34,9 +34,11 @@ class Scripted:
         self._result = result
         self.ran: list[tuple[str, str]] = []
         self.given: dict[str, bytes] = {}
+        self.rows: Rows | None = None
 
-    async def run(self, code: str, name: str, files: Sequence[GivenFile] = ()) -> CodeResult:
+    async def run(self, code: str, name: str, files: Sequence[GivenFile] = (), rows: Rows | None = None) -> CodeResult:
         self.ran.append((code, name))
+        self.rows = rows
         self.given = {file.name: file.path.read_bytes() for file in files}
         return self._result
 
@@ -48,10 +50,10 @@ class Harness:
         self.store = ArtifactStore(folder / "artifacts")
         self.documents = folder / "documents"
         self.documents.mkdir()
-        self._sources = DocumentSources(self.store, (self.documents,))
+        self._library = DocumentLibrary(self.store, folder / "index", (self.documents,))
 
     def tool(self, runner: CodeRunner) -> RunCode:
-        return RunCode(runner, self.store, self._sources)
+        return RunCode(runner, self.store, self._library)
 
     @property
     def context(self) -> ToolContext:
@@ -70,9 +72,7 @@ async def test_what_was_computed_is_a_source(harness: Harness) -> None:
     answer = await harness.tool(MontyRunner()).use({"code": code}, CONTEXT)
 
     digest = hashlib.sha256(code.encode()).hexdigest()[:12]
-    assert answer == ToolAnswer(
-        output={"sandbox": "monty"}, sources=(Source(ref=f"code:{digest}", title="Computed", quote="42\n'done'"),)
-    )
+    assert answer == ToolAnswer(sources=(Source(ref=f"code:{digest}", title="Computed", quote="42\n'done'"),))
 
 
 async def test_a_failing_program_is_an_answer_and_no_evidence(harness: Harness) -> None:
@@ -89,7 +89,9 @@ async def test_silence_is_said(harness: Harness) -> None:
     """A program that shows nothing is told to be one, and cannot be cited."""
     answer = await harness.tool(Scripted(CodeResult())).use({"code": "x = 1"}, CONTEXT)
 
-    assert answer == ToolAnswer(output={"sandbox": "scripted", "note": "The program printed nothing and has no value."})
+    assert answer == ToolAnswer(
+        output={"note": "The program printed nothing and its last line has no value: print what you need."}
+    )
 
 
 async def test_what_the_program_made_is_kept_for_the_user(harness: Harness) -> None:
@@ -105,7 +107,6 @@ async def test_what_the_program_made_is_kept_for_the_user(harness: Harness) -> N
     made = Artifact(uri=f"artifact:{digest}/plot.png", name="plot.png", media_type="image/png", bytes=len(png))
     assert answer.artifacts == (made,)
     assert answer.output == {
-        "sandbox": "scripted",
         "kept_for_the_user": ["plot.png (image/png)"],
         "not_kept": "big.bin: too large",
     }
@@ -130,7 +131,7 @@ async def test_a_program_is_given_documents_from_the_web(harness: Harness, tmp_p
         server.pages["/sales.csv"] = page(b"a,b", content_type="text/csv")
         downloads = LoopbackDownloads(harness.store, tmp_path / "downloads", server.host)
         sandbox = Scripted(CodeResult(stdout="1"))
-        tool = RunCode(sandbox, harness.store, DocumentSources(harness.store, (), downloads))
+        tool = RunCode(sandbox, harness.store, DocumentLibrary(harness.store, tmp_path / "index", (), downloads))
         context = CONTEXT.model_copy(update={"documents": ("https://w.example/sales.csv",)})
 
         await tool.use({"code": "read()", "documents": ["sales.csv"]}, context)
@@ -138,8 +139,8 @@ async def test_a_program_is_given_documents_from_the_web(harness: Harness, tmp_p
     assert sandbox.given == {"sales.csv": b"a,b"}
 
 
-_NO_CODE = "run_code needs `code`: the whole program, as text."
-_NO_LIST = "`documents` is a list of at most 20 names of documents."
+_NO_CODE = "`code` must be the whole program, as text."
+_NO_LIST = "`documents` must be a list of at most 20 names of documents."
 
 
 @pytest.mark.parametrize(
@@ -147,7 +148,7 @@ _NO_LIST = "`documents` is a list of at most 20 names of documents."
     [
         *(({"code": code}, _NO_CODE) for code in ("", "  ", 7, None)),
         *(
-            ({"documents": [name]}, f"There is no document '{name}'. There are: sales.csv.")
+            ({"documents": [name]}, f"`documents`: there is no document '{name}'; there are: sales.csv.")
             for name in ("nothing.csv", "../artifacts", "/etc/passwd")
         ),
         *(({"documents": documents}, _NO_LIST) for documents in ("sales.csv", [1], ["sales.csv"] * 21)),
@@ -164,6 +165,45 @@ async def test_nothing_is_run_with_wrong_arguments(
 
     assert answer == ToolAnswer(ok=False, output={"error": says})
     assert sandbox.ran == []
+
+
+_SALES = b"region,units\nNorth,3\nSouth,4\n"
+
+
+async def test_a_program_is_given_the_rows_of_a_query(harness: Harness) -> None:
+    """Every row by the names of its columns, in the real sandbox, whose answer is named after both texts."""
+    (harness.documents / "sales.csv").write_bytes(_SALES)
+    tool = harness.tool(MontyRunner())
+    code = "sum(row['units'] for row in rows if row['region'] != 'East')"
+
+    answers = [
+        await tool.use({"code": code, "sql": f"SELECT * FROM sales LIMIT {limit}", "documents": []}, harness.context)
+        for limit in (1, 2)
+    ]
+
+    assert [answer.sources[0].quote for answer in answers] == ["3", "7"]
+    assert answers[0].sources[0].ref != answers[1].sources[0].ref
+
+
+@pytest.mark.parametrize(
+    ("sql", "says"),
+    [
+        ("SELECT * FROM range(10001)", "`sql`: The query gives more than 10,000 rows for the program"),
+        ("SELECT 1 AS a, 2 AS a", "`sql`: The query gives two columns 'a'"),
+        ("SELECT repeat('x', 90000) AS a FROM range(60)", "`sql`: The rows are larger than 4 MB"),
+        ("SELECT * FROM sales WHERE region = 'NORTH'", "Did you mean region 'North' instead of 'NORTH'?"),
+        ("SELECT unit FROM sales", "The tables are: sales(region VARCHAR, units BIGINT)"),
+        (7, "`sql` must be one SELECT statement, or an empty string."),
+    ],
+)
+async def test_a_program_never_runs_on_a_part_of_its_rows(harness: Harness, sql: JsonValue, says: str) -> None:
+    """All rows or none: a query that gives too many, or none, is answered instead."""
+    (harness.documents / "sales.csv").write_bytes(_SALES)
+    sandbox = Scripted(CodeResult(stdout="1"))
+
+    answer = await harness.tool(sandbox).use({"code": "1", "sql": sql}, harness.context)
+
+    assert (answer.ok, says in str(answer.output["error"]), sandbox.ran) == (False, True, [])
 
 
 async def test_large_documents_are_not_given(harness: Harness) -> None:

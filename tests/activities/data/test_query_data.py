@@ -25,28 +25,28 @@ async def harness(tmp_path_factory: pytest.TempPathFactory) -> Harness:
     return made
 
 
-async def test_a_query_answers_with_values_and_a_quotation(harness: Harness) -> None:
-    """Values for programs, the same as text for people, under a name that depends on the statement alone."""
+async def test_a_query_answers_with_a_quotation(harness: Harness) -> None:
+    """The rows are told once, as text, under a name that depends on the statement alone."""
     sql = "SELECT region, sum(revenue) AS total FROM sales GROUP BY region ORDER BY total DESC"
 
     answer = await harness.ask(sql)
 
     ref = f"sql:{hashlib.sha256(sql.encode()).hexdigest()[:8]}"
     assert answer == ToolAnswer(
-        output={"columns": ["region", "total"], "rows": [["North", 4200.1], ["South", 2000.2]], "row_count": 2},
+        output={"row_count": 2},
         sources=(Source(ref=ref, title=sql, quote="region | total\nNorth | 4200.1\nSouth | 2000.2"),),
     )
 
 
-async def test_values_are_json(harness: Harness) -> None:
-    """Dates as ISO text, decimals as numbers, what has no JSON form as text, and no noise in a sum."""
+async def test_values_are_written_plainly(harness: Harness) -> None:
+    """Dates in ISO, decimals as numbers, a missing value as nothing, and no noise in a sum."""
     answer = await harness.ask(
         "SELECT day, 1.50::DECIMAL(5, 2), TIMESTAMP '2026-01-02 03:04:05', NULL, TRUE, 0.1::DOUBLE + 0.2::DOUBLE,"
         " 'NaN'::DOUBLE, [1, 2], 'ab'::BLOB, 7::HUGEINT FROM sales LIMIT 1",
     )
 
-    assert answer.output["rows"] == [
-        ["2026-01-01", 1.5, "2026-01-02 03:04:05", None, True, 0.3, "nan", "[1, 2]", "6162", 7]
+    assert answer.sources[0].quote.split("\n")[1:] == [
+        "2026-01-01 | 1.5 | 2026-01-02 03:04:05 |  | True | 0.3 | nan | [1, 2] | 6162 | 7"
     ]
 
 
@@ -54,18 +54,19 @@ async def test_rows_are_capped_and_counted(harness: Harness) -> None:
     """Fifty rows at most, and how many there really are."""
     answer = await harness.ask("SELECT range FROM range(12345)")
 
-    assert (answer.output["rows"], answer.output["row_count"]) == ([[number] for number in range(50)], 12345)
-    assert answer.sources[0].quote.endswith("\n49\n… 12,345 rows")
+    assert answer.sources[0].quote.split("\n") == ["range", *map(str, range(50))]
+    assert answer.output == {
+        "row_count": 12345,
+        "note": "These are the first 50 of 12,345 rows. Aggregate, filter, or use OFFSET.",
+    }
 
 
 async def test_wide_rows_keep_within_the_cap(harness: Harness) -> None:
-    """Values and quotation together stay below what a tool may hand to a model."""
+    """The quotation stays below what a tool may hand to a model."""
     answer = await harness.ask("SELECT repeat('wide ', 80) AS a, repeat('\"', 100) AS b FROM range(50)")
 
-    rows = answer.output["rows"]
-    assert isinstance(rows, list)
-    assert 3 < len(rows) < 50
-    assert len(answer.model_dump_json()) <= OUTPUT_CAP_CHARACTERS * 1.1
+    assert 3 < answer.sources[0].quote.count("\n") < 50
+    assert len(answer.sources[0].quote) + len(str(answer.output)) <= OUTPUT_CAP_CHARACTERS
 
 
 @pytest.mark.parametrize(
@@ -114,6 +115,26 @@ async def test_a_wrong_name_is_answered_with_the_right_ones(harness: Harness) ->
     error = str(answer.output["error"])
     assert "unit" in error
     assert "LINE 1" not in error
+
+
+@pytest.mark.parametrize(
+    ("sql", "hints"),
+    [
+        ("SELECT * FROM sales WHERE region = 'NORTH'", ["region 'North' instead of 'NORTH'"]),
+        ("SELECT sum(units), count(*) FROM sales WHERE region = ' nörth'", ["region 'North' instead of ' nörth'"]),
+        ("SELECT day FROM sales WHERE region LIKE 'nor%'", ["region 'North' instead of 'nor%'"]),
+        ("SELECT day FROM sales WHERE region = 'West'", None),
+        ("SELECT day FROM sales WHERE region = 'North' AND units = 99", None),
+        ("SELECT units FROM sales WHERE region = 'North' AND 'SOUTH' <> 'south'", None),
+    ],
+)
+async def test_a_value_that_differs_in_case_or_accents_only_is_hinted_at(
+    harness: Harness, sql: str, hints: list[str] | None
+) -> None:
+    """When nothing is found, or a sum over nothing; never when rows are found."""
+    answer = await harness.ask(sql)
+
+    assert (answer.ok, answer.output.get("did_you_mean")) == (True, hints)
 
 
 @pytest.mark.parametrize("sql", ["", "  ", None, 3, "SELECT 1 -- " + "x" * 10_000])
@@ -186,7 +207,7 @@ async def test_queries_run_side_by_side(harness: Harness) -> None:
     """Agents that ask the same tables at once do not lock each other out."""
     answers = await asyncio.gather(*(harness.ask(f"SELECT count(*) + {number} FROM sales") for number in range(4)))
 
-    assert [answer.output["rows"] for answer in answers] == [[[3]], [[4]], [[5]], [[6]]]
+    assert [answer.sources[0].quote.split("\n")[1] for answer in answers] == ["3", "4", "5", "6"]
 
 
 def _files(folder: Path) -> dict[str, bytes]:

@@ -21,7 +21,9 @@ from made_documents import (
 
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.catalog import DocumentEntry
-from activities.documents.library import OpenLibrary, Passage, UnknownDocumentError
+from activities.documents.library import OpenLibrary, Passage
+from activities.documents.names import UnknownDocumentError
+from activities.tools import READING_CHARACTERS
 
 
 async def _open(tmp_path: Path, **files: str | bytes) -> OpenLibrary:
@@ -297,16 +299,17 @@ async def test_one_document_can_be_searched_alone(tmp_path: Path) -> None:
 
 async def test_reading_goes_on_where_it_stopped(tmp_path: Path) -> None:
     """Stretch after stretch, nothing is left out and nothing comes twice."""
-    lines = [f"Line {number} " + "x" * 60 for number in range(1, 701)]
+    lines = [f"Line {number} " + "x" * 60 for number in range(1, 1_201)]
     opened = await _open(tmp_path, a__md="\n".join(lines) + "\n")
     texts: list[str] = []
     position: int | None = 1
 
     while position is not None:
         reading = await opened.read("a.md", position)
-        assert reading.ref == f"a.md#L{reading.first}-L{reading.last}"
-        assert len(reading.text) <= 8_000
-        texts.append(reading.text)
+        [stretch] = reading.stretches
+        assert stretch.ref == f"a.md#L{reading.first}-L{reading.last}"
+        assert len(stretch.text) <= READING_CHARACTERS
+        texts.append(stretch.text)
         position = reading.next
 
     assert "\n".join(texts).split("\n") == lines
@@ -321,13 +324,14 @@ async def test_pages_and_rows_can_be_read(tmp_path: Path) -> None:
     rows = await opened.read("c.xlsx#Price list", 5, 6)
     remarks = await opened.read("c.xlsx#Remarks")
 
-    assert (page.ref, page.total, page.next, page.text.split("\n")[0]) == ("a.pdf#page=2", 2, None, "1.1 Warranty")
-    assert (paragraphs.ref, paragraphs.text.split("\n")[1:]) == (
+    [second], [three], [two], [remark] = page.stretches, paragraphs.stretches, rows.stretches, remarks.stretches
+    assert (second.ref, page.total, page.next, second.text.split("\n")[0]) == ("a.pdf#page=2", 2, None, "1.1 Warranty")
+    assert (three.ref, three.text.split("\n")[1:]) == (
         "b.docx#paragraph=3-5",
         ["Role | Salary", "Engineer | 70,000 EUR"],
     )
-    assert (rows.ref, "Bellows" in rows.text) == ("c.xlsx#Price list!5-6", True)
-    assert remarks.text == "1: All prices are without tax."
+    assert (two.ref, "Bellows" in two.text) == ("c.xlsx#Price list!5-6", True)
+    assert remark.text == "1: All prices are without tax."
 
 
 async def test_tables_are_described(tmp_path: Path) -> None:

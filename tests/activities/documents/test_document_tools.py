@@ -4,12 +4,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from made_documents import HANDBOOK, folder, library, one_page, pdf
+from made_documents import HANDBOOK, contract, folder, library, one_page, pdf, prices
 from pydantic import JsonValue
 
 from activities.contracts import PASSAGE_GAP
+from activities.documents.library import DocumentLibrary
 from activities.documents.tool import ReadDocument, SearchDocuments
-from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext
+from activities.tools import READING_CHARACTERS, ToolAnswer, ToolContext
 from chargehand.contracts import Source
 
 
@@ -27,12 +28,29 @@ async def _read(tmp_path: Path, arguments: dict[str, JsonValue], **files: str | 
     return await ReadDocument(library(tmp_path, docs)).use(arguments, _context(folder(docs, **files)))
 
 
+@pytest.fixture(scope="module")
+def every_kind(tmp_path_factory: pytest.TempPathFactory) -> tuple[DocumentLibrary, str]:
+    """A library, and a folder with documents of every kind, some with names alike."""
+    path = tmp_path_factory.mktemp("every-kind")
+    uri = folder(
+        path / "docs",
+        guide__md="# Guide\n\nFirst things.\nSecond things.\nThird things.",
+        manual__pdf=pdf(),
+        contract__docx=contract(),
+        list__xlsx=prices(),
+        plan__txt="A plan.",
+        plan__csv="day,task\n1,sail\n2,rest\n",
+    )
+    folder(path / "docs" / "trips", ferry__md="The ferry leaves at eight.")
+    return library(path, path), uri
+
+
 async def test_a_search_quotes_and_cites(tmp_path: Path) -> None:
     """Words are in the sources, everything else in the output; words found nowhere are named."""
     answer = await _search(tmp_path, {"query": "hotels on the moon", "document": ""}, a__md=HANDBOOK, b__pdf=pdf())
 
     # One word of two is covered, and a word that is nowhere tells as much as the rarest.
-    coverage = {"a.md#L12": pytest.approx(0.45, abs=0.15)}
+    coverage = [pytest.approx(0.45, abs=0.15)]
     assert answer.output == {"coverage": coverage, "documents_searched": 2, "words_found_nowhere": ["moon"]}
     assert answer.sources == (
         Source(ref="a.md#L12", title="Handbook > Expenses", quote="Hotels may cost 160 EUR a night."),
@@ -61,19 +79,22 @@ async def test_nothing_found_is_an_answer(tmp_path: Path) -> None:
     """Not a fault: the agent learns that the documents do not say."""
     answer = await _search(tmp_path, {"query": "moon", "document": ""}, a__md=HANDBOOK)
 
-    assert answer == ToolAnswer(output={"coverage": {}, "documents_searched": 1, "words_found_nowhere": ["moon"]})
+    note = "Nothing was found. Search again with other or fewer words."
+    assert answer == ToolAnswer(
+        output={"coverage": [], "documents_searched": 1, "words_found_nowhere": ["moon"], "note": note}
+    )
 
 
 async def test_a_session_without_documents_is_told_so(tmp_path: Path) -> None:
     """The agent should not try other words."""
     answer = await SearchDocuments(library(tmp_path)).use({"query": "x", "document": ""}, _context())
 
-    assert answer.output == {"error": "This session has no documents that can be read."}
+    assert answer.output == {"error": "This session has no documents that can be read. Answer without them."}
 
 
 async def test_reading_hands_out_lines_and_says_where_to_go_on(tmp_path: Path) -> None:
     """Within the cap, whatever the length of the document."""
-    text = "\n".join(f"{number} " + "x" * 90 for number in range(1, 301))
+    text = "\n".join(f"{number} " + "x" * 90 for number in range(1, 401))
 
     answer = await _read(tmp_path, {"document": "a.md", "first": 11, "last": 0}, a__md=text)
 
@@ -82,15 +103,16 @@ async def test_reading_hands_out_lines_and_says_where_to_go_on(tmp_path: Path) -
     assert isinstance(last, int)
     assert source.ref == f"a.md#L11-L{last}"
     assert source.quote == "\n".join(text.split("\n")[10:last])
-    assert answer.output == {"unit": "line", "first": 11, "last": last, "total": 300, "next": last + 1}
-    assert OUTPUT_CAP_CHARACTERS * 0.8 < len(source.quote) + len(str(answer.output)) <= OUTPUT_CAP_CHARACTERS
+    assert answer.output == {"unit": "line", "first": 11, "last": last, "total": 400, "next": last + 1}
+    assert READING_CHARACTERS * 0.9 < len(source.quote) <= READING_CHARACTERS
 
 
 async def test_one_endless_line_is_cut(tmp_path: Path) -> None:
     """A line longer than the cap is handed out as far as it fits."""
-    answer = await _read(tmp_path, {"document": "a.txt", "first": 1, "last": 0}, a__txt="x" * 20_000)
+    answer = await _read(tmp_path, {"document": "a.txt", "first": 1, "last": 0}, a__txt="x" * 60_000)
 
-    assert len(answer.sources[0].quote) <= OUTPUT_CAP_CHARACTERS
+    assert len(answer.sources[0].quote) == READING_CHARACTERS
+    assert answer.output["note"] == "This line is cut: search the document for what you need of the rest."
 
 
 @pytest.mark.parametrize(
@@ -100,13 +122,13 @@ async def test_one_endless_line_is_cut(tmp_path: Path) -> None:
         (_search, {"query": 3, "document": ""}, "`query`"),
         (_search, {"query": " ", "document": ""}, "`query`"),
         (_search, {"query": "x" * 1_001, "document": ""}, "`query`"),
-        (_search, {"query": "x", "document": None}, "`document`"),
+        (_search, {"query": "x", "document": 7}, "`document`"),
         (_search, {"query": "x", "document": "b.md"}, "there are: a.md"),
         (_read, {}, "`document`"),
         (_read, {"document": 7, "first": 1, "last": 0}, "`document`"),
         (_read, {"document": "b.md", "first": 1, "last": 0}, "there are: a.md"),
         (_read, {"document": "a.md#Sheet1", "first": 1, "last": 0}, "`document`"),
-        (_read, {"document": "a.md", "first": 0, "last": 0}, "`first`"),
+        (_read, {"document": "a.md", "first": -1, "last": 0}, "`first`"),
         (_read, {"document": "a.md", "first": True, "last": 0}, "`first`"),
         (_read, {"document": "a.md", "first": "1", "last": 0}, "`first`"),
         (_read, {"document": "a.md", "first": 5, "last": 4}, "`last`"),
@@ -130,3 +152,66 @@ def test_every_argument_is_required() -> None:
         assert isinstance(properties, dict)
         assert spec.parameters["required"] == list(properties)
         assert spec.parameters["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    ("named", "ref"),
+    [
+        ("guide.md", "guide.md#L1-L5"),
+        ("GUIDE", "guide.md#L1-L5"),
+        ("[guide.md#L3-L4]", "guide.md#L3-L5"),
+        ("Guide#L3", "guide.md#L3-L5"),
+        ("manual.pdf#page=2", "manual.pdf#page=2"),
+        ("Manual#page=2", "manual.pdf#page=2"),
+        ("list.xlsx#Price list!4-5", "list.xlsx#Price list!4-6"),
+        ("list.xlsx#price LIST", "list.xlsx#Price list!1-6"),
+        ("list.xlsx#Remarks", "list.xlsx#Remarks!1"),
+        ("contract.docx#paragraph=3", "contract.docx#paragraph=3-5"),
+        ("list", "list.xlsx#Price list!1-6"),
+        ("ferry", "trips/ferry.md#L1"),
+        ("FERRY.md", "trips/ferry.md#L1"),
+    ],
+)
+async def test_a_document_is_named_by_anything_that_was_shown(
+    every_kind: tuple[DocumentLibrary, str], named: str, ref: str
+) -> None:
+    """Names without case, folder or extension, and every ref of a search, table or citation, at its place."""
+    documents, uri = every_kind
+
+    answer = await ReadDocument(documents).use({"document": named, "first": 0, "last": 0}, _context(uri))
+
+    assert [source.ref for source in answer.sources] == [ref]
+
+
+@pytest.mark.parametrize(
+    ("named", "says"),
+    [
+        ("plan", "`document`: 'plan' may be plan.csv, plan.txt; name one of them in full."),
+        ("list.xlsx#Costs", "has no part 'Costs'; its sheets are: Price list, Remarks"),
+        ("guide.md#Costs", "has no part 'Costs'; read it by its name alone"),
+        ("sql:1a2b3c4d", "is the result of a query or a program, not a document: its text is above"),
+        ("https://example.org/x", "is a web address, not one of the user's documents, which are: contract.docx"),
+        ("nothing", "there is no document 'nothing'; there are: contract.docx"),
+    ],
+)
+async def test_a_name_that_fits_no_document_is_answered_with_those_that_are_there(
+    every_kind: tuple[DocumentLibrary, str], named: str, says: str
+) -> None:
+    """Nothing is guessed."""
+    documents, uri = every_kind
+
+    answer = await ReadDocument(documents).use({"document": named, "first": 0, "last": 0}, _context(uri))
+
+    assert (answer.ok, says in str(answer.output["error"])) == (False, True)
+
+
+async def test_each_page_has_a_ref_of_its_own(every_kind: tuple[DocumentLibrary, str]) -> None:
+    """What is read of several pages can be cited by page."""
+    documents, uri = every_kind
+
+    answer = await ReadDocument(documents).use({"document": "manual.pdf", "first": 1, "last": 0}, _context(uri))
+
+    assert [(source.ref, source.quote.split("\n")[0]) for source in answer.sources] == [
+        ("manual.pdf#page=1", "Boiler manual"),
+        ("manual.pdf#page=2", "1.1 Warranty"),
+    ]

@@ -78,9 +78,8 @@ async def test_every_quote_of_the_tools_stands(ground: Path, made: str, document
     """In every format, found or read, checked against the document opened anew."""
     sources = await _sources(made, documents)
 
-    checks = await verify_sources(
-        Quotations(documents=(made,), sources=tuple(sources)), ArtifactStore(ground / "artifacts"), (ground,)
-    )
+    request = Quotations(documents=(made,), sources=tuple(sources))
+    checks = await verify_sources(request, ArtifactStore(ground / "artifacts"), (ground,))
 
     assert len({source.ref.partition("#")[0] for source in sources}) == 7
     assert checks == tuple(QuoteCheck(ref=source.ref, stands=True) for source in sources)
@@ -191,11 +190,9 @@ async def test_a_claim_rests_on_words_that_stand_where_it_says(ground: Path, mad
     elsewhere = quoted.model_copy(update={"sources": ("https://example.org/#top",)})
     inferred = Claim(text="So be it.", verification="inferred", sources=("a.md#L12",))
 
-    checks = await verify_sources(
-        Quotations(documents=(made,), sources=(), claims=(quoted, false, elsewhere, inferred)),
-        ArtifactStore(ground / "artifacts"),
-        (ground,),
-    )
+    request = Quotations(documents=(made,), sources=(), claims=(quoted, false, elsewhere, inferred))
+
+    checks = await verify_sources(request, ArtifactStore(ground / "artifacts"), (ground,))
 
     assert [(check.stands, getattr(check, "verification", "")) for check in checks] == [
         (True, "quoted"),

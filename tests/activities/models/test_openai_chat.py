@@ -81,18 +81,6 @@ async def test_the_shape_is_enforced_when_no_tool_is_in_play(rounds: tuple[Round
     }
 
 
-async def test_an_answer_is_no_longer_than_the_operator_allows() -> None:
-    """`most_tokens` holds where a call would allow more, and only there."""
-    async with ScriptedProvider(lambda _: answer()) as server:
-        for most in (100, 9_000):
-            model = OpenAIChatModel(base_url=server.openai_url, most_tokens=most)
-            await model.complete(a_call("chat"))
-            await model.aclose()
-        asked = [request.body["max_tokens"] for request in server.requests]
-
-    assert asked == [100, a_call("chat").max_output_tokens]
-
-
 async def test_a_model_without_a_price_has_no_known_usage() -> None:
     """Tokens without a price are no usage: the caller then charges the reserve, never nothing."""
     async with ScriptedProvider(lambda _: answer()) as server:

@@ -114,16 +114,20 @@ async def test_no_answer_of_a_resolver_leads_inside(network: Network, answers: l
 
 @pytest.mark.parametrize("internal", _PRIVATE)
 async def test_the_tool_does_not_follow_a_name_inside(network: Network, internal: str) -> None:
-    """Public when asked first, internal after: `read_page` reads the first answer and never connects to the second."""
+    """Public when asked first, internal after: `read_page` reads the first answer and never connects to the second.
+
+    The session that has read the page reads on without asking again; another one asks, and is refused.
+    """
     network.reset([PUBLIC], [internal])
     network.server.pages["/"] = answer(b"The tide comes in and goes out twice a day. " * 10)
     tool = ReadPage()
 
     first = await tool.use({"url": "http://rebinding.example/"}, _CONTEXT)
-    second = await tool.use({"url": "http://rebinding.example/"}, _CONTEXT)
+    again = await tool.use({"url": "http://rebinding.example/", "find": "tide"}, _CONTEXT)
+    second = await tool.use({"url": "http://rebinding.example/"}, _CONTEXT.model_copy(update={"session": "other"}))
     await tool.close()
 
-    assert (first.ok, second.ok, network.dialled) == (True, False, [PUBLIC])
+    assert (first.ok, again.ok, second.ok, network.dialled) == (True, True, False, [PUBLIC])
 
 
 _DIGITS: Final = ("0123456789", "０１２３４５６７８９", "⓪①②③④⑤⑥⑦⑧⑨", "𝟎𝟏𝟐𝟑𝟒𝟓𝟔𝟕𝟖𝟗")

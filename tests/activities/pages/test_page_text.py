@@ -47,6 +47,39 @@ async def test_an_article_becomes_markdown(texts: PageTexts) -> None:
     assert "Imprint" not in page.text
 
 
+@pytest.mark.parametrize(
+    ("head", "date", "origin"),
+    [
+        ('<meta name="citation_publication_date" content="2023/5/6">', "2023-05-06", "meta citation_publication_date"),
+        ('<meta name="date" content="2023-05">', "2023-05", "meta date"),
+        (
+            '<script type="application/ld+json">{"datePublished": "2024-01-01", "dateModified": "2024-02-02"}</script>',
+            "2024-01-01",
+            "JSON-LD datePublished",
+        ),
+        ('<meta property="og:updated_time" content="2024-02-02T00:00:00+02:00">', "2024-02-02", "meta og:updated_time"),
+        ('<meta name="date" content="03/04/2024">', "2024-04-03", "guessed from the page"),
+        ("", "", ""),
+    ],
+)
+async def test_a_date_comes_with_its_origin(texts: PageTexts, head: str, date: str, origin: str) -> None:
+    """The date of publication counts before that of a change; what is not clearly a date is a guess."""
+    html = f"<html><head>{head}</head><body><p>The tide comes in and goes out twice a day.</p></body></html>"
+
+    page = await texts.read(fetched(html.encode()))
+
+    assert (page.date, page.date_origin) == (date, origin)
+
+
+async def test_a_date_in_the_text_is_a_guess(texts: PageTexts) -> None:
+    """It may be the date of anything, and is called a guess."""
+    html = "<html><body><p>Posted on 4 March 2024 by Ann.</p><p>The tide comes in twice a day.</p></body></html>"
+
+    page = await texts.read(fetched(html.encode()))
+
+    assert (page.date, page.date_origin) == ("2024-03-04", "guessed from the page")
+
+
 async def test_a_page_in_another_charset_is_read(texts: PageTexts) -> None:
     """The server's word on the charset counts, and without it the page's own."""
     html = ARTICLE.replace("Ann Lee", "Zoë Müller")
@@ -92,9 +125,9 @@ async def test_a_page_does_not_send_the_reader_on_by_itself(texts: PageTexts, qu
 
 async def test_a_long_page_is_cut_before_it_is_handed_over(texts: PageTexts) -> None:
     """What the child hands back is bounded, and how long the page was is known."""
-    page = await texts.read(fetched(b"<html><body><p>" + b"tide " * 100_000 + b"</p></body></html>"))
+    page = await texts.read(fetched(b"<html><body><p>" + b"tide " * 500_000 + b"</p></body></html>"))
 
-    assert (len(page.text), page.characters) == (100_000, 499_999)
+    assert (len(page.text), page.characters) == (2_000_000, 2_499_999)
 
 
 async def test_half_characters_do_not_get_through(texts: PageTexts) -> None:

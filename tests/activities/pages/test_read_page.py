@@ -1,15 +1,22 @@
 """The tool `read_page`, over a real server on loopback."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import cast
 
 import pytest
 from page_server import PageServer, answer, serve_pages
 from pydantic import JsonValue
 
-from activities.pages.page import FetchLimits
+from activities.contracts import Round, ToolResult
+from activities.documents.page_documents import PageDocuments
+from activities.pages.cache import KeptPage, PageCache
+from activities.pages.page import FetchLimits, Page
 from activities.pages.tool import ReadPage
-from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext
+from activities.tools import READING_CHARACTERS, ToolAnswer, ToolContext
+from activities.turn_kinds.work import FindingDraft, WorkAnswer
 from chargehand.contracts import Source
+from tests.activities.documents.made_documents import contract, pdf, prices
+from workflows.rules.evidence import ground, sources_read
 
 CONTEXT = ToolContext(session="s", agent="researcher", idempotency_key="k")
 
@@ -20,7 +27,7 @@ NOT_OPEN: frozenset[str] = frozenset()
 async def read(
     arguments: Mapping[str, JsonValue], allowed: frozenset[str] = NOT_OPEN, limits: FetchLimits | None = None
 ) -> ToolAnswer:
-    tool = ReadPage(allowed, limits or FetchLimits())
+    tool = ReadPage(allowed, limits or FetchLimits(), PageDocuments())
     try:
         return await tool.use(arguments, CONTEXT)
     finally:
@@ -41,7 +48,7 @@ async def test_a_page_is_a_source(server: PageServer) -> None:
     answered = await read({"url": f" {url}#top "}, frozenset({server.host}))
 
     assert answered == ToolAnswer(
-        output={"url": url, "characters": 30},
+        output={"characters": 30},
         sources=(Source(ref=url, url=url, quote="The tide comes in twice a day."),),
     )
 
@@ -59,30 +66,162 @@ async def test_a_page_states_what_it_is(server: PageServer) -> None:
     answered = await read({"url": f"http://{server.host}/"}, frozenset({server.host}))
 
     assert answered.output == {
-        "url": f"http://{server.host}/",
-        "title": "Tides",
         "author": "Ann Lee",
         "date": "2024-03-04",
+        "date_from": "meta article:published_time",
         "characters": len(sentence),
     }
     assert [(source.title, source.quote) for source in answered.sources] == [("Tides", sentence)]
 
 
-@pytest.mark.parametrize("path", ["/", "/" + "p" * 1_900])
-async def test_an_answer_stays_under_the_cap(server: PageServer, path: str) -> None:
-    """A long page is cut and said to be cut; a model is handed no more than the cap of a tool call."""
-    server.pages[path] = answer(b"word " * 100_000)
+async def test_a_long_page_is_read_to_its_end(server: PageServer) -> None:
+    """Window after window, nothing is left out, no word is divided, and the page is downloaded once."""
+    sentences = [f"Sentence {number} of the page tells of tide {number * 7}." for number in range(2_000)]
+    server.pages["/"] = answer(" ".join(sentences).encode())
+    url = f"http://{server.host}/"
+    tool = ReadPage(frozenset({server.host}))
 
-    answered = await read({"url": f"http://{server.host}{path}"}, frozenset({server.host}))
+    windows: list[str] = []
+    first: JsonValue = 0
+    while isinstance(first, int):
+        answered = await tool.use({"url": url, "from": first, "find": ""}, CONTEXT)
+        windows.append(answered.sources[0].quote)
+        first = answered.output.get("next_from")
+    await tool.close()
 
-    assert len(answered.model_dump_json()) <= OUTPUT_CAP_CHARACTERS
-    assert answered.output["characters"] == 499_999  # without the last blank
-    assert answered.output["cut"] == f"Only the first {len(answered.sources[0].quote)} characters are given."
+    assert " ".join(windows) == " ".join(sentences)
+    assert [len(window) > READING_CHARACTERS * 0.9 for window in windows[:-1]] == [True] * (len(windows) - 1)
+    assert max(map(len, windows)) <= READING_CHARACTERS
+    assert server.paths == ["/"]
+
+
+async def test_quotes_from_every_window_and_passage_are_kept(server: PageServer) -> None:
+    """What was read of one page in several calls is one source, in which words from each of them can be quoted."""
+    sentences = [f"Sentence {number} of the page tells of tide {number * 7}." for number in range(2_000)]
+    server.pages["/"] = answer(" ".join(sentences).encode())
+    url = f"http://{server.host}/"
+    tool = ReadPage(frozenset({server.host}))
+    calls: list[dict[str, JsonValue]] = [{"url": url}, {"url": url, "from": 50_000}, {"url": url, "find": "Tide 13993"}]
+
+    answers = [await tool.use(arguments, CONTEXT) for arguments in calls]
+    await tool.close()
+
+    rounds = [
+        Round(results=(ToolResult(call_id="1", tool="read_page", sources=answered.sources),)) for answered in answers
+    ]
+    read = sources_read(rounds, ())
+    assert [*read] == [url]
+    for quote in (sentences[0], sentences[1_200], sentences[1_999]):
+        finding = FindingDraft(claim="c", source_refs=[url], quote=quote, confidence=50)
+        draft = WorkAnswer(status="success", content="c", findings=[finding], confidence=50, gaps=[], message="")
+        assert [source.quote for source in ground(draft, read, ()).sources] == [quote]
+
+
+async def test_words_are_found_with_their_offsets(server: PageServer) -> None:
+    """Whatever their case, accents and line ends; and reading on from an offset gives what was found there."""
+    filler = "Nothing of note happens here. " * 600
+    server.pages["/"] = answer(f"{filler}The ferry to **Zürich\nHarbour** leaves.{filler}".encode())
+    url = f"http://{server.host}/"
+    tool = ReadPage(frozenset({server.host}))
+
+    found = await tool.use({"url": url, "from": 0, "find": "zurich harbour"}, CONTEXT)
+    [offset] = cast("list[int]", found.output["found_at"])
+    read = await tool.use({"url": url, "from": offset, "find": ""}, CONTEXT)
+    missing = await tool.use({"url": url, "from": 0, "find": "Basel"}, CONTEXT)
+    await tool.close()
+
+    assert "The ferry to **Zürich\nHarbour** leaves." in found.sources[0].quote
+    assert len(found.sources[0].quote) < 1_000
+    assert read.sources[0].quote.startswith(found.sources[0].quote)
+    assert (missing.output["matches"], missing.sources) == (0, ())
+
+
+async def test_another_worker_reads_on(server: PageServer) -> None:
+    """A worker that has not read the page fetches it, and goes on at the same place; so does another session."""
+    server.pages["/"] = answer(b"tide " * 10_000)
+    arguments: dict[str, JsonValue] = {"url": f"http://{server.host}/", "from": 25_000, "find": ""}
+    tool = ReadPage(frozenset({server.host}))
+
+    here = await tool.use(arguments, CONTEXT)
+    other_session = await tool.use(arguments, CONTEXT.model_copy(update={"session": "other"}))
+    elsewhere = await read(arguments, frozenset({server.host}))
+    await tool.close()
+
+    assert here == other_session == elsewhere
+    assert server.paths == ["/"] * 3
+
+
+async def test_what_is_kept_is_bounded() -> None:
+    """The pages used last are kept, as many as fit."""
+    reads: list[str] = []
+
+    async def read_page(url: str) -> KeptPage:
+        reads.append(url)
+        return KeptPage(url, Page(text="x" * 400, characters=400))
+
+    cache = PageCache(most_characters=3_000)
+    for url in ("a", "b", "a", "c", "a", "b"):
+        await cache.get("s", url, read_page)
+
+    assert reads == ["a", "b", "c", "b"]
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "text"),
+    [
+        ("application/pdf", pdf, "[page 2]\n1.1 Warranty\nThe warranty covers labour for two years"),
+        (
+            "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+            contract,
+            "Either side may end the contract with three months' notice.\nRole | Salary",
+        ),
+        ("application/octet-stream", prices, "[sheet Price list]\n1: Prices of 2026\n3: Product | Unit price"),
+    ],
+    ids=["pdf", "docx", "xlsx of unstated type"],
+)
+async def test_documents_are_pages_too(
+    server: PageServer, content_type: str, body: Callable[[], bytes], text: str
+) -> None:
+    """A PDF, DOCX or workbook is read by its address, with pages and sheets marked, and dated by its header."""
+    server.pages["/paper"] = answer(body(), content_type=content_type, Last_Modified="Wed, 04 Mar 2026 10:00:00 GMT")
+
+    answered = await read({"url": f"http://{server.host}/paper"}, frozenset({server.host}))
+
+    assert text in answered.sources[0].quote
+    assert (answered.output["date"], answered.output["date_from"]) == ("2026-03-04", "header Last-Modified")
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "says"),
+    [
+        ("text/html", pdf(), "is stated to be text/html, but it contains PDF"),
+        ("text/plain", contract(), "is stated to be text/plain, but it contains DOCX"),
+        ("application/pdf", b"<html>" * 300, "is stated to be application/pdf, but it contains something else"),
+        ("application/pdf", prices(), "is stated to be application/pdf, but it contains XLSX"),
+        ("application/octet-stream", b"plain text", "but it contains something else"),
+        ("application/octet-stream", b"PK\x03\x04 anything", "but it contains something else"),
+        ("image/png", b"\x89PNG", "is image/png; only pages of text, PDF"),
+        ("application/pdf", b"%PDF-1.7 and then nothing", "the file is broken"),
+    ],
+)
+async def test_content_type_and_content_must_agree(
+    server: PageServer, content_type: str, body: bytes, says: str
+) -> None:
+    """No parser is given what a server calls something else; what is broken is said to be."""
+    server.pages["/"] = answer(body, content_type=content_type)
+
+    answered = await read({"url": f"http://{server.host}/"}, frozenset({server.host}))
+
+    assert (answered.ok, says in str(answered.output["error"])) == (False, True)
 
 
 @pytest.mark.parametrize(
     ("path", "says"),
-    [("/gone", "answered 404 Not Found"), ("/paper", "is application/pdf"), ("/big", "larger than 0.001 MB")],
+    [
+        ("/gone", "answered 404 Not Found"),
+        ("/paper", "is stated to be application/pdf"),
+        ("/big", "larger than 0.001 MB"),
+    ],
 )
 async def test_a_page_that_cannot_be_read_is_an_answer(server: PageServer, path: str, says: str) -> None:
     """The agent is told in words and can go elsewhere; nothing is raised."""
@@ -106,5 +245,25 @@ async def test_a_call_without_a_url_is_answered_in_words(arguments: dict[str, Js
     answered = await read(arguments)
 
     assert answered == ToolAnswer(
-        ok=False, output={"error": "read_page needs `url`: the full address of one page, as text."}
+        ok=False, output={"error": "`url` must be the full address of one page, such as https://example.org/page."}
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"from": -1}, "`from`"),
+        ({"from": True}, "`from`"),
+        ({"from": "0"}, "`from`"),
+        ({"from": 30}, "ends at 30 characters"),
+        ({"find": 7}, "`find`"),
+        ({"find": "x" * 201}, "`find`"),
+    ],
+)
+async def test_wrong_places_are_named(server: PageServer, arguments: dict[str, JsonValue], named: str) -> None:
+    """A model that errs is told what to change."""
+    server.pages["/"] = answer(b"The tide comes in twice a day.")
+
+    answered = await read({"url": f"http://{server.host}/"} | arguments, frozenset({server.host}))
+
+    assert (answered.ok, named in str(answered.output["error"])) == (False, True)

@@ -20,13 +20,14 @@ from activities.contracts import ModelCard, PriceStep
 from activities.crews import load_crews
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
-from activities.heartbeats import BEAT_SECONDS
+from activities.heartbeats import BEAT_SECONDS, Heartbeats
 from activities.model_turn.activity import TurnActivities
 from activities.model_turn.contracts import TurnRequest, TurnResult
 from activities.model_turn.conversations import Conversations
 from activities.model_turn.retry_policy import pause_after
 from activities.models.protocol import Model
 from activities.models.registry import Models
+from activities.slots import PacedSlots
 from activities.tools import Tool, tool_capabilities
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Contract, Tier
@@ -201,6 +202,7 @@ def _worker(client: Client, task_queue: str, turns: TurnActivities | None) -> Wo
         workflows=[OneTurn],
         activities=[turns.take_turn] if turns else [],
         workflow_runner=UnsandboxedWorkflowRunner(),
+        interceptors=[Heartbeats(PacedSlots(100))],
         build_id="harness",
         max_heartbeat_throttle_interval=timedelta(seconds=BEAT_SECONDS),
         default_heartbeat_throttle_interval=timedelta(seconds=BEAT_SECONDS),

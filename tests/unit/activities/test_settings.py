@@ -83,6 +83,8 @@ BAD = {
     "CHARGEHAND_REQUESTS_PER_SECOND": ("0", "-1", "nan", "many"),
     "CHARGEHAND_SILENCE_SECONDS": ("0", "nan", "1e9"),
     "CHARGEHAND_ANSWER_TOKENS": ("0", "1.5"),
+    "CHARGEHAND_OUTPUT_TOKENS": ("12000", '{"work": 0}', '{"work": 200000}', '{"wrok": 12000}'),
+    "CHARGEHAND_REASONING_MODELS": ("m", '{"m": 7}', '["m"]'),
     "CHARGEHAND_CONTEXT_WINDOW": ("0", "7999", "128k"),
     "CHARGEHAND_OPENAI_BACKGROUND": ("maybe",),
     "CHARGEHAND_MAX_ACTIVITIES": ("0", "1001", "many"),

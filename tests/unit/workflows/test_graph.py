@@ -41,7 +41,7 @@ def test_ready_is_what_waits_for_nothing(plan: Plan, data: st.DataObject) -> Non
     started = data.draw(st.sets(st.sampled_from(ids)))
     ended = data.draw(st.sets(st.sampled_from(sorted(started)))) if started else set[str]()
 
-    found = [subtask.id for subtask in ready(plan, started, ended)]
+    found = [subtask.id for subtask in ready(plan.subtasks, started, ended)]
 
     outstanding = {subtask.id: set(subtask.depends_on) - ended for subtask in plan.subtasks}
     assert found == [id_ for id_ in ids if id_ not in started and not outstanding[id_]]

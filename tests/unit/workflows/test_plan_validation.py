@@ -23,8 +23,8 @@ CREW = CrewCard(
     prompt_bytes=1,
 )
 TOO_FEW = (
-    "subtasks: they take at least {} turns (an agent with tools 2, without 1, a nested session 3), but the limits "
-    "leave {}; write fewer, and name what has no room in omitted"
+    "subtasks: they take at least {} turns (an agent with tools 2, without 1, a nested session 3, for_each 1 more), "
+    "but the limits leave {}; write fewer, and name what has no room in omitted"
 )
 VAGUE = "the instruction is too vague; write a full sentence, complete in itself"
 
@@ -35,12 +35,20 @@ def _subtask(id_: str = "T1", **changes: Any) -> SubtaskDraft:
         "instruction": f"Find the fact of {id_}",
         "depends_on": [],
         "required": [],
+        "for_each": "",
     }
     return SubtaskDraft.model_validate({"id": id_} | facts | changes)
 
 
 def _draft(*subtasks: SubtaskDraft, strategy: str = "merge", final_instruction: str = "") -> PlanAnswer:
-    return PlanAnswer(subtasks=list(subtasks), strategy=strategy, final_instruction=final_instruction, omitted=[])
+    return PlanAnswer(
+        subtasks=list(subtasks),
+        strategy=strategy,
+        final_instruction=final_instruction,
+        deliver="",
+        length_words=0,
+        omitted=[],
+    )
 
 
 def _check(draft: PlanAnswer | Plan, **changes: Any) -> Plan:
@@ -213,7 +221,7 @@ def test_a_plan_sets_no_limits() -> None:
     """Budget, depth or turns that a model writes into a plan have nowhere to go."""
     draft = PlanAnswer.model_validate_json(
         """{"subtasks": [{"id": "T1", "agent": "reader", "instruction": "Find the one fact", "depends_on": [],
-        "required": [], "budget_usd": 999, "task_queue": "other", "workflow_id": "victim"}],
+        "required": [], "for_each": "", "budget_usd": 999, "task_queue": "other", "workflow_id": "victim"}],
         "strategy": "merge", "final_instruction": "", "omitted": [], "limits": {"max_turns": 1000}, "max_depth": 99}"""
     )
 

@@ -79,10 +79,10 @@ def test_without_a_writer_the_outcomes_are_set_out() -> None:
         _given(Partial(content="Two.", confidence=30), "T3", "writer"),
     ]
 
-    draft = draft_without_writer(outcomes, (A,))
+    draft = draft_without_writer(outcomes, (A,), "No model answered.")
 
     assert draft == SynthesisAnswer(
-        answer="## T1 · reader\n\nOne [S1].\n\n*Sources: [S1]*\n\n## T3 · writer\n\nTwo.",
+        answer="*No model answered.*\n\n## T1 · reader\n\nOne [S1].\n\n*Sources: [S1]*\n\n## T3 · writer\n\nTwo.",
         gaps=[],
         contradictions=[],
         confidence=30,

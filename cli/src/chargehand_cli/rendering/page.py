@@ -10,7 +10,7 @@ from typing import Final
 from chargehand import Artifact, Claim, Contradiction, LimitUse, Report, Source, SubtaskRecord, Trace, Usage
 from chargehand_cli.rendering.escaping import is_web_address, one_safe_line, safe_text
 from chargehand_cli.rendering.svg import plan_graph, timeline
-from chargehand_cli.rendering.text import dollars, duration, session_facts, size, wasted_words
+from chargehand_cli.rendering.text import answer_below_notice, dollars, duration, session_facts, size, wasted_words
 
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 # fmt: off
@@ -26,7 +26,7 @@ _CITATION: Final = re.compile(r"\[(S\d+(?:,\s*S\d+)*)\]")
 def report_page(report: Report, trace: Trace | None = None) -> str:
     """Render the report, its sources and gaps, the plan, a timeline, usage and limits."""
     sections = [
-        _section("Answer", f'<div class="answer">{_markdown(report.answer, report.sources)}</div>'),
+        _section("Answer", f'<div class="answer">{_markdown(answer_below_notice(report), report.sources)}</div>'),
         _section("Contradictions", _contradictions(report)),
         _section("Not found or not done", _list(report.gaps)),
         _section("Sources", _sources(report.sources)),

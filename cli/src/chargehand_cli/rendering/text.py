@@ -26,7 +26,7 @@ def report_markdown(report: Report) -> str:
     """Render a report as Markdown: the answer, its sources and gaps, and the usage."""
     known = {source.url for source in report.sources if source.url and is_web_address(source.url)}
     parts = [f"> **{_inline(report.notice)}**"] if report.notice else []
-    parts.append(without_links(report.answer.strip(), known))
+    parts.append(without_links(answer_below_notice(report), known))
     parts += _section("Contradictions", [_contradiction(each) for each in report.contradictions])
     parts += _section("Not found or not done", [f"- {_inline(gap)}" for gap in report.gaps])
     parts += _section("Sources", [_source(number, each) for number, each in enumerate(report.sources, start=1)])
@@ -35,6 +35,11 @@ def report_markdown(report: Report) -> str:
     parts.append("---")
     parts.append(summary_line(report))
     return "\n\n".join(parts) + "\n"
+
+
+def answer_below_notice(report: Report) -> str:
+    """Return the answer without the notice that it begins with, which is shown above it."""
+    return report.answer.removeprefix(f"*{report.notice}*").strip()
 
 
 def summary_line(report: Report) -> str:

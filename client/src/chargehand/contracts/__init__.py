@@ -33,6 +33,7 @@ from chargehand.contracts.report import StopReason as StopReason
 from chargehand.contracts.report import SubtaskState as SubtaskState
 from chargehand.contracts.request import Capability as Capability
 from chargehand.contracts.request import Delegation as Delegation
+from chargehand.contracts.request import Effort as Effort
 from chargehand.contracts.request import Limits, RaisedLimits, SessionRequest, Tier, Tiers
 from chargehand.contracts.trace import Step, Trace
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints
 
-from chargehand.contracts.base import NoControlCharacters, NullIsEmpty, TypedByPeople
+from chargehand.contracts.base import NoControlCharacters, NullIsEmpty, TypedByPeople, left_out
 from chargehand.contracts.request import Name, Words
 
 SubtaskId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,19}$")]
@@ -30,6 +30,10 @@ class Subtask(TypedByPeople):
     """Subtasks whose outcomes are inputs of this one. It starts when all of them have ended."""
     required: Annotated[tuple[SubtaskId, ...], NullIsEmpty] = ()
     """The part of `depends_on` that must succeed, or else this subtask is skipped. Other missing inputs become gaps."""
+    for_each: Annotated[SubtaskId | None, BeforeValidator(lambda value: value or None)] = left_out(None)
+    """Makes this subtask a template: the subtask whose outcome is a list. When that has ended, a plan turn replaces the
+    template by one subtask for each item (50 at most, as many as the limits pay for), and what depends on the template
+    depends on all of them. Without a usable list the template fails, and the report names that."""
 
 
 class Plan(TypedByPeople):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from chargehand.contracts.base import Contract, Dollars
+from chargehand.contracts.base import Contract, Dollars, left_out
 from chargehand.contracts.outcome import (
     Artifact,
     Confidence,
@@ -61,6 +61,8 @@ class SubtaskRecord(Contract):
     """The instruction of the plan."""
     depends_on: tuple[str, ...] = ()
     """Subtasks whose outcomes are its inputs."""
+    for_each: str | None = left_out(None)
+    """For a template that has not become one subtask for each item: the subtask whose outcome lists the items."""
     state: SubtaskState = "waiting"
     """`waiting`, `running`, the kind of its outcome, or `skipped`."""
     reason: FailureReason | str = ""

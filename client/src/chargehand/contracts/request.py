@@ -71,6 +71,10 @@ class Tier(StrEnum):
     LARGE = "large"
 
 
+Effort = Literal["low", "medium", "high"]
+"""How hard a model thinks before it answers, on models that can be told."""
+
+
 class Limits(TypedByPeople):
     """Limits of one session, including everything it starts. The operator's ceilings apply as well."""
 
@@ -91,6 +95,8 @@ class Limits(TypedByPeople):
     """Attempts at one subtask (1 to 10)."""
     max_rounds: Annotated[Count, Field(le=50)] = 10
     """Rounds of model turn and tool calls in one subtask (1 to 50)."""
+    max_reviews: Annotated[Count, Field(le=6)] = 2
+    """Reviews of the outcomes of one supervisor, each of which may add subtasks (1 to 6)."""
     deadline: UpToAWeek = timedelta(minutes=10)
     """Time from the start until the report is written from the results so far: seconds, or ISO 8601 such as `PT10M`
     (at most 7 days)."""
@@ -110,6 +116,7 @@ PROFILES: Final[Mapping[Profile, Limits]] = {
         budget_usd=Decimal("0.25"),
         max_parallel=3,
         max_rounds=4,
+        max_reviews=1,
         deadline=timedelta(minutes=3),
         subtask_deadline=timedelta(minutes=2),
     ),
@@ -119,6 +126,7 @@ PROFILES: Final[Mapping[Profile, Limits]] = {
         budget_usd=Decimal("25.00"),
         max_parallel=10,
         max_rounds=20,
+        max_reviews=6,
         deadline=timedelta(hours=1),
         subtask_deadline=timedelta(minutes=20),
     ),

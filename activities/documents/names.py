@@ -1,0 +1,125 @@
+"""Which document a model means: its name, however it is spelled, or any ref or table name that it was shown."""
+
+import unicodedata
+from collections.abc import Callable, Iterator
+from pathlib import PurePosixPath
+from typing import Final, NamedTuple
+
+from activities.documents.catalog import Catalog
+from activities.documents.passages import parse_reference
+
+_MOST_NAMES: Final = 30
+_MOST_CANDIDATES: Final = 8
+_LONGEST_ECHO: Final = 100
+_MARKS: Final = "[]()`\"'<>“”‘’ \t\r\n"
+
+
+class UnknownDocumentError(Exception):
+    """No document of this name is in the library, or it could not be read; the message says what there is."""
+
+
+class Named(NamedTuple):
+    """A document, and the place in it that was named."""
+
+    document: str
+    sheet: str | None = None
+    first: int = 1
+    """Page, line, paragraph or row at which the place begins."""
+
+
+def resolve(text: str, catalog: Catalog) -> Named:
+    """Find the document that a text names. Raises `UnknownDocumentError`, which lists the candidates.
+
+    Names count without case, folder or extension if they are unambiguous. `handbook.md#L10-L14`, `q3.pdf#page=2` and
+    `prices.xlsx#Sheet1!2-40` name the place as well, and the name of a table its sheet.
+    """
+    asked = text.strip().strip(_MARKS)
+    names = [entry.name for entry in catalog.documents]
+    if (document := _document(asked, names)) is not None:
+        return Named(document)
+    for name, place in _divisions(asked):
+        if (document := _document(name, names)) is not None:
+            return _placed(document, place)
+    for table in catalog.tables:
+        if _folded(table.name) == _folded(asked):
+            return Named(table.document, table.sheet or None)
+    raise UnknownDocumentError(_unknown(asked, catalog))
+
+
+def document_named(text: str, names: list[str]) -> str:
+    """Find a document by its name alone. Raises `UnknownDocumentError`, which lists the candidates."""
+    asked = text.strip().strip(_MARKS)
+    if (document := _document(asked, names)) is not None:
+        return document
+    raise UnknownDocumentError(f"there is no document {_quoted(asked)}; there are: {_listed(names)}")
+
+
+def _document(asked: str, names: list[str]) -> str | None:
+    if asked in names:
+        return asked
+    for form in _FORMS:
+        found = [name for name in names if form(name) == _folded(asked)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            more = f" and {len(found) - _MOST_CANDIDATES} more" if len(found) > _MOST_CANDIDATES else ""
+            raise UnknownDocumentError(
+                f"{_quoted(asked)} may be {', '.join(found[:_MOST_CANDIDATES])}{more}; name one of them in full"
+            )
+    return None
+
+
+def _divisions(asked: str) -> Iterator[tuple[str, str]]:
+    """Divide at each `#`, from the right: a name may contain one."""
+    at = asked.rfind("#")
+    while at > 0:
+        yield asked[:at], asked[at + 1 :]
+        at = asked.rfind("#", 0, at)
+
+
+def _placed(document: str, place: str) -> Named:
+    found = parse_reference(f"{document}#{place}", [document])
+    if found is None:
+        return Named(document, place or None)
+    return Named(document, found.place or None, max(1, found.first))
+
+
+def _unknown(asked: str, catalog: Catalog) -> str:
+    if asked.startswith(("sql:", "code:")):
+        return f"{_quoted(asked)} is the result of a query or a program, not a document: its text is above"
+    listed = _listed([entry.name for entry in catalog.documents if not entry.problem])
+    if "://" in asked:
+        return f"{_quoted(asked)} is a web address, not one of the user's documents, which are: {listed}"
+    return f"there is no document {_quoted(asked)}; there are: {listed}"
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "") or "none"
+
+
+def _quoted(asked: str) -> str:
+    return f"'{asked[:_LONGEST_ECHO]}'"
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFC", text).casefold()
+
+
+def _full(name: str) -> str:
+    return _folded(name)
+
+
+def _without_suffix(name: str) -> str:
+    return _folded(name.removesuffix(PurePosixPath(name).suffix))
+
+
+def _without_folder(name: str) -> str:
+    return _folded(PurePosixPath(name).name)
+
+
+def _stem(name: str) -> str:
+    return _folded(PurePosixPath(name).stem)
+
+
+_FORMS: Final[tuple[Callable[[str], str], ...]] = (_full, _without_suffix, _without_folder, _stem)
+"""From exact to loose."""

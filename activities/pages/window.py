@@ -1,0 +1,120 @@
+"""Stretches of a long text: as much as one call gives from an offset on, and the passages around what is looked for.
+
+Pure, and imports the standard library only: child processes import it too.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from itertools import islice
+from typing import Final, NamedTuple
+
+LONGEST_TEXT: Final = 2_000_000
+"""Characters that are kept of a page."""
+_BACK: Final = 1_000
+"""How far a window may end before its limit, so that it ends with a paragraph, a sentence or a word."""
+_ENDS: Final = ("\n\n", "\n", ". ", "。", " ")
+_AROUND: Final = 350
+"""Characters on both sides of a match."""
+_LONGEST_WORD: Final = 50
+_MOST_MATCHES: Final = 1_000
+_MOST_PASSAGES: Final = 12
+_BLANK: Final = re.compile(r"\s")
+_BETWEEN_WORDS: Final = r"[\W_]{1,20}"
+_CONTROLS: Final = dict.fromkeys((*range(9), *range(11, 32), 127), " ")
+
+
+class Matches(NamedTuple):
+    """What was found in a text."""
+
+    passages: tuple[tuple[int, int], ...]
+    """First and end offset of each stretch around one match or several, in the order of the text."""
+    total: int
+    """How many matches there are, counted up to a thousand."""
+    next: int | None
+    """Where the first match that is in no passage begins."""
+    is_phrase: bool
+    """Whether the words stand together; otherwise the passages have the most of them."""
+
+
+def clean(text: str) -> str:
+    """Compose letters and accents, and replace lone surrogates and control characters, which no payload should hold."""
+    composed = unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode("utf-8"))
+    return composed.replace("\r\n", "\n").translate(_CONTROLS)
+
+
+def window_end(text: str, first: int, most: int) -> int:
+    """Return where a window from `first` ends: with the text, or else with a paragraph, a sentence or a word."""
+    end = first + most
+    if end >= len(text):
+        return len(text)
+    for mark in _ENDS:
+        at = text.rfind(mark, max(first + 1, end - _BACK), end)
+        if at >= 0:
+            return at + len(mark)
+    return end
+
+
+def find(text: str, words: str, first: int = 0) -> Matches:
+    """Find words from an offset on, whatever their case and accents and whatever stands between them."""
+    folded = _folded(text)
+    wanted = re.findall(r"[^\W_]+", _folded(clean(words)))
+    if not wanted:
+        wanted = [words.strip()]
+    escaped = [re.escape(word) for word in dict.fromkeys(wanted)]
+    phrase = re.compile(_BETWEEN_WORDS.join(re.escape(word) for word in wanted))
+    spans = [match.span() for match in islice(phrase.finditer(folded, first), _MOST_MATCHES)]
+    if spans or len(escaped) == 1:
+        return _in_order(text, spans, first)
+    found = [(match.span(), match[0]) for match in islice(re.finditer("|".join(escaped), folded), _MOST_MATCHES)]
+    return _fullest(text, [(span, word) for span, word in found if span[0] >= first], first)
+
+
+def _in_order(text: str, spans: list[tuple[int, int]], first: int) -> Matches:
+    passages: list[tuple[int, int]] = []
+    for start, end in spans:
+        around = _around(text, start, end, first)
+        if passages and around[0] <= passages[-1][1]:
+            passages[-1] = (passages[-1][0], around[1])
+        elif len(passages) == _MOST_PASSAGES:
+            return Matches(tuple(passages), len(spans), start, is_phrase=True)
+        else:
+            passages.append(around)
+    return Matches(tuple(passages), len(spans), None, is_phrase=True)
+
+
+def _fullest(text: str, found: list[tuple[tuple[int, int], str]], first: int) -> Matches:
+    """Choose the passages with the most different words."""
+    passages: list[tuple[int, int]] = []
+    words: list[Counter[str]] = []
+    for (start, end), word in found:
+        if passages and start <= passages[-1][1]:
+            words[-1][word] += 1
+            continue
+        passages.append(_around(text, start, end, max(first, passages[-1][1] if passages else first)))
+        words.append(Counter([word]))
+    best = sorted(range(len(passages)), key=lambda at: (-len(words[at]), at))[:_MOST_PASSAGES]
+    return Matches(tuple(passages[at] for at in sorted(best)), len(found), None, is_phrase=False)
+
+
+def _around(text: str, start: int, end: int, first: int) -> tuple[int, int]:
+    """Widen a match, to whole words where there are blanks between words."""
+    low, high = max(first, start - _AROUND), min(len(text), end + _AROUND)
+    if low > first and (blank := _BLANK.search(text, low, min(start, low + _LONGEST_WORD))):
+        low = blank.end()
+    if high < len(text):
+        last = max(text.rfind(mark, max(end, high - _LONGEST_WORD), high) for mark in (" ", "\n"))
+        high = last if last >= 0 else high
+    return low, high
+
+
+def _folded(text: str) -> str:
+    """Write a text without case and accents, each character as one, so that offsets stay."""
+    if text.isascii():
+        return text.lower()
+    return text.translate({ord(character): _base(character) for character in set(text)})
+
+
+def _base(character: str) -> str:
+    plain = unicodedata.normalize("NFKD", character.casefold())
+    return next((each for each in plain if not unicodedata.combining(each)), character)

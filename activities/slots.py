@@ -1,0 +1,129 @@
+"""Activity slots: a worker accepts no more activities than it can begin soon.
+
+An activity's heartbeats are due from the moment that the server hands it out. A busy event loop begins it much later,
+so a worker that accepts whatever it has slots for is taken for lost while it works. What is not accepted waits on the
+task queue, where nothing is due and other workers find it.
+"""
+
+import asyncio
+import threading
+import time
+from contextlib import suppress
+from datetime import datetime
+from typing import Final
+
+from temporalio.worker import (
+    CustomSlotSupplier,
+    FixedSizeSlotSupplier,
+    SlotMarkUsedContext,
+    SlotPermit,
+    SlotReleaseContext,
+    SlotReserveContext,
+    WorkerTuner,
+)
+
+POLLS: Final = 20
+"""Requests for activities that wait at the server at the same time."""
+_MOST_AHEAD: Final = POLLS + 1
+"""The SDK reserves a slot for the next request, too."""
+_FIRST_AHEAD: Final = 4
+_LEAST_AHEAD: Final = 2
+_SLOW_SECONDS: Final = 0.3
+_FAST_SECONDS: Final = 0.1
+_CLOCK_STEP_SECONDS: Final = 60.0
+"""No activity is begun so late: the server's clock was set back."""
+
+
+class _Permit(SlotPermit):
+    def __init__(self, *, is_eager: bool) -> None:
+        self.is_eager = is_eager
+
+
+class PacedSlots(CustomSlotSupplier):
+    """The activity slots of one worker, few of which are reserved ahead of the event loop.
+
+    How many are is halved when an activity began late, and grows by one when it did not.
+    """
+
+    def __init__(self, most: int) -> None:
+        """Allow so many activities at the same time, of those that have begun."""
+        self._most = most
+        self._ahead = _FIRST_AHEAD
+        self._held: set[SlotPermit] = set()
+        self._reserved: set[_Permit] = set()
+        """Permits of activities that have not begun: still asked for, buffered by the SDK, or being decoded."""
+        self._arrived: dict[_Permit, None] = {}
+        """Those of them that the event loop has, the oldest first."""
+        self._least_offset: float | None = None
+        """The least difference between this host's monotonic clock and the server's clock at an activity's begin."""
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._changed = asyncio.Event()
+
+    def begin(self, started: datetime) -> float:
+        """Note that an activity has begun, which the server handed out at `started`; return the seconds in between."""
+        waited = self._waited(time.monotonic() - started.timestamp())
+        with self._lock:
+            permit = next(iter(self._arrived), None)
+            if permit is not None:
+                del self._arrived[permit]
+                self._reserved.discard(permit)
+            if waited > _SLOW_SECONDS:
+                self._ahead = max(_LEAST_AHEAD, self._ahead // 2)
+            elif waited < _FAST_SECONDS:
+                self._ahead = min(_MOST_AHEAD, self._ahead + 1)
+        self._changed.set()
+        return waited
+
+    def _waited(self, offset: float) -> float:
+        """Compare with the fastest begin so far, since the two clocks have nothing in common."""
+        if self._least_offset is None or not 0 <= offset - self._least_offset < _CLOCK_STEP_SECONDS:
+            self._least_offset = offset
+        return offset - self._least_offset
+
+    async def reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit:  # noqa: ARG002  # the SDK's own signature
+        """Wait until one more activity may be asked for."""
+        self._loop = asyncio.get_running_loop()
+        while (permit := self._reserve(is_eager=False)) is None:
+            self._changed.clear()
+            await self._changed.wait()
+        return permit
+
+    def try_reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit | None:  # noqa: ARG002  # the SDK's own signature
+        """Reserve a slot for an activity that comes with the answer to a workflow task, if there is one."""
+        return self._reserve(is_eager=True)
+
+    def _reserve(self, *, is_eager: bool) -> _Permit | None:
+        with self._lock:
+            ahead = sum(permit.is_eager is is_eager for permit in self._reserved)
+            if ahead >= self._ahead or len(self._held) >= self._most:
+                return None
+            permit = _Permit(is_eager=is_eager)
+            self._held.add(permit)
+            self._reserved.add(permit)
+            return permit
+
+    def mark_slot_used(self, ctx: SlotMarkUsedContext) -> None:
+        """Note that the event loop has received an activity."""
+        if isinstance(ctx.permit, _Permit):
+            with self._lock:
+                self._arrived[ctx.permit] = None
+
+    def release_slot(self, ctx: SlotReleaseContext) -> None:
+        """Note that an activity has ended, or that none came."""
+        if isinstance(ctx.permit, _Permit):
+            with self._lock:
+                self._held.discard(ctx.permit)
+                self._reserved.discard(ctx.permit)
+                self._arrived.pop(ctx.permit, None)
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._changed.set)
+
+
+def paced_tuner(slots: PacedSlots) -> WorkerTuner:
+    """Build the slots of a whole worker; those of workflow tasks are the SDK's default."""
+    others = FixedSizeSlotSupplier(100)
+    return WorkerTuner.create_composite(
+        workflow_supplier=others, activity_supplier=slots, local_activity_supplier=others, nexus_supplier=others
+    )

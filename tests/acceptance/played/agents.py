@@ -1,0 +1,277 @@
+"""How the model works as an agent: what it does next with its tools, and what it answers from what it was shown."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tests.acceptance.played.prose import Claim, long_text, report_words
+from tests.acceptance.played.sight import Evidence, Sight, sentences, speaks_of
+from tests.scripted_provider import ScriptedReply, ToolUse
+
+Step = Callable[["Sight", "Assignment"], list[ToolUse]]
+Answer = Callable[["Sight", "Assignment"], ScriptedReply]
+
+_ASSIGNMENT: Final = re.compile(
+    r"Subject: (?P<subject>[^\n.]+)\. Wanted: (?P<wanted>[^\n.]+)\.(?: For each: (?P<each>[^\n.]+)\.)?"
+)
+_MEASURE: Final = re.compile(r"Measure: (?P<measure>[^\n.]+)\. By: (?P<group>[^\n.]+)\.")
+_TABLE: Final = re.compile(r'^- table "(?P<name>[^"]+)" \([^)]*\): (?P<columns>.*)$', re.MULTILINE)
+_NAMES: Final = re.compile(r"\b(?:are|sind) ((?:[A-Z]\w+, )+[A-Z]\w+ (?:and|und) [A-Z]\w+)")
+_PLACE: Final = re.compile(r"^(?P<document>[^#]+)#L(?P<first>\d+)")
+_ENDS: Final = ".!?。！？"
+"""What is no sentence, such as a heading, states nothing."""
+_OPENED_FIRST: Final = 3
+_MOST_OPENED: Final = 12
+_MOST_SEARCHES: Final = 2
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """An instruction as its agent understands it."""
+
+    subject: str
+    wanted: tuple[str, ...]
+    each: str = ""
+    """What is wanted of every thing that the first part lists."""
+
+
+def assignment(sight: Sight) -> Assignment:
+    """Read the instruction."""
+    if found := _ASSIGNMENT.search(sight.task):
+        return Assignment(found["subject"], tuple(found["wanted"].split("; ")), found["each"] or "")
+    return Assignment(sight.task, ())
+
+
+# --- the researcher ----------------------------------------------------------------------------------------------
+
+
+def research(sight: Sight, task: Assignment) -> list[ToolUse]:
+    """Search, open the best pages, read on where a page was cut, and search again before giving up."""
+    if not sight.used("search"):
+        terms = task.wanted[:3] if not task.each else task.wanted
+        return [sight.use("search", query=f"{task.subject} {term}") for term in terms]
+    uses = _gather(sight, task, _OPENED_FIRST)
+    return uses or (_details(sight, task) if task.each else [])
+
+
+def _gather(sight: Sight, task: Assignment, first: int) -> list[ToolUse]:
+    opened = _opened(sight)
+    unopened = [url for url in _candidates(sight, task.subject) if url not in opened]
+    missing = _missing(sight, task)
+    if len(opened) < first and unopened:
+        return [sight.use("read_page", url=url) for url in unopened[: first - len(opened)]]
+    if not missing:
+        return []
+    if deeper := _continued(sight, task, missing):
+        return deeper
+    if unopened and len(opened) < _MOST_OPENED:
+        return [sight.use("read_page", url=url) for url in unopened[:2]]
+    queries = {str(arguments.get("query")) for arguments in sight.used("search")}
+    if len(queries) < len(task.wanted) + _MOST_SEARCHES:
+        again = [f"{task.subject} {missing[0]} history", f"{task.subject} statistics"]
+        return [sight.use("search", query=query) for query in again if query not in queries][:1]
+    return []
+
+
+def _details(sight: Sight, task: Assignment) -> list[ToolUse]:
+    """Look up what is wanted of each thing in the list that was found."""
+    names = listed_names(evidence(sight, task))
+    searched = " ".join(str(arguments.get("query")) for arguments in sight.used("search"))
+    if unsearched := [name for name in names if f"{name} {task.each}" not in searched]:
+        return [sight.use("search", query=f"{name} {task.each} {task.subject}") for name in unsearched]
+    uses: list[ToolUse] = []
+    for name in names:
+        part = Assignment(name, (task.each,))
+        if _missing(sight, part):
+            opened = _opened(sight)
+            unopened = [url for url in _candidates(sight, name) if url not in opened]
+            deeper = _continued(sight, part, [task.each])
+            uses += deeper[:1] or [sight.use("read_page", url=url) for url in unopened[:1]]
+    return uses
+
+
+def listed_names(found: Sequence[Evidence]) -> list[str]:
+    """Read the names out of a sentence that lists them."""
+    for one in found:
+        if listed := _NAMES.search(one.sentence):
+            return re.split(r", | and | und ", listed[1])
+    return []
+
+
+def _name(subject: str) -> str:
+    """The word of a subject that is its name."""
+    return subject.partition(" ")[0]
+
+
+def _opened(sight: Sight) -> set[str]:
+    return {str(arguments.get("url")) for arguments in sight.used("read_page")}
+
+
+def _candidates(sight: Sight, subject: str) -> list[str]:
+    """Choose the addresses whose surroundings speak of the subject."""
+    name = _name(subject)
+    return [url for url, around in sight.links if name in around]
+
+
+def _continued(sight: Sight, task: Assignment, missing: Sequence[str]) -> list[ToolUse]:
+    """Search within pages of the subject that were shown in part."""
+    if "find" not in sight.parameters("read_page"):
+        return []
+    tried = {(str(arguments.get("url")), str(arguments.get("find"))) for arguments in sight.used("read_page")}
+    name = _name(task.subject)
+    parts = [url for url, around in sight.links if name in around and url in _opened(sight) and sight.next_of(url)]
+    wanted = [(url, missing[0]) for url in parts if (url, missing[0]) not in tried]
+    return [sight.use("read_page", url=url, find=term) for url, term in wanted[:3]]
+
+
+def evidence(sight: Sight, task: Assignment) -> list[Evidence]:
+    """Find the sentences of opened pages that say what is wanted, one a page for each thing."""
+    opened = _opened(sight)
+    found: dict[tuple[str, str], Evidence] = {}
+    name = _name(task.subject)
+    for passage in sight.shown:
+        if passage.tool != "search" and passage.address in opened:
+            for sentence in sentences(passage.text):
+                for term in task.wanted:
+                    if sentence[-1] in _ENDS and speaks_of(sentence, term) and name in sentence:
+                        found.setdefault((term, passage.address), Evidence(term, sentence, passage.ref))
+    return list(found.values())
+
+
+def _missing(sight: Sight, task: Assignment) -> list[str]:
+    known = {one.wanted for one in evidence(sight, task)}
+    return [term for term in task.wanted if term not in known]
+
+
+def research_answer(sight: Sight, task: Assignment) -> ScriptedReply:
+    """Answer from the pages that were opened."""
+    found = evidence(sight, task)
+    missing = [f"{task.subject}: {term} is not stated on the pages that were read." for term in _missing(sight, task)]
+    if task.each:
+        for name in listed_names(found):
+            part = Assignment(name, (task.each,))
+            found += evidence(sight, part)
+            missing += [f"{name}: no page names the {term}." for term in _missing(sight, part)]
+    return conclude(sight, found, missing)
+
+
+# --- the reader --------------------------------------------------------------------------------------------------
+
+
+def read_documents(sight: Sight, task: Assignment) -> list[ToolUse]:
+    """Search the documents for each thing, then read around the places that were found."""
+    if not sight.used("search_documents"):
+        return [sight.use("search_documents", query=term) for term in task.wanted]
+    if sight.used("read_document"):
+        return []
+    places = [place for one in sight.shown if (place := _PLACE.match(one.ref))]
+    best = {place["document"]: place for place in reversed(places)}
+    first = {document: max(int(place["first"]) - 2, 1) for document, place in best.items()}
+    return [
+        sight.use("read_document", document=document, first=start, last=start + 40)
+        for document, start in list(first.items())[:2]
+    ]
+
+
+def reader_answer(sight: Sight, task: Assignment) -> ScriptedReply:
+    """Answer from the passages that were shown."""
+    found: dict[tuple[str, str], Evidence] = {}
+    for passage in sight.shown:
+        for sentence in sentences(passage.text):
+            for term in task.wanted:
+                if sentence[-1] in _ENDS and speaks_of(sentence, term):
+                    found.setdefault((term, sentence), Evidence(term, sentence, passage.ref))
+    known = {one.wanted for one in found.values()}
+    missing = [f"The documents do not say anything on: {term}." for term in task.wanted if term not in known]
+    return conclude(sight, list(found.values()), missing)
+
+
+# --- the analyst -------------------------------------------------------------------------------------------------
+
+
+def compute(sight: Sight, task: Assignment) -> list[ToolUse]:
+    """Write one SELECT over the listed table whose columns carry the words of the measure."""
+    del task
+    asked = _MEASURE.search(sight.task)
+    if asked is None or sight.used("query_data"):
+        return []
+    for table in _TABLE.finditer(sight.task):
+        columns = re.findall(r"(\w+) [A-Z]{2,}", table["columns"])
+        measure = next((name for name in columns if speaks_of(name.replace("_", " "), asked["measure"])), "")
+        group = next((name for name in columns if speaks_of(name.replace("_", " "), asked["group"])), "")
+        if measure and group:
+            sql = f'SELECT {group}, SUM({measure}) AS total FROM "{table["name"]}" GROUP BY 1 ORDER BY 2 DESC'
+            return [sight.use("query_data", sql=sql)]
+    return []
+
+
+def analyst_answer(sight: Sight, task: Assignment) -> ScriptedReply:
+    """State every row, and the query that it comes from."""
+    del task
+    asked = _MEASURE.search(sight.task)
+    found: list[Evidence] = []
+    for passage in sight.shown:
+        rows = [line.split(" | ") for line in passage.text.strip().splitlines() if " | " in line]
+        found += [
+            Evidence(asked["measure"] if asked else "", " | ".join(row), passage.ref)
+            for row in rows[1:]
+            if len(row) == 2
+        ]
+    return conclude(sight, found, [] if found else ["No table holds the figures."])
+
+
+# --- the writer and the reviewer ---------------------------------------------------------------------------------
+
+
+def nothing(sight: Sight, task: Assignment) -> list[ToolUse]:
+    """Work without tools."""
+    del sight, task
+    return []
+
+
+def writer_answer(sight: Sight, task: Assignment) -> ScriptedReply:
+    """Write a text of the length that is asked for from the given claims, with their refs."""
+    del task
+    claims = given_claims(sight.task)
+    text = long_text(claims, report_words(sight.task), lambda claim: f"[{claim.ref}]")
+    findings = [_finding(Evidence("", claim.text, claim.ref)) for claim in claims]
+    return sight.answer(
+        status="success", content=text, findings=findings, confidence=85, gaps=[], message="", issues=[]
+    )
+
+
+def given_claims(text: str) -> list[Claim]:
+    """Read the claims of outcomes: lines of a list that name a source in brackets."""
+    lines = re.findall(r"^[-*] (.+?) \[([^\]\n]+)\]", text, flags=re.MULTILINE)
+    return list(dict.fromkeys(Claim(claim, ref.split(", ")[0]) for claim, ref in lines if ref != "no source"))
+
+
+# --- answers -----------------------------------------------------------------------------------------------------
+
+
+def conclude(sight: Sight, found: Sequence[Evidence], missing: Sequence[str]) -> ScriptedReply:
+    """Answer with what was found, each sentence with its ref, and name what was not."""
+    status = "success" if not missing else "partial" if found else "no_answer"
+    return sight.answer(
+        status=status,
+        content="\n\n".join(f"{one.sentence} [{one.ref}]" for one in found) or "Nothing that was read answers this.",
+        findings=[_finding(one) for one in found],
+        confidence={"success": 90, "partial": 60, "no_answer": 20}[status],
+        gaps=list(missing),
+        message="" if status == "success" else " ".join(missing),
+        issues=[],
+    )
+
+
+def _finding(found: Evidence) -> dict[str, object]:
+    return {"claim": found.sentence, "source_refs": [found.ref], "quote": found.sentence, "confidence": 90}
+
+
+AGENTS: Final[Mapping[str, tuple[Step, Answer]]] = {
+    "researcher": (research, research_answer),
+    "reader": (read_documents, reader_answer),
+    "analyst": (compute, analyst_answer),
+    "writer": (nothing, writer_answer),
+}
+"""By the name that the system text gives the agent: what it does next, and what it answers."""

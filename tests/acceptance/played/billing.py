@@ -1,0 +1,77 @@
+"""What a provider would bill for a reply: tokens of a plausible tokeniser, a prompt cache, and thinking that counts."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tests.scripted_provider import ScriptedReply, ScriptedRequest, Tokens, truncated
+from tests.scripted_provider.wires import arguments_of
+
+_LEAST_CACHED: Final = 1_024
+_THINKING: Final = {"none": 0, "minimal": 0, "low": 400, "medium": 1_200, "high": 3_000, "xhigh": 6_000, "max": 8_000}
+"""Tokens that a model thinks at most, by effort."""
+_UNASKED: Final = 1_200
+"""Thinking where no effort is named."""
+
+
+def tokens_of(text: str) -> int:
+    """Count a text's tokens: four ASCII characters each, one for every other character."""
+    plain = sum(map(str.isascii, text))
+    return -(-plain // 4) + len(text) - plain
+
+
+def thinking_tokens(body: dict[str, Any], answer: str) -> int:
+    """How long the model thinks: by the effort that is asked for, and less before it uses tools."""
+    named: dict[str, Any] = {**(body.get("output_config") or {}), **(body.get("reasoning") or {})}
+    effort: str | None = named.get("effort")
+    most = _THINKING[effort] if effort else _UNASKED
+    return most if answer in {"PlanAnswer", "SynthesisAnswer"} else most // 3
+
+
+@dataclass
+class Meter:
+    """Bills replies; what was in an earlier prompt at a breakpoint is read from the cache."""
+
+    cached: set[str] = field(default_factory=set[str])
+    """Beginnings of prompts."""
+
+    def bill(self, request: ScriptedRequest, reply: ScriptedReply) -> ScriptedReply:
+        """Say what a reply used; one that is longer than its cap is cut off."""
+        body = request.body
+        output = tokens_of(reply.text) + sum(tokens_of(arguments_of(use)) + 30 for use in reply.tools)
+        output += thinking_tokens(body, request.answer)
+        most: int = body.get("max_tokens") or body.get("max_output_tokens") or body.get("max_completion_tokens") or 0
+        if output > most:
+            reply, output = truncated(), most
+        return reply.using(self._tokens(_blocks(body), output))
+
+    def _tokens(self, blocks: list[str], output: int) -> Tokens:
+        beginnings = ["".join(blocks[:end]) for end in range(1, len(blocks) + 1)]
+        known = max((len(text) for text in beginnings if text in self.cached), default=0)
+        whole = beginnings[-1]
+        cached = tokens_of(whole[:known])
+        rest = tokens_of(whole[known:])
+        self.cached.update(beginnings)
+        if cached + rest < _LEAST_CACHED:
+            return Tokens(input=cached + rest, output=output)
+        return Tokens(input=0, cached=cached, cache_write=rest, output=output)
+
+
+def _blocks(body: dict[str, Any]) -> list[str]:
+    """Cut a prompt into the pieces at which a cache may end."""
+    tools = json.dumps(body.get("tools") or [], ensure_ascii=False)
+    form = json.dumps(body.get("output_config") or body.get("text") or {}, ensure_ascii=False)
+    system = body.get("system") or body.get("instructions") or ""
+    fixed = tools + form + (system if isinstance(system, str) else "".join(part["text"] for part in system))
+    messages: list[Any] = body.get("messages") or body.get("input") or []
+    return [fixed, *(_said(message) for message in messages)]
+
+
+def _said(message: Any) -> str:
+    content = message.get("content", message)
+    if isinstance(content, str):
+        return content
+    if isinstance(content, dict):
+        return json.dumps(content, ensure_ascii=False)
+    plain = [{name: value for name, value in block.items() if name != "cache_control"} for block in content]
+    return json.dumps(plain, ensure_ascii=False)

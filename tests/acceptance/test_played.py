@@ -1,0 +1,183 @@
+"""Ten tasks played through by a competent model that reacts only to what it is shown, on the real wires."""
+
+import re
+from collections.abc import AsyncGenerator
+from statistics import median
+
+import pytest
+from temporalio.client import Client
+
+from tests.acceptance.played.stage import Played, Stage, open_stage
+from tests.acceptance.played.tasks import (
+    BIKES,
+    CANCELLED,
+    CHINESE,
+    COMPARISON,
+    CONTRACT,
+    CONTRADICTION,
+    FIGURES_AND_WORDS,
+    LINES,
+    LIST_THEN_DETAIL,
+    LONG_REPORT,
+    MAYORS,
+    NO_ANSWER,
+    PDF,
+    SURVEY,
+)
+
+pytestmark = pytest.mark.xfail(reason="pages are cut, and reservations are too large", strict=False)
+
+
+@pytest.fixture(scope="module")
+async def stage(client: Client, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Stage]:
+    """Workers, provider and web, shared by the tasks."""
+    async with open_stage(client, tmp_path_factory.mktemp("played")) as opened:
+        yield opened
+
+
+def assert_unhindered(played: Played) -> None:
+    """Nobody was made to answer early, nothing was cut off, and reservations were large enough and not much more."""
+    assert played.model.forced == []
+    assert not any(turn.must_answer for turn in played.turns)
+    assert {turn.stop for turn in played.turns} <= {"answer", "tools"}
+    assert not any(turn.reserved < turn.cost for turn in played.turns)
+    assert median(turn.reserved / turn.cost for turn in played.turns) <= 2.5
+    assert played.report.reserved_usd == 0
+    assert sum(turn.cost for turn in played.turns) == played.report.usage.cost_usd
+
+
+def assert_sources_whole(played: Played) -> None:
+    """Every citation has its source, and the words of every source stand in its page, up to the end of a sentence."""
+    report = played.report
+    cited = {int(number) for number in re.findall(r"\[S(\d+)\]", report.answer)}
+    assert cited == set(range(1, len(report.sources) + 1))
+    for source in report.sources:
+        if source.ref.startswith("http"):
+            text = _plain(played.web.page_at(source.ref).text)
+            assert _plain(source.quote) in text
+            assert source.quote.strip()[-1] in ".。…"
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+async def test_a_comparison_of_five_reads_fifteen_pages(stage: Stage) -> None:
+    """At the default limits, five researchers read three pages each, and the table is whole."""
+    played = await stage.play(COMPARISON)
+
+    assert len(played.pages) == 15
+    assert played.report.stop_reason == "completed"
+    assert played.report.gaps == ()
+    for facts in BIKES.values():
+        assert all(fact in played.report.answer for fact in facts)
+    assert_unhindered(played)
+    assert_sources_whole(played)
+
+
+async def test_a_list_is_found_before_its_items_are_looked_up(stage: Stage) -> None:
+    """The five islands are read from a page, and then the page of each."""
+    played = await stage.play(LIST_THEN_DETAIL)
+
+    assert len(played.pages) >= 6
+    assert played.report.stop_reason == "completed"
+    assert all(f"{name} is {mayor}" in played.report.answer for name, mayor in MAYORS.items())
+    assert_unhindered(played)
+    assert_sources_whole(played)
+
+
+async def test_contract_questions_are_answered_by_one_agent(stage: Stage) -> None:
+    """One reader quotes the clauses, and the amendment beside the clause that it replaces."""
+    played = await stage.play(CONTRACT)
+
+    assert [(record.agent, record.state) for record in played.report.subtasks] == [("reader", "success")]
+    assert {source.ref.partition("#")[0] for source in played.report.sources} == {"lease.md", "amendment-2.md"}
+    for words in ("six months", "three months", "landlord pays for structural repairs", "2 percent"):
+        assert words in played.report.answer
+    assert played.report.stop_reason == "completed"
+    assert_unhindered(played)
+    assert_sources_whole(played)
+
+
+async def test_figures_are_computed_and_words_are_quoted(stage: Stage) -> None:
+    """The analyst adds up the rows, the reader quotes the handbook, and the report has both."""
+    played = await stage.play(FIGURES_AND_WORDS)
+
+    assert {record.agent for record in played.report.subtasks} == {"analyst", "reader"}
+    assert all(f"{route} | {total}" in played.report.answer for route, total in CANCELLED.items())
+    assert "signed by the operations manager" in played.report.answer
+    assert played.report.stop_reason == "completed"
+    assert_unhindered(played)
+    assert_sources_whole(played)
+
+
+async def test_a_long_report_in_german_has_its_length(stage: Stage) -> None:
+    """A report of 1,500 words is written in German, with every fact and its source."""
+    played = await stage.play(LONG_REPORT)
+
+    assert len(played.report.answer.split()) >= 1_500
+    assert "48 Millionen Euro" in played.report.answer
+    assert len(played.report.sources) == 9
+    assert played.report.stop_reason == "completed"
+    assert_unhindered(played)
+    assert_sources_whole(played)
+
+
+async def test_a_question_without_an_answer_is_named_as_a_gap(stage: Stage) -> None:
+    """What no page says is looked for, not made up, and named."""
+    played = await stage.play(NO_ANSWER)
+
+    assert len(played.pages) == 3
+    assert any("1987" in gap for gap in played.report.gaps)
+    assert played.report.stop_reason == "nothing_succeeded"
+    assert played.report.confidence < 50
+    assert_unhindered(played)
+
+
+async def test_sources_that_contradict_each_other_are_both_stated(stage: Stage) -> None:
+    """The report lists the contradiction with both sides, each with its source."""
+    played = await stage.play(CONTRADICTION)
+
+    (found,) = played.report.contradictions
+    assert len(found.positions) == 2
+    assert {year for year in ("1968", "1971") if year in " ".join(found.positions)} == {"1968", "1971"}
+    assert all(year in played.report.answer for year in ("1968", "1971"))
+    assert played.report.stop_reason == "completed"
+    assert_unhindered(played)
+    assert_sources_whole(played)
+
+
+async def test_a_pdf_on_the_web_is_read(stage: Stage) -> None:
+    """A report that the search finds as PDF is opened, searched and cited by its page."""
+    played = await stage.play(PDF)
+
+    assert len(played.pages) == 1
+    assert "11.4 percent" in played.report.answer
+    assert played.report.stop_reason == "completed"
+    assert_unhindered(played)
+
+
+async def test_a_request_in_chinese_is_answered(stage: Stage) -> None:
+    """A request in Chinese is planned, searched for, read and answered."""
+    played = await stage.play(CHINESE)
+
+    assert len(played.pages) == 2
+    assert "六百二十米" in played.report.answer
+    assert "2019年9月28日" in played.report.answer
+    assert played.report.stop_reason == "completed"
+    assert_unhindered(played)
+    assert_sources_whole(played)
+
+
+async def test_a_survey_of_sixty_turns_is_whole(stage: Stage) -> None:
+    """Fifteen researchers side by side search, read and read on, and the report has every fact of each."""
+    played = await stage.play(SURVEY)
+
+    assert len(played.turns) >= 60
+    assert len(played.pages) == 2 * len(LINES)
+    assert played.report.stop_reason == "completed"
+    assert played.report.gaps == ()
+    assert all(f"fleet of {name} has" in played.report.answer for name in LINES)
+    assert all(f"{name} was founded" in played.report.answer for name in LINES)
+    assert_unhindered(played)
+    assert_sources_whole(played)

@@ -1,0 +1,65 @@
+"""A prompt that may be longer than what was reserved is counted by its provider before it is sent."""
+
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+
+from chargehand.wire import ErrorType
+from tests.activities.models.calls import Wire
+from tests.activities.turns.one_turn import a_turn, open_harness
+from tests.scripted_provider import answer
+
+_RESERVED = 1_000
+"""Fewer tokens than the prompt has bytes."""
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "responses"])
+async def test_a_prompt_that_fits_by_its_providers_count_is_sent(client: Client, tmp_path: Path, wire: Wire) -> None:
+    """The count is of the very prompt that is sent afterwards, and one that fits with its margin passes."""
+    async with open_harness(client, tmp_path, wire, lambda _: answer("At eight.")) as (server, harness):
+        server.count = lambda _: 900
+        result = await harness.take(a_turn(max_input_tokens=_RESERVED))
+
+    counted, sent = server.counted, server.requests
+    assert result.stop == "answer"
+    assert [(request.text, request.tools) for request in counted] == [(request.text, request.tools) for request in sent]
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "responses"])
+async def test_a_prompt_that_is_too_long_by_its_providers_count_is_not_paid(
+    client: Client, tmp_path: Path, wire: Wire
+) -> None:
+    """The refusal names what the prompt may have at most, so that so much can be reserved."""
+    async with open_harness(client, tmp_path, wire, lambda _: answer("At eight.")) as (server, harness):
+        server.count = lambda _: 990
+        refusal = await harness.fail(a_turn(max_input_tokens=_RESERVED))
+
+    assert refusal.type == ErrorType.RESERVE_TOO_SMALL
+    assert 990 < refusal.details[0] < 1_100
+    assert server.charges == 0
+
+
+async def test_without_a_count_a_prompt_is_bounded_by_its_bytes(client: Client, tmp_path: Path) -> None:
+    """A provider that counts no prompts is not asked, and no prompt is sent that could be longer."""
+    async with open_harness(client, tmp_path, "chat", lambda _: answer("At eight.")) as (server, harness):
+        refusal = await harness.fail(a_turn(max_input_tokens=_RESERVED))
+
+    assert refusal.type == ErrorType.RESERVE_TOO_SMALL
+    assert refusal.details[0] > 6_000
+    assert (server.charges, server.counted) == (0, [])
+
+
+async def test_a_count_that_fails_costs_only_the_count(client: Client, tmp_path: Path) -> None:
+    """A gateway that does not know how to count leaves the bound by bytes."""
+
+    def fail(_: object) -> int:
+        raise LookupError("no such path")
+
+    async with open_harness(client, tmp_path, "anthropic", lambda _: answer("At eight.")) as (server, harness):
+        server.count = fail
+        refusal = await harness.fail(a_turn(max_input_tokens=_RESERVED))
+        server.script_errors.clear()
+
+    assert refusal.type == ErrorType.RESERVE_TOO_SMALL
+    assert refusal.details[0] > 6_000

@@ -1,0 +1,174 @@
+"""Plans that grow: a template becomes one subtask for each item of a list that nobody knew when it was planned."""
+
+import pytest
+from pydantic import BaseModel
+
+from activities.turn_kinds.expand import ExpandTask
+from activities.turn_kinds.plan import PlanTask
+from activities.turn_kinds.work import WorkTask
+from chargehand.contracts import Limits, SessionRequest
+from tests.scripted_model import Script, answer, expanded, refuse, reviewed, subtask
+from tests.workflows.conftest import OpenEnvironment
+
+GOAL = SessionRequest(goal="Which are the largest ports, and who runs each of them?", review="never")
+LIST = subtask("T1", "researcher", instruction="List the three largest ports by tonnage, by name.")
+EACH = subtask("T2", "researcher", for_each="T1", instruction="Find out who runs the port, with a source.")
+COMPARE = subtask("T3", "writer", ["T2"], ["T2"], instruction="Compare who runs each of the ports.")
+SCRIPT = Script().plan(LIST, EACH, COMPARE).work("largest", answer("Arle, Brin and Cove."))
+PORTS = ("Arle", "Brin", "Cove")
+
+
+def _orders(*ports: str) -> tuple[str, ...]:
+    return tuple(f"Find out who runs the port of {port}, with a source." for port in ports)
+
+
+async def test_a_template_becomes_one_subtask_for_each_item(environment: OpenEnvironment) -> None:
+    """One turn writes them from the list; they share the list as input, and what followed reads them all."""
+    script = SCRIPT.on("expand", expanded(*_orders(*PORTS), omitted=["Dun"]))
+    async with environment(script) as opened:
+        session = await opened.chargehand.start(GOAL)
+        result = await session.result()
+        followed = await session.plan()
+
+    [asked] = opened.model.tasks(ExpandTask)
+    inputs = {task.instruction: [given.id for given in task.inputs] for task in opened.model.tasks(WorkTask)}
+    assert (asked.items.id, asked.items.outcome.content) == ("T1", "Arle, Brin and Cove.")
+    assert inputs == {
+        LIST.instruction: [],
+        **{order: ["T1"] for order in _orders(*PORTS)},
+        COMPARE.instruction: ["T2-1", "T2-2", "T2-3"],
+    }
+    assert followed is not None
+    assert [(planned.id, planned.depends_on, planned.required) for planned in followed.subtasks] == [
+        ("T1", (), ()),
+        ("T2-1", ("T1",), ()),
+        ("T2-2", ("T1",), ()),
+        ("T2-3", ("T1",), ()),
+        ("T3", ("T2-1", "T2-2", "T2-3"), ()),
+    ]
+    assert [(record.id, record.state, record.depends_on) for record in result.subtasks] == [
+        (planned.id, "success", planned.depends_on) for planned in followed.subtasks
+    ]
+    assert result.gaps == ("T2: the limits left no room for: Dun",)
+    assert result.stop_reason == "completed"
+    assert {line.purpose: line.usage.turns for line in result.spend if line.agent == "supervisor"} == {
+        "plan": 1,
+        "expand": 1,
+        "synthesis": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("listed", "expansion", "gap"),
+    [
+        pytest.param(
+            answer("None.", status="no_answer"),
+            expanded(),
+            "skipped: Its list, T1, was lost.",
+            id="a list that was lost",
+        ),
+        pytest.param(answer("None."), expanded(), "skipped: Its list, T1, names no item.", id="an empty list"),
+        pytest.param(
+            answer("Arle."),
+            expanded("Do it"),
+            "malformed: No valid subtasks were planned: subtask T2-1: the instruction is too vague; write a full "
+            "sentence, complete in itself",
+            id="subtasks that no plan may have",
+        ),
+        pytest.param(
+            answer("Arle."),
+            expanded(LIST.instruction),
+            "malformed: No valid subtasks were planned: subtask T2-1: gives the same agent the same task as T1",
+            id="work that was done already",
+        ),
+    ],
+)
+async def test_a_template_without_subtasks_is_a_named_gap(
+    environment: OpenEnvironment, listed: BaseModel, expansion: BaseModel, gap: str
+) -> None:
+    """Whatever keeps a list from becoming valid subtasks, the report says so, and what requires them is skipped."""
+    script = SCRIPT.work("largest", listed).on("expand", expansion)
+    async with environment(script) as opened:
+        result = await opened.run(GOAL)
+
+    states = {record.id: record.state for record in result.subtasks}
+    reason, _, message = gap.partition(": ")
+    assert states["T2"] == ("skipped" if reason == "skipped" else "failure")
+    assert states["T3"] == "skipped"
+    assert any(named.startswith(f"T2 (researcher) failed: {message}") for named in result.gaps)
+    assert len(opened.model.of_kind("expand")) == {"skipped": "lost" not in gap, "malformed": 2}[reason]
+    assert result.reserved_usd == 0
+
+
+async def test_errors_of_an_expansion_go_back_to_the_model_once(environment: OpenEnvironment) -> None:
+    """It is told every reason, the same as for a plan; the turn that gave nothing is wasted."""
+    first, second = expanded(*_orders("Arle", "Arle")), expanded(*_orders("Arle", "Brin"))
+    async with environment(SCRIPT.on("expand", first, second)) as opened:
+        result = await opened.run(GOAL)
+
+    assert opened.model.tasks(ExpandTask)[1].rejected[0].errors == (
+        "subtask T2-2: gives the same agent the same task as T2-1",
+    )
+    assert [record.id for record in result.subtasks] == ["T1", "T2-1", "T2-2", "T3"]
+    assert result.wasted.turns == 1
+
+
+async def test_an_expansion_fits_the_limits(environment: OpenEnvironment) -> None:
+    """The model is told how many subtasks the turns allow beside those that wait; what it writes beyond is a gap."""
+    ports = [f"P{number}" for number in range(30)]
+    async with environment(SCRIPT.on("expand", expanded(*_orders(*ports)))) as opened:
+        result = await opened.run(GOAL.model_copy(update={"limits": Limits(max_turns=14)}))
+
+    [asked] = opened.model.tasks(ExpandTask)
+    made = [record for record in result.subtasks if record.id.startswith("T2-")]
+    assert {record.state for record in result.subtasks} == {"success"}
+    assert len(made) == asked.max_subtasks == 4
+    assert result.gaps == tuple(f"T2: the limits left no room for: {order}" for order in _orders(*ports[4:]))
+    assert result.usage.turns <= 14
+
+
+async def test_a_nested_session_asks_for_what_its_plan_needs(environment: OpenEnvironment) -> None:
+    """A plan beyond its share is not refused while the session above has turns; nor is a list that grows beyond it."""
+    nested = subtask("T1", "supervisor", instruction="Survey the ports of the whole coast.")
+    others = [subtask(f"W{number}", "writer", ["T1"]) for number in range(4)]
+    parts = [subtask(f"N{number}") for number in range(6)]
+    each = subtask("N9", for_each="N0", instruction="Find out who runs the port, with a source.")
+    script = Script().plan(*parts, each).plan(nested, *others, goal=GOAL.goal)
+    async with environment(script.on("expand", expanded(*_orders(*"ABCDEF")))) as opened:
+        result = await opened.run(GOAL.model_copy(update={"limits": Limits(max_turns=40)}))
+
+    [_, told] = opened.model.tasks(PlanTask)
+    assert told.may_ask_for_more
+    assert told.allowance.turns < 2 * len(parts)
+    assert len(opened.model.of_kind("plan")) == 2
+    assert len(opened.model.of_kind("work")) == len(parts) + 6 + len(others)
+    assert result.gaps == ()
+    assert result.reserved_usd == 0
+
+
+async def test_a_review_may_add_a_template(environment: OpenEnvironment) -> None:
+    """A list that has been found already grows at once into what the review misses."""
+    added = reviewed(EACH, missing=["who runs them"])
+    script = Script().plan(LIST).on("expand", expanded(*_orders("Arle", "Brin"))).on("review", reviewed())
+    script = script.on("review", added, when=lambda call: "T2-1" not in call.messages[0].text)
+    async with environment(script) as opened:
+        result = await opened.run(GOAL.model_copy(update={"review": "always"}))
+
+    assert [(record.id, record.state) for record in result.subtasks] == [
+        ("T1", "success"),
+        ("T2-1", "success"),
+        ("T2-2", "success"),
+    ]
+
+
+async def test_a_model_that_refuses_leaves_the_rest_to_go_on(environment: OpenEnvironment) -> None:
+    """A lost expansion costs only what rests on it."""
+    script = Script().plan(LIST, EACH, subtask("T4")).on("expand", refuse)
+    async with environment(script) as opened:
+        result = await opened.run(GOAL)
+
+    assert {record.id: record.state for record in result.subtasks} == {
+        "T1": "success",
+        "T2": "failure",
+        "T4": "success",
+    }

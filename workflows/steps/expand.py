@@ -1,0 +1,152 @@
+"""Within the middle step: the plan grows over a list. A template becomes one subtask for each item that was found."""
+
+import asyncio
+from typing import Final
+
+from temporalio.exceptions import ActivityError, is_cancelled_exception
+
+from activities.turn_kinds.expand import ExpandAnswer, ExpandTask
+from activities.turn_kinds.plan import RejectedPlan
+from chargehand.contracts import Failure, Outcome, Subtask
+from workflows.budget.estimates import DECISION_INPUT_BYTES, early_turn, fixed_bytes
+from workflows.budget.ledger import Amount
+from workflows.budget.model_calls import CannotPay, TurnLost
+from workflows.rules.expansion import expanded, item_ids
+from workflows.rules.information_flow import capabilities_of, is_leak
+from workflows.rules.plan_validation import InvalidPlan
+from workflows.rules.report_content import USABLE, fitted
+from workflows.session import Session
+from workflows.steps.plan import validate
+
+MOST_ITEMS: Final = 50
+"""Subtasks that one template may become."""
+_NO_ROOM: Final = "The limits left no room for its subtasks."
+_ATTEMPTS: Final = 2
+"""The first expansion, and one more after its errors were named."""
+
+
+def least_expansion(session: Session, template: Subtask) -> Amount:
+    """Estimate the least that is of use to a template: the turn that expands it, and the least of one subtask."""
+    return _own_turn(session) + session.least_grant(template.agent)
+
+
+async def expand(session: Session, template: Subtask) -> Outcome | None:
+    """Replace a template of the plan by a subtask for each item of its list; returns a failure if that gives none."""
+    try:
+        return await _expand(session, template)
+    except (asyncio.CancelledError, ActivityError) as error:
+        # Only the session itself cancels this.
+        if not is_cancelled_exception(error):
+            raise
+        return Failure(reason="cancelled", message="The session ended before its subtasks were planned.")
+
+
+async def _expand(session: Session, template: Subtask) -> Outcome | None:
+    refusal = _refusal(session, template)
+    rejected: list[RejectedPlan] = []
+    while refusal is None and len(rejected) < _ATTEMPTS:
+        try:
+            answer = await _ask(session, template, rejected)
+        except (CannotPay, TurnLost) as error:
+            return Failure(reason=error.reason, message=error.message if isinstance(error, TurnLost) else _NO_ROOM)
+        if isinstance(answer, RejectedPlan):
+            rejected.append(answer)
+        elif not answer.instructions:
+            refusal = _skipped(f"Its list, {template.for_each}, names no item.")
+        elif not (room := await _paid(session, template, len(answer.instructions))):
+            refusal = Failure(reason="out_of_budget", message=_NO_ROOM)
+        elif errors := _adopt(session, template, answer, room):
+            session.model_calls.waste_last()
+            rejected.append(RejectedPlan(plan=answer.model_dump_json(exclude={"kind"}), errors=errors))
+        else:
+            return None
+    return refusal or Failure(reason="malformed", message=f"No valid subtasks were planned: {rejected[-1].errors[0]}")
+
+
+def _refusal(session: Session, template: Subtask) -> Failure | None:
+    """Refuse a template whose list was lost, or would let private text out in instructions that nobody approved."""
+    if session.progress.outcomes[template.for_each or ""].kind not in USABLE:
+        return _skipped(f"Its list, {template.for_each}, was lost.")
+    reads = session.provenance.of_inputs(template, template)
+    if session.request.approval == "none" and is_leak(capabilities_of(template.agent, session.facts.crew), reads):
+        return _skipped(f"It reaches out, and its list, {template.for_each}, rests on private text.")
+    return None
+
+
+async def _ask(session: Session, template: Subtask, rejected: list[RejectedPlan]) -> ExpandAnswer | RejectedPlan:
+    """Have a model write the instructions.
+
+    Raises:
+        CannotPay: the ledger does not cover it, or no subtask after it.
+        TurnLost: it failed for good.
+    """
+    most = MOST_ITEMS if _may_grow(session) else _room(session, template, _own_turn(session))
+    if not most:
+        raise CannotPay("out_of_budget")
+    [items] = fitted(session.progress.inputs([template.for_each or ""]), DECISION_INPUT_BYTES)
+    task = ExpandTask(
+        goal=session.request.goal,
+        agent=template.agent,
+        template=template.instruction,
+        items=items,
+        max_subtasks=most,
+        rejected=tuple(rejected),
+    )
+    result = await session.take_turn(task)
+    answer = result.answer_as(ExpandAnswer)
+    return answer or RejectedPlan(plan=result.text, errors=(result.problem or f"the reply was {result.stop}",))
+
+
+async def _paid(session: Session, template: Subtask, wanted: int) -> int:
+    """Compute how many of the wanted subtasks the limits pay for; a nested session asks its parent for the rest."""
+    least = session.least_grant(template.agent)
+    await session.ask_parent(sum([least] * min(wanted, MOST_ITEMS), _of_waiting(session, template)))
+    if session.request.limits.on_limit == "pause":
+        return MOST_ITEMS
+    return _room(session, template, Amount())
+
+
+def _adopt(session: Session, template: Subtask, answer: ExpandAnswer, room: int) -> tuple[str, ...]:
+    """Follow the plan with a template's subtasks in its place; returns the reasons why it cannot be followed."""
+    plan = session.progress.plan
+    if plan is None:
+        raise AssertionError("a template is part of a plan")
+    draft = expanded(plan, template, answer.instructions[:room])
+    try:
+        # The limits are checked before, for the subtasks that have not started.
+        larger = validate(session, draft, executed=len(draft.subtasks))
+    except InvalidPlan as error:
+        return error.errors
+    reads = session.provenance.of_inputs(template, template)
+    session.provenance.record_instructions(item_ids(plan, larger), reads)
+    session.progress.adopt(larger)
+    left_out = [*answer.instructions[room:], *answer.omitted][:MOST_ITEMS]
+    session.progress.add_gaps(f"{template.id}: the limits left no room for: {item[:200]}" for item in left_out)
+    session.refresh_details()
+    return ()
+
+
+def _may_grow(session: Session) -> bool:
+    """Whether the limits are not final: a nested session asks its parent, a session that pauses asks a person."""
+    return session.request.delegation is not None or session.request.limits.on_limit == "pause"
+
+
+def _room(session: Session, template: Subtask, own_turn: Amount) -> int:
+    """Compute how many subtasks the limits pay for, beside a turn and the subtasks that wait for their inputs."""
+    least = session.least_grant(template.agent)
+    left = session.ledger.unspent.beyond(own_turn + _of_waiting(session, template))
+    return min(MOST_ITEMS, left.turns // least.turns, int(left.usd // least.usd) if least.usd else MOST_ITEMS)
+
+
+def _of_waiting(session: Session, template: Subtask) -> Amount:
+    """Estimate the least that the other subtasks take which wait for their inputs."""
+    waiting = {record.id for record in session.progress.records if record.state == "waiting"} - {template.id}
+    return sum((session.least_grant(each.agent) for each in session.progress.subtasks if each.id in waiting), Amount())
+
+
+def _own_turn(session: Session) -> Amount:
+    return early_turn(session.model(session.facts.crew.tier), fixed_bytes(session.facts.crew, ()))
+
+
+def _skipped(message: str) -> Failure:
+    return Failure(reason="skipped", message=message)
