@@ -8,6 +8,7 @@ ARGS ?=
 override GOAL := $(value GOAL)
 override DOCS := $(value DOCS)
 override MODEL := $(value MODEL)
+override GATE := $(value GATE)
 
 # The environment is .venv. If PYTHON names another version than .venv's, it is .venv-3.13 or so, beside it.
 ENVIRONMENT := .venv
@@ -21,7 +22,7 @@ ifneq ($(filter-out $(chosen),$(installed)),)
 ENVIRONMENT := .venv-$(chosen)
 endif
 endif
-export GOAL DOCS MODEL CONTEXT PYTHON ENVIRONMENT
+export GOAL DOCS MODEL GATE CONTEXT PYTHON ENVIRONMENT
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -36,7 +37,7 @@ ifneq ($(shell cat $(SYNCED) 2>/dev/null),$(shell pwd -P))
 $(SYNCED): recreated
 endif
 
-.PHONY: help run test check bench replay chaos nightly up down clean recreated
+.PHONY: help run test check bench eval replay chaos nightly up down clean recreated
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -77,6 +78,9 @@ check: $(SYNCED) ## Check format, lint, types and import direction
 bench: $(SYNCED) ## Measure speed, size and growth; print ratios
 	@$(BIN)/python -m benchmarks $(ARGS)
 
+eval: $(SYNCED) ## Score answers on tapes, an oracle and the configured models; GATE=FILE fails if something is worse
+	@$(BIN)/python -m benchmarks.evaluation $${GATE:+--gate "$$GATE"} $(ARGS)
+
 replay: $(SYNCED) ## Replay the recorded histories on the current workflows
 	@$(BIN)/python -m pytest -q tests/replay $(ARGS)
 
@@ -85,7 +89,7 @@ chaos: $(SYNCED) ## Inject faults for a quarter of an hour; write docs/durabilit
 
 nightly: $(AGENTDOJO) ## Try far more random examples and hostile inputs; write docs/security-tests.md
 	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --timeout 0 --hypothesis-profile nightly \
-		tests/simulation tests/unit/workflows/test_ledger.py $(ARGS)
+		tests/simulation tests/unit/workflows/test_ledger.py tests/activities/extractive/test_figures.py $(ARGS)
 	@$(BIN)/python -m tests.security --processes $(TEST_PROCESSES) --write docs/security-tests.md
 
 up: ## Start Temporal, Postgres, the Web UI and a worker in containers

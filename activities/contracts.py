@@ -152,6 +152,8 @@ class Round(Contract):
     """The provider's own form of the model's reply, given back to it verbatim in the next turn."""
     correction: str = ""
     """What was wrong with a reply that could not be used; shown to the model instead of tool results."""
+    turns_left: int = left_out(0)
+    """How many turns the agent has at most after this round; the model is told."""
 
 
 class Note(Contract):

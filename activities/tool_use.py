@@ -63,7 +63,7 @@ class ToolActivities:
         if request.call.tool not in agent.tools:
             return failed(f"You have no tool '{request.call.tool}'. Yours are: {', '.join(agent.tools) or 'none'}.")
         if request.call.malformed:
-            return failed(f"The arguments could not be read: {request.call.malformed}")
+            return failed(f"The arguments could not be read: {request.call.malformed}. Send them again.")
         return None
 
     async def _leak(self, request: ToolRequest) -> ToolAnswer | None:

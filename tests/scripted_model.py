@@ -27,6 +27,7 @@ from activities.turn_kinds.compact import CompactAnswer, NoteDraft
 from activities.turn_kinds.compress import CompressAnswer
 from activities.turn_kinds.critique import CritiqueAnswer
 from activities.turn_kinds.expand import ExpandAnswer, ExpandTask
+from activities.turn_kinds.grade import GradeAnswer, GradeDraft
 from activities.turn_kinds.judge import JudgeAnswer
 from activities.turn_kinds.outline import OutlineAnswer, SectionDraft
 from activities.turn_kinds.plan import Allowance, PlanAnswer, PlanTask
@@ -117,7 +118,7 @@ class Script:
         for line in reversed(self.lines):
             if line.matches(call):
                 return line.turns[min(_position(call), len(line.turns) - 1)]
-        return _DEFAULTS[call.task.kind]
+        return DEFAULTS[call.task.kind]
 
 
 def _position(call: ModelCall) -> int:
@@ -334,6 +335,16 @@ def criticised(*problems: str) -> CritiqueAnswer:
     return CritiqueAnswer(acceptable=not problems, problems=list(problems))
 
 
+def graded(*reasons: str) -> GradeAnswer:
+    """Grade criteria in their order: an empty reason meets one."""
+    return GradeAnswer(
+        grades=[
+            GradeDraft(criterion=number, met=not reason, reason=reason or "It does.")
+            for number, reason in enumerate(reasons, start=1)
+        ]
+    )
+
+
 def compressed(content: str) -> CompressAnswer:
     return CompressAnswer(content=content)
 
@@ -348,7 +359,7 @@ def outlined(title: str, *headings: str, gaps: Sequence[str] = ()) -> OutlineAns
     return OutlineAnswer(title=title, sections=sections, gaps=list(gaps), contradictions=[], confidence=70)
 
 
-_DEFAULTS: Final[Mapping[str, BaseModel]] = {
+DEFAULTS: Final[Mapping[str, BaseModel]] = {
     "work": answer("Known."),
     "synthesis": report("All of it."),
     "expand": expanded(),
@@ -356,6 +367,7 @@ _DEFAULTS: Final[Mapping[str, BaseModel]] = {
     "review": reviewed(),
     "judge": judged(""),
     "critique": criticised(),
+    "grade": graded(),
     "compress": compressed("In short: so."),
     "outline": outlined("Topics"),
     "compact": compacted("So far: so."),

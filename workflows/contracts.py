@@ -1,20 +1,75 @@
 """What a supervisor and the workflows of its subtasks exchange."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from activities.contracts import AgentCard, InputOutcome, ModelCard, Note, OutputCaps
-from chargehand.contracts import Contract, Dollars, Message, Outcome, Subtask, Usage, left_out
+from activities.contracts import AgentCard, InputOutcome, ModelCard, Note, OutputCaps, Round
+from activities.model_turn.contracts import Counted
+from chargehand.contracts import (
+    Artifact,
+    Contract,
+    Dollars,
+    Message,
+    Outcome,
+    Source,
+    SpendLine,
+    Subtask,
+    Usage,
+    left_out,
+)
+
+
+class ModelCallsState(Contract):
+    """What a workflow that continues as new knows of its ledger and its calls; no call is open then."""
+
+    granted_turns: int
+    granted_usd: Dollars
+    spent_turns: int
+    spent_usd: Dollars
+    spend: tuple[SpendLine, ...] = left_out(())
+    wasted: Usage = left_out(Usage())
+    overcharges: dict[str, float] = left_out({})
+    turns: int
+    """Turns taken, which number the next ones."""
+
+
+class ConversationState(Contract):
+    """A conversation that continues in a new run; see `workflows.conversation`."""
+
+    summary: str = left_out("")
+    opening_notes: tuple[Note, ...] = left_out(())
+    notes: tuple[Note, ...] = left_out(())
+    rounds: tuple[Round, ...] = left_out(())
+    sources: tuple[Source, ...] = left_out(())
+    artifacts: tuple[Artifact, ...] = left_out(())
+    addresses: tuple[str, ...] = left_out(())
+    tool_calls: int = left_out(0)
+    kept: str = left_out("")
+    kept_rounds: int = left_out(0)
+    counted: Counted | None = left_out(None)
+    counted_rounds: int = left_out(0)
+
+
+class SubtaskState(Contract):
+    """A subtask that continues in a new run."""
+
+    model_calls: ModelCallsState
+    conversation: ConversationState
+    began_at: datetime
+    rounds_begun: int
+    corrections: int = left_out(0)
+    grants_asked: int = left_out(0)
+    waited: timedelta = left_out(timedelta(0))
 
 
 class SubtaskRequest(Message):
     """One subtask for one agent, with what it may spend."""
 
     largest_bytes: ClassVar[int] = 50 << 20
-    """Outcomes of other subtasks are in it."""
-    most_values: ClassVar[int] = 50_000
+    """Outcomes of other subtasks are in it, or a conversation."""
+    most_values: ClassVar[int] = 500_000
 
     session: str
     goal: str
@@ -43,6 +98,8 @@ class SubtaskRequest(Message):
     """Whether its inputs rest on the user's own documents."""
     is_approved: bool = left_out(False)
     """Whether a person approved the instruction as it is, so that its words may be sent out."""
+    state: SubtaskState | None = left_out(None)
+    """Where the run before this one stopped."""
     goal_is_public: bool = left_out(False)
     """Whether the goal may be sent out although private text contains it too: the user wrote it, not a model."""
 

@@ -6,12 +6,12 @@ from itertools import islice
 from typing import Final
 
 from activities.contracts import Round
-from activities.model_turn.contracts import Counted, TurnResult
+from activities.model_turn.contracts import TurnResult
 from activities.turn_kinds.compact import CompactAnswer, CompactTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Artifact, Source
 from workflows.budget.estimates import conversation_bound, usual_tokens
-from workflows.contracts import SubtaskRequest
+from workflows.contracts import ConversationState, SubtaskRequest
 from workflows.rules.evidence import QUOTE_CHARACTERS, sources_read
 from workflows.rules.notes import Notes
 
@@ -33,25 +33,47 @@ class Conversation:
 
     def __init__(self, request: SubtaskRequest) -> None:
         self._request = request
-        self.notes = Notes(request.notes)
-        self._summary = ""
-        self._opening_notes = request.notes
+        before = (
+            request.state.conversation
+            if request.state
+            else ConversationState(notes=request.notes, opening_notes=request.notes)
+        )
+        self.notes = Notes(before.notes)
+        self._summary = before.summary
+        self._opening_notes = before.opening_notes
         """The notes with which this conversation began."""
-        self.rounds: list[Round] = []
-        self.tool_calls = 0
+        self.rounds = list(before.rounds)
+        self.tool_calls = before.tool_calls
         """Calls that reached a tool."""
-        self._sources: tuple[Source, ...] = ()
+        self._sources = before.sources
         """What was read in earlier conversations."""
-        self._artifacts: tuple[Artifact, ...] = ()
-        self._addresses: tuple[str, ...] = ()
-        self._kept = ""
+        self._artifacts = before.artifacts
+        self._addresses = before.addresses
+        self._kept = before.kept
         """Digest of the part of the conversation that a worker keeps."""
-        self._kept_rounds = 0
+        self._kept_rounds = before.kept_rounds
         """Rounds in that part."""
-        self.counted: Counted | None = None
+        self.counted = before.counted
         """The part of the conversation that the provider has counted."""
-        self._counted_rounds = 0
+        self._counted_rounds = before.counted_rounds
         """Rounds in the prompt of that part."""
+
+    def state(self) -> ConversationState:
+        """Return what a new run continues with."""
+        return ConversationState(
+            summary=self._summary,
+            opening_notes=self._opening_notes,
+            notes=self.notes.kept,
+            rounds=tuple(self.rounds),
+            sources=self._sources,
+            artifacts=self._artifacts,
+            addresses=self._addresses,
+            tool_calls=self.tool_calls,
+            kept=self._kept,
+            kept_rounds=self._kept_rounds,
+            counted=self.counted,
+            counted_rounds=self._counted_rounds,
+        )
 
     @property
     def artifacts(self) -> tuple[Artifact, ...]:

@@ -14,7 +14,8 @@ with workflow.unsafe.imports_passed_through():
     from activities.turn_kinds.work import AgentAnswer, WorkTask
     from chargehand.contracts import Failure, FailureReason, Outcome, SpendLine, Usage
     from chargehand.wire import ErrorType, SignalName, WorkflowType
-    from workflows.budget.client import BudgetClient
+    from workflows import history
+    from workflows.budget.client import BudgetClient, raise_if_cancelled
     from workflows.budget.estimates import (
         NEXT_ROUND_BYTES,
         fixed_bytes,
@@ -24,9 +25,9 @@ with workflow.unsafe.imports_passed_through():
         worst_case,
     )
     from workflows.budget.ledger import Amount, Ledger
-    from workflows.budget.model_calls import CannotPay, MeteredModelCalls, TurnLost
+    from workflows.budget.model_calls import CannotPay, MeteredModelCalls, TurnLost, ledger_of
     from workflows.budget.purposes import WORK
-    from workflows.contracts import Grant, SubtaskRequest, SubtaskResult
+    from workflows.contracts import Grant, SubtaskRequest, SubtaskResult, SubtaskState
     from workflows.conversation import Conversation
     from workflows.rules.evidence import ground, out_of_time, unfinished
     from workflows.rules.repetition import is_repetitive
@@ -45,6 +46,8 @@ class SubtaskWorkflow:
     def __init__(self) -> None:
         self._budget_client = BudgetClient()
         self._rounds_begun = 0
+        self._corrections = 0
+        """Unusable replies in a row."""
         self._began_at = workflow.now()
         self._deadline: timedelta | None = None
 
@@ -54,8 +57,13 @@ class SubtaskWorkflow:
         _require_parent()
         self._deadline = request.deadline
         self._conversation = Conversation(request)
+        state = request.state
+        if state is not None:
+            self._began_at = state.began_at
+            self._rounds_begun, self._corrections = state.rounds_begun, state.corrections
+            self._budget_client.resume(state.grants_asked, state.waited)
         model_calls = MeteredModelCalls(
-            ledger=Ledger(Amount(request.turns, request.usd)),
+            ledger=ledger_of(state.model_calls) if state else Ledger(Amount(request.turns, request.usd)),
             session=request.session,
             crew=request.crew,
             documents=request.documents,
@@ -66,6 +74,8 @@ class SubtaskWorkflow:
             urgency=request.urgency,
             queue=request.turns_queue,
         )
+        if state is not None:
+            model_calls.resume(state.model_calls)
         try:
             outcome = await self._work(request, model_calls)
         except (asyncio.CancelledError, ActivityError) as error:
@@ -89,14 +99,16 @@ class SubtaskWorkflow:
         self._budget_client.receive(grant)
 
     async def _work(self, request: SubtaskRequest, model_calls: MeteredModelCalls) -> Outcome:
-        corrections = 0
-        for number in range(1, request.max_rounds + 1):
+        first = self._rounds_begun + 1
+        for number in range(first, request.max_rounds + 1):
             if self._left <= timedelta(0):
                 break
-            self._rounds_begun = number
             is_last = number == request.max_rounds or self._is_late
             if not is_last and self._is_long(request):
                 await self._compact(request, model_calls)
+            if not is_last and number > first and history.is_long():
+                self._continue_as_new(request, model_calls)
+            self._rounds_begun = number
             task = await self._task(request, model_calls, last=is_last)
             try:
                 result = await self._take(request, model_calls, task)
@@ -109,12 +121,27 @@ class SubtaskWorkflow:
                 return ground(answer, self._conversation.citable, ())
             if result.stop == "tools" and not task.must_answer:
                 await make_calls(request, self._conversation, result, number, self._left)
+                self._corrections = 0
                 continue
-            if result.stop == "refused" or corrections == _MOST_CORRECTIONS:
+            if result.stop == "refused" or self._corrections == _MOST_CORRECTIONS:
                 return self._unfinished(_reason(result), _complaint(result))
-            corrections += 1
+            self._corrections += 1
             self._conversation.add(Round(correction=_complaint(result)))
         return self._unfinished("out_of_rounds", "It had no answer after its last round.")
+
+    def _continue_as_new(self, request: SubtaskRequest, model_calls: MeteredModelCalls) -> None:
+        """Go on in a new run, between two rounds: no call is open then, and no request for a larger grant."""
+        raise_if_cancelled()
+        state = SubtaskState(
+            model_calls=model_calls.state(),
+            conversation=self._conversation.state(),
+            began_at=self._began_at,
+            rounds_begun=self._rounds_begun,
+            corrections=self._corrections,
+            grants_asked=self._budget_client.asked,
+            waited=self._budget_client.waited,
+        )
+        workflow.continue_as_new(request.model_copy(update={"state": state}))
 
     async def _take(self, request: SubtaskRequest, model_calls: MeteredModelCalls, task: WorkTask) -> TurnResult:
         return await model_calls.take(

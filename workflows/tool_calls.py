@@ -46,7 +46,10 @@ async def make_calls(
         return await _use_tool(request, conversation, call, f"turn-{number}.{position + 1}", left)
 
     results = await asyncio.gather(*(answer(position, call) for position, call in enumerate(calls)))
-    conversation.add(Round(calls=calls, results=tuple(results), provider_items=result.provider_items))
+    turns_left = request.max_rounds - number
+    conversation.add(
+        Round(calls=calls, results=tuple(results), provider_items=result.provider_items, turns_left=turns_left)
+    )
 
 
 async def _use_tool(
@@ -58,7 +61,7 @@ async def _use_tool(
     if repetition is not None:
         return repetition
     if call.malformed:
-        return _refused(call, f"The arguments could not be read: {call.malformed}")
+        return _refused(call, f"The arguments could not be read: {call.malformed}. Send them again.")
     conversation.count_tool_call()
     try:
         return await workflow.execute_activity_method(
@@ -81,7 +84,7 @@ async def _use_tool(
         if is_cancelled_exception(error):
             raise
         message = error.cause.message if isinstance(error.cause, ApplicationError) else "it timed out"
-        return _refused(call, f"The tool failed and is not retried: {message}")
+        return _refused(call, f"The tool failed and is not retried: {message}. Go another way, or name the gap.")
 
 
 def _private_texts(request: SubtaskRequest) -> tuple[str, ...]:

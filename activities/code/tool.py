@@ -195,7 +195,9 @@ def _answer(ref: str, result: CodeResult, artifacts: tuple[Artifact, ...], left_
     printed = _cut("\n".join(part for part in (result.stdout.rstrip("\n"), result.value) if part), _PRINTED_CHARACTERS)
     if result.error:
         # What a failing program printed helps to fix it, but is not evidence.
-        output |= {"error": _end(result.error), "printed": printed}
+        output["error"] = _end(result.error)
+        if printed:
+            output["printed"] = printed
         return ToolAnswer(ok=False, output=output, artifacts=artifacts)
     if not printed:
         note = "The program printed nothing and its last line has no value: print what you need."

@@ -172,7 +172,7 @@ def _fit(columns: list[str], rows: list[list[JsonValue]]) -> list[str]:
 
 
 def _line(cells: Sequence[JsonValue]) -> str:
-    return " | ".join("" if cell is None else " ".join(str(cell).split("\n")) for cell in cells)
+    return " | ".join("NULL" if cell is None else " ".join(str(cell).split("\n")) for cell in cells)
 
 
 def _shortened(error: str) -> str:

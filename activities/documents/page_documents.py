@@ -50,7 +50,9 @@ def _page(url: str, answer: Path) -> Page:
             pieces.append(piece)
         length += len(piece) + 1
     text = clean("\n".join(pieces)).strip()
-    return Page(title=_title(url, result), text=text[:LONGEST_TEXT], characters=max(length - 1, len(text)))
+    return Page(
+        title=_title(url, result), text=text[:LONGEST_TEXT], characters=len(text) if length <= LONGEST_TEXT else length
+    )
 
 
 def _pieces(result: Result) -> Iterator[str]:

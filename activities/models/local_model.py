@@ -161,6 +161,7 @@ def serve(weights: str, name: str, context: int) -> NoReturn:
 
 def main(arguments: Sequence[str]) -> NoReturn:
     """Start the model, and replace this process by the command."""
+    umask = os.umask(0o077)  # its log is for this user alone
     if arguments[:1] == [_SERVE]:
         _, weights, name, context = arguments
         serve(weights, name, int(context))
@@ -180,6 +181,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
     assert process.stdin
     # From here on the command holds the other end of the server's input.
     os.set_inheritable(process.stdin.fileno(), True)
+    os.umask(umask)
     os.execvpe(given.command[0], given.command, environment_for(model, base_url, os.environ))  # noqa: S606  # no shell
 
 

@@ -7,7 +7,7 @@ import html
 import re
 import unicodedata
 import zlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import product
 from typing import Final
 from urllib.parse import unquote, unquote_to_bytes
@@ -21,6 +21,8 @@ _LAYERS: Final = 3
 MOST_CHARACTERS: Final = 1_000_000
 """Most decoded text; what decodes to more counts as hostile."""
 _MOST_UNPACKED: Final = 100_000
+_SEGMENTS: Final = range(3, 33)
+"""Lengths into which digits may be cut; longer segments betray a text by themselves."""
 _ENCODED: Final = re.compile(r"[A-Za-z0-9+/_=-]{11,}")
 _BASE32: Final = re.compile(r"[A-Za-z2-7]{13,}")
 _HEXADECIMAL: Final = re.compile(r"[0-9A-Fa-f]{16,}")
@@ -168,13 +170,26 @@ def _from_digits(text: str) -> Iterator[str]:
     for run in _ENCODED.findall(text):
         digits = run.replace("-", "+").replace("_", "/")
         # A slash may be a digit of base64, or stand between two segments of a path.
-        for part in {digits, *digits.split("/"), digits.replace("/", "")}:
+        for part in {digits, *digits.split("/"), digits.replace("/", ""), *_joined(digits.split("/"))}:
             yield from _from_base64(part.replace("=", ""))
     for run in _BASE32.findall(text):
         yield from _from_base32(run.upper())
     for run in _HEXADECIMAL.findall(text):
         for start in (0, 1):
             yield from _texts(bytes.fromhex(run[start : start + (len(run) - start) // 2 * 2]))
+
+
+def _joined(segments: Sequence[str]) -> Iterator[str]:
+    """Join what was cut into segments of one length, some of which contain a slash and so look like several."""
+    for length in _SEGMENTS if len(segments) > 2 and any(segments) else ():
+        pieces = [segments[0]]
+        for segment in segments[1:]:
+            if len(pieces[-1]) + 1 + len(segment) <= length:
+                pieces[-1] += f"/{segment}"
+            else:
+                pieces.append(segment)
+        if len(pieces) > 2 and all(len(piece) == length for piece in pieces[1:-1]):
+            yield "".join(pieces)
 
 
 def _from_base64(digits: str) -> Iterator[str]:

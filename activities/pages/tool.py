@@ -42,8 +42,9 @@ class ReadPage:
         description=(
             "Read one public web page, PDF, DOCX, XLSX or ODS file as text: up to "
             f"{READING_CHARACTERS:,} characters from the offset `from` on. If there is more, `next_from` in the answer "
-            "is the offset to read on from. With `find`, the answer has the passages around the matches instead, and "
-            "`found_at` has their offsets. `date_from` says where the page's date stands. No sign-in, no scripts."
+            "is the offset to read on from. With `find`, you get the passages around the matches from `from` on "
+            "instead, and `found_at` has their offsets. `date_from` says where the page's date stands. No sign-in, no "
+            "scripts."
         ),
         parameters=object_schema(
             **{
@@ -126,7 +127,7 @@ def _search(kept: KeptPage, words: str, first: int) -> ToolAnswer:
     found = find(page.text, words, first)
     output: dict[str, JsonValue] = {**_described(page), "matches": found.total}
     if not found.passages:
-        output["note"] = "Not found. Try other or fewer words, or read the page."
+        output["note"] = "Not found. Find other or fewer words, or read the page."
         return ToolAnswer(output=output)
     output["found_at"] = [start for start, _ in found.passages]
     if note := _advice(found):
@@ -141,7 +142,8 @@ def _search(kept: KeptPage, words: str, first: int) -> ToolAnswer:
 
 def _advice(found: Matches) -> str:
     if not found.is_phrase:
-        return "The words do not stand together; these passages have the most of them."
+        missing = f" Not on the page: {', '.join(found.missing)}." if found.missing else ""
+        return f"The words do not stand together; these passages have the most of them.{missing}"
     return "There are more matches: find the same words from `next_from` on." if found.next is not None else ""
 
 

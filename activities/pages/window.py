@@ -35,6 +35,8 @@ class Matches(NamedTuple):
     """Where the first match that is in no passage begins."""
     is_phrase: bool
     """Whether the words stand together; otherwise the passages have the most of them."""
+    missing: tuple[str, ...] = ()
+    """The words that stand nowhere, if the words do not stand together."""
 
 
 def clean(text: str) -> str:
@@ -67,7 +69,8 @@ def find(text: str, words: str, first: int = 0) -> Matches:
     if spans or len(escaped) == 1:
         return _in_order(text, spans, first)
     found = [(match.span(), match[0]) for match in islice(re.finditer("|".join(escaped), folded), _MOST_MATCHES)]
-    return _fullest(text, [(span, word) for span, word in found if span[0] >= first], first)
+    missing = tuple(word for word in dict.fromkeys(wanted) if word not in folded)
+    return _fullest(text, [(span, word) for span, word in found if span[0] >= first], first)._replace(missing=missing)
 
 
 def _in_order(text: str, spans: list[tuple[int, int]], first: int) -> Matches:

@@ -9,7 +9,7 @@ from typing import Final, Literal, cast
 
 from pydantic import ConfigDict, JsonValue
 
-from activities.contracts import ModelCard, Round, ToolCall
+from activities.contracts import InputOutcome, ModelCard, Round, ToolCall
 from activities.models.failures import ProviderFault
 from activities.models.protocol import ModelCall
 from chargehand.contracts import Capability, Contract, Source, Tier, Usage
@@ -22,10 +22,10 @@ MOST_LINE_BYTES: Final = 4_000_000
 MOST_LINE_VALUES: Final = 100_000
 MOST_LINES: Final = 20_000
 
-_SUBJECTS: Final = ("instruction", "question", "goal")
+_SUBJECTS: Final = ("instruction", "template", "question", "goal")
 """Fields of tasks that state what a turn is about, the most specific first."""
 _ATTEMPTS: Final = ("rejected", "problems", "attempts")
-_OUTCOMES: Final = ("inputs", "outcomes", "candidates")
+_OUTCOMES: Final = ("inputs", "items", "outcomes", "candidates")
 
 
 class Taped(Contract):
@@ -59,12 +59,29 @@ class TurnAsked(Taped):
     """Rounds that the conversation has had."""
     after: tuple[Use, ...] = ()
     """The tool calls of the last round."""
+    is_continued: bool = False
+    """Whether the conversation continues another one from its summary."""
     is_correction: bool = False
     """Whether the last reply could not be used."""
     is_part: bool = False
     """Whether it is about a part of the outcomes only."""
     must_answer: bool = False
     """Whether no more tools may be used."""
+
+
+class TapedMessage(Taped):
+    """A message of a prompt as the model reads it."""
+
+    role: Literal["user", "assistant", "tools"]
+    text: str = ""
+    results: tuple[str, ...] = ()
+
+
+class TapedPrompt(Taped):
+    """What is new in a prompt since the reply before it, for people to read; nothing is replayed by it."""
+
+    system: str = ""
+    messages: tuple[TapedMessage, ...]
 
 
 class TapedReply(Taped):
@@ -114,6 +131,8 @@ class WorkerFacts(Taped):
     """What each tool lets an agent do."""
     absent: tuple[str, ...] = ()
     """Tools that the crews name and agents did not have."""
+    counts_input: bool = False
+    """Whether the models' provider counts a prompt before it is sent."""
 
 
 class Line(Taped):
@@ -130,6 +149,7 @@ class Line(Taped):
     documents: tuple[str, ...] = ()
     """Names of the session's documents."""
     turn: TurnAsked | None = None
+    prompt: TapedPrompt | None = None
     reply: TapedReply | None = None
     failure: TapedFailure | str | None = None
     """A provider's failure, or the message of a tool that failed."""
@@ -149,13 +169,18 @@ def identify(call: ModelCall) -> TurnAsked:
         agent=call.agent,
         about=next((subject for subject in subjects if subject), ""),
         attempt=sum(each if isinstance(each, int) else len(each) for each in attempts),
-        of=tuple(outcome.id for name in _OUTCOMES for outcome in getattr(task, name, ())),
+        of=tuple(outcome.id for name in _OUTCOMES for outcome in _outcomes(getattr(task, name, ()))),
         round=len(rounds),
         after=uses(last.calls),
+        is_continued=bool(getattr(task, "summary", "")),
         is_correction=bool(last.correction),
         is_part=getattr(task, "is_part", False),
         must_answer=getattr(task, "must_answer", False),
     )
+
+
+def _outcomes(value: InputOutcome | Sequence[InputOutcome]) -> Sequence[InputOutcome]:
+    return (value,) if isinstance(value, InputOutcome) else value
 
 
 def uses(calls: Sequence[ToolCall]) -> tuple[Use, ...]:

@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
@@ -16,7 +17,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.backends import SettingsError
 from activities.contracts import ToolCall
-from activities.models.failures import ProviderError
+from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall, ModelReply
 from activities.models.replies import within
 from activities.tape.contracts import (
@@ -160,6 +161,18 @@ class ReplayedModel:
             schema = call.answer_type.model_json_schema()
             taped = taped.model_copy(update={"answer": with_empty_fields(taped.answer, schema, schema)})
         return _reply(taped)
+
+
+class CountingReplayedModel(ReplayedModel):
+    """The same for a provider that counts prompts: it counts what the reply on the tape was charged for."""
+
+    async def count_input(self, call: ModelCall) -> int:
+        with suppress(NotOnTape):
+            taped = self.tape.entry(identify(call), call.idempotency_key).reply
+            if taped and taped.usage:
+                return taped.usage.input_tokens
+        fault = ProviderFault(provider="tape")
+        raise ProviderError("The tape does not say how long this prompt is.", fault, ErrorType.PROVIDER_UNAVAILABLE)
 
 
 def with_empty_fields(value: JsonValue, schema: JsonValue, whole: JsonValue) -> JsonValue:

@@ -10,10 +10,11 @@ from pydantic import FilePath, SecretStr
 from pydantic_settings import BaseSettings
 
 from activities.backends import Choice, SettingsError
+from activities.models.protocol import CountsInput
 from activities.models.registry import Models
 from activities.tape.contracts import WorkerFacts
-from activities.tape.player import ReplayedModel, ReplayedTool, read_tape
-from activities.tape.recorder import Recorder, RecordingModel, RecordingTool, TapeFile
+from activities.tape.player import CountingReplayedModel, ReplayedModel, ReplayedTool, read_tape
+from activities.tape.recorder import Recorder, RecordingTool, TapeFile, recording
 from activities.tools import Tool, tool_capabilities
 
 
@@ -69,9 +70,9 @@ def with_tape(settings: TapeSettings, traffic: Traffic, closing: AsyncExitStack)
 
 def recorded(tape: Recorder, traffic: Traffic) -> Traffic:
     """Record what passes."""
-    models = replace(traffic.models, adapter=RecordingModel(traffic.models.adapter, tape))
+    models = replace(traffic.models, adapter=recording(traffic.models.adapter, tape))
     if fallback := models.fallback:
-        models = replace(models, fallback=replace(fallback, adapter=RecordingModel(fallback.adapter, tape)))
+        models = replace(models, fallback=replace(fallback, adapter=recording(fallback.adapter, tape)))
     tools = {name: RecordingTool(tool, tape) for name, tool in traffic.tools.items()}
     return Traffic(models, tools, traffic.absent)
 
@@ -86,7 +87,8 @@ def replayed(path: Path, traffic: Traffic) -> Traffic:
     if unknown := [name for name in tape.facts.tools if name not in traffic.tools]:
         raise SettingsError(f"CHARGEHAND_TAPE_REPLAY: {path} has tools that this worker does not: {', '.join(unknown)}")
     tools = {name: ReplayedTool(tool.spec, tape) for name, tool in traffic.tools.items()}
-    return Traffic(Models(ReplayedModel(tape), tape.facts.models), tools, tape.facts.absent)
+    model = CountingReplayedModel(tape) if tape.facts.counts_input else ReplayedModel(tape)
+    return Traffic(Models(model, tape.facts.models), tools, tape.facts.absent)
 
 
 def _facts(traffic: Traffic) -> WorkerFacts:
@@ -95,6 +97,7 @@ def _facts(traffic: Traffic) -> WorkerFacts:
         models=dict(traffic.models.cards),
         tools={name: tuple(sorted(allowed)) for name, allowed in capabilities.items()},
         absent=tuple(sorted(traffic.absent)),
+        counts_input=isinstance(traffic.models.adapter, CountsInput),
     )
 
 

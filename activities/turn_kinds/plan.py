@@ -1,14 +1,19 @@
 """A turn that writes a plan."""
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Final, Literal, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
 from pydantic import Field
 
 from activities.contracts import SubtaskDraft
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import TurnAnswer, TurnTask
-from activities.turn_kinds.rendering import bullet_list, document_sections, nesting_note, request_section
+from activities.turn_kinds.rendering import (
+    bullet_list,
+    document_sections,
+    nesting_note,
+    request_section,
+)
 from activities.untrusted_text import data_block
 from chargehand.contracts import Contract, Dollars, Strategy, left_out
 
@@ -67,6 +72,11 @@ class Allowance(Contract):
     max_parallel: int
 
 
+def _required(schema: dict[str, Any]) -> None:
+    """Have a model always write a field that plans in tapes and tests may lack."""
+    schema.pop("default", None)
+
+
 class PlanAnswer(TurnAnswer):
     """A plan as the model writes it, not yet checked."""
 
@@ -74,8 +84,8 @@ class PlanAnswer(TurnAnswer):
     subtasks: list[SubtaskDraft]
     strategy: Annotated[str, Field(json_schema_extra={"enum": list(get_args(Strategy))})]
     final_instruction: str
-    deliver: str
-    length_words: int
+    deliver: Annotated[str, Field(json_schema_extra=_required)] = ""
+    length_words: Annotated[int, Field(json_schema_extra=_required)] = 0
     omitted: list[str]
     """Parts of the request that the limits leave no room for."""
 
@@ -93,6 +103,8 @@ class PlanTask(TurnTask):
     allowance: Allowance
     may_nest: bool
     """Whether a subtask may be a session of its own."""
+    criteria: tuple[str, ...] = left_out(())
+    """What the user will have the report graded by."""
     may_ask_for_more: bool = left_out(False)
     """Whether the session above is asked for what the plan needs beyond this allowance."""
     is_approved_by_person: bool = left_out(False)
@@ -103,7 +115,7 @@ class PlanTask(TurnTask):
     def sections(self, catalog: Catalog | None) -> list[str]:
         """Render the request, the documents, and every rejected plan with its errors."""
         parts = [
-            request_section(self.goal),
+            request_section(self.goal, criteria=self.criteria),
             *document_sections(catalog),
             self._limits(),
         ]

@@ -9,6 +9,7 @@ from activities.turn_kinds.compact import CompactAnswer, CompactTask
 from activities.turn_kinds.compress import CompressAnswer, CompressTask
 from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
 from activities.turn_kinds.expand import ExpandAnswer, ExpandTask
+from activities.turn_kinds.grade import GradeAnswer, GradeTask
 from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
 from activities.turn_kinds.outline import OutlineAnswer, OutlineTask
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
@@ -28,6 +29,7 @@ Task = Annotated[
     | ReviewTask
     | JudgeTask
     | CritiqueTask
+    | GradeTask
     | CompressTask
     | OutlineTask,
     Field(discriminator="kind"),
@@ -45,6 +47,7 @@ Answer = Annotated[
     | ReviewAnswer
     | JudgeAnswer
     | CritiqueAnswer
+    | GradeAnswer
     | CompressAnswer
     | OutlineAnswer,
     Field(discriminator="kind"),

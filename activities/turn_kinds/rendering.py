@@ -14,15 +14,20 @@ CATALOG_BYTES: Final = 9_000
 _UNITS: Final = {"pdf": "pages", "xlsx": "rows", "ods": "rows", "csv": "rows"}
 
 
-def request_section(goal: str, *, context_only: bool = False) -> str:
-    """Render the user's request."""
+def request_section(goal: str, *, context_only: bool = False, criteria: Sequence[str] = ()) -> str:
+    """Render the user's request, with the criteria by which its report is graded."""
+    if criteria:
+        numbered = "\n".join(f"{number}. {each}" for number, each in enumerate(criteria, start=1))
+        goal = f"{goal}\n\nThe report will be graded by these criteria:\n{numbered}"
     return f"The user's request{', for context only' if context_only else ''}:\n{request_block(goal)}"
 
 
 def nesting_note(*, may_nest: bool) -> str:
     """Tell a planner whether a subtask may be a session."""
     if may_nest:
-        return "- supervisor: a session of its own for a part that itself needs several agents; use it rarely."
+        return (
+            "The agent supervisor is a session of its own, for a part that itself needs several agents; use it rarely."
+        )
     return "Nested sessions are not available."
 
 

@@ -26,7 +26,7 @@ class ShownText:
 
     def render(self, result: ToolResult, call: ToolCall | None = None) -> str:
         """Render a result: the tool's name, its output as JSON, then each source with its text."""
-        parts = [to_json(result.output, inf_nan_mode="null").decode()]
+        parts = [to_json(result.output, inf_nan_mode="null").decode()] if result.output else []
         said = set(map(str, call.arguments.values())) if call else set[str]()
         parts += [self._source(source, said) for source in result.sources]
         # Never echo an unknown tool name: the model wrote it.

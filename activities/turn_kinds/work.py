@@ -16,7 +16,7 @@ _INSTRUCTIONS: Final = """You are the {name} in a crew of agents. {description}
 
 {prompt}
 
-Work with your tools until you can answer, then answer with JSON:
+{working} Then answer with JSON:
 - status: success; partial (something is missing: say what in gaps); no_answer (nothing found answers it);
   ambiguous_input (the instruction can be read in ways that lead to different answers); out_of_scope (another agent's
   work); confidence_too_low; too_big (needs to be split up).
@@ -25,6 +25,10 @@ Work with your tools until you can answer, then answer with JSON:
 - findings: each claim by itself, with source_refs exactly as the tools named them, quote copied word for word from the
   first of these sources, and confidence 0-100. Never invent a ref or a quote.
 - confidence: 0-100 for the whole. gaps: what was asked and not found. message: why, for any status but success."""
+
+_WITH_TOOLS: Final = """Work with your tools until you can answer. Ask for up to 8 in one turn: what does not depend on
+another result belongs into the same turn. You are told how many turns are left; the last one is for your answer."""
+_WITHOUT_TOOLS: Final = "You have no tools: work from what your task contains."
 
 _REVIEWER_INSTRUCTIONS: Final = """
 - issues: each thing that is wrong with the outcomes in your task: severity (critical: the whole is unusable; major: a
@@ -120,7 +124,11 @@ class WorkTask(TurnTask):
         if agent is None:
             raise ValueError(f"crew '{crew.name}' has no agent '{agent_name}'")
         text = cls.instructions.format(
-            name=agent.name, description=agent.description, prompt=agent.prompt, words=agent.length_words
+            name=agent.name,
+            description=agent.description,
+            prompt=agent.prompt,
+            working=_WITH_TOOLS if agent.tools else _WITHOUT_TOOLS,
+            words=agent.length_words,
         )
         return text + (_REVIEWER_INSTRUCTIONS if agent.reviews else "")
 
@@ -160,11 +168,14 @@ def _round_messages(past: Round, shown: ShownText) -> tuple[Message, Message]:
             Message(role="user", text=f"Your reply could not be used:\n{problem}\nFix that and answer again."),
         )
     calls = {call.id: call for call in past.calls}
-    results = tuple(
+    results = [
         ToolText(call_id=result.call_id, text=shown.render(result, calls.get(result.call_id)), ok=result.ok)
         for result in past.results
-    )
+    ]
+    if results and past.turns_left:
+        # In the last result, so that the messages alternate on every provider's wire.
+        results[-1] = results[-1].model_copy(update={"text": f"{results[-1].text}\n(turns left: {past.turns_left})"})
     return (
         Message(role="assistant", calls=past.calls, provider_items=past.provider_items),
-        Message(role="tools", results=results),
+        Message(role="tools", results=tuple(results)),
     )

@@ -49,6 +49,7 @@ def process(*arguments: str | Path, **more: str) -> Generator[subprocess.Popen[s
         text=True,
         env=command_environment(**more),
         start_new_session=True,
+        umask=0o022,
     ) as started:
         try:
             yield started
@@ -96,7 +97,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def test_run_answers_keeps_its_files_and_leaves_nothing(state: Path, documents: Path) -> None:
-    """One command from a question to a cited answer: report on stdout, the rest on stderr, files kept, all ended."""
+    """One command from a question to a cited answer: report on stdout, private files kept, all ended."""
     question = "How often is the valve of a boiler tested?"
     with process("run", "--state-dir", state, "--docs", documents, question) as run:
         out, said = run.communicate(timeout=100)
@@ -114,6 +115,7 @@ def test_run_answers_keeps_its_files_and_leaves_nothing(state: Path, documents: 
     assert (folder / "report.html").read_text().startswith("<!doctype html>")
     assert sum(step.usage.turns for step in trace.steps) == report.usage.turns
     assert {step.state for step in trace.steps} == {"completed"}
+    assert [path for path in state.rglob("*") if path.lstat().st_mode & 0o077] == []
     assert not is_held(state / "keeper.lock")
     assert not is_held(state / "server.lock")
 

@@ -2,11 +2,14 @@
 
 import re
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from statistics import median
 
 import pytest
 from temporalio.client import Client
 
+from activities.contracts import PASSAGE_GAP
+from chargehand.contracts import Limits
 from tests.acceptance.played.stage import Played, Stage, open_stage
 from tests.acceptance.played.tasks import (
     BIKES,
@@ -23,9 +26,8 @@ from tests.acceptance.played.tasks import (
     NO_ANSWER,
     PDF,
     SURVEY,
+    Task,
 )
-
-pytestmark = pytest.mark.xfail(reason="pages are cut, and reservations are too large", strict=False)
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +38,11 @@ async def stage(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Asy
 
 
 def assert_unhindered(played: Played) -> None:
-    """Nobody was made to answer early, nothing was cut off, and reservations were large enough and not much more."""
+    """Nobody was made to answer early, nothing was cut off, and no call cost more than was reserved for it."""
     assert played.model.forced == []
     assert not any(turn.must_answer for turn in played.turns)
     assert {turn.stop for turn in played.turns} <= {"answer", "tools"}
     assert not any(turn.reserved < turn.cost for turn in played.turns)
-    assert median(turn.reserved / turn.cost for turn in played.turns) <= 2.5
     assert played.report.reserved_usd == 0
     assert sum(turn.cost for turn in played.turns) == played.report.usage.cost_usd
 
@@ -52,10 +53,9 @@ def assert_sources_whole(played: Played) -> None:
     cited = {int(number) for number in re.findall(r"\[S(\d+)\]", report.answer)}
     assert cited == set(range(1, len(report.sources) + 1))
     for source in report.sources:
-        if source.ref.startswith("http"):
-            text = _plain(played.web.page_at(source.ref).text)
-            assert _plain(source.quote) in text
-            assert source.quote.strip()[-1] in ".。…"
+        for words in source.quote.split(PASSAGE_GAP) if source.ref.partition(":")[0] != "sql" else ():
+            assert _plain(words) in _plain(played.text_of(source.ref))
+            assert words.strip()[-1] in ".。"
 
 
 def _plain(text: str) -> str:
@@ -75,11 +75,25 @@ async def test_a_comparison_of_five_reads_fifteen_pages(stage: Stage) -> None:
     assert_sources_whole(played)
 
 
-async def test_a_list_is_found_before_its_items_are_looked_up(stage: Stage) -> None:
-    """The five islands are read from a page, and then the page of each."""
-    played = await stage.play(LIST_THEN_DETAIL)
+async def test_what_the_limits_have_no_room_for_is_named(stage: Stage) -> None:
+    """With 10 turns fewer bikes are compared, and the report names the others."""
+    played = await stage.play(replace(COMPARISON, limits=Limits(max_turns=10)))
+
+    compared = [name for name in BIKES if any(name in record.instruction for record in played.report.subtasks)]
+    assert 0 < len(compared) < len(BIKES)
+    assert all(any(name in gap for gap in played.report.gaps) for name in BIKES if name not in compared)
+    assert all(BIKES[name][0] in played.report.answer for name in compared)
+    assert_unhindered(played)
+    assert_sources_whole(played)
+
+
+@pytest.mark.parametrize(("max_turns", "subtasks"), [(20, 1), (40, 6)], ids=["by one agent", "for each"])
+async def test_a_list_is_found_before_its_items_are_looked_up(stage: Stage, max_turns: int, subtasks: int) -> None:
+    """The five islands are read from a page, and then the page of each: by one agent, or by one each if turns allow."""
+    played = await stage.play(replace(LIST_THEN_DETAIL, limits=Limits(max_turns=max_turns)))
 
     assert len(played.pages) >= 6
+    assert len(played.report.subtasks) == subtasks
     assert played.report.stop_reason == "completed"
     assert all(f"{name} is {mayor}" in played.report.answer for name, mayor in MAYORS.items())
     assert_unhindered(played)
@@ -112,10 +126,10 @@ async def test_figures_are_computed_and_words_are_quoted(stage: Stage) -> None:
 
 
 async def test_a_long_report_in_german_has_its_length(stage: Stage) -> None:
-    """A report of 1,500 words is written in German, with every fact and its source."""
+    """A report of 3,000 words is written in German, with every fact and its source."""
     played = await stage.play(LONG_REPORT)
 
-    assert len(played.report.answer.split()) >= 1_500
+    assert len(played.report.answer.split()) >= 3_000
     assert "48 Millionen Euro" in played.report.answer
     assert len(played.report.sources) == 9
     assert played.report.stop_reason == "completed"
@@ -155,6 +169,7 @@ async def test_a_pdf_on_the_web_is_read(stage: Stage) -> None:
     assert "11.4 percent" in played.report.answer
     assert played.report.stop_reason == "completed"
     assert_unhindered(played)
+    assert_sources_whole(played)
 
 
 async def test_a_request_in_chinese_is_answered(stage: Stage) -> None:
@@ -181,3 +196,12 @@ async def test_a_survey_of_sixty_turns_is_whole(stage: Stage) -> None:
     assert all(f"{name} was founded" in played.report.answer for name in LINES)
     assert_unhindered(played)
     assert_sources_whole(played)
+
+
+@pytest.mark.xfail(reason="the output that a call may have is reserved, and few calls have a fifth of it", strict=True)
+@pytest.mark.parametrize("task", [COMPARISON, CONTRACT, LONG_REPORT], ids=["comparison", "contract", "long report"])
+async def test_reservations_are_close_to_the_cost(stage: Stage, task: Task) -> None:
+    """At the median, a call costs at least two fifths of what was reserved for it."""
+    played = await stage.play(task)
+
+    assert median(turn.reserved / turn.cost for turn in played.turns) <= 2.5

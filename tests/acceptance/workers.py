@@ -19,14 +19,15 @@ sys.exit(worker_main.main([]))
 
 @asynccontextmanager
 async def worker_process(
-    settings: Mapping[str, str], serves: str | None = None
+    settings: Mapping[str, str], serves: str | None = None, *, program: str = _FOR_OTHERS
 ) -> AsyncGenerator[asyncio.subprocess.Process]:
     """Run `worker_main.py` with these environment variables; it is gone afterwards, however it was stopped.
 
-    It serves the sessions of its own task queue, or a front's workflows on the queue that is named.
+    It serves the sessions of its own task queue, or a front's workflows on the queue that is named; or it is another
+    program, which is given that name.
     """
     environment = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), **settings}
-    command = ("-c", _FOR_OTHERS, serves) if serves else (str(ROOT / "worker_main.py"),)
+    command = ("-c", program, serves) if serves else (str(ROOT / "worker_main.py"),)
     process = await asyncio.create_subprocess_exec(
         sys.executable, *command, env=environment, cwd=ROOT, stderr=asyncio.subprocess.DEVNULL
     )

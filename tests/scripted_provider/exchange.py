@@ -94,6 +94,8 @@ class ScriptedReply:
     """For `raw`, and for `error` instead of the wire's usual one."""
     model: str = ""
     """The model that says it answered; the one asked for when empty."""
+    thought: str = ""
+    """The signature of the thinking before the answer, on Anthropic's wire; empty if there was none."""
     pieces: Literal["whole", "bytes", "endless"] = "whole"
     """For `raw`: how the body is handed to the network; `endless` never ends it."""
 
@@ -121,6 +123,10 @@ class ScriptedReply:
     def using(self, tokens: Tokens) -> "ScriptedReply":
         """Use other than the usual 1,000 input and 100 output tokens."""
         return replace(self, tokens=tokens)
+
+    def thinking(self, signature: str) -> "ScriptedReply":
+        """Think, and sign what was thought."""
+        return replace(self, thought=signature)
 
     def by(self, model: str) -> "ScriptedReply":
         """Name another model than the one asked for."""

@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tests.scripted_provider.exchange import ScriptedReply, ScriptedRequest
+from tests.scripted_provider.exchange import ScriptedReply, ScriptedRequest, ToolUse
 from tests.scripted_provider.wires import Body, arguments_of, write
 
 _PIECE_CHARACTERS = 40
-_EMPTY: dict[str, Body] = {"text": {"text": ""}, "tool_use": {"input": {}}}
+_EMPTY: dict[str, Body] = {"text": {"text": ""}, "tool_use": {"input": {}}, "thinking": {"signature": ""}}
 
 
 def events(request: ScriptedRequest, reply: ScriptedReply) -> Sequence[bytes]:
@@ -52,14 +52,7 @@ def _anthropic(body: Body, reply: ScriptedReply) -> Iterator[Body]:
     for index, block in enumerate(body["content"]):
         empty = _EMPTY[block["type"]]
         yield {"type": "content_block_start", "index": index, "content_block": {**block, **empty}}
-        is_text = block["type"] == "text"
-        written = block["text"] if is_text else arguments_of(next(uses))
-        for piece in _pieces(written):
-            delta = (
-                {"type": "text_delta", "text": piece}
-                if is_text
-                else {"type": "input_json_delta", "partial_json": piece}
-            )
+        for delta in _deltas(block, uses):
             yield {"type": "content_block_delta", "index": index, "delta": delta}
         yield {"type": "content_block_stop", "index": index}
     ended = {name: body[name] for name in ("stop_reason", "stop_sequence", "stop_details") if name in body}
@@ -67,6 +60,17 @@ def _anthropic(body: Body, reply: ScriptedReply) -> Iterator[Body]:
     used = {"usage": {"output_tokens": usage["output_tokens"]}} if usage else {}
     yield {"type": "message_delta", "delta": ended, **used}
     yield {"type": "message_stop"}
+
+
+def _deltas(block: Body, uses: Iterator[ToolUse]) -> Iterator[Body]:
+    match block["type"]:
+        case "thinking":
+            yield {"type": "signature_delta", "signature": block["signature"]}
+        case "text":
+            yield from ({"type": "text_delta", "text": piece} for piece in _pieces(block["text"]))
+        case _:
+            written = arguments_of(next(uses))
+            yield from ({"type": "input_json_delta", "partial_json": piece} for piece in _pieces(written))
 
 
 def _responses(body: Body) -> Iterator[Body]:

@@ -122,7 +122,11 @@ def _anthropic(body: Body) -> Told:
 
 
 def _write_anthropic(request: ScriptedRequest, reply: ScriptedReply) -> Body:
-    content: list[Body] = [{"type": "text", "text": reply.text}] if reply.text and reply.kind != "refusal" else []
+    content: list[Body] = []
+    if reply.thought:
+        content.append({"type": "thinking", "thinking": "", "signature": reply.thought})
+    if reply.text and reply.kind != "refusal":
+        content.append({"type": "text", "text": reply.text})
     content += [
         {"type": "tool_use", "id": identity, "name": tool.tool, "input": _input(tool)}
         for identity, tool in _identified("toolu", request, reply)

@@ -15,6 +15,7 @@ from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.compress import CompressTask
 from activities.turn_kinds.critique import CritiqueTask
 from activities.turn_kinds.expand import ExpandTask
+from activities.turn_kinds.grade import GradeTask
 from activities.turn_kinds.judge import JudgeTask
 from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.refine import RefineTask
@@ -27,6 +28,7 @@ from tests.scripted_model import (
     criticised,
     disagreement,
     expanded,
+    graded,
     judged,
     plan,
     refined,
@@ -113,6 +115,8 @@ class Obedient:
                 return judged(task.candidates[-1].id, reason=told)
             case CritiqueTask():
                 return criticised(told)
+            case GradeTask():
+                return graded(told)
             case SynthesisTask():
                 return report(told).model_copy(update={"contradictions": [disagreement(told[:80], told[:80])]})
             case _:

@@ -12,6 +12,7 @@ from activities.documents.catalog import Catalog, Column, DocumentEntry, Table
 from activities.turn_kinds.compress import CompressTask
 from activities.turn_kinds.critique import CritiqueTask
 from activities.turn_kinds.expand import ExpandTask
+from activities.turn_kinds.grade import GradeTask
 from activities.turn_kinds.judge import JudgeTask
 from activities.turn_kinds.outline import OutlineTask
 from activities.turn_kinds.plan import PlanTask, RejectedPlan
@@ -110,6 +111,7 @@ def _tasks(text: str) -> list[tuple[Task, int]]:
         (ReviewTask(goal=text, outcomes=outcomes, max_subtasks=3, may_nest=True), 4),
         (JudgeTask(question=text, candidates=outcomes), 3),
         (CritiqueTask(goal=text, draft=draft, outcomes=outcomes, sources=sources), 5),
+        (GradeTask(goal=text, criteria=(text,), answer=text, gaps=(text,), sources=outcomes[0].outcome.sources), 3),
         (CompressTask(instruction=text, content=text, most_words=9), 2),
     ]
 

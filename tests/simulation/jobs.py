@@ -136,6 +136,14 @@ def signal_resolved(seq: int, failure: Failure | None = None) -> Job:
     return job
 
 
+def cancel_resolved(seq: int, failure: Failure | None = None) -> Job:
+    job = Job()
+    job.resolve_request_cancel_external_workflow.seq = seq
+    if failure is not None:
+        job.resolve_request_cancel_external_workflow.failure.CopyFrom(failure)
+    return job
+
+
 def nobody_there() -> Failure:
     failure = Failure(message="Unable to signal external workflow because it was not found")
     failure.application_failure_info.type = "ExternalWorkflowExecutionNotFound"

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from activities.contracts import SubtaskDraft, ToolCall
 from activities.models.protocol import ModelReply
 from activities.turn_kinds.expand import ExpandTask
+from activities.turn_kinds.grade import GradeTask
 from activities.turn_kinds.judge import JudgeTask
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from activities.turn_kinds.refine import RefineTask
@@ -24,6 +25,7 @@ from tests.scripted_model import (
     criticised,
     disagreement,
     expanded,
+    graded,
     judged,
     plan,
     refined,
@@ -108,6 +110,8 @@ class Script:
             case ExpandTask():
                 count = 1 + crc32(where.encode()) % 3 if agrees else 0
                 return expanded(*(f"{task.template} Item {number} of {where}." for number in range(count)))
+            case GradeTask():
+                return graded(*("" if agrees else "It lacks a date." for _ in task.criteria))
             case RefineTask():
                 return refined(f"{task.instruction} Look again, attempt {task.attempts}." if agrees else "")
             case ReviewTask():

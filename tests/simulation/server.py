@@ -255,6 +255,24 @@ class Server:
             self.cancel(workflow_id, "Parent workflow requested cancel")
         return []
 
+    def _take_request_cancel_external_workflow_execution(
+        self, execution: Execution, asked: Any, _: Unsent
+    ) -> list[Job]:
+        workflow_id = asked.workflow_execution.workflow_id
+
+        def arrive() -> None:
+            target = self.executions.get(workflow_id)
+            is_there = target is not None and target.is_open
+            self._deliver_cancel(workflow_id, "Parent workflow requested cancel")
+            failure = None if is_there else jobs.nobody_there()
+            self._later(
+                f"cancel resolved {execution.workflow_id} {asked.seq}",
+                lambda: self._tell(execution, jobs.cancel_resolved(asked.seq, failure)),
+            )
+
+        self._later(f"cancel {workflow_id}", arrive)
+        return []
+
     def _take_signal_external_workflow_execution(
         self, _: Execution, asked: SignalExternalWorkflowExecution, unsent: Unsent
     ) -> list[Job]:

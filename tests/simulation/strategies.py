@@ -90,6 +90,7 @@ def requests(limited: st.SearchStrategy[Limits]) -> st.SearchStrategy[SessionReq
         limits=limited,
         approval=st.sampled_from(["none", "none", "plan"]),
         review=st.sampled_from(["auto", "never", "always"]),
+        criteria=st.sampled_from([(), ("It names a date.",)]),
         questions=st.sampled_from(["none", "allowed"]),
         answer_within=st.sampled_from([timedelta(seconds=1), timedelta(seconds=300)]),
     )

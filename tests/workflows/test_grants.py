@@ -68,7 +68,7 @@ async def test_a_paused_session_goes_on_with_the_same_plan_and_results(environme
         session = await opened.chargehand.start(limited(max_turns=5, on_limit="pause"))
         await until_state(session, "paused")
         before = await session.status()
-        with pytest.raises(SessionFailed, match="max_turns: 5 is not more than the present 5"):
+        with pytest.raises(SessionFailed, match="max_turns: 5 is not more than the present 5") as refused:
             await session.raise_limits(RaisedLimits(max_turns=5))
         with pytest.raises(SessionFailed, match="ceiling of 100"):
             await session.raise_limits(RaisedLimits(max_turns=999))
@@ -76,6 +76,7 @@ async def test_a_paused_session_goes_on_with_the_same_plan_and_results(environme
         result = await asyncio.wait_for(session.result(), 60)
 
     assert before.turns <= 5
+    assert refused.value.error_type is ErrorType.UPDATE_REFUSED
     assert result.stop_reason == "completed"
     assert [record.state for record in result.subtasks] == ["success"] * 3
     assert len(opened.model.of_kind("plan")) == 1
@@ -180,3 +181,16 @@ async def test_a_model_is_reserved_at_what_it_has_proven_to_cost(environment: Op
     assert result.stop_reason == "completed"
     assert result.usage.charged_above_reservation_usd > 0
     assert result.usage.cost_usd == Decimal("0.4") + 3 * COST
+
+
+async def test_a_nested_session_knows_what_models_have_proven_to_cost(environment: OpenEnvironment) -> None:
+    """What a model has charged above its reservation is reserved in sessions below, too, which then pay no more."""
+    dear = reply(answer("Known."), Decimal("0.7"))
+    nested = subtask("N1", agent="supervisor", instruction="Look into topic T2 as a whole.", after=["T1"])
+    script = Script().plan(subtask("T1", instruction="Look into topic T1."), nested).work("T1", dear)
+    async with environment(script.plan(subtask("T2", instruction="Look into it."), goal="topic T2")) as opened:
+        result = await opened.run(limited(max_parallel=1, budget_usd=Decimal("1.2")))
+
+    assert [task.instruction for task in opened.model.tasks(WorkTask)] == ["Look into topic T1."]
+    assert result.usage.charged_above_reservation_usd > 0
+    assert result.usage.cost_usd < Decimal("0.8")

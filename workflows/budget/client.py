@@ -27,12 +27,17 @@ class BudgetClient:
     """Asks the parent workflow for a larger grant. Every request is answered, if only with nothing."""
 
     def __init__(self) -> None:
-        self._asked = 0
+        self.asked = 0
+        """Requests sent, which number the next ones."""
         self._open: dict[int, _Open] = {}
         self.waited = timedelta(0)
         """Time spent waiting for answers."""
         self.ignored = 0
         """Grants that answered no open request, or that no parent would give."""
+
+    def resume(self, asked: int, waited: timedelta) -> None:
+        """Go on where the run before this one stopped, whose requests are all answered."""
+        self.asked, self.waited = asked, waited
 
     def receive(self, grant: Grant) -> None:
         """Keep the answer to an open request; anything else is ignored and counted."""
@@ -51,8 +56,8 @@ class BudgetClient:
         info = workflow.info()
         if info.parent is None:
             return Amount()
-        self._asked += 1
-        number = self._asked
+        self.asked += 1
+        number = self.asked
         request = GrantRequest(
             child=info.workflow_id,
             number=number,

@@ -50,9 +50,9 @@ class Reservation:
 class Ledger:
     """The budget of one supervisor or one subtask."""
 
-    def __init__(self, granted: Amount) -> None:
+    def __init__(self, granted: Amount, spent: Amount = Amount()) -> None:
         self._granted = granted
-        self._spent = Amount()
+        self._spent = spent
         self._open: dict[int, Reservation] = {}
         self._numbers = 0
 

@@ -21,7 +21,9 @@ from workflows import options
 from workflows.budget.client import BudgetClient, raise_if_cancelled
 from workflows.budget.estimates import likely_input, worst_case
 from workflows.budget.ledger import Amount, Ledger, Reservation
-from workflows.budget.purposes import OutputRange, doubled, lower, output_range, purpose_of
+from workflows.budget.purposes import OUTPUT_SHARE, OutputRange, doubled, lower, output_range, purpose_of
+from workflows.contracts import ModelCallsState
+from workflows.rules.report_content import merged_spend
 
 _REASONS: Final[dict[str, FailureReason]] = {
     ErrorType.PROVIDER_UNAVAILABLE: "provider_unavailable",
@@ -33,7 +35,12 @@ _REASONS: Final[dict[str, FailureReason]] = {
 def was_reset() -> bool:
     """Whether this run continues from the middle of another one, after an operator's `workflow reset`."""
     info = workflow.info()
-    return info.continued_run_id is None and info.run_id != info.first_execution_run_id
+    return info.run_id != info.original_execution_run_id
+
+
+def ledger_of(state: ModelCallsState) -> Ledger:
+    """Open the ledger of a workflow that continues."""
+    return Ledger(Amount(state.granted_turns, state.granted_usd), Amount(state.spent_turns, state.spent_usd))
 
 
 class CannotPay(Exception):  # noqa: N818  # it is raised as a statement of fact
@@ -83,6 +90,24 @@ class MeteredModelCalls:
     overcharges: dict[str, float] = field(default_factory=dict[str, float], init=False)
     """How many times a reservation a call was seen to cost, by the name of its model; only what is above 1."""
     _turns: int = field(default=0, init=False)
+
+    def state(self) -> ModelCallsState:
+        """Return what a new run continues with."""
+        return ModelCallsState(
+            granted_turns=self.ledger.granted.turns,
+            granted_usd=self.ledger.granted.usd,
+            spent_turns=self.ledger.spent.turns,
+            spent_usd=self.ledger.spent.usd,
+            spend=merged_spend(self.spend),
+            wasted=self.wasted,
+            overcharges=self.overcharges,
+            turns=self._turns,
+        )
+
+    def resume(self, state: ModelCallsState) -> None:
+        """Go on where the run before this one stopped."""
+        self.spend, self.wasted, self._turns = list(state.spend), state.wasted, state.turns
+        self.learn(state.overcharges)
 
     def proven(self, model: ModelCard) -> ModelCard:
         """Have a model reserved at what it has proven to cost."""
@@ -298,8 +323,8 @@ class _Turn:
     """What is asked, even if only a part of it is sent."""
     outputs: OutputRange
     """How much the model may write."""
-    share: Decimal = Decimal("0.5")
-    """How much of what is unspent the call may reserve to let the model write more than the least."""
+    share: Decimal = OUTPUT_SHARE
+    """How much of what is unspent the call may reserve."""
     has_counted: bool = False
     """Whether less than the bound by its bytes was reserved for the prompt."""
     uncounted: int = 1

@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import lru_cache
 from typing import Final
 
 from activities.contracts import PASSAGE_GAP
@@ -173,7 +174,13 @@ def is_computed(source: Source) -> bool:
 
 def stands_in(quote: str, text: str) -> bool:
     """Whether a text contains the words of a quotation, whatever the white space between them."""
-    return len(quote.strip().encode()) >= _LEAST_BYTES and " ".join(quote.split()) in " ".join(text.split())
+    return len(quote.strip().encode()) >= _LEAST_BYTES and " ".join(quote.split()) in _words(text)
+
+
+@lru_cache(maxsize=8)
+def _words(text: str) -> str:
+    """Set single blanks between the words of what was read, once for all quotations from it."""
+    return " ".join(text.split())
 
 
 def plain(text: str) -> str:

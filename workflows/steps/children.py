@@ -1,10 +1,11 @@
 """Child workflows: run a subtask as one, turn every end of it into an outcome, and answer its requests for budget."""
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from temporalio import workflow
 from temporalio.exceptions import (
@@ -126,13 +127,21 @@ async def run_nested_session(
         ancestors=session.ancestors,
         goal_reads=tuple(sorted(session.provenance.of_inputs(subtask, session.progress.planned(subtask)))),
         deadline_at=ends_at - options.nested_margin(ends_at - workflow.now()),
+        overcharges=session.model_calls.overcharges,
     )
     limits = session.request.limits.model_copy(
         update={"max_turns": grant.turns, "budget_usd": grant.usd, "on_limit": "finish"}
     )
     goal = nested_goal(subtask, inputs)
     request = session.request.model_copy(
-        update={"goal": goal, "approval": "none", "questions": "none", "limits": limits, "delegation": delegation}
+        update={
+            "goal": goal,
+            "criteria": (),
+            "approval": "none",
+            "questions": "none",
+            "limits": limits,
+            "delegation": delegation,
+        }
     )
     title = f"{subtask.id} {SUPERVISOR}"
     report = await _run(session, WorkflowType.SUPERVISOR, request, Report, child, title=title, text=goal)
@@ -188,7 +197,7 @@ async def _run(
     text: str,
 ) -> _Result | Failure:
     try:
-        return await workflow.execute_child_workflow(
+        handle = await workflow.start_child_workflow(
             workflow_type,
             request,
             id=child,
@@ -198,6 +207,7 @@ async def _run(
             priority=session.priority,
             **options.child(),
         )
+        return await _end_of(handle)
     except ChildWorkflowError as error:
         return _failure(error)
     except WorkflowAlreadyStartedError:
@@ -205,6 +215,25 @@ async def _run(
         if duplicate.ended == "completed":
             return result_type.model_validate(duplicate.result)
         return _failure_of_duplicate(duplicate)
+
+
+async def _end_of(child: workflow.ChildWorkflowHandle[Any, _Result]) -> _Result:
+    """Wait for the end of a child, also when this wait is cancelled, which cancels the child."""
+    try:
+        return await asyncio.shield(child)
+    except asyncio.CancelledError:
+        # By its id alone: the SDK would cancel the child's first run, and it may have continued as new.
+        stopping = asyncio.create_task(_cancel(child.id))
+        try:
+            return await child
+        finally:
+            await stopping
+
+
+async def _cancel(workflow_id: str) -> None:
+    # It may have ended meanwhile.
+    with suppress(FailureError):
+        await workflow.get_external_workflow_handle(workflow_id).cancel()
 
 
 async def _await_duplicate(child: str) -> RunningDuplicate:

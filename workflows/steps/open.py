@@ -69,6 +69,8 @@ async def open_session(request: SessionRequest, progress: Progress, budget_clien
         run=delegation.run if delegation else _run_name(),
     )
     reserve_report(session)
+    if delegation is not None:
+        session.model_calls.learn(delegation.overcharges)
     session.refresh_details()
     return session
 

@@ -102,6 +102,7 @@ async def _draft(session: Session, rejected: list[RejectedPlan]) -> PlanAnswer |
     turns = max(1, unspent.turns - 1)  # this very turn is paid before the plan is executed
     task = PlanTask(
         goal=session.request.goal,
+        criteria=session.request.criteria,
         max_subtasks=most_subtasks(turns),
         allowance=Allowance(
             turns=turns,

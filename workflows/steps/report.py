@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from temporalio import workflow
 
@@ -32,6 +33,7 @@ from workflows.rules.report_content import (
 )
 from workflows.rules.writer_input import fitted_task
 from workflows.session import Session
+from workflows.steps.grade import grade
 from workflows.steps.review import DOUBTFUL, any_doubtful, settle_contradictions, stated
 from workflows.steps.sections import write_by_section
 from workflows.steps.synthesis import STRATEGIES
@@ -45,7 +47,11 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
     material = material_of(outcomes, stop_reason_of(list(progress.outcomes.values()), stopped=clock.stop_reason))
     if by_models:
         draft = await _draft(session, material)
+        revise = None if draft.is_final or draft.notice else partial(_again, session, material)
+        text, grades = await grade(session, draft.text, material.sources, revise)
+        draft = replace(draft, text=text)
     else:
+        grades = ()
         draft = _unwritten(material, "The session was stopped before its report was written.")
     session.report_reserve.release()
     gaps = gaps_of(outcomes, [*draft.text.gaps, *progress.gaps, *_not_started(session)])
@@ -65,6 +71,7 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         sources=cited,
         gaps=gaps,
         contradictions=tuple(progress.contradictions),
+        grades=grades,
         confidence=percentage(draft.text.confidence),
         stop_reason="unwritten" if is_unwritten else material.stop_reason,
         brain=brain_of(spend),
@@ -91,6 +98,13 @@ def _checked(
     # A letter that is handed out as it is may cite nothing at all; its claims are unsupported all the same.
     is_marked = material.sources and not (draft.is_final and text == without_citations(text))
     return *only_cited(mark_uncited(text, evidence) if is_marked else text, material.sources), claims
+
+
+async def _again(
+    session: Session, material: Material, draft: SynthesisAnswer, problems: Sequence[str]
+) -> SynthesisAnswer | None:
+    """Have a draft written again without some problems."""
+    return await write(session, material, material.outcomes, problems=problems, first_version=draft.answer)
 
 
 def _not_started(session: Session) -> list[str]:

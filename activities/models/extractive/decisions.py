@@ -13,6 +13,7 @@ from activities.models.extractive.wording import sentence
 from activities.turn_kinds.compress import CompressAnswer, CompressTask
 from activities.turn_kinds.critique import CritiqueAnswer
 from activities.turn_kinds.expand import ExpandAnswer
+from activities.turn_kinds.grade import GradeAnswer
 from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
 from activities.turn_kinds.refine import RefineAnswer
 from activities.turn_kinds.registry import Task
@@ -25,6 +26,7 @@ _PIECE: Final = re.compile(r".*?(?:(?<=[.!?…。])(?<!\b\w\.)(?<!\d\.)\s+|\n\s*
 _UNDECIDED: Final[Mapping[str, BaseModel]] = {
     "critique": CritiqueAnswer(acceptable=True, problems=[]),
     "expand": ExpandAnswer(instructions=[], omitted=[]),
+    "grade": GradeAnswer(grades=[]),
     "refine": RefineAnswer(worthwhile=False, instruction="", reason="This takes a language model."),
     "review": ReviewAnswer(enough=True, missing=[], contradictions=[], subtasks=[]),
 }

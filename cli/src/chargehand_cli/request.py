@@ -42,6 +42,10 @@ class RequestOptions:
     id: Annotated[
         str | None, typer.Option(help="Session ID. If a session with this ID exists, it is used instead of a new one.")
     ] = None
+    criteria: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="A criterion that the report is graded by; repeat it for several."),
+    ] = None
     approve_plan: Annotated[
         bool, typer.Option("--approve-plan", help="Wait for approval: `chargehand plan SESSION --approve`.")
     ] = False
@@ -97,6 +101,7 @@ def build_request(
         goal=options.goal,
         crew=options.crew,
         profile=options.profile,
+        criteria=options.criteria or None,
         approval="plan" if options.approve_plan else None,
         review=options.review,
         questions="allowed" if options.questions else None,

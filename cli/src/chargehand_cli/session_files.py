@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from chargehand import ChargehandError, Report, SessionNotFound, Trace
 from chargehand_cli.connection import Connection
+from chargehand_cli.embedded.state import write_private
 from chargehand_cli.rendering.page import report_page
 from chargehand_cli.rendering.text import report_markdown
 from chargehand_cli.terminal import Exit, put_json, put_markdown, say
@@ -38,12 +39,13 @@ def session_files(state: Path, session_id: str) -> SessionFiles:
 def keep(state: Path, report: Report, trace: Trace | None) -> SessionFiles:
     """Write a session's files, replacing earlier ones."""
     files = session_files(state, report.session)
-    files.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    files.report.write_text(report.model_dump_json(indent=2) + "\n", encoding="utf-8")
-    files.markdown.write_text(report_markdown(report), encoding="utf-8")
-    files.page.write_text(report_page(report, trace), encoding="utf-8")
+    for folder in (files.folder.parent, files.folder):  # `parents` are created without the mode
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_private(files.report, report.model_dump_json(indent=2) + "\n")
+    write_private(files.markdown, report_markdown(report))
+    write_private(files.page, report_page(report, trace))
     if trace:
-        files.trace.write_text(trace.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        write_private(files.trace, trace.model_dump_json(indent=2) + "\n")
     return files
 
 

@@ -16,7 +16,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from chargehand.contracts import Contract, Step, Trace, Usage
-from chargehand.visibility import describe
+from chargehand.visibility import describe, histories
 from chargehand.wire import ActivityType, WorkflowType
 
 _SUPERVISOR: Final = "supervisor"
@@ -38,7 +38,6 @@ _END_STATES: Final[dict[str, _State]] = {
     "timed_out": "timed_out",
     "canceled": "cancelled",
     "terminated": "terminated",
-    "continued_as_new": "completed",
 }
 """State after an event, by the end of the event's name."""
 
@@ -100,27 +99,32 @@ class _Reader:
 
     async def read(self, workflow_id: str, run_id: str | None, known: _Draft | None) -> list[Step]:
         """Read a workflow and everything below it; `known` is the fallback if its history was deleted."""
-        handle = self._client.get_workflow_handle(workflow_id, run_id=run_id)
         try:
             async with self._parallel_reads:
-                events = [event async for event in handle.fetch_history_events()]
+                runs = await histories(self._client, workflow_id, run_id)
         except RPCError as error:
             if known and error.status is RPCStatusCode.NOT_FOUND:
                 return [known.finished()]
             raise
-        found = await self._collect(workflow_id, events, known)
-        if found.workflow.state == "running":
-            await self._add_pending(workflow_id, run_id, found)
+        workflow = known or _Draft(workflow_id, None, "other", workflow_id, _agent_of(workflow_id))
+        workflow.started_at = None
+        collected = [await self._collect(workflow, run.events) for run in runs]
+        if workflow.state == "running":
+            await self._add_pending(workflow_id, collected[-1])
         below = await asyncio.gather(
-            *(self.read(child.id, found.runs[key], child) for key, child in found.children.items() if key in found.runs)
+            *(
+                self.read(child.id, found.runs[key], child)
+                for found in collected
+                for key, child in found.children.items()
+                if key in found.runs
+            )
         )
-        own = [found.workflow, *found.activities.values()]
+        own = [workflow, *(step for found in collected for step in found.activities.values())]
         return [*(draft.finished() for draft in own), *(step for steps in below for step in steps)]
 
-    async def _collect(self, workflow_id: str, events: Iterable[HistoryEvent], known: _Draft | None) -> _WorkflowSteps:
-        agent = _agent_of(workflow_id)
-        found = _WorkflowSteps(known or _Draft(workflow_id, None, "other", workflow_id, agent))
-        found.workflow.started_at = None
+    async def _collect(self, workflow: _Draft, events: Iterable[HistoryEvent]) -> _WorkflowSteps:
+        """Collect the steps of one run; a workflow that continues as new has several."""
+        found = _WorkflowSteps(workflow)
         for event in events:
             kind = event.WhichOneof("attributes") or ""
             attributes = getattr(event, kind) if kind else None
@@ -134,8 +138,9 @@ class _Reader:
 
     async def _read_workflow(self, draft: _Draft, event: HistoryEvent, kind: str, attributes: Any) -> None:
         if kind == "workflow_execution_started_event_attributes":
-            draft.kind = _KINDS.get(attributes.workflow_type.name, "other")
-            draft.name = await self._summary(event) or attributes.workflow_type.name
+            if draft.started_at is None:  # a run that continues another has no summary
+                draft.kind = _KINDS.get(attributes.workflow_type.name, "other")
+                draft.name = await self._summary(event) or attributes.workflow_type.name
             draft.attempts = max(1, attributes.attempt)
         elif kind == "workflow_task_started_event_attributes":
             draft.started_at = draft.started_at or _time(event.event_time)
@@ -199,9 +204,9 @@ class _Reader:
         if billed.model:
             draft.name = f"{draft.name} ({billed.model})"
 
-    async def _add_pending(self, workflow_id: str, run_id: str | None, found: _WorkflowSteps) -> None:
+    async def _add_pending(self, workflow_id: str, found: _WorkflowSteps) -> None:
         """Describe running activities, whose start is not yet in the history."""
-        description = await describe(self._client, workflow_id, run_id or "")
+        description = await describe(self._client, workflow_id)
         pending = {each.activity_id: each for each in description.pending_activities}
         for draft in found.activities.values():
             if draft.state == "running" and (now := pending.get(draft.id.rpartition("#")[2])):

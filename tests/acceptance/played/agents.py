@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tests.acceptance.played.prose import Claim, long_text, report_words
+from tests.acceptance.played.prose import Claim, long_text, words_asked
 from tests.acceptance.played.sight import Evidence, Sight, sentences, speaks_of
 from tests.scripted_provider import ScriptedReply, ToolUse
 
@@ -116,11 +116,8 @@ def _candidates(sight: Sight, subject: str) -> list[str]:
 
 def _continued(sight: Sight, task: Assignment, missing: Sequence[str]) -> list[ToolUse]:
     """Search within pages of the subject that were shown in part."""
-    if "find" not in sight.parameters("read_page"):
-        return []
     tried = {(str(arguments.get("url")), str(arguments.get("find"))) for arguments in sight.used("read_page")}
-    name = _name(task.subject)
-    parts = [url for url, around in sight.links if name in around and url in _opened(sight) and sight.next_of(url)]
+    parts = [url for url in _candidates(sight, task.subject) if url in sight.partly_shown]
     wanted = [(url, missing[0]) for url in parts if (url, missing[0]) not in tried]
     return [sight.use("read_page", url=url, find=term) for url, term in wanted[:3]]
 
@@ -234,7 +231,7 @@ def writer_answer(sight: Sight, task: Assignment) -> ScriptedReply:
     """Write a text of the length that is asked for from the given claims, with their refs."""
     del task
     claims = given_claims(sight.task)
-    text = long_text(claims, report_words(sight.task), lambda claim: f"[{claim.ref}]")
+    text = long_text(claims, words_asked(sight.task), lambda claim: f"[{claim.ref}]")
     findings = [_finding(Evidence("", claim.text, claim.ref)) for claim in claims]
     return sight.answer(
         status="success", content=text, findings=findings, confidence=85, gaps=[], message="", issues=[]

@@ -10,6 +10,8 @@ from tests.scripted_provider.wires import arguments_of
 _LEAST_CACHED: Final = 1_024
 _THINKING: Final = {"none": 0, "minimal": 0, "low": 400, "medium": 1_200, "high": 3_000, "xhigh": 6_000, "max": 8_000}
 """Tokens that a model thinks at most, by effort."""
+_SIGNATURE_BYTES: Final = 4
+"""Of the signature, for each token of thinking."""
 _UNASKED: Final = 1_200
 """Thinking where no effort is named."""
 
@@ -39,7 +41,10 @@ class Meter:
         """Say what a reply used; one that is longer than its cap is cut off."""
         body = request.body
         output = tokens_of(reply.text) + sum(tokens_of(arguments_of(use)) + 30 for use in reply.tools)
-        output += thinking_tokens(body, request.answer)
+        thought = thinking_tokens(body, request.answer)
+        if body.get("thinking"):
+            reply = reply.thinking(f"{request.sequence}-".ljust(_SIGNATURE_BYTES * thought, "s"))
+        output += thought
         most: int = body.get("max_tokens") or body.get("max_output_tokens") or body.get("max_completion_tokens") or 0
         if output > most:
             reply, output = truncated(), most
@@ -55,6 +60,11 @@ class Meter:
         if cached + rest < _LEAST_CACHED:
             return Tokens(input=cached + rest, output=output)
         return Tokens(input=0, cached=cached, cache_write=rest, output=output)
+
+
+def prompt_tokens(request: ScriptedRequest) -> int:
+    """Count a prompt, as the provider does when asked before the call."""
+    return tokens_of("".join(_blocks(request.body)))
 
 
 def _blocks(body: dict[str, Any]) -> list[str]:

@@ -3,16 +3,18 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from tests.acceptance.played import agents, planning
 from tests.acceptance.played.billing import Meter
-from tests.acceptance.played.prose import Claim, contradictions, long_text, report_words
-from tests.acceptance.played.sight import Sight
+from tests.acceptance.played.prose import Claim, contradictions, long_text, words_asked
+from tests.acceptance.played.sight import Sight, sentences, speaks_of
 from tests.scripted_provider import ScriptedReply, ScriptedRequest, calling
 
 _ROLE: Final = re.compile(r"You are (?:the|a|an) (\w+)")
 _NUMBERED: Final = re.compile(r"^\[S(\d+)\] (\S+)", re.MULTILINE)
+_CITED: Final = re.compile(r"S\d+(?:\.\d+)?")
+_SECTION: Final = re.compile(r"Write only this section.*?\n(?:<data>\n)?(\w+):", re.DOTALL)
 _GAP: Final = re.compile(r"^Gap: (.+)$|^.*?(Outcome of \S+ \(\w+\)):\n(?:.*\n)*?It produced no result", re.MULTILINE)
 
 
@@ -27,6 +29,7 @@ class CompetentModel:
 
     def __call__(self, request: ScriptedRequest) -> ScriptedReply:
         sight = Sight(request)
+        self._expect_thoughts(request)
         reply = self.meter.bill(request, self._turn(sight))
         self.replies.append(reply)
         return reply
@@ -36,6 +39,18 @@ class CompetentModel:
         if kind.startswith("Work"):
             return self._work(sight)
         return _TURNS[kind](sight)
+
+    def _expect_thoughts(self, request: ScriptedRequest) -> None:
+        """Refuse a conversation without its thinking, as the provider does: each use of tools has it before it."""
+        given = {reply.thought for reply in self.replies if reply.thought}
+        for message in request.body.get("messages", ()):
+            blocks: list[dict[str, Any]] = message["content"] if isinstance(message["content"], list) else []
+            if (
+                given
+                and any(block["type"] == "tool_use" for block in blocks)
+                and blocks[0].get("signature") not in given
+            ):
+                raise ValueError("a message that uses tools has lost the thinking before it")
 
     def _work(self, sight: Sight) -> ScriptedReply:
         role = _ROLE.search(sight.request.system)
@@ -48,30 +63,50 @@ class CompetentModel:
         return answer(sight, task)
 
 
-def _claims(sight: Sight) -> list[tuple[Claim, str]]:
-    """List the claims of the outcomes, each with its number in the list of sources."""
-    numbers = {ref: number for number, ref in _NUMBERED.findall(sight.task)}
-    found: list[tuple[Claim, str]] = []
+def _cited_claims(sight: Sight) -> dict[Claim, str]:
+    """List the claims of the outcomes, each with the citation that the list of sources gives it."""
+    numbers = {ref: f"S{number}" for number, ref in _NUMBERED.findall(sight.task)}
+    found: dict[Claim, str] = {}
     for claim in agents.given_claims(sight.task):
-        number = claim.ref.removeprefix("S") if re.fullmatch(r"S\d+", claim.ref) else numbers.get(claim.ref)
+        number = claim.ref if _CITED.fullmatch(claim.ref) else numbers.get(claim.ref)
         if number:
-            found.append((claim, number))
+            found[claim] = f"[{number}]"
     return found
 
 
 def _synthesis(sight: Sight) -> ScriptedReply:
-    numbered = dict(_claims(sight))
-    claims = list(numbered)
-    text = "\n\n".join(f"{claim.text} [S{number}]" for claim, number in numbered.items())
-    if words := report_words(sight.task):
-        text = long_text(claims, words, lambda claim: f"[S{numbered[claim]}]")
+    cited = _cited_claims(sight)
+    if section := _SECTION.search(sight.task):
+        cited = {claim: citation for claim, citation in cited.items() if speaks_of(claim.text, section[1])}
     gaps = [gap or f"{lost} gave no result." for gap, lost in _GAP.findall(sight.task)]
     return sight.answer(
-        answer=text or "Nothing that was found answers the request.",
+        answer=long_text(list(cited), words_asked(sight.task), cited.__getitem__) or "*Nothing answers the request.*",
         gaps=gaps,
-        contradictions=_disagreements(claims, lambda claim: f"[S{numbered[claim]}]"),
-        confidence=85 if claims and not gaps else 40,
+        contradictions=_disagreements(list(cited), cited.__getitem__),
+        confidence=85 if cited and not gaps else 40,
     )
+
+
+def _outline(sight: Sight) -> ScriptedReply:
+    """Give each thing that the outcomes were asked about a section of its own."""
+    subjects = list(dict.fromkeys(re.findall(r"Subject: (\w+)", sight.task)))
+    words = words_asked(sight.task) // max(len(subjects), 1)
+    return sight.answer(
+        title="Bericht",
+        sections=[{"heading": subject, "brief": f"Alles über {subject}.", "words": words} for subject in subjects],
+        gaps=[],
+        contradictions=[],
+        confidence=85,
+    )
+
+
+def _expand(sight: Sight) -> ScriptedReply:
+    """Write the template once for each name in the list."""
+    template = re.search(rf"Subject: {planning.ITEM}\..*", sight.task)
+    statements = [agents.Evidence("", sentence, "") for sentence in sentences(sight.task)]
+    names = agents.listed_names(statements) if template else []
+    instructions = [template[0].replace(planning.ITEM, f"{name} municipality") for name in names if template]
+    return sight.answer(instructions=instructions, omitted=[])
 
 
 def _disagreements(claims: list[Claim], cite: Callable[[Claim], str]) -> list[dict[str, object]]:
@@ -98,6 +133,8 @@ def _compress(sight: Sight) -> ScriptedReply:
 
 
 _TURNS: Final[Mapping[str, Callable[[Sight], ScriptedReply]]] = {
+    "ExpandAnswer": _expand,
+    "OutlineAnswer": _outline,
     "PlanAnswer": lambda sight: sight.answer(**planning.plan(sight)),
     "SynthesisAnswer": _synthesis,
     "ReviewAnswer": _review,

@@ -10,15 +10,23 @@ Draft = dict[str, Any]
 Rule = Callable[[re.Match[str], Sight], Draft]
 
 _QUOTE: Final = "Open the pages before you rely on them, and quote the sentence that states each, with its source."
+ITEM: Final = "the item"
+"""Stands in a template for what it is about."""
+_TURNS: Final = 4
+"""What a researcher usually takes."""
+_NUMBERS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _NAMES: Final = r"[A-Z]\w+(?:, [A-Z]\w+)* and [A-Z]\w+"
 
 
 def plan(sight: Sight) -> Draft:
-    """Plan by the first rule that understands the request."""
-    for pattern, rule in _RULES.items():
-        if found := re.search(pattern, sight.task):
-            return rule(found, sight)
-    raise LookupError("no rule of the model understands this request")
+    """Plan by the first rule that understands the request, and leave out what a refusal says there is no room for."""
+    found, rule = next((match, rule) for pattern, rule in _RULES.items() if (match := re.search(pattern, sight.task)))
+    draft = rule(found, sight)
+    if allowed := re.findall(r"limits leave (\d+)", sight.task):
+        most = max(int(allowed[-1]) // 3, 1)
+        draft["omitted"] = [subtask["instruction"].partition(" Open ")[0] for subtask in draft["subtasks"][most:]]
+        draft["subtasks"] = draft["subtasks"][:most]
+    return draft
 
 
 def _listed(text: str) -> list[str]:
@@ -48,13 +56,15 @@ def _one_each(found: re.Match[str], _: Sight) -> Draft:
 
 
 def _list_then_detail(found: re.Match[str], sight: Sight) -> Draft:
-    """Find the list first; its items are subtasks of their own where plans can grow."""
+    """Find the list first; its items are subtasks of their own if the turns allow that, or else work for one agent."""
     whole, what, detail = found["whole"], found["what"], found["detail"]
-    if sight.asks_for("subtasks", "for_each"):
-        raise NotImplementedError("for_each")
-    only = _research(1, whole, [what])
-    only["instruction"] = only["instruction"].replace(f"Wanted: {what}.", f"Wanted: {what}. For each: {detail}.")
-    return _plan(only)
+    first = _research(1, whole, [what])
+    allowed = re.search(r"(\d+) turns", sight.task)
+    items = next((number for number, word in enumerate(_NUMBERS) if word in what.split()), len(_NUMBERS))
+    if allowed and int(allowed[1]) >= _TURNS * (1 + items) + 1 and sight.asks_for("subtasks", "for_each"):
+        return _plan(first, _research(2, ITEM, [detail], for_each="T1", depends_on=["T1"]))
+    first["instruction"] = first["instruction"].replace(f"Wanted: {what}.", f"Wanted: {what}. For each: {detail}.")
+    return _plan(first)
 
 
 def _from_documents(found: re.Match[str], _: Sight) -> Draft:
@@ -75,18 +85,11 @@ def _figures_and_words(found: re.Match[str], _: Sight) -> Draft:
     return _plan(_subtask(1, "analyst", measure), _subtask(2, "reader", words))
 
 
-def _long_report(found: re.Match[str], sight: Sight) -> Draft:
-    wanted = _listed(found["aspects"])
-    parts = _listed(found["parts"])
+def _long_report(found: re.Match[str], _: Sight) -> Draft:
+    parts, wanted = _listed(found["parts"]), _listed(found["aspects"])
     subtasks = [_research(number, f"{part} {found['place']}", wanted) for number, part in enumerate(parts, start=1)]
-    length = f"Auf Deutsch, mindestens {found['words']} Wörter, mit Quellen."
-    if "deliver" not in str(sight.options("strategy")) and not sight.asks_for("deliver"):
-        return _plan(*subtasks, final=length)
-    ids = [subtask["id"] for subtask in subtasks]
-    number = len(subtasks) + 1
-    write = f"Schreibe den Bericht aus den Ergebnissen. {length}"
-    writer = _subtask(number, "writer", write, depends_on=ids)
-    return _plan(*subtasks, writer, strategy="deliver", final=length) | {"deliver": writer["id"]}
+    words = int(found["words"].replace(".", ""))
+    return _plan(*subtasks, final="Auf Deutsch, mit Quellen.") | {"length_words": words}
 
 
 def _fact(found: re.Match[str], _: Sight) -> Draft:

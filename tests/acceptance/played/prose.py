@@ -18,7 +18,7 @@ _LINKS: Final = (
     "Die Zahl steht nicht für sich allein; sie muss zusammen mit den übrigen Angaben dieses Berichts gelesen werden.",
     "Wer die Entwicklung beurteilen will, sollte die Angabe mit ihrer Quelle prüfen und auf ihren Zeitraum achten.",
 )
-_WORDS_ASKED: Final = re.compile(r"(?:mindestens|at least) (\d[\d.,]*) (?:Wörter|Wörtern|words)")
+_WORDS_ASKED: Final = re.compile(r"(?i:mindestens|at least|about) (\d[\d.,]*) (?:Wörter|words)")
 
 
 @dataclass(frozen=True)
@@ -29,15 +29,15 @@ class Claim:
     ref: str
 
 
-def report_words(text: str) -> int:
-    """Read how many words a text is asked to have; 0 if no length is named."""
-    asked = _WORDS_ASKED.search(text)
-    return int(re.sub(r"\D", "", asked[1])) if asked else 0
+def words_asked(text: str) -> int:
+    """Read how many words the text is asked to have, which is said last; 0 if no length is named."""
+    asked = _WORDS_ASKED.findall(text)
+    return int(re.sub(r"\D", "", asked[-1])) if asked else 0
 
 
 def long_text(claims: Sequence[Claim], words: int, cite: Callable[[Claim], str]) -> str:
     """Write a text of at least so many words: every claim with its citation, joined by sentences without facts."""
-    parts = [f"## Abschnitt {number}\n\n{claim.text} {cite(claim)}" for number, claim in enumerate(claims, start=1)]
+    parts = [f"{claim.text} {cite(claim)}" for claim in claims]
     written = sum(len(part.split()) for part in parts)
     links = cycle(_LINKS)
     while claims and written < words:

@@ -14,6 +14,7 @@ Schema = dict[str, Any]
 
 _TOOL: Final = re.compile(r"^From (\w+):$", re.MULTILINE)
 _SOURCE: Final = re.compile(r"^\[([^\]\n]{3,300})\][ \t]*(.*)$", re.MULTILINE)
+_MORE: Final = re.compile(r'"(?:next(?:_from)?|matches)": ?[1-9]')
 _URL: Final = re.compile(r"https?://[^\s\"'\]<>)\\]+")
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n{1,}")
 _WORD: Final = re.compile(r"[^\W_]+")
@@ -108,20 +109,21 @@ class Sight:
         found: dict[str, str] = {}
         end = 0
         for match in _URL.finditer(self.results):
-            before = self.results[max(end, match.start() - 200) : match.start()]
+            before = self.results[max(end, match.start() - 200) : match.start()].rpartition("\n")[2]
             line, _, _ = self.results[match.end() : match.end() + 200].partition("\n")
             end = match.end()
             found[match[0]] = f"{found.get(match[0], '')} {before} {_URL.split(line)[0].partition('}')[0]}"
         return list(found.items())
 
-    def next_of(self, address: str) -> int | None:
-        """Where a page that was only shown in part goes on, by the last thing that was said about it."""
-        said = [found[1] for found in re.finditer(r'"next"\s*:\s*(\d+|null)', self._about(address))]
-        return int(said[-1]) if said and said[-1] != "null" else None
-
-    def _about(self, address: str) -> str:
-        at = self.results.rfind(f'"{address}"')
-        return self.results[at : at + 2_000] if at >= 0 else ""
+    @cached_property
+    def partly_shown(self) -> set[str]:
+        """The addresses of pages of which there is more than was shown."""
+        parts: set[str] = set()
+        for tool, block in tool_blocks(self.results):
+            if tool == "read_page":
+                addresses = {passage.address for passage in passages(f"From {tool}:\n{block}")}
+                parts = parts | addresses if _MORE.search(block) else parts
+        return parts
 
     def answer(self, **known: Any) -> ScriptedReply:
         """Answer in the form that is asked for: fields that it lacks are left out, others are empty."""
@@ -152,10 +154,15 @@ class Sight:
         return schema.get("enum") or schema.get("items", {}).get("enum") or []
 
 
+def tool_blocks(text: str) -> Iterator[tuple[str, str]]:
+    """Cut what tools have said into one block for each use, with the tool's name if it was said."""
+    _, *blocks = _TOOL.split(text) if _TOOL.search(text) else ["", "", text]
+    yield from zip(blocks[::2], blocks[1::2], strict=True)
+
+
 def passages(text: str) -> Iterator[Passage]:
     """Cut what tools have said into passages: each begins with its ref in brackets at the start of a line."""
-    _, *blocks = ["", "", text] if not _TOOL.search(text) else _TOOL.split(text)
-    for tool, block in zip(blocks[::2], blocks[1::2], strict=True):
+    for tool, block in tool_blocks(text):
         found = list(_SOURCE.finditer(block))
         for number, match in enumerate(found):
             end = found[number + 1].start() if number + 1 < len(found) else len(block)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ from activities.models.prices import price_card
 from activities.settings import Settings
 from chargehand.client import Chargehand
 from chargehand.contracts import Report
+from tests.acceptance.played.billing import prompt_tokens
 from tests.acceptance.played.model import CompetentModel
 from tests.acceptance.played.tasks import TASKS, Provider, Task
 from tests.acceptance.played.web import Web, serve_web
@@ -53,13 +54,19 @@ class Played:
     requests: tuple[ScriptedRequest, ...]
     model: CompetentModel
     web: Web
+    reads: tuple[str, ...]
     searches: tuple[str, ...]
 
     @cached_property
     def pages(self) -> tuple[str, ...]:
         """The URLs that were read, each once, in the order of reading."""
         own = {self.web.url(page) for page in self.task.pages}
-        return tuple(dict.fromkeys(url for url in self.web.reads if url in own))
+        return tuple(dict.fromkeys(url for url in self.reads if url in own))
+
+    def text_of(self, ref: str) -> str:
+        """Return the whole text of the page or document that a ref names."""
+        name = ref.partition("#")[0]
+        return self.task.documents.get(name) or self.web.page_at(name).text
 
 
 @dataclass
@@ -71,12 +78,19 @@ class Stage:
     provider: ScriptedProvider
     folder: Path
     queues: dict[Provider, str]
+    _played: dict[str, Played] = field(default_factory=dict[str, Played])
 
     async def play(self, task: Task) -> Played:
-        """Play one task to its report."""
+        """Play a task to its report, once."""
+        key = f"{task.goal} {task.limits}"
+        if key not in self._played:
+            self._played[key] = await self._play(task)
+        return self._played[key]
+
+    async def _play(self, task: Task) -> Played:
         model = CompetentModel()
-        self.provider.respond = model
-        begun, searched = len(self.provider.exchanges), len(self.web.searches)
+        self.provider.respond, self.provider.count = model, prompt_tokens
+        begun, searched, read = len(self.provider.exchanges), len(self.web.searches), len(self.web.reads)
         chargehand = Chargehand(self.client, self.queues[task.provider])
         session = await chargehand.start(task.request(self._documents(task)))
         report = await asyncio.wait_for(session.result(), _SECONDS)
@@ -87,6 +101,7 @@ class Stage:
             requests=tuple(self.provider.requests[begun:]),
             model=model,
             web=self.web,
+            reads=tuple(self.web.reads[read:]),
             searches=tuple(self.web.searches[searched:]),
         )
 

@@ -156,7 +156,7 @@ def _heat() -> Iterator[WebPage]:
 
 
 LONG_REPORT: Final = Task(
-    "Schreibe einen Bericht von mindestens 1.500 Wörtern über die Wärmewende in Lindau: Fernwärme, Wärmepumpen und "
+    "Schreibe einen Bericht von mindestens 3.000 Wörtern über die Wärmewende in Lindau: Fernwärme, Wärmepumpen und "
     "Sanierung, jeweils mit Stand, Kosten und Ziel.",
     tuple(_heat()),
 )

@@ -39,14 +39,14 @@ async def test_a_query_answers_with_a_quotation(harness: Harness) -> None:
 
 
 async def test_values_are_written_plainly(harness: Harness) -> None:
-    """Dates in ISO, decimals as numbers, a missing value as nothing, and no noise in a sum."""
+    """Dates in ISO, decimals as numbers, a missing value as NULL, and no noise in a sum."""
     answer = await harness.ask(
         "SELECT day, 1.50::DECIMAL(5, 2), TIMESTAMP '2026-01-02 03:04:05', NULL, TRUE, 0.1::DOUBLE + 0.2::DOUBLE,"
         " 'NaN'::DOUBLE, [1, 2], 'ab'::BLOB, 7::HUGEINT FROM sales LIMIT 1",
     )
 
     assert answer.sources[0].quote.split("\n")[1:] == [
-        "2026-01-01 | 1.5 | 2026-01-02 03:04:05 |  | True | 0.3 | nan | [1, 2] | 6162 | 7"
+        "2026-01-01 | 1.5 | 2026-01-02 03:04:05 | NULL | True | 0.3 | nan | [1, 2] | 6162 | 7"
     ]
 
 

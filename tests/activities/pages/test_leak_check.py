@@ -52,6 +52,16 @@ PLACES: dict[str, Callable[[str], str]] = {
 HOST_SAFE = ("base32", "hexadecimal", "base64 in base32", "UTF-16 in hexadecimal")
 
 
+@pytest.mark.parametrize("length", range(3, 24))
+def test_slashes_of_base64_do_not_hide_where_a_path_is_cut(length: int) -> None:
+    """A secret whose base64 is full of slashes is found in path segments of any length."""
+    secret = "Whose??? is Ker??? the o?? 48? ab??? Nor??? haf??? ye??? cd?"
+    digits = base64.b64encode(secret.encode()).decode()
+    pieces = "/".join(digits[at : at + length] for at in range(0, len(digits), length))
+
+    assert carries(f"https://e.example/{pieces}", [secret]) == secret
+
+
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("dress", PLAIN)
 def test_a_secret_is_found(dress: str, place: str) -> None:

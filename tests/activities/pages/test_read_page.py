@@ -1,5 +1,6 @@
 """The tool `read_page`, over a real server on loopback."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import cast
 
@@ -128,12 +129,15 @@ async def test_words_are_found_with_their_offsets(server: PageServer) -> None:
     [offset] = cast("list[int]", found.output["found_at"])
     read = await tool.use({"url": url, "from": offset, "find": ""}, CONTEXT)
     missing = await tool.use({"url": url, "from": 0, "find": "Basel"}, CONTEXT)
+    apart = await tool.use({"url": url, "from": 0, "find": "harbour ferry Basel"}, CONTEXT)
     await tool.close()
 
     assert "The ferry to **Zürich\nHarbour** leaves." in found.sources[0].quote
     assert len(found.sources[0].quote) < 1_000
     assert read.sources[0].quote.startswith(found.sources[0].quote)
     assert (missing.output["matches"], missing.sources) == (0, ())
+    assert "The ferry to" in apart.sources[0].quote
+    assert str(apart.output["note"]).endswith("have the most of them. Not on the page: basel.")
 
 
 async def test_another_worker_reads_on(server: PageServer) -> None:
@@ -149,6 +153,24 @@ async def test_another_worker_reads_on(server: PageServer) -> None:
 
     assert here == other_session == elsewhere
     assert server.paths == ["/"] * 3
+
+
+async def test_calls_at_the_same_time_download_once(server: PageServer) -> None:
+    """A page that can be read as well as one that cannot; a later call tries that one again."""
+    server.pages["/"] = answer(b"The tide comes in twice a day.")
+    tool = ReadPage(frozenset({server.host}))
+    calls: list[dict[str, JsonValue]] = [
+        {"url": f"http://{server.host}{path}", "from": 0, "find": find}
+        for path in ("/", "/gone")
+        for find in ("tide", "day", "twice")
+    ]
+
+    answers = await asyncio.gather(*(tool.use(arguments, CONTEXT) for arguments in calls))
+    await tool.use(calls[-1], CONTEXT)
+    await tool.close()
+
+    assert [answered.ok for answered in answers] == [True] * 3 + [False] * 3
+    assert sorted(server.paths) == ["/", "/gone", "/gone"]
 
 
 async def test_what_is_kept_is_bounded() -> None:

@@ -9,15 +9,17 @@ from pydantic import JsonValue
 
 from activities.backends import SettingsError
 from activities.contracts import Round, ToolCall
-from activities.models.protocol import ModelCall, ModelReply
+from activities.models.extractive.model import ExtractiveModel
+from activities.models.failures import ProviderError
+from activities.models.protocol import CountsInput, ModelCall, ModelReply
 from activities.tape.contracts import MOST_LINE_BYTES, Line, TapedReply, ToolAsked, TurnAsked, WorkerFacts, identify
-from activities.tape.player import NotOnTape, Tape, read_tape, with_empty_fields
-from activities.tape.recorder import RecordingModel, TapeFile, taped_reply
+from activities.tape.player import CountingReplayedModel, NotOnTape, Tape, read_tape, with_empty_fields
+from activities.tape.recorder import RecordingModel, TapeFile, recording, taped_reply
 from activities.turn_kinds.plan import PlanAnswer
 from activities.turn_kinds.protocol import Message
 from activities.turn_kinds.work import WorkTask
 from tests.activities.models.calls import KEY, a_call
-from tests.scripted_model import ScriptedModel, answer, reply
+from tests.scripted_model import ScriptedModel, answer, reply, usage
 
 FACTS = WorkerFacts(models={}, tools={})
 HEAD = '{"chargehand_tape": 1}\n{"worker": {"models": {}, "tools": {}}}\n'
@@ -146,6 +148,21 @@ def test_what_a_reply_leaves_out_is_empty() -> None:
     assert (filled.strategy, filled.final_instruction) == ("reduce", "")
 
 
+async def test_prompts_are_counted_while_recording_and_as_they_were_charged_when_replayed(tmp_path: Path) -> None:
+    """A model that counts still does when it is recorded; a replay counts what the tape's reply was charged for."""
+    model, file = ScriptedModel(lambda _: reply(answer("Known."))), tmp_path / "t.jsonl"
+    counting = recording(model, TapeFile(file, [], FACTS))
+    await counting.complete(a_call())
+    replayed = CountingReplayedModel(read_tape(file))
+
+    assert isinstance(counting, CountsInput)
+    assert await counting.count_input(a_call()) == await model.count_input(a_call())
+    assert not isinstance(recording(ExtractiveModel(), TapeFile(file, [], FACTS)), CountsInput)
+    assert await replayed.count_input(a_call()) == usage().input_tokens
+    with pytest.raises(ProviderError):
+        await replayed.count_input(a_call(must_answer=True))
+
+
 def test_replies_that_are_no_objects_are_kept_as_text() -> None:
     """JSON objects are readable on the tape; anything else stays as it was said."""
     texts = ['{"a": 1}', "[1]", "Well …", "[" * 5_000]
@@ -153,3 +170,28 @@ def test_replies_that_are_no_objects_are_kept_as_text() -> None:
 
     assert [each.answer for each in kept] == [{"a": 1}, None, None, None]
     assert [each.text for each in kept] == ["", *texts[1:]]
+
+
+async def test_a_tape_holds_each_part_of_a_prompt_once() -> None:
+    """The first turn of a conversation has its system text and messages; a later one only what is new since."""
+    lines: list[Line] = []
+    first = Message(role="user", text="Find it.")
+    later = [first, Message(role="assistant", text="Wait."), Message(role="user", text="Go on.")]
+    model = RecordingModel(ScriptedModel(lambda _: reply(answer("Found."))), _Kept(lines))
+
+    for messages in ([first], later):
+        await model.complete(a_call(messages=messages))
+
+    prompts = [line.prompt for line in lines if line.prompt]
+    assert [(bool(prompt.system), [each.text for each in prompt.messages]) for prompt in prompts] == [
+        (True, ["Find it."]),
+        (False, ["Go on."]),
+    ]
+
+
+class _Kept:
+    def __init__(self, lines: list[Line]) -> None:
+        self._lines = lines
+
+    def keep(self, line: Line) -> None:
+        self._lines.append(line)

@@ -12,6 +12,7 @@ from activities.documents.catalog import Catalog, Column, DocumentEntry, Table
 from activities.turn_kinds.compress import CompressTask
 from activities.turn_kinds.critique import CritiqueTask
 from activities.turn_kinds.expand import ExpandTask
+from activities.turn_kinds.grade import GradeTask
 from activities.turn_kinds.judge import JudgeTask
 from activities.turn_kinds.outline import OutlineTask
 from activities.turn_kinds.plan import PlanTask, RejectedPlan
@@ -144,6 +145,21 @@ REPORT = SynthesisAnswer(
             id="an expansion with its template and its list",
         ),
         pytest.param(
+            GradeTask(
+                goal="g",
+                criteria=("Names a date.", "Is short."),
+                answer="In May [S1].",
+                gaps=("costs",),
+                sources=(Source(ref="a.md#L1", quote="Notice: May."), Source(ref="b.md#L2")),
+            ),
+            A_MD,
+            "The user's request:\n<request>\ng\n\nThe report will be graded by these criteria:\n"
+            "1. Names a date.\n2. Is short.\n</request>\n\n"
+            "Report:\n<data>\nIn May [S1].\n\nGaps:\n- costs\n</data>\n\n"
+            "Sources:\n<data>\n[S1] a.md#L1\nNotice: May.\n[S2] b.md#L2\n</data>",
+            id="a grade by all that the reader sees",
+        ),
+        pytest.param(
             WorkTask(
                 goal="g",
                 instruction="Reckon the date",
@@ -225,7 +241,7 @@ REPORT = SynthesisAnswer(
             ReviewTask(goal="g", outcomes=(FOUND, NOT_FOUND), max_subtasks=2, may_nest=True),
             None,
             f"{REQUEST}{T1}{LOST_T2}Add at most 2 subtasks. "
-            "- supervisor: a session of its own for a part that itself needs several agents; use it rarely.",
+            "The agent supervisor is a session of its own, for a part that itself needs several agents; use it rarely.",
             id="a review of what was found and what was lost",
         ),
         pytest.param(
@@ -371,7 +387,7 @@ def test_nothing_is_told_twice() -> None:
     ]
 
     shown = ShownText()
-    texts = [shown.render(result, call).split("\n\n", 1)[1].removesuffix("\n</data>") for result in results]
+    texts = [shown.render(result, call).split("<data>\n", 1)[1].removesuffix("\n</data>") for result in results]
 
     assert texts == [
         "[sql:1]\n1",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from chargehand import Artifact, Contradiction, Source, SubtaskRecord, Usage
+from chargehand import Artifact, Contradiction, Grade, Source, SubtaskRecord, Usage
 from chargehand_cli.rendering.escaping import one_safe_line, safe_text
 from chargehand_cli.rendering.page import report_page
 from chargehand_cli.rendering.svg import plan_graph, timeline
@@ -115,15 +115,23 @@ _DECIDED = Contradiction(about="the interval", positions=("6 months [S1]",), res
 _WASTED = Usage(turns=2, cost_usd=Decimal("0.0040"))
 
 
+_GRADES = (
+    Grade(criterion="Names a date.", met=True, reason="It names May."),
+    Grade(criterion="Is short.", met=False, reason="<b>Long"),
+)
+
+
 def test_a_report_names_its_files_its_waste_and_how_sure_a_judge_was() -> None:
     """Files are named with their sizes and neither shown nor linked; waste stands beside what was paid."""
-    made = report(artifacts=(_MADE,), contradictions=(_DECIDED,), wasted=_WASTED)
+    made = report(artifacts=(_MADE,), contradictions=(_DECIDED,), wasted=_WASTED, grades=_GRADES)
 
     page = Page(report_page(made, trace()))
     words = " ".join("".join(page.words).split())
     markdown = report_markdown(made)
     assert "by-month.png image/png, 48 kB Incidents <by> month".replace(" ", "") in words.replace(" ", "")
     assert "S1 is newer. · confidence 85 of 100" in words
+    assert "met Names a date.It names May.not met Is short.<b>Long" in words
+    assert "- **met** · Names a date.\n  - It names May.\n- **not met** · Is short.\n  - &lt;b>Long" in markdown
     assert "$0.0040 of it wasted: unused attempts, rejected plans and lost calls." in words
     assert not any("artifact:" in (value or "") for _, found in page.elements for value in found.values())
     assert "## Files\n\n- **by-month.png**: Incidents &lt;by> month (image/png, 48 kB)\n" in markdown

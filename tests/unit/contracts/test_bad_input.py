@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 from temporalio.api.common.v1 import Payload
 from temporalio.exceptions import ApplicationError
 
@@ -223,3 +224,13 @@ def test_a_deadline_is_seconds_or_a_duration(written: str) -> None:
     request = _read(_limits(f'{{"deadline": {written}}}'))
 
     assert request == SessionRequest(goal="a goal", limits=Limits(deadline=timedelta(minutes=10)))
+
+
+def test_criteria_are_a_text_or_a_list_of_them() -> None:
+    """One criterion needs no list; a blank one, and more than twenty, are refused."""
+    one = SessionRequest.model_validate({"goal": "a goal", "criteria": " Names a date. "})
+
+    assert one.criteria == ("Names a date.",)
+    for wrong in ["  ", ["Names a date.", ""], ["Names a date."] * 21]:
+        with pytest.raises(ValidationError, match="criteria"):
+            SessionRequest.model_validate({"goal": "a goal", "criteria": wrong})

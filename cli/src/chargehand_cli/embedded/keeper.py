@@ -218,6 +218,7 @@ class Keeper:
 def main() -> None:
     """Run the order in the first argument."""
     order = Order.from_argument(sys.argv[1])
+    os.umask(0o077)  # whatever it, the server and the worker write is for this user alone
     state = StateDirectory(order.state)
     lock = FileLock(state.keeper_lock)
     if not _acquire_soon(lock):

@@ -97,7 +97,7 @@ class StateDirectory:
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         ignore = self.path / ".gitignore"
         if not ignore.exists():
-            ignore.write_text("*\n")
+            write_private(ignore, "*\n")
 
     def read_note(self) -> ServerNote | None:
         """Read the note; None if there is none. It is valid only while the note lock is held."""
@@ -110,7 +110,7 @@ class StateDirectory:
     def write_note(self, note: ServerNote) -> None:
         """Replace the note atomically."""
         draft = self._note.with_suffix(".draft")
-        draft.write_text(json.dumps(asdict(note), indent=2) + "\n")
+        write_private(draft, json.dumps(asdict(note), indent=2) + "\n")
         draft.replace(self._note)
 
     def remove_note(self) -> None:
@@ -118,11 +118,22 @@ class StateDirectory:
         self._note.unlink(missing_ok=True)
 
 
+def open_private(path: Path, flags: int) -> int:
+    """Open a file of the state directory, for this user alone; the keeper and what it starts have a umask instead."""
+    return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a text file of the state directory, for this user alone."""
+    with os.fdopen(open_private(path, os.O_WRONLY | os.O_TRUNC), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
 class FileLock:
     """An advisory lock that the system releases when the process ends, however it ends."""
 
     def __init__(self, path: Path) -> None:
-        self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self.descriptor = open_private(path, os.O_RDWR)
 
     def share(self, *, wait: bool) -> bool:
         """Acquire the lock shared; False if it is held exclusively and `wait` is false."""

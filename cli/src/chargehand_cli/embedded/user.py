@@ -23,6 +23,7 @@ from chargehand_cli.embedded.state import (
     WorkerCommand,
     is_held,
     last_lines,
+    open_private,
 )
 
 _POLL_SECONDS: Final = 0.01
@@ -135,7 +136,7 @@ class EmbeddedServer:
         worker = self._worker or WorkerCommand((), self.state.path)
         worker = replace(worker, directory=worker.directory.absolute())
         order = Order(self.state.path, self._temporal, worker)
-        with self.state.keeper_log.open("ab") as log:
+        with os.fdopen(open_private(self.state.keeper_log, os.O_WRONLY | os.O_APPEND), "ab") as log:
             self._keeper = subprocess.Popen(  # noqa: S603  # our own program, no shell
                 [sys.executable, "-P", "-m", "chargehand_cli.embedded.keeper", order.to_argument()],
                 stdin=subprocess.DEVNULL,

@@ -19,6 +19,11 @@ _TAGS: Final = frozenset({
     "em", "strong", "del", "a", "table", "thead", "tbody", "tr", "th", "td",
 })
 # fmt: on
+_MARKS: Final = {
+    True: '<span class="state state-success">met</span>',
+    False: '<span class="state state-failure">not met</span>',
+}
+"""Of criteria, by whether they are met."""
 _STYLE: Final = Path(__file__).with_name("page.css")
 _CITATION: Final = re.compile(r"\[(S\d+(?:,\s*S\d+)*)\]")
 
@@ -31,6 +36,7 @@ def report_page(report: Report, trace: Trace | None = None) -> str:
         _section("Not found or not done", _list(report.gaps)),
         _section("Sources", _sources(report.sources)),
         _section("Claims", _claims(report)),
+        _section("Criteria", _grades(report)),
         _section("Files", _files(report.artifacts)),
         _section("Plan", _plan(report.subtasks)),
         _section("Timeline", _time(report, trace)),
@@ -105,6 +111,14 @@ def _contradictions(report: Report) -> str:
 
 def _confidence(contradiction: Contradiction) -> str:
     return f" · confidence {contradiction.confidence} of 100" if contradiction.confidence else ""
+
+
+def _grades(report: Report) -> str:
+    listed = "".join(
+        f'<li>{_MARKS[each.met]} {_text(each.criterion)}<br><span class="soft">{_text(each.reason)}</span></li>'
+        for each in report.grades
+    )
+    return f'<ul class="plain">{listed}</ul>' if listed else ""
 
 
 def _files(artifacts: Iterable[Artifact]) -> str:

@@ -4,7 +4,7 @@ from collections import Counter
 from datetime import timedelta
 from typing import Final, get_args
 
-from chargehand import Artifact, Claim, Contradiction, Report, Source, Usage
+from chargehand import Artifact, Claim, Contradiction, Grade, Report, Source, Usage
 from chargehand.contracts import StopReason, Verification
 from chargehand_cli.rendering.escaping import is_web_address, without_links
 
@@ -31,6 +31,7 @@ def report_markdown(report: Report) -> str:
     parts += _section("Not found or not done", [f"- {_inline(gap)}" for gap in report.gaps])
     parts += _section("Sources", [_source(number, each) for number, each in enumerate(report.sources, start=1)])
     parts += _section("Claims", claim_lines(report))
+    parts += _section("Criteria", [_grade(each) for each in report.grades])
     parts += _section("Files", [_file(each) for each in report.artifacts])
     parts.append("---")
     parts.append(summary_line(report))
@@ -130,6 +131,11 @@ def _contradiction(contradiction: Contradiction) -> str:
 
 def _confidence(contradiction: Contradiction) -> str:
     return f" (confidence {contradiction.confidence} of 100)" if contradiction.confidence else ""
+
+
+def _grade(grade: Grade) -> str:
+    state = "met" if grade.met else "not met"
+    return f"- **{state}** · {_inline(grade.criterion)}" + (f"\n  - {_inline(grade.reason)}" if grade.reason else "")
 
 
 def _file(artifact: Artifact) -> str:

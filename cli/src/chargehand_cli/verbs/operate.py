@@ -231,11 +231,13 @@ async def _fetch(client: "Client", sessions: Sequence[str], file: Path) -> None:
 
 
 async def _tree(client: "Client", workflow_id: str, run_id: str | None) -> AsyncIterator["WorkflowHistory"]:
-    """Fetch the history of a workflow and of everything below it."""
+    """Fetch the histories of a workflow and of everything below it."""
     from temporalio.service import RPCError, RPCStatusCode
 
+    from chargehand.visibility import histories
+
     try:
-        history = await client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()
+        runs = await histories(client, workflow_id, run_id)
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise
@@ -243,8 +245,9 @@ async def _tree(client: "Client", workflow_id: str, run_id: str | None) -> Async
             raise SessionNotFound(workflow_id) from error
         say(f"Skipped {one_safe_line(workflow_id)}: it is no longer on the server.")
         return
-    yield history
-    for event in history.events:
+    for history in runs:
+        yield history
+    for event in (event for history in runs for event in history.events):
         if event.HasField("child_workflow_execution_started_event_attributes"):
             child = event.child_workflow_execution_started_event_attributes.workflow_execution
             async for below in _tree(client, child.workflow_id, child.run_id):

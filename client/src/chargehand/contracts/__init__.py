@@ -27,7 +27,17 @@ from chargehand.contracts.outcome import Severity as Severity
 from chargehand.contracts.outcome import Verification as Verification
 from chargehand.contracts.plan import Answer, Plan, PlanDecision, Subtask
 from chargehand.contracts.plan import Strategy as Strategy
-from chargehand.contracts.report import Claim, Contradiction, LimitUse, Question, Report, Status, SubtaskRecord, Timing
+from chargehand.contracts.report import (
+    Claim,
+    Contradiction,
+    Grade,
+    LimitUse,
+    Question,
+    Report,
+    Status,
+    SubtaskRecord,
+    Timing,
+)
 from chargehand.contracts.report import SessionState as SessionState
 from chargehand.contracts.report import StopReason as StopReason
 from chargehand.contracts.report import SubtaskState as SubtaskState
@@ -45,6 +55,7 @@ __all__ = [
     "Escalation",
     "Failure",
     "Finding",
+    "Grade",
     "Issue",
     "LimitUse",
     "Limits",

@@ -137,6 +137,17 @@ class Claim(Contract):
     """The quoted words that it rests on; empty unless it is `quoted`, or `computed` with quoted words as well."""
 
 
+class Grade(Contract):
+    """How the report stands by one criterion of the request, as a model of its own judged it."""
+
+    criterion: str
+    """The criterion, as the request states it."""
+    met: bool
+    """Whether the report meets all of it."""
+    reason: str = ""
+    """What decides it, or why it was not graded."""
+
+
 class Report(Contract):
     """The result of a session."""
 
@@ -158,6 +169,9 @@ class Report(Contract):
     """What was asked and is not answered, including subtasks without a result."""
     contradictions: tuple[Contradiction, ...] = ()
     """Where agents disagree on a fact."""
+    grades: tuple[Grade, ...] = ()
+    """A grade for each of the request's `criteria`; empty if there are none, or if they were not graded, which is then
+    one of `gaps`."""
     confidence: Confidence = 0
     """How sure the supervisor is of the answer: 0 (a guess) to 100 (certain)."""
     stop_reason: StopReason

@@ -8,7 +8,14 @@ from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema, model_validator
 
-from chargehand.contracts.base import Contract, Dollars, NoControlCharacters, NullIsEmpty, TypedByPeople
+from chargehand.contracts.base import (
+    Contract,
+    Dollars,
+    NoControlCharacters,
+    NullIsEmpty,
+    TypedByPeople,
+    left_out,
+)
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
 """A lower-case name: a letter, then letters, digits, `_` or `-`, 40 characters at most."""
@@ -33,6 +40,15 @@ def _duration(value: object) -> object:
         raise ValueError("must be a number of seconds or an ISO 8601 duration such as PT10M")
     return value
 
+
+def _one_or_several(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
+
+
+Criterion = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=3, max_length=1_000), NoControlCharacters
+]
+"""One demand on a report, in the user's words (3 to 1,000 characters)."""
 
 Count = Annotated[int, Field(strict=True, ge=1)]
 """A whole number of at least 1, written without quotes."""
@@ -162,6 +178,8 @@ class Delegation(Contract):
     """When the nested session has to end, whatever its own deadline is."""
     goal_reads: tuple[Capability, ...] = ()
     """What kinds of text the goal rests on."""
+    overcharges: Annotated[dict[str, Annotated[float, Field(ge=1)]], Field(max_length=20)] = left_out({})
+    """How many times its worst case a call of each model has cost, for models that charge more than can be bounded."""
 
 
 class SessionRequest(TypedByPeople):
@@ -181,6 +199,14 @@ class SessionRequest(TypedByPeople):
     length_words: Words | None = None
     """About how long the report is to be, in words (50 to 20,000): as long as it needs to be if absent. From 3,000
     words on it is written by section, which takes a turn for the outline and one for each 1,000 words."""
+    criteria: Annotated[
+        tuple[Criterion, ...],
+        Field(max_length=20),
+        NullIsEmpty,
+        BeforeValidator(_one_or_several, json_schema_input_type=Criterion | tuple[Criterion, ...]),
+    ] = ()
+    """What makes a report good: a text, or a list of 20 criteria at most. A model with a context of its own grades the
+    report by each of them; where one is not met, the report is revised, twice at most and within the limits."""
     approval: Literal["none", "plan"] = "none"
     """`plan` makes the session wait after planning until a person approves, edits or rejects the plan."""
     review: Literal["auto", "always", "never"] = "auto"

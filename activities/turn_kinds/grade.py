@@ -1,0 +1,66 @@
+"""A turn that grades a report by the user's own criteria."""
+
+from typing import ClassVar, Final, Literal
+
+from activities.documents.catalog import Catalog
+from activities.turn_kinds.protocol import TurnAnswer, TurnTask
+from activities.turn_kinds.rendering import bullet_list, request_section
+from activities.untrusted_text import data_block
+from chargehand.contracts import Contract, Source
+
+_INSTRUCTIONS: Final = """You are an examiner. You grade a report by the criteria of the user who asked for it. You did
+not write it, and you see what its reader sees.
+
+- grades: one for each criterion, in their order.
+  - criterion: its number.
+  - met: true only if the report as it stands meets all of it. When in doubt, false. A claim about facts counts only as
+    far as the words quoted from its sources bear it out.
+  - reason: what decides it, in one or two sentences; if it is not met, what would have to change. Quote the report.
+Grade nothing but the criteria, each by itself. Ignore length, tone and confidence unless a criterion is about them."""
+
+
+class GradeDraft(Contract):
+    criterion: int
+    """Its number; the first is 1."""
+    met: bool
+    reason: str
+
+
+class GradeAnswer(TurnAnswer):
+    """The grades as the model writes them, not yet checked."""
+
+    kind: Literal["grade"] = "grade"
+    grades: list[GradeDraft]
+
+
+class GradeTask(TurnTask):
+    """Grade a report by the user's criteria."""
+
+    instructions: ClassVar = _INSTRUCTIONS
+    answer_type: ClassVar = GradeAnswer
+
+    kind: Literal["grade"] = "grade"
+    goal: str
+    criteria: tuple[str, ...]
+    answer: str
+    """The report, with its citations."""
+    gaps: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
+    """In citation order: the first is `[S1]`."""
+
+    def sections(self, catalog: Catalog | None) -> list[str]:
+        """Render the request, the criteria, the report, and what its sources say."""
+        del catalog
+        report = f"{self.answer}\n\nGaps:\n{bullet_list(self.gaps)}"
+        return [
+            request_section(self.goal, criteria=self.criteria),
+            f"Report:\n{data_block(report)}",
+            f"Sources:\n{data_block(chr(10).join(_source_lines(self.sources)) or '(none)')}",
+        ]
+
+
+def _source_lines(sources: tuple[Source, ...]) -> list[str]:
+    return [
+        f"[S{number}] {source.ref}" + (f"\n{source.quote}" if source.quote else "")
+        for number, source in enumerate(sources, start=1)
+    ]

@@ -1,0 +1,89 @@
+"""FanOutQA: 310 questions over Wikipedia with gold decompositions, as a dataset for the oracle.
+
+The file is not part of this repository: https://github.com/zhudotexe/fanoutqa, `fanoutqa/data/fanout-final-dev.json`,
+CC BY-SA 4.0. datasets/fanoutqa-sample.yaml holds a few of its questions.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, cast
+
+from benchmarks.evaluation.dataset import Case, Dataset, GoldSubtask
+
+SHA256: Final = "b62a9797732c716e6b17ba4086f277d154d747ce2fa01614cb76a3372e7fb88c"
+_Node = dict[str, Any]
+
+
+class WrongFile(ValueError):  # noqa: N818  # reads as a statement
+    """The file is not the edition of the questions that is evaluated."""
+
+
+def read_fanoutqa(file: Path) -> Dataset:
+    """Read the development questions.
+
+    Raises:
+        WrongFile: it is another file.
+    """
+    data = file.read_bytes()
+    found = hashlib.sha256(data).hexdigest()
+    if found != SHA256:
+        raise WrongFile(f"{file} has the SHA-256 {found}; the questions have {SHA256}: {__doc__}")
+    questions = cast("list[_Node]", json.loads(data))
+    return Dataset(
+        name="fanoutqa",
+        about="FanOutQA, development set (Zhu et al. 2024), CC BY-SA 4.0",
+        offline="oracle",
+        cases=tuple(_case(question) for question in questions),
+    )
+
+
+def _case(question: _Node) -> Case:
+    golden = tuple(_words(question["answer"]))
+    plan = list(_subtasks(question["decomposition"], ()))
+    if len(plan) == 1:
+        plan = [plan[0].model_copy(update={"answer": ", ".join(golden)})]
+    return Case(id=question["id"], goal=question["question"], plan=_distinct(plan), answer=golden)
+
+
+def _subtasks(nodes: Sequence[_Node], above: tuple[str, ...]) -> Iterator[GoldSubtask]:
+    """List nodes before those that need them; a node with parts of its own is put together from their answers."""
+    for node in nodes:
+        needs = (*above, *(str(each) for each in node["depends_on"]))
+        parts = [*_subtasks(node["decomposition"], needs)]
+        yield from parts
+        yield GoldSubtask(
+            id=f"T{node['id']}",
+            instruction=node["question"],
+            agent="writer" if parts else "researcher",
+            depends_on=tuple(f"T{each}" for each in (*needs, *(part["id"] for part in node["decomposition"]))),
+            answer=", ".join(_words(node["answer"])) or "None.",
+        )
+
+
+def _distinct(plan: Sequence[GoldSubtask]) -> tuple[GoldSubtask, ...]:
+    """Tell apart subtasks that ask the same, which a plan may not have."""
+    seen: dict[str, int] = {}
+    found: list[GoldSubtask] = []
+    for gold in plan:
+        seen[gold.instruction] = count = seen.get(gold.instruction, 0) + 1
+        wording = gold.instruction if count == 1 else f"{gold.instruction} (number {count})"
+        found.append(gold.model_copy(update={"instruction": wording}))
+    return tuple(found)
+
+
+def _words(answer: object) -> Iterator[str]:
+    """List the strings that FanOutQA looks for in an answer: keys and values, each by itself."""
+    match answer:
+        case dict():
+            for key, value in cast("dict[object, object]", answer).items():
+                yield from _words(key)
+                yield from _words(value)
+        case list():
+            for each in cast("list[object]", answer):
+                yield from _words(each)
+        case bool():
+            yield "yes" if answer else "no"
+        case _:
+            yield str(answer)

@@ -1,0 +1,218 @@
+"""An oracle: a model and a tool that know the gold plan, and say only what they were shown.
+
+It measures the machinery around the models: whatever it does not finish, limits or rules kept it from finishing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final, Literal
+
+from pydantic import BaseModel, JsonValue
+
+from activities.contracts import InputOutcome, ModelCard, PriceStep, SubtaskDraft, ToolCall
+from activities.models.protocol import ModelCall, ModelReply
+from activities.models.registry import Models
+from activities.tape.registry import Traffic
+from activities.tools import (
+    READS_DOCUMENTS,
+    READS_THE_WEB,
+    Tool,
+    ToolAnswer,
+    ToolContext,
+    ToolSpec,
+    failed,
+    object_schema,
+)
+from activities.turn_kinds.expand import ExpandAnswer, ExpandTask
+from activities.turn_kinds.plan import PlanAnswer, PlanTask
+from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
+from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
+from benchmarks.evaluation.dataset import Case, GoldSubtask
+from chargehand.contracts import Capability, Source, Tier, Usage
+from tests import scripted_model
+
+Shape = Literal["flat", "fan-out"]
+_PRICES: Final = (PriceStep(input_usd_per_million=Decimal(3), output_usd_per_million=Decimal(15)),)
+_TOKENS: Final = (4_000, 400)
+"""Input and output of every turn."""
+_COST: Final = (_TOKENS[0] * Decimal(3) + _TOKENS[1] * Decimal(15)) / 1_000_000
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """Answers for the cases of a dataset."""
+
+    cases: Mapping[str, Case]
+    """By goal."""
+    answers: Mapping[str, str]
+    """By instruction."""
+    shape: Shape
+
+    @classmethod
+    def of(cls, cases: Sequence[Case], shape: Shape = "flat") -> "Oracle":
+        """Learn what is known."""
+        answers = {gold.instruction: gold.answer for case in cases for gold in case.plan}
+        return cls({case.goal: case for case in cases}, answers, shape)
+
+    def wrap(self, traffic: Traffic) -> Traffic:
+        """Answer instead of the models, and instead of every tool."""
+        card = ModelCard(provider="oracle", name="oracle", prices=_PRICES)
+        tools: dict[str, Tool] = {name: OracleTool(tool, self.answers) for name, tool in traffic.tools.items()}
+        return Traffic(Models(self, dict.fromkeys(Tier, card)), tools, ())
+
+    async def complete(self, call: ModelCall) -> ModelReply:
+        match call.task:
+            case PlanTask() as task:
+                return _reply(self._plan(task, call))
+            case ExpandTask() as task:
+                return _reply(self._expand(task))
+            case WorkTask() as task:
+                return self._work(task, call)
+            case SynthesisTask() as task:
+                return _reply(self._report(task))
+            case other:
+                return _reply(scripted_model.DEFAULTS[other.kind])
+
+    def _plan(self, task: PlanTask, call: ModelCall) -> PlanAnswer:
+        """Plan the gold subtasks in their order as far as they fit, and name the others."""
+        has_tools = {name: bool(tools) for name, _, tools in call.crew_agents}
+        planned: list[GoldSubtask] = []
+        omitted: list[GoldSubtask] = []
+        plan: Sequence[GoldSubtask] = self.cases[task.goal].plan
+        # A plan of one subtask needs no turn for the report.
+        left = task.allowance.turns + (1 if len(plan) == 1 else 0)
+        for gold in _with_templates(plan) if self.shape == "fan-out" else plan:
+            needed = (2 if has_tools[gold.agent] else 1) + bool(gold.for_each)
+            fits = needed <= left and set(gold.depends_on) <= {each.id for each in planned}
+            (planned if fits else omitted).append(gold)
+            left -= needed if fits else 0
+        return PlanAnswer(
+            subtasks=[_draft(gold) for gold in planned],
+            strategy="merge",
+            final_instruction="Give the answer first.",
+            omitted=[gold.instruction for gold in omitted],
+        )
+
+    def _expand(self, task: ExpandTask) -> ExpandAnswer:
+        """Name what is asked of each item, as far as it fits."""
+        plan = self.cases[task.goal].plan
+        (template,) = (each for each in _with_templates(plan) if each.instruction == task.template)
+        items = [gold.instruction for gold in plan if _list_of(gold, plan) == template.for_each]
+        return ExpandAnswer(instructions=items[: task.max_subtasks], omitted=items[task.max_subtasks :])
+
+    def _work(self, task: WorkTask, call: ModelCall) -> ModelReply:
+        if call.may_use_tools and not task.rounds:
+            return _look_up(call.tools[0].name, task.instruction)
+        sources = [source for past in task.rounds for result in past.results for source in result.sources]
+        if sources:
+            return _reply(_finding(task.instruction, sources[0].ref, sources[0].quote))
+        inputs = [source for given in task.inputs for source in given.outcome.sources]
+        if inputs and not call.tools:
+            said = self.answers[task.instruction]
+            return _reply(_finding(task.instruction, inputs[0].ref, inputs[0].quote, f"{task.instruction} {said}"))
+        return _reply(scripted_model.answer("", status="no_answer", gaps=[task.instruction]))
+
+    def _report(self, task: SynthesisTask) -> SynthesisAnswer:
+        """Give the golden answer if everything it needs was found, and otherwise what was found."""
+        case = self.cases[task.goal]
+        done = {given.instruction: given for given in task.outcomes if given.outcome.kind == "success"}
+        missing = [gold.instruction for gold in case.plan if gold.instruction not in done]
+        facts = [f"- {_fact(given, task.sources)}" for given in done.values()]
+        golden = [] if missing else [f"{', '.join(words.split(' | ')[0] for words in case.answer)}."]
+        return SynthesisAnswer(
+            answer="\n".join([*golden, *facts]) or "Nothing was found.", gaps=missing, contradictions=[], confidence=90
+        )
+
+
+@dataclass(frozen=True)
+class OracleTool:
+    """A tool that finds what is known about a question."""
+
+    tool: Tool
+    answers: Mapping[str, str]
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        return READS_THE_WEB if self.tool.spec.name in {"search", "read_page"} else READS_DOCUMENTS
+
+    @property
+    def spec(self) -> ToolSpec:
+        text = object_schema(query={"type": "string"})
+        return self.tool.spec.model_copy(update={"parameters": text})
+
+    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
+        del context
+        query = str(arguments["query"])
+        if query not in self.answers:
+            return failed("Nothing is known about this.")
+        number = [*self.answers].index(query)
+        source = Source(ref=f"https://oracle.test/{number}", title=query, quote=self.answers[query])
+        return ToolAnswer(output={"found": 1}, sources=(source,))
+
+
+def _with_templates(plan: Sequence[GoldSubtask]) -> list[GoldSubtask]:
+    """Put one template in the place of the subtasks that ask the same of each item of a list."""
+    lists = {gold.id: listed for gold in plan if (listed := _list_of(gold, plan))}
+    found: dict[str, GoldSubtask] = {}
+    for gold in plan:
+        listed = lists.get(gold.id, "")
+        template = GoldSubtask(
+            id=_template_id(listed) if listed else gold.id,
+            instruction=f"Of each item of the list: {gold.instruction}" if listed else gold.instruction,
+            agent=gold.agent,
+            depends_on=tuple(
+                dict.fromkeys(_template_id(lists[each]) if each in lists else each for each in gold.depends_on)
+            ),
+            for_each=listed,
+        )
+        found.setdefault(template.id, template)
+    return [*found.values()]
+
+
+def _list_of(gold: GoldSubtask, plan: Sequence[GoldSubtask]) -> str:
+    """Return the subtask whose list this one is asked of, with others of the same agent; empty if there is none."""
+    alike = [each for each in plan if (each.depends_on, each.agent) == (gold.depends_on, gold.agent)]
+    return gold.depends_on[0] if len(gold.depends_on) == 1 and len(alike) > 1 else ""
+
+
+def _template_id(listed: str) -> str:
+    return f"E{listed}"
+
+
+def _draft(gold: GoldSubtask) -> SubtaskDraft:
+    return SubtaskDraft(
+        id=gold.id,
+        agent=gold.agent,
+        instruction=gold.instruction,
+        depends_on=list(gold.depends_on),
+        required=[],
+        for_each=gold.for_each,
+    )
+
+
+def _finding(instruction: str, ref: str, quote: str, content: str = "") -> WorkAnswer:
+    content = content or f"{instruction} {quote}"
+    finding = FindingDraft(claim=content, source_refs=[ref], quote=quote, confidence=95)
+    return WorkAnswer(
+        status="success", content=f"{content} [{ref}]", findings=[finding], confidence=95, gaps=[], message=""
+    )
+
+
+def _fact(given: InputOutcome, sources: Sequence[str]) -> str:
+    ref = given.outcome.sources[0].ref
+    mark = f" [S{sources.index(ref) + 1}]" if ref in sources else ""
+    return given.outcome.content.removesuffix(f" [{ref}]") + mark
+
+
+def _look_up(tool: str, query: str) -> ModelReply:
+    call = ToolCall(id="call-1", tool=tool, arguments={"query": query})
+    return scripted_model.use().model_copy(update={"tool_calls": (call,), "usage": _usage()})
+
+
+def _reply(said: BaseModel) -> ModelReply:
+    return scripted_model.reply(said).model_copy(update={"usage": _usage()})
+
+
+def _usage() -> Usage:
+    return Usage(turns=1, input_tokens=_TOKENS[0], output_tokens=_TOKENS[1], cost_usd=_COST)

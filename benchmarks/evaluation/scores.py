@@ -1,0 +1,176 @@
+"""What one session is worth: pure functions of a case, a report, and the traffic that was recorded."""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import Final
+
+from pydantic import BaseModel
+
+from activities.tape.contracts import Line
+from benchmarks.evaluation.dataset import Case, GoldSubtask
+from chargehand.contracts import Report, SubtaskRecord
+
+_MARK: Final = re.compile(r"\[S(\d+)\]")
+_WORD: Final = re.compile(r"\w+")
+_THOUSANDS: Final = re.compile(r"(?<=\d)[,\u202f\u00a0](?=\d{3})")
+_LEAST_SIMILAR: Final = 0.3
+"""Shared words of all words of two instructions from which they ask for the same."""
+
+
+class Scores(BaseModel):
+    """The measures of one session; None where the case says nothing about it. Shares are from 0 to 1."""
+
+    case: str
+    repetition: int = 1
+    passed: bool
+    """Completed, with the whole answer, valid citations and the right agents, and what is missing is named."""
+    completed: bool
+    error: str = ""
+    """Why there is no report."""
+    plan_valid: bool | None = None
+    """Whether the first plan was accepted."""
+    nodes: float | None = None
+    """Agreement of the subtasks with the gold plan: F1."""
+    edges: float | None = None
+    """Agreement of the dependencies between subtasks that both plans have: F1."""
+    executed: float | None = None
+    """Share of the gold subtasks that succeeded."""
+    routed: bool | None = None
+    """Whether the plan uses the agents that it should."""
+    answer: float | None = None
+    """Share of the golden words that the answer has; 0 with a wrong one."""
+    citations: float | None = None
+    """Share of the answer's citations whose source was returned by a tool and contains the quotation."""
+    gaps_named: bool | None = None
+    """Whether everything that is missing is named, and nothing else."""
+    turns: int = 0
+    usd: Decimal = Decimal(0)
+    seconds: float = 0
+    forced: int = 0
+    """Turns of agents that had to answer instead of reading on."""
+    truncated: int = 0
+    """Replies that were cut off."""
+
+
+def score(case: Case, report: Report, lines: Sequence[Line], seconds: float, repetition: int = 1) -> Scores:
+    """Judge a session that has a report."""
+    matches = match(case.plan, report.subtasks)
+    done = [gold for gold in case.plan if gold.id in matches and matches[gold.id].state == "success"]
+    missing = [gold for gold in case.plan if gold not in done]
+    completed = report.stop_reason == "completed"
+    answer = answer_share(case, report.answer)
+    citations = citation_share(report, lines)
+    routed = Counter(record.agent for record in report.subtasks) == Counter(case.agents) if case.agents else None
+    named = _gaps_named(case, report, missing)
+    is_whole = answer in {None, 1.0} or bool(missing and named)
+    return Scores(
+        case=case.id,
+        repetition=repetition,
+        passed=completed and is_whole and citations in {None, 1.0} and routed is not False and named is not False,
+        completed=completed,
+        plan_valid=not any(line.turn and line.turn.kind == "plan" and line.turn.attempt for line in lines),
+        nodes=f1(len(matches), len(case.plan), len(report.subtasks)) if case.plan else None,
+        edges=_edge_agreement(case.plan, report.subtasks, matches) if case.plan else None,
+        executed=len(done) / len(case.plan) if case.plan else None,
+        routed=routed,
+        answer=answer,
+        citations=citations,
+        gaps_named=named,
+        turns=report.usage.turns,
+        usd=report.usage.cost_usd,
+        seconds=seconds,
+        forced=sum(bool(line.turn and line.turn.kind == "work" and line.turn.must_answer) for line in lines),
+        truncated=sum(bool(line.reply and line.reply.stop == "truncated") for line in lines),
+    )
+
+
+def normalise(text: str) -> str:
+    """Fold case, width, white space and thousands separators, so that only other words differ."""
+    plain = _THOUSANDS.sub("", unicodedata.normalize("NFKC", text).casefold().replace("**", ""))
+    return " ".join(plain.split())
+
+
+def has_words(text: str, words: str) -> bool:
+    """Whether a normalised text has one of the alternatives, not as a part of longer words."""
+    alternatives = (re.escape(normalise(each)) for each in words.split(" | "))
+    return any(re.search(rf"(?<!\w){each}(?!\w)", text) for each in alternatives)
+
+
+def answer_share(case: Case, answer: str) -> float | None:
+    """Compare an answer with the golden one; None if there is none."""
+    text = normalise(_MARK.sub("", answer))
+    if any(has_words(text, words) for words in case.wrong):
+        return 0.0
+    return sum(has_words(text, words) for words in case.answer) / len(case.answer) if case.answer else None
+
+
+def citation_share(report: Report, lines: Sequence[Line]) -> float | None:
+    """Check every citation of the answer; None if it has none."""
+    returned: dict[str, str] = {}
+    for line in lines:
+        for source in line.result.sources if line.result else ():
+            returned[source.ref] = f"{returned.get(source.ref, '')}\n{normalise(source.quote)}"
+    marks = [int(number) for number in _MARK.findall(report.answer)]
+    valid = [
+        number
+        for number in marks
+        if 0 < number <= len(report.sources)
+        and normalise(report.sources[number - 1].quote) in returned.get(report.sources[number - 1].ref, "\n\n")
+    ]
+    return len(valid) / len(marks) if marks else None
+
+
+def match(plan: Sequence[GoldSubtask], subtasks: Sequence[SubtaskRecord]) -> dict[str, SubtaskRecord]:
+    """Pair gold subtasks with those of a session, the most similar instructions first."""
+    pairs = sorted(
+        (
+            (_similarity(gold.instruction, record.instruction), -position, gold.id, record)
+            for gold in plan
+            for position, record in enumerate(subtasks)
+        ),
+        key=lambda pair: pair[:2],
+        reverse=True,
+    )
+    found: dict[str, SubtaskRecord] = {}
+    taken: set[str] = set()
+    for similarity, _, gold, record in pairs:
+        if similarity >= _LEAST_SIMILAR and gold not in found and record.id not in taken:
+            found[gold] = record
+            taken.add(record.id)
+    return found
+
+
+def f1(common: int, gold: int, given: int) -> float:
+    """Combine precision and recall; two empty sets agree."""
+    return 2 * common / (gold + given) if gold + given else 1.0
+
+
+def _similarity(one: str, other: str) -> float:
+    mine, theirs = Counter(_WORD.findall(one.casefold())), Counter(_WORD.findall(other.casefold()))
+    return (mine & theirs).total() / max(1, (mine | theirs).total())
+
+
+def _edge_agreement(
+    plan: Sequence[GoldSubtask], subtasks: Sequence[SubtaskRecord], matches: dict[str, SubtaskRecord]
+) -> float:
+    names = {gold: record.id for gold, record in matches.items()}
+    golden = {
+        (names[need], names[gold.id]) for gold in plan if gold.id in names for need in gold.depends_on if need in names
+    }
+    common = set(names.values())
+    given = {
+        (need, record.id) for record in subtasks if record.id in common for need in record.depends_on if need in common
+    }
+    return f1(len(golden & given), len(golden), len(given))
+
+
+def _gaps_named(case: Case, report: Report, missing: Iterable[GoldSubtask]) -> bool | None:
+    if case.has_gap is not None:
+        return bool(report.gaps) == case.has_gap
+    if not case.plan:
+        return None
+    gaps = normalise("\n".join(report.gaps))
+    return all(normalise(gold.instruction) in gaps for gold in missing)

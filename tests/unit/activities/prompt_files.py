@@ -1,0 +1,177 @@
+"""Writes every prompt as a model reads it: `python -m tests.unit.activities.prompt_files docs/prompts`."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from activities.contracts import ContradictionDraft, InputOutcome, Round, ToolCall, ToolResult
+from activities.crews import load_crews
+from activities.documents.catalog import Catalog, Column, DocumentEntry, Table
+from activities.turn_kinds.compact import CompactTask
+from activities.turn_kinds.compress import CompressTask
+from activities.turn_kinds.critique import CritiqueTask
+from activities.turn_kinds.expand import ExpandTask
+from activities.turn_kinds.judge import JudgeTask
+from activities.turn_kinds.outline import OutlineTask
+from activities.turn_kinds.plan import PlanTask, RejectedPlan
+from activities.turn_kinds.protocol import Message
+from activities.turn_kinds.refine import RefineTask
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.rendering import CitedSource, Quotation
+from activities.turn_kinds.review import ReviewTask
+from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
+from activities.turn_kinds.work import WorkTask
+from chargehand.contracts import Contradiction, Escalation, Finding, Partial, Source
+from tests.environment import TOOLS
+from tests.scripted_model import ALLOWANCE, TODAY
+
+_CREWS: Final = Path(__file__).resolve().parents[3] / "crews"
+_GOAL: Final = "How long is the notice period of our lease, and what did the repairs cost?"
+_CATALOG: Final = Catalog(
+    documents=(DocumentEntry(name="lease.md", kind="md", units=40, headings=("Notice", "Rent")),),
+    tables=(
+        Table(
+            name="repairs",
+            document="repairs.xlsx",
+            rows=12,
+            columns=(Column(name="cost", type="DOUBLE", examples=("120.50",)),),
+        ),
+    ),
+)
+_QUOTE: Final = "Either party may give three months' notice in writing."
+_LEASE: Final = Source(ref="lease.md#L12-L14", title="Lease, Notice", quote=_QUOTE)
+_CITED: Final = CitedSource(
+    number=1, ref=_LEASE.ref, title=_LEASE.title, quotations=(Quotation(number=1, text=_QUOTE),)
+)
+_FOUND: Final = InputOutcome(
+    id="T1",
+    agent="reader",
+    instruction="Find the notice period in lease.md and quote the clause.",
+    outcome=Partial(
+        content="The notice period is three months [lease.md#L12-L14].",
+        findings=(Finding(claim="Notice is three months.", sources=(_LEASE.ref,), confidence=90),),
+        sources=(_LEASE,),
+        confidence=80,
+        gaps=("from which date it runs",),
+    ),
+)
+_LOST: Final = InputOutcome(
+    id="T2",
+    agent="analyst",
+    instruction="Sum the costs of the table repairs in 2025.",
+    outcome=Escalation(reason="confidence_too_low", content="Perhaps 900.", confidence=20, message="No column fits."),
+)
+_CALL: Final = ToolCall(id="1", tool="search_documents", arguments={"query": "notice period"})
+_ROUND: Final = Round(
+    turns_left=7,
+    calls=(_CALL,),
+    results=(ToolResult(call_id="1", tool="search_documents", output={"found": 1}, sources=(_LEASE,)),),
+)
+_REPORT: Final = SynthesisAnswer(
+    answer="Notice is three months [S1].",
+    gaps=["the cost of the repairs"],
+    contradictions=[ContradictionDraft(about="notice", positions=["T1: three months", "T3: six"], resolution="")],
+    confidence=70,
+)
+
+TASKS: Final[Mapping[str, tuple[str, Task]]] = {
+    "plan": (
+        "supervisor",
+        PlanTask(
+            goal=_GOAL,
+            max_subtasks=8,
+            allowance=ALLOWANCE,
+            may_nest=True,
+            rejected=(RejectedPlan(plan='{"subtasks": []}', errors=("subtasks: there are none",)),),
+        ),
+    ),
+    "expand": (
+        "supervisor",
+        ExpandTask(
+            goal=_GOAL, agent="reader", template="Find the notice period of the lease.", items=_FOUND, max_subtasks=5
+        ),
+    ),
+    "work": (
+        "reader",
+        WorkTask(
+            goal=_GOAL,
+            instruction="Find from which date the notice period runs.",
+            inputs=(_FOUND, _LOST),
+            rounds=(_ROUND, Round(correction="it was empty")),
+            must_answer=True,
+        ),
+    ),
+    "review work": ("reviewer", WorkTask(goal=_GOAL, instruction="Check what was found.", inputs=(_FOUND,))),
+    "compact": (
+        "reader",
+        CompactTask(goal=_GOAL, instruction="Find the notice period.", rounds=(_ROUND,), must_answer=True),
+    ),
+    "refine": (
+        "supervisor",
+        RefineTask(
+            goal=_GOAL,
+            agent="analyst",
+            instruction=_LOST.instruction,
+            problem="No column fits.",
+            outcome=_LOST.outcome,
+            attempts=2,
+        ),
+    ),
+    "compress": ("supervisor", CompressTask(instruction=_FOUND.instruction, content="A long answer.", most_words=600)),
+    "review": ("supervisor", ReviewTask(goal=_GOAL, outcomes=(_FOUND, _LOST), max_subtasks=2, may_nest=False)),
+    "judge": ("supervisor", JudgeTask(question="How long is the notice period?", candidates=(_FOUND, _LOST))),
+    "synthesis": (
+        "supervisor",
+        SynthesisTask(
+            goal=_GOAL,
+            final_instruction="One page, for the tenant.",
+            outcomes=(_FOUND, _LOST),
+            sources=(_CITED,),
+            stopped_because="deadline",
+            contradictions=(Contradiction(about="notice", positions=("three months", "six months")),),
+            problems=("T2 is not named",),
+            first_version="Notice is three months [S1].",
+        ),
+    ),
+    "critique": (
+        "supervisor",
+        CritiqueTask(goal=_GOAL, draft=_REPORT, outcomes=(_FOUND, _LOST), sources=(_CITED,)),
+    ),
+    "outline": (
+        "supervisor",
+        OutlineTask(goal=_GOAL, length_words=3_000, most_sections=3, outcomes=(_FOUND, _LOST), sources=(_CITED,)),
+    ),
+}
+"""A task of each kind, with every part that it can have, and the agent that gets it."""
+
+
+def prompt_files() -> dict[str, str]:
+    """Return the text of each prompt's file by its name."""
+    crew = load_crews([_CREWS], {tool: frozenset() for tool in TOOLS})["research"]
+    return {
+        f"{name.replace(' ', '-')}.md": "\n".join(
+            [f"# {name.capitalize()}: what the {agent} is sent", "", "## System", "", task.system_text(crew, agent), ""]
+            + [line for message in task.messages(_CATALOG, TODAY) for line in _message_lines(message)]
+        )
+        for name, (agent, task) in TASKS.items()
+    }
+
+
+def _message_lines(message: Message) -> Iterator[str]:
+    yield from (f"## {message.role.capitalize()}", "")
+    yield from (f"Calls `{call.tool}` with `{call.model_dump_json(include={'arguments'})}`\n" for call in message.calls)
+    yield from (f"{result.text}\n" for result in message.results)
+    if message.text:
+        yield from (message.text, "")
+
+
+def main(folder: Path) -> None:
+    """Write all prompts into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in prompt_files().items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
