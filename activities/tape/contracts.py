@@ -69,6 +69,21 @@ class TurnAsked(Taped):
     """Whether no more tools may be used."""
 
 
+class TapedMessage(Taped):
+    """A message of a prompt as the model reads it."""
+
+    role: Literal["user", "assistant", "tools"]
+    text: str = ""
+    results: tuple[str, ...] = ()
+
+
+class TapedPrompt(Taped):
+    """What is new in a prompt since the reply before it, for people to read; nothing is replayed by it."""
+
+    system: str = ""
+    messages: tuple[TapedMessage, ...]
+
+
 class TapedReply(Taped):
     """What a model replied."""
 
@@ -134,6 +149,7 @@ class Line(Taped):
     documents: tuple[str, ...] = ()
     """Names of the session's documents."""
     turn: TurnAsked | None = None
+    prompt: TapedPrompt | None = None
     reply: TapedReply | None = None
     failure: TapedFailure | str | None = None
     """A provider's failure, or the message of a tool that failed."""

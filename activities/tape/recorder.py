@@ -21,6 +21,8 @@ from activities.tape.contracts import (
     Line,
     TapedAnswer,
     TapedFailure,
+    TapedMessage,
+    TapedPrompt,
     TapedReply,
     ToolAsked,
     WorkerFacts,
@@ -109,10 +111,21 @@ class RecordingModel:
             reply = await self.model.complete(call)
         except ProviderError as error:
             failure = TapedFailure(message=error.message, kind=error.kind, fault=error.fault)
-            self.tape.keep(Line(turn=identify(call), failure=failure))
+            self.tape.keep(Line(turn=identify(call), prompt=taped_prompt(call), failure=failure))
             raise
-        self.tape.keep(Line(turn=identify(call), reply=taped_reply(reply)))
+        self.tape.keep(Line(turn=identify(call), prompt=taped_prompt(call), reply=taped_reply(reply)))
         return reply
+
+
+def taped_prompt(call: ModelCall) -> TapedPrompt:
+    """Keep what is new in a prompt since the model's last message; the whole of it in the first turn."""
+    spoken = [place for place, message in enumerate(call.messages) if message.role == "assistant"]
+    new = call.messages[spoken[-1] + 1 :] if spoken else call.messages
+    messages = [
+        TapedMessage(role=each.role, text=each.text, results=tuple(result.text for result in each.results))
+        for each in new
+    ]
+    return TapedPrompt(system="" if spoken else call.system, messages=tuple(messages))
 
 
 @dataclass(frozen=True)

@@ -170,3 +170,28 @@ def test_replies_that_are_no_objects_are_kept_as_text() -> None:
 
     assert [each.answer for each in kept] == [{"a": 1}, None, None, None]
     assert [each.text for each in kept] == ["", *texts[1:]]
+
+
+async def test_a_tape_holds_each_part_of_a_prompt_once() -> None:
+    """The first turn of a conversation has its system text and messages; a later one only what is new since."""
+    lines: list[Line] = []
+    first = Message(role="user", text="Find it.")
+    later = [first, Message(role="assistant", text="Wait."), Message(role="user", text="Go on.")]
+    model = RecordingModel(ScriptedModel(lambda _: reply(answer("Found."))), _Kept(lines))
+
+    for messages in ([first], later):
+        await model.complete(a_call(messages=messages))
+
+    prompts = [line.prompt for line in lines if line.prompt]
+    assert [(bool(prompt.system), [each.text for each in prompt.messages]) for prompt in prompts] == [
+        (True, ["Find it."]),
+        (False, ["Go on."]),
+    ]
+
+
+class _Kept:
+    def __init__(self, lines: list[Line]) -> None:
+        self._lines = lines
+
+    def keep(self, line: Line) -> None:
+        self._lines.append(line)

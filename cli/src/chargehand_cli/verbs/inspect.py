@@ -19,6 +19,7 @@ from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.request import BadRequest, read_model
 from chargehand_cli.terminal import Exit, console, put, put_json, say
 from chargehand_cli.verb import FILES, AsJson, Documents, SessionId, verb
+from chargehand_cli.wire import wire_lines
 
 if TYPE_CHECKING:
     from chargehand import Artifact, Report
@@ -79,13 +80,23 @@ async def result(connection: Connection, session: SessionId, *, as_json: AsJson 
 @verb(app)
 async def trace(
     connection: Connection,
-    session: SessionId,
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="Session ID.")] = "",
     *,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the report and trace as an HTML page instead.")
     ] = None,
+    wire: Annotated[
+        Path | None,
+        typer.Option(metavar="TAPE", help="Print what the models of a session recorded with `run --record` read."),
+    ] = None,
 ) -> None:
     """Print every step of a session as JSON. Needs no worker, and includes failed sessions."""
+    if bool(session) == bool(wire):
+        raise typer.BadParameter("Give either a session or --wire TAPE.")
+    if wire is not None:
+        for line in wire_lines(wire):
+            put(line)
+        return
     await connection.open()
     steps = await connection.session(session).trace()
     if html is None:

@@ -1,0 +1,71 @@
+"""What a session's models read and replied, from a tape of it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import to_json
+
+from chargehand_cli.request import BadRequest
+
+_MOST_BYTES: Final = 64_000_000
+"""No tape is longer."""
+
+
+class _Turn(BaseModel):
+    kind: str
+    agent: str
+    round: int = 0
+
+
+class _Message(BaseModel):
+    role: str
+    text: str = ""
+    results: tuple[str, ...] = ()
+
+
+class _Prompt(BaseModel):
+    system: str = ""
+    messages: tuple[_Message, ...] = ()
+
+
+class _Line(BaseModel):
+    """The parts of a tape's line that are shown; `activities/tape/contracts.py` has the others."""
+
+    turn: _Turn | None = None
+    prompt: _Prompt | None = None
+    reply: dict[str, Any] | None = None
+    failure: dict[str, Any] | str | None = None
+
+
+def wire_lines(tape: Path) -> Iterator[str]:
+    """Write every turn on a tape in the order of the replies: what was new to the model, and what it replied.
+
+    Raises:
+        BadRequest: the file cannot be read, or is not a tape.
+    """
+    try:
+        with tape.open("rb") as opened:
+            lines = [_Line.model_validate_json(line) for line in opened.read(_MOST_BYTES).splitlines()]
+    except OSError as error:
+        raise BadRequest(f"{tape} cannot be read: {error.strerror}.") from error
+    except ValidationError as error:
+        raise BadRequest(f"{tape} is not a tape.") from error
+    turns = [(line.turn, line) for line in lines if line.turn]
+    if not turns:
+        raise BadRequest(f"{tape} has no turns. Record a session with `chargehand run --record FILE`.")
+    for number, (turn, line) in enumerate(turns, start=1):
+        yield f"═══ {number} · {turn.kind} · {turn.agent} · round {turn.round} ═══"
+        yield from _prompt_lines(line.prompt)
+        yield f"─── reply ───\n{to_json(line.reply or line.failure, indent=1).decode()}\n"
+
+
+def _prompt_lines(prompt: _Prompt | None) -> Iterator[str]:
+    if prompt is None:
+        yield "(The prompt is not on this tape.)"
+        return
+    if prompt.system:
+        yield f"─── system ───\n{prompt.system}"
+    for message in prompt.messages:
+        yield "\n".join([f"─── {message.role} ───", *message.results, message.text])
