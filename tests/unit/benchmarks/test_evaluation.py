@@ -147,11 +147,12 @@ def test_only_the_edition_that_is_named_is_read(tmp_path: Path) -> None:
 async def test_the_oracle_answers_what_the_limits_hold_and_names_the_rest(client: Client, tmp_path: Path) -> None:
     """Within 20 turns a plan is executed as far as it fits, and the report names every subtask that did not; within 300
     all of them are executed. No plan is refused."""
-    dataset = read_datasets(["fanoutqa-sample"])["fanoutqa-sample"]
+    sample = read_datasets(["fanoutqa-sample"])["fanoutqa-sample"]
+    dataset = sample.model_copy(update={"cases": (sample.cases[0], sample.cases[-1])})
     found = await evaluate(client, tmp_path, dataset, "oracle")
     largest = dataset.model_copy(update={"cases": dataset.cases[-1:]})
     deep = await evaluate(client, tmp_path, largest, "oracle", variant=Variant(profile="deep", shape="fan-out"))
 
-    assert [(each.passed, each.plan_valid) for each in (*found, *deep)] == [(True, True)] * 5
-    assert [each.executed for each in found] == [1.0, 1.0, 1.0, 0.75]
+    assert [(each.passed, each.plan_valid) for each in (*found, *deep)] == [(True, True)] * 3
+    assert [each.executed for each in found] == [1.0, 0.75]
     assert [(each.executed, each.answer, each.forced) for each in deep] == [(1.0, 1.0, 0)]
