@@ -24,7 +24,7 @@ from chargehand.converter import describe_problems, join_problems, printable
 from chargehand.wire import TASK_QUEUE
 
 _READ_BY_CLIENTS: Final = frozenset({"CODEC_TOKEN", "WORKER"})
-_MOST_IN_HISTORIES: Final = {"max_turns": 100, "max_rounds": 20}
+_MOST_IN_HISTORIES: Final = {"max_turns": 100}
 """Keeps the largest histories within a quarter of Temporal's 50 MiB: docs/how-to/changing-a-workflow.md, Sizes."""
 
 
@@ -43,7 +43,7 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
         max_turns=100,
         budget_usd=Decimal(50),
         max_parallel=20,
-        max_rounds=20,
+        max_rounds=250,
         max_reviews=6,
         deadline=timedelta(hours=6),
         subtask_deadline=timedelta(hours=1),

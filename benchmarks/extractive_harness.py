@@ -62,6 +62,7 @@ class Harness:
     def __init__(self, catalog: Catalog, tools: Mapping[str, Tool], documents: tuple[str, ...]) -> None:
         self.catalog = catalog
         self._crew = Crew.model_validate(tomllib.loads(_CREW.read_text(encoding="utf-8")))
+        self.agents = tuple((agent.name, agent.description, agent.tools) for agent in self._crew.agents)
         self._tools = tools
         self._documents = documents
 
@@ -118,7 +119,7 @@ class Harness:
                 model=MODEL_NAME,
                 task=task,
                 agent=name,
-                crew_agents=tuple((agent.name, agent.description, agent.tools) for agent in self._crew.agents),
+                crew_agents=self.agents,
                 catalog=self.catalog,
                 system="",
                 messages=(),

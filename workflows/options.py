@@ -49,8 +49,8 @@ _TOOL_RETRIES: Final = RetryPolicy(
 _RUNNING_DUPLICATE_TIMEOUT: Final = timedelta(days=7)
 """The longest that a session may run; its own deadline ends the wait sooner."""
 
-REPORT_TIME: Final = timedelta(seconds=60)
-"""The most of a session's time that is kept for writing the report; a fifth of it if that is less."""
+REPORT_TIME: Final = timedelta(minutes=2)
+"""The most of a session's time that is kept for writing the report, with thinking; a fifth of it if that is less."""
 LEAST_REPORT_TIME: Final = timedelta(seconds=1)
 """What the writer gets even when the deadline has passed."""
 _NESTED_MARGIN: Final = timedelta(seconds=5)

@@ -33,6 +33,7 @@ from activities.model_turn.retry_policy import (
 from activities.models.failures import ProviderError
 from activities.models.protocol import LONGEST_TEXT, CountsInput, ModelCall, ModelReply, ProviderJob
 from activities.models.registry import Models
+from activities.models.replies import MOST_DEPTH, depth
 from activities.notes import NOTE
 from activities.pages.leak_check import repeats
 from activities.tools import Tool
@@ -213,6 +214,8 @@ def _for_another_model(call: ModelCall, name: str) -> ModelCall:
 def _recordable(reply: ModelReply, answer_type: type[TurnAnswer]) -> TurnResult:
     """Interpret a reply so that it can be recorded and read again; whatever is wrong with it, it is paid."""
     try:
+        if any(depth(call.arguments) > MOST_DEPTH for call in reply.tool_calls):
+            raise ValueError("arguments are nested too deeply")  # noqa: TRY301  # as any other reply that cannot be used
         result = interpret(reply, answer_type)
         converter = activity.payload_converter()
         converter.from_payloads(converter.to_payloads([Entry(result=result)]), [Entry])

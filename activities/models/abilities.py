@@ -25,7 +25,7 @@ _BY_NAME: Final = tuple(
         (r"claude-(opus|sonnet)-4-6.*", True, 64_000),
         (r"claude-(opus-4-[78]|(fable|mythos|opus|sonnet|haiku)-[5-9]|mythos-preview).*", True, 128_000),
         (r"claude-(3-|3\.|instant|2).*", False, 4_096),
-        (r"claude-(opus-4-[01]|opus-4-2025.*)", False, 32_000),
+        (r"claude-opus-4-([01](-.*)?|2025.*)", False, 32_000),
         (r"claude-.*", False, 64_000),
         (r"gpt-.*chat-latest|gpt-5-pro.*|o1-(mini|preview).*", False, 16_384),
         (r"gpt-oss[-:].*", True, None),

@@ -62,7 +62,8 @@ class AnthropicModel(ProviderModel["anthropic.AsyncAnthropic"]):
         """Count the input tokens of a call."""
         with translating(self.provider, (self.api_key,)):
             client = await self.warm_up()
-            body: dict[str, Any] = {name: part for name, part in request_body(call).items() if name in _COUNTED}
+            whole = request_body(self._with_possible_effort(call))
+            body: dict[str, Any] = {name: part for name, part in whole.items() if name in _COUNTED}
             return (await client.messages.count_tokens(**body, timeout=COUNT_SECONDS)).input_tokens
 
     def _read(self, call: ModelCall, body: JsonValue) -> Content:

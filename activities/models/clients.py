@@ -53,6 +53,8 @@ class ProviderModel(ABC, Generic[ClientType]):
     """Kept out of every error."""
     base_url: str = ""
     """Empty for the provider's own address."""
+    price_list: str = ""
+    """The provider whose known prices hold; empty for `provider`."""
     prices: Overrides | None = None
     """By model; they override the known ones. Without a price the cost of calls is unknown."""
     reasoning_models: Mapping[str, bool] = field(default_factory=dict[str, bool])
@@ -69,17 +71,17 @@ class ProviderModel(ABC, Generic[ClientType]):
         """Take one turn; cancelling it closes the connection, or cancels the provider's job."""
         with translating(self.provider, (self.api_key,)):
             client = await self.warm_up()
-            if not self._takes_effort(call.model):
-                call = _without_effort(call)
+            call = self._with_possible_effort(call)
             try:
                 body = await self._send_with_effort(client, call)
             except UnreadableReply as error:
                 return self._unusable(call, error.body, error)
             return await asyncio.to_thread(self._understand, call, body)
 
-    def _takes_effort(self, model: str) -> bool:
-        known = self.reasoning_models.get(model, abilities_of(model).takes_effort)
-        return known and model not in self._refused_effort
+    def _with_possible_effort(self, call: ModelCall) -> ModelCall:
+        """Leave the effort out of a call whose model takes none."""
+        takes_effort = self.reasoning_models.get(call.model, abilities_of(call.model).takes_effort)
+        return call if takes_effort and call.model not in self._refused_effort else _without_effort(call)
 
     async def _send_with_effort(self, client: ClientType, call: ModelCall) -> JsonValue:
         """Send a call; once more without its effort if the provider refuses that, which costs nothing."""
@@ -148,7 +150,7 @@ class ProviderModel(ABC, Generic[ClientType]):
             provider_items=returnable(content.provider_items),
             model=model,
             provider=self.provider,
-            usage=usage_of(self.provider, call.model, model, tokens, self.prices, share=share),
+            usage=usage_of(self.price_list or self.provider, call.model, model, tokens, self.prices, share=share),
         )
 
     async def _receive(self, request: AbstractAsyncContextManager[Response], call: ModelCall, fold: Fold) -> JsonValue:

@@ -374,6 +374,8 @@ def _message(error: BaseException, verdict: Verdict, fault: ProviderFault, secre
 def _words(error: BaseException) -> str:
     """Find the provider's own message, which the SDK's message wraps in the whole body."""
     body: Any = getattr(error, "body", None)
+    if isinstance(body, list) and body:  # as Gemini writes it
+        body = cast("list[Any]", body)[0]
     if isinstance(body, Mapping):
         inner: Any = cast("Mapping[str, Any]", body)
         inner = inner["error"] if isinstance(inner.get("error"), Mapping) else inner

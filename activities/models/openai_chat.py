@@ -33,6 +33,7 @@ PROVIDER: Final = "openai-compatible"
 Entry = dict[str, Any]
 _NOT_TAKEN_BACK: Final = frozenset({"annotations", "audio", "function_call", "refusal"})
 """Fields of a reply that servers write and do not accept."""
+_PIECE_FIELDS: Final = frozenset({"index", "id", "type", "function"})
 _JOINED: Final = frozenset({"content", "refusal", "reasoning", "reasoning_content"})
 """Fields of a message that arrive in pieces."""
 
@@ -75,13 +76,14 @@ class OpenAIChatModel(ProviderModel["openai.AsyncOpenAI"]):
         )
 
     def _tokens(self, usage: JsonValue) -> Tokens | None:
-        """Read the usage; here `prompt_tokens` includes everything."""
+        """Read the usage; here `prompt_tokens` includes everything, and `completion_tokens` may leave out thoughts."""
         whole = token_count(usage, "prompt_tokens")
         cached = token_count(usage, "prompt_tokens_details", "cached_tokens", absent=0)
         output = token_count(usage, "completion_tokens")
-        if whole is None or cached is None or output is None or cached > whole:
+        total = token_count(usage, "total_tokens", absent=0)
+        if whole is None or cached is None or output is None or total is None or cached > whole:
             return None
-        return Tokens(input=whole, cached=cached, cache_written=0, output=output)
+        return Tokens(input=whole, cached=cached, cache_written=0, output=max(output, total - whole))
 
 
 def request_body(call: ModelCall) -> "CompletionCreateParamsStreaming":
@@ -160,11 +162,13 @@ class _CallPieces:
     id: JsonValue = ""
     names: list[str] = field(default_factory=list[str])
     arguments: list[str] = field(default_factory=list[str])
+    others: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    """What else the server wants back: Gemini signs its thoughts in `extra_content`."""
 
     @property
     def whole(self) -> JsonValue:
         function: JsonValue = {"name": "".join(self.names), "arguments": "".join(self.arguments)}
-        return {"id": self.id, "type": "function", "function": function}
+        return {**self.others, "id": self.id, "type": "function", "function": function}
 
 
 class ChatFold:
@@ -178,6 +182,7 @@ class ChatFold:
         self._message: dict[str, JsonValue] = {}
         self._pieces: dict[str, list[str]] = {}
         self._calls: list[_CallPieces] = []
+        self._by_number: dict[int, _CallPieces] = {}
 
     def take(self, event: Mapping[str, JsonValue]) -> bool:
         """Add a piece; return whether it was the last."""
@@ -231,16 +236,25 @@ class ChatFold:
         call.id = within(piece, "id") or call.id
         call.names.append(str(within(piece, "function", "name") or ""))
         call.arguments.append(str(within(piece, "function", "arguments") or ""))
+        if isinstance(piece, dict):
+            call.others |= {name: value for name, value in piece.items() if name not in _PIECE_FIELDS}
 
     def _call_of(self, piece: JsonValue) -> _CallPieces:
-        """Find the call that a piece belongs to; servers without call numbers begin each call with its name."""
-        number = within(piece, "index")
-        if not isinstance(number, int):
-            number = len(self._calls) - (0 if within(piece, "function", "name") else 1)
-        if not 0 <= number < len(self._calls):
-            self._calls.append(_CallPieces())
-            number = -1
-        return self._calls[number]
+        """Find the call that a piece belongs to.
+
+        Servers without call numbers begin each call with its name; some give every call the same number.
+        """
+        number, identity = within(piece, "index"), within(piece, "id")
+        if isinstance(number, int):
+            call = self._by_number.get(number)
+        else:
+            call = self._calls[-1] if self._calls and not within(piece, "function", "name") else None
+        if call is None or (identity and call.id and call.id != identity):
+            call = _CallPieces()
+            self._calls.append(call)
+        if isinstance(number, int):
+            self._by_number[number] = call
+        return call
 
 
 class _Choice(BaseModel):

@@ -69,7 +69,8 @@ class OpenAIResponsesModel(ProviderModel["openai.AsyncOpenAI"]):
         """Count the input tokens of a call."""
         with translating(self.provider, (self.api_key,)):
             client = await self.warm_up()
-            body: dict[str, Any] = {name: part for name, part in request_body(call).items() if name in _COUNTED}
+            whole = request_body(self._with_possible_effort(call))
+            body: dict[str, Any] = {name: part for name, part in whole.items() if name in _COUNTED}
             return (await client.responses.input_tokens.count(**body, timeout=COUNT_SECONDS)).input_tokens
 
     def _read(self, call: ModelCall, body: JsonValue) -> Content:

@@ -3,10 +3,12 @@
 Before a call: the most that it can cost. After it: what it did cost.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from activities.contracts import ModelCard, PriceStep
@@ -41,6 +43,21 @@ def load() -> None:
     from genai_prices.data_snapshot import get_snapshot  # slow to import, and unused without a key
 
     get_snapshot()
+
+
+def price_list_at(address: str) -> str | None:
+    """Name the provider whose prices hold at an address; None for a server that the price list does not know."""
+    from genai_prices.data_snapshot import get_snapshot  # as above
+
+    return next((one.id for one in get_snapshot().providers if re.match(one.api_pattern, address)), None)
+
+
+def similar_models(provider: str, model: str) -> list[str]:
+    """Name the models of a provider's price list that a name probably means."""
+    from genai_prices.data_snapshot import get_snapshot  # as above
+
+    names = [model.id for one in get_snapshot().providers if one.id == provider for model in one.models]
+    return get_close_matches(model, names, n=2)
 
 
 def price_card(provider: str, model: str, overrides: Overrides | None = None) -> ModelCard | None:

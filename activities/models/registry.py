@@ -91,10 +91,14 @@ def _openai(settings: ModelSettings, closing: AsyncExitStack) -> Models:
 
 def _openai_compatible(settings: ModelSettings, closing: AsyncExitStack) -> Models:
     from activities.models.openai_chat import OpenAIChatModel
+    from activities.models.prices import price_list_at
 
     key, url = secret(settings.openai_api_key), settings.openai_base_url or ""
-    adapter = OpenAIChatModel(api_key=key, base_url=url)
-    return _models(adapter, "openai_compatible", {}, settings, closing)
+    prices = price_list_at(url) or "openai_compatible"
+    adapter = OpenAIChatModel(api_key=key, base_url=url, price_list=prices)
+    models = _models(adapter, prices, {}, settings, closing)
+    most = {"max_output_tokens": settings.answer_tokens} if settings.answer_tokens else {}
+    return replace(models, cards={tier: card.model_copy(update=most) for tier, card in models.cards.items()})
 
 
 def _extractive(settings: ModelSettings, _: AsyncExitStack) -> Models:
@@ -189,18 +193,26 @@ def _cards(settings: ModelSettings, provider: str, defaults: Mapping[Tier, str])
     cards = {tier: price_card(provider, name, settings.prices) for tier, name in names.items()}
     for tier, card in cards.items():
         if card is None:
-            raise SettingsError(
-                f"CHARGEHAND_PRICES: the price of the model '{names[tier]}' is unknown, so a budget could not be kept. "
-                "Set its dollars per million input and output tokens, for example "
-                f"CHARGEHAND_PRICES='{{\"{names[tier]}\": [0, 0]}}' for a model of your own."
-            )
+            raise _unpriced(provider, names[tier], tier)
     return {tier: _with_abilities(card, settings) for tier, card in cards.items() if card is not None}
 
 
+def _unpriced(provider: str, name: str, tier: Tier) -> SettingsError:
+    from activities.models.prices import similar_models
+
+    meant = similar_models(provider, name)
+    advice = f"Did you mean {' or '.join(meant)}? If not, set" if meant else "Set"
+    return SettingsError(
+        f"CHARGEHAND_MODELS: the price of the {tier.value} model '{name}' is unknown, so a budget could not be kept. "
+        f"{advice} its dollars per million input and output tokens, for example "
+        f"CHARGEHAND_PRICES='{{\"{name}\": [2, 10]}}'; 0 for a model of your own."
+    )
+
+
 def _with_abilities(card: ModelCard, settings: ModelSettings) -> ModelCard:
-    own = settings.answer_tokens if card.provider == "openai_compatible" else None
-    most = own or abilities_of(card.name).max_output_tokens
     window = settings.context_window or card.context_window
+    # Some servers refuse a call whose prompt and cap together are more than they hold.
+    most = min(abilities_of(card.name).max_output_tokens or window, window // 4)
     return card.model_copy(update={"max_output_tokens": most, "context_window": window})
 
 

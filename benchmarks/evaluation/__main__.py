@@ -75,7 +75,7 @@ def main() -> int:
         print(*(each.model_dump_json(exclude_none=True) for each in failed), sep="\n")
     if chosen.save:
         results = Results(at=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", command=command, evaluated=tuple(found))
-        chosen.save.write_text(json.dumps(results.model_dump(mode="json", exclude_none=True), indent=1) + "\n")
+        chosen.save.write_text(json.dumps(results.model_dump(mode="json", exclude_defaults=True), indent=1) + "\n")
     if chosen.compare:
         show("Compared, case by case", command, differences(_kept(chosen.compare), found))
     if not chosen.gate:

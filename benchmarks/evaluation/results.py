@@ -72,6 +72,10 @@ def comparisons(before: Evaluated, after: Evaluated) -> list[Comparison]:
 
 def regressions(before: Evaluated, after: Evaluated) -> list[str]:
     """Name what got worse: any case, where nothing is left to chance, or more cases than chance explains."""
+    if before.backend != after.backend:
+        return [
+            f"{after.dataset}: the kept scores are of '{before.backend}', which '{after.backend}' cannot be held to"
+        ]
     is_certain = after.backend != "configured" or {each.usd for each in (*before.scores, *after.scores)} == {0}
     found: list[str] = []
     absent = before.measured("passed").keys() - after.measured("passed").keys()

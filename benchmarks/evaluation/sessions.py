@@ -61,10 +61,12 @@ async def evaluate(
     repetitions: int = 1,
     variant: Variant | None = None,
 ) -> list[Scores]:
-    """Run every case so often, some at the same time, in the order of the dataset."""
+    """Run every case that this backend can answer so often, some at the same time, in the order of the dataset."""
     variant = variant or Variant()
     oracle = Oracle.of(dataset.cases, variant.shape).wrap if backend == "oracle" else None
-    runs = [(case, number) for case in dataset.cases for number in range(1, repetitions + 1)]
+    needed = {"tape": "tape", "oracle": "plan", "configured": "goal"}[backend]
+    cases = [case for case in dataset.cases if getattr(case, needed)]
+    runs = [(case, number) for case in cases for number in range(1, repetitions + 1)]
     free = asyncio.Semaphore(_AT_ONCE)
 
     async def run(case: Case, number: int, runner: "Runner") -> Scores:
@@ -99,7 +101,7 @@ async def _worker(
             settings, closing, lambda traffic: recorded(traces, wrap(traffic) if wrap else traffic)
         )
         async with build_worker(client, settings, activities):
-            yield Runner(Chargehand(client, settings.task_queue), traces, folder)
+            yield Runner(Chargehand(client, settings.task_queue), traces, folder, has_tools=not (wrap or tape))
 
 
 @dataclass
@@ -109,6 +111,8 @@ class Runner:
     chargehand: Chargehand
     traces: Traces
     folder: Path
+    has_tools: bool
+    """Whether documents are read."""
 
     async def run(self, case: Case, number: int, variant: Variant) -> Scores:
         """Run a case; a session without a report scores nothing."""
@@ -122,7 +126,7 @@ class Runner:
 
     async def _request(self, case: Case, variant: Variant) -> SessionRequest:
         documents: Sequence[str] = ()
-        if case.documents and not case.tape:
+        if case.documents and self.has_tools:
             folder = ROOT / case.documents
             documents = await asyncio.to_thread(store_documents, (folder,), str(self.folder / "artifacts"))
         changed = {name: value for name in ("crew", "profile") if (value := getattr(variant, name))}

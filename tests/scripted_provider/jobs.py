@@ -83,11 +83,14 @@ class Jobs:
             return 200, _results(job)
         return 200, self.describe(job)
 
-    def describe(self, job: Job) -> Body:
+    def describe(self, job: Job) -> Body | bytes:
         """Tell how a job stands, as its wire does."""
         if job.exchange.request.wire == "anthropic":
             status = "ended" if job.done else "canceling" if job.is_cancelled else "in_progress"
             return {"id": job.id, "type": "message_batch", "processing_status": status}
+        reply = job.exchange.reply
+        if job.done and reply is not None and reply.kind == "raw":
+            return _raw(reply)
         return {**_response(job), "id": job.id, "background": True}
 
     async def _work(self, job: Job) -> None:
@@ -103,6 +106,9 @@ class Jobs:
 def _results(job: Job) -> bytes:
     reply = job.exchange.reply
     result: Mapping[str, Any]
+    if reply is not None and reply.kind == "raw":
+        line = json.dumps({"custom_id": job.custom_id, "result": {"type": "succeeded", "message": "@"}}).encode()
+        return line.replace(b'"@"', _raw(reply).replace(b"\n", b" ")) + b"\n"
     if job.is_cancelled or reply is None:
         result = {"type": "canceled"}
     elif reply.kind == "error" and reply.status == 410:
@@ -112,6 +118,10 @@ def _results(job: Job) -> bytes:
     else:
         result = {"type": "succeeded", "message": write(job.exchange.request, reply)}
     return json.dumps({"custom_id": job.custom_id, "result": result}).encode() + b"\n"
+
+
+def _raw(reply: ScriptedReply) -> bytes:
+    return reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
 
 
 def _response(job: Job) -> Body:

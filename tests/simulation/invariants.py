@@ -26,7 +26,7 @@ from workflows.contracts import SubtaskRequest, SubtaskResult
 from workflows.session import Session
 
 _SECOND: Final = 1_000_000_000
-_REPORT_KINDS: Final = frozenset({"synthesis", "critique", "compress", "judge"})
+_REPORT_KINDS: Final = frozenset({"synthesis", "critique", "grade", "compress", "judge"})
 """What a report may take: `judge` chooses between outcomes when the plan says `select`."""
 _USABLE: Final = frozenset({"success", "partial"})
 _ENDS: Final = frozenset({"success", "partial", "failure", "escalation", "skipped"})

@@ -8,11 +8,12 @@ from decimal import Decimal
 from uuid import uuid4
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
+from activities.contracts import ToolCall
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.work import WorkTask
@@ -287,3 +288,17 @@ async def test_children_that_race_for_the_last_dollars_never_pass_the_budget(
     assert status.spent_usd == billed
     assert status.reserved_usd == result.reserved_usd == 0
     assert result.answer == "All of it."
+
+
+async def test_deeply_nested_arguments_do_not_hold_a_subtask(environment: OpenEnvironment) -> None:
+    """An agent that insists on arguments nested nearly as deep as a parser reads soon runs out of rounds, or ends."""
+    deep: JsonValue = 1
+    for _ in range(195):
+        deep = {"a": deep}
+    call = ToolCall(id="call-1", tool="search_documents", arguments={"query": deep})
+    insisting = use().model_copy(update={"tool_calls": (call,)})
+    async with environment(Script().plan(subtask("T1")).work("", lambda _: insisting)) as opened:
+        result = await asyncio.wait_for(opened.run(limited(max_rounds=3)), 30)
+
+    assert result.stop_reason == "nothing_succeeded", result
+    assert len(opened.model.tasks(WorkTask)) <= 4

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from decimal import ROUND_UP, Decimal
 from typing import Final
 
-from activities.contracts import AgentCard, CrewCard, ModelCard, Round, SessionFacts
+from activities.contracts import AgentCard, CrewCard, ModelCard, OutputCaps, Round, SessionFacts
 from activities.model_turn.contracts import Counted
 from activities.turn_kinds.protocol import REQUEST_TOKENS
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import round_up_dollars
 from workflows.budget.ledger import Amount
-from workflows.budget.purposes import PLAN, REPORT, WORK
+from workflows.budget.purposes import OUTPUT_SHARE, PLAN, REPORT, WORK, output_range
 from workflows.rules.plan_validation import least_turns
 
 SYNTHESIS_INPUT_BYTES: Final = 50_000
@@ -128,9 +128,8 @@ def worst_case(model: ModelCard, input_tokens: int, output_tokens: int) -> Amoun
     return Amount(1, round_up_dollars(usd * Decimal(str(model.overcharge))))
 
 
-def early_turn(model: ModelCard, prompt_bytes: int) -> Amount:
+def early_turn(model: ModelCard, prompt_bytes: int, output: int = max(PLAN.least_output, WORK.least_output)) -> Amount:
     """Estimate the worst case of an early turn of an agent, before there is a task to measure."""
-    output = max(PLAN.least_output, WORK.least_output)
     return worst_case(model, prompt_bytes + _MARGIN_BYTES + _USUAL_TASK_BYTES, output)
 
 
@@ -145,9 +144,11 @@ def least_of_agent(agent: AgentCard, model: ModelCard, documents: Sequence[str])
     return _turns_of_agent(agent, model, documents, least_turns(agent))
 
 
-def usual_of_agent(agent: AgentCard, model: ModelCard, documents: Sequence[str]) -> Amount:
-    """Estimate what an agent usually needs, before there is a task to measure."""
-    return _turns_of_agent(agent, model, documents, _USUAL_ROUNDS if agent.tools else 1)
+def usual_of_agent(agent: AgentCard, model: ModelCard, documents: Sequence[str], caps: OutputCaps) -> Amount:
+    """Estimate what an agent usually needs: some turns, and room to think in the first of them."""
+    turns = _turns_of_agent(agent, model, documents, _USUAL_ROUNDS if agent.tools else 1)
+    roomy = early_turn(model, fixed_bytes(agent, documents), output_range(WORK, caps, model).most)
+    return Amount(turns.turns, max(turns.usd, roomy.usd / OUTPUT_SHARE))
 
 
 def _turns_of_agent(agent: AgentCard, model: ModelCard, documents: Sequence[str], turns: int) -> Amount:

@@ -21,7 +21,7 @@ from workflows import options
 from workflows.budget.client import BudgetClient, raise_if_cancelled
 from workflows.budget.estimates import likely_input, worst_case
 from workflows.budget.ledger import Amount, Ledger, Reservation
-from workflows.budget.purposes import OutputRange, doubled, lower, output_range, purpose_of
+from workflows.budget.purposes import OUTPUT_SHARE, OutputRange, doubled, lower, output_range, purpose_of
 from workflows.contracts import ModelCallsState
 from workflows.rules.report_content import merged_spend
 
@@ -323,8 +323,8 @@ class _Turn:
     """What is asked, even if only a part of it is sent."""
     outputs: OutputRange
     """How much the model may write."""
-    share: Decimal = Decimal("0.5")
-    """How much of what is unspent the call may reserve to let the model write more than the least."""
+    share: Decimal = OUTPUT_SHARE
+    """How much of what is unspent the call may reserve."""
     has_counted: bool = False
     """Whether less than the bound by its bytes was reserved for the prompt."""
     uncounted: int = 1

@@ -10,6 +10,8 @@ from activities.turn_kinds.registry import Task
 from activities.turn_kinds.synthesis import SynthesisTask
 from chargehand.contracts import Effort
 
+OUTPUT_SHARE: Final = Decimal("0.5")
+"""How much of what is unspent a turn may reserve to write more than the least."""
 _STEP: Final = 500
 """Output caps between the least and the most are multiples of this many tokens."""
 

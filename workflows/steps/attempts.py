@@ -75,7 +75,8 @@ def reserve(session: Session, subtask: Subtask, not_started: int) -> Reservation
     if agent is None:
         usual = Amount(least.turns * _NESTED_SHARE, least.usd * _NESTED_SHARE)
     else:
-        usual = usual_of_agent(agent, session.model(agent.tier), session.request.documents)
+        facts, documents = session.facts, session.request.documents
+        usual = usual_of_agent(agent, session.model(agent.tier), documents, facts.output_caps)
     return session.grants.reserve(least, usual, not_started)
 
 

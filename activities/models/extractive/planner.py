@@ -36,13 +36,22 @@ class _Step(NamedTuple):
 
 
 def plan(task: PlanTask, catalog: Catalog, agents: Agents) -> PlanAnswer:
-    """Write a plan; after a rejection, and for more questions than fit, one that quotes for the whole request."""
+    """Write a plan: one subtask that quotes for the whole request, unless there are figures to compute.
+
+    So it is too for more questions than fit, and after a rejection.
+    """
     steps = _steps(task.goal, catalog)
-    if task.rejected or len(set(steps)) < len(steps) or len(steps) > max(1, task.max_subtasks):
+    searches = SEARCHES if catalog.documents else SEARCHES[::-1]
+    if (
+        task.rejected
+        or all(step.kind == QUOTE for step in steps)
+        or len(set(steps)) < len(steps)
+        or len(steps) > max(1, task.max_subtasks)
+    ):
         steps = [_Step(QUOTE, one_line(task.goal))]
     drafts: list[SubtaskDraft] = []
     for number, (kind, question, after) in enumerate(steps, start=1):
-        agent = _agent(agents, ("query_data", *SEARCHES) if kind == COMPUTE else SEARCHES)
+        agent = _agent(agents, ("query_data", *searches) if kind == COMPUTE else searches)
         needed = [] if after is None else [f"T{after + 1}"]
         text = f"{kind}: {question[:_LONGEST]}"
         drafts.append(

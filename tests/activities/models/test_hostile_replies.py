@@ -15,6 +15,7 @@ from activities.models.replies import MOST_DEPTH, depth
 from activities.turn_kinds.work import WorkAnswer
 from chargehand.converter import data_converter
 from tests.activities.models.calls import WIRES, Wire, a_call, a_provider, round_of, usual_usage
+from tests.activities.models.test_jobs import WIRE, Keeper, Way, a_job, open_provider
 from tests.scripted_provider import ScriptedReply, ScriptedRequest, ToolUse, answer, calling, raw, saying, truncated
 from tests.scripted_provider.streams import events
 from tests.scripted_provider.wires import Body, write
@@ -138,6 +139,23 @@ async def charged_and_recorded(wire: Wire, hostile: Hostile) -> ModelReply:
 async def test_a_reply_is_charged_as_billed_and_can_be_recorded(wire: Wire, hostile: Hostile) -> None:
     """Values of any form, anywhere in a reply that states its usage, change neither the charge nor what can be kept."""
     await charged_and_recorded(wire, hostile)
+
+
+@pytest.mark.parametrize("way", WIRE)
+@settings(max_examples=settings().max_examples // 12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(hostile=hostile_replies())
+async def test_a_reply_that_is_fetched_is_charged_as_billed(way: Way, hostile: Hostile) -> None:
+    """The same holds for a reply that a batch or a background response brings."""
+    whole = hostile._replace(is_streamed=False)
+    async with open_provider(way, whole.write) as (_, model):
+        reply = await model.complete(a_job(way, Keeper()))
+
+    usual = usual_usage(WIRE[way])
+    due = usual.model_copy(update={"cost_usd": usual.cost_usd / (2 if way == "batch" else 1)})
+    assert reply.usage == due
+    entry = Entry(result=interpret(reply, WorkAnswer))
+    converter = data_converter().payload_converter
+    assert converter.from_payloads(converter.to_payloads([entry]), [Entry]) == [entry]
 
 
 @pytest.mark.parametrize("wire", WIRES)

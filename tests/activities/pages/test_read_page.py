@@ -76,7 +76,7 @@ async def test_a_page_states_what_it_is(server: PageServer) -> None:
 
 
 async def test_a_long_page_is_read_to_its_end(server: PageServer) -> None:
-    """Window after window, nothing is left out, no word is divided, and the page is downloaded once."""
+    """Window after window, nothing is left out, no sentence is divided, and the page is downloaded once."""
     sentences = [f"Sentence {number} of the page tells of tide {number * 7}." for number in range(2_000)]
     server.pages["/"] = answer(" ".join(sentences).encode())
     url = f"http://{server.host}/"
@@ -91,6 +91,7 @@ async def test_a_long_page_is_read_to_its_end(server: PageServer) -> None:
     await tool.close()
 
     assert " ".join(windows) == " ".join(sentences)
+    assert {window[-1] for window in windows} == {"."}
     assert [len(window) > READING_CHARACTERS * 0.9 for window in windows[:-1]] == [True] * (len(windows) - 1)
     assert max(map(len, windows)) <= READING_CHARACTERS
     assert server.paths == ["/"]

@@ -12,6 +12,7 @@ from activities.turn_kinds.compact import CompactTask
 from activities.turn_kinds.compress import CompressTask
 from activities.turn_kinds.critique import CritiqueTask
 from activities.turn_kinds.expand import ExpandTask
+from activities.turn_kinds.grade import GradeTask
 from activities.turn_kinds.judge import JudgeTask
 from activities.turn_kinds.plan import PlanTask, RejectedPlan
 from activities.turn_kinds.protocol import Message
@@ -126,6 +127,16 @@ TASKS: Final[Mapping[str, tuple[str, Task]]] = {
             stopped_because="deadline",
             contradictions=(Contradiction(about="notice", positions=("three months", "six months")),),
             problems=("T2 is not named",),
+        ),
+    ),
+    "grade": (
+        "supervisor",
+        GradeTask(
+            goal=_GOAL,
+            criteria=("Names the clause that the period stands in.", "Says what the repairs cost in 2025."),
+            answer=_REPORT.answer,
+            gaps=tuple(_REPORT.gaps),
+            sources=(_LEASE,),
         ),
     ),
     "critique": (

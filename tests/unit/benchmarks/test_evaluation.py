@@ -122,7 +122,9 @@ def test_the_gate_knows_chance_from_regression() -> None:
         "one worse on tapes": evaluated("tape", *[True] * 7, False, usd=1),
     }
 
-    assert {name: bool(regressions(before, after)) for name, after in cases.items()} == {
+    taped = evaluated("tape", *[True] * 8, usd=1)
+    found = {name: regressions(taped if "tapes" in name else before, after) for name, after in cases.items()}
+    assert {name: bool(worse) for name, worse in found.items()} == {
         "same": False,
         "one worse": False,
         "six worse": True,
@@ -130,6 +132,7 @@ def test_the_gate_knows_chance_from_regression() -> None:
         "fewer": True,
         "one worse on tapes": True,
     }
+    assert regressions(before, taped)
 
 
 def test_only_the_edition_that_is_named_is_read(tmp_path: Path) -> None:
@@ -144,11 +147,12 @@ def test_only_the_edition_that_is_named_is_read(tmp_path: Path) -> None:
 async def test_the_oracle_answers_what_the_limits_hold_and_names_the_rest(client: Client, tmp_path: Path) -> None:
     """Within 20 turns a plan is executed as far as it fits, and the report names every subtask that did not; within 300
     all of them are executed. No plan is refused."""
-    dataset = read_datasets(["fanoutqa-sample"])["fanoutqa-sample"]
+    sample = read_datasets(["fanoutqa-sample"])["fanoutqa-sample"]
+    dataset = sample.model_copy(update={"cases": (sample.cases[0], sample.cases[-1])})
     found = await evaluate(client, tmp_path, dataset, "oracle")
     largest = dataset.model_copy(update={"cases": dataset.cases[-1:]})
     deep = await evaluate(client, tmp_path, largest, "oracle", variant=Variant(profile="deep", shape="fan-out"))
 
-    assert [(each.passed, each.plan_valid) for each in (*found, *deep)] == [(True, True)] * 5
-    assert [each.executed for each in found] == [1.0, 1.0, 1.0, 0.75]
+    assert [(each.passed, each.plan_valid) for each in (*found, *deep)] == [(True, True)] * 3
+    assert [each.executed for each in found] == [1.0, 0.75]
     assert [(each.executed, each.answer, each.forced) for each in deep] == [(1.0, 1.0, 0)]

@@ -105,8 +105,8 @@ class Limits(TypedByPeople):
     """Subtasks of one supervisor that run at the same time (1 to 100)."""
     max_attempts: Annotated[Count, Field(le=10)] = 3
     """Attempts at one subtask (1 to 10)."""
-    max_rounds: Annotated[Count, Field(le=50)] = 10
-    """Rounds of model turn and tool calls in one subtask (1 to 50)."""
+    max_rounds: Annotated[Count, Field(le=250)] = 10
+    """Rounds of model turn and tool calls in one subtask (1 to 250)."""
     max_reviews: Annotated[Count, Field(le=6)] = 2
     """Reviews of the outcomes of one supervisor, each of which may add subtasks (1 to 6)."""
     deadline: UpToAWeek = timedelta(minutes=10)

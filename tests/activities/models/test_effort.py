@@ -1,0 +1,127 @@
+"""How hard a model thinks is sent to the models that can be told, and to no other."""
+
+import pytest
+
+from activities.models.abilities import Abilities, abilities_of
+from activities.models.anthropic_messages import AnthropicModel
+from activities.models.failures import ProviderError
+from activities.models.streaming import Patience
+from activities.turn_kinds.protocol import Message, ToolText
+from chargehand.contracts import Effort
+from tests.activities.models.calls import WIRES, Wire, a_call, a_provider, requests_of
+from tests.scripted_provider import ScriptedReply, ScriptedRequest, answer, error, raw
+
+every_wire = pytest.mark.parametrize("wire", WIRES)
+THINKERS = {"anthropic": "claude-sonnet-5-5", "responses": "gpt-6.1-sol", "chat": "gemini-3.8-flash"}
+PLAIN = {"anthropic": "claude-haiku-4-5", "responses": "gpt-4.1", "chat": "house-model"}
+
+
+def _sent(request: ScriptedRequest) -> tuple[object, ...]:
+    """Read the effort of a request, and whatever turns thinking on."""
+    body = request.body
+    match request.wire:
+        case "anthropic":
+            return (body.get("thinking"), body["output_config"].get("effort"))
+        case "responses":
+            return (body.get("reasoning"),)
+        case "chat":
+            return (body.get("reasoning_effort"),)
+
+
+def _as_sent(wire: Wire, effort: Effort | None) -> tuple[object, ...]:
+    match wire:
+        case "anthropic":
+            return (effort and {"type": "adaptive"}, effort)
+        case "responses":
+            return (effort and {"effort": effort},)
+        case "chat":
+            return (effort,)
+
+
+@every_wire
+async def test_a_model_that_can_be_told_is_told_how_hard_to_think(wire: Wire) -> None:
+    """Each wire has its own form; a model that takes no effort gets none."""
+    efforts: tuple[Effort, ...] = ("low", "medium", "high")
+    call = a_call(wire)
+
+    told = await requests_of(
+        wire, *(call.model_copy(update={"model": THINKERS[wire], "effort": effort}) for effort in efforts)
+    )
+    untold = await requests_of(wire, call.model_copy(update={"model": PLAIN[wire], "effort": "high"}))
+
+    assert [_sent(request) for request in told] == [_as_sent(wire, effort) for effort in efforts]
+    assert [_sent(request) for request in untold] == [_as_sent(wire, None)]
+
+
+@every_wire
+async def test_the_operator_knows_better_which_models_think(wire: Wire) -> None:
+    """`reasoning_models` goes before what the name says, both ways."""
+    async with a_provider(wire, lambda _: answer()) as (server, model):
+        model.reasoning_models = {THINKERS[wire]: False, PLAIN[wire]: True}
+        for name in (THINKERS[wire], PLAIN[wire]):
+            await model.complete(a_call(wire).model_copy(update={"model": name, "effort": "low"}))
+
+    assert [_sent(request) for request in server.requests] == [_as_sent(wire, None), _as_sent(wire, "low")]
+
+
+@every_wire
+async def test_a_model_that_refuses_an_effort_is_called_without(wire: Wire) -> None:
+    """A refusal that names the parameter costs one free request, once; any other refusal stays one."""
+
+    def respond(request: ScriptedRequest) -> ScriptedReply:
+        if _sent(request) == _as_sent(wire, None):
+            return answer()
+        problem = {"type": "invalid_request_error", "message": "This model does not support the effort parameter."}
+        return error(400, body={"type": "error", "error": problem})
+
+    call = a_call(wire).model_copy(update={"model": THINKERS[wire], "effort": "high"})
+    async with a_provider(wire, respond) as (server, model):
+        replies = [await model.complete(call) for _ in range(2)]
+        assert [reply.stop for reply in replies] == ["answer"] * 2
+        assert len(server.requests) == 3
+
+    async with a_provider(wire, lambda _: error(400)) as (server, model):
+        with pytest.raises(ProviderError):
+            await model.complete(call)
+        assert len(server.requests) == 1
+
+
+async def test_thoughts_go_back_as_they_came() -> None:
+    """A signed thought before a tool call is part of the next request, unchanged and in its place."""
+    content = [
+        {"type": "thinking", "thinking": "Let me see …", "signature": "c2lnbmVk"},
+        {"type": "redacted_thinking", "data": "c2VhbGVk"},
+        {"type": "tool_use", "id": "toolu_1", "name": "read_document", "input": {"name": "timetable.pdf"}},
+    ]
+    usage = {"input_tokens": 10, "output_tokens": 5}
+    message = {"type": "message", "role": "assistant", "model": "m", "content": content, "usage": usage}
+    reply = raw({**message, "stop_reason": "tool_use"})
+    call = a_call("anthropic").model_copy(update={"model": THINKERS["anthropic"], "effort": "medium"})
+
+    async with a_provider("anthropic", lambda request: answer() if request.rounds else reply) as (server, model):
+        assert isinstance(model, AnthropicModel)
+        asked = await model.complete(call)
+        result = ToolText(call_id="toolu_1", text="At nine.")
+        rounds = (
+            Message(role="assistant", calls=asked.tool_calls, provider_items=asked.provider_items),
+            Message(role="tools", results=(result,)),
+        )
+        await model.complete(call.model_copy(update={"messages": (*call.messages, *rounds)}))
+
+    assert server.requests[1].body["messages"][1] == {"role": "assistant", "content": content}
+
+
+def test_models_of_gateways_are_known_by_their_own_name() -> None:
+    """A prefix does not hide a model, and of an unknown one nothing is assumed."""
+    assert abilities_of("openai/gpt-6-luna") == abilities_of("gpt-6-luna") == Abilities(True, 128_000)
+    assert abilities_of("models/gemini-2.5-pro") == Abilities(True, 65_536)
+    assert abilities_of("claude-opus-4-1-20250805") == Abilities(False, 32_000)
+    assert abilities_of("gpt-5-chat-latest").takes_effort is False
+    assert abilities_of("qwen3:8b") == Abilities()
+
+
+def test_patience_grows_with_what_a_model_may_write() -> None:
+    """A call that may think three times as long may be silent three times as long; none has less patience than set."""
+    usual = Patience(60, 30)
+
+    assert [usual.for_output(tokens) for tokens in (500, 8_000, 24_000)] == [usual, usual, Patience(180, 90)]

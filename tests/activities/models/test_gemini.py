@@ -1,0 +1,118 @@
+"""Gemini by its OpenAI-compatible address, with the peculiarities of that wire: docs/local-models.md."""
+
+import json
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from activities.backends import SettingsError
+from activities.models.failures import ProviderError
+from activities.models.openai_chat import OpenAIChatModel
+from activities.models.registry import build_models
+from activities.settings import Settings
+from activities.turn_kinds.protocol import Message, ToolText
+from chargehand.contracts import Tier
+from tests.activities.models.calls import KEY, a_call
+from tests.scripted_provider import ScriptedProvider, ScriptedReply, ScriptedRequest, error, raw
+
+ADDRESS = "https://generativelanguage.googleapis.com/v1beta/openai/"
+MODEL = "gemini-3.8-flash"
+CALL = a_call("chat").model_copy(update={"model": MODEL, "effort": "medium"})
+USED = {"prompt_tokens": 1_000, "completion_tokens": 20, "total_tokens": 1_320}
+"""300 thoughts are in the total only."""
+
+
+def _settings(monkeypatch: pytest.MonkeyPatch, model: str = MODEL) -> Settings:
+    monkeypatch.setenv("OPENAI_BASE_URL", ADDRESS)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("CHARGEHAND_MODELS", json.dumps(dict.fromkeys(Tier, model)))
+    return Settings()
+
+
+def _stream(*deltas: Mapping[str, Any], finish: str = "stop") -> ScriptedReply:
+    """Write a stream as Gemini does: usage in every piece, and `stop` also behind tool calls."""
+    choices: list[dict[str, Any]] = [{"index": 0, "delta": dict(delta)} for delta in deltas]
+    choices[-1]["finish_reason"] = finish
+    pieces = [{"object": "chat.completion.chunk", "model": MODEL, "choices": [one], "usage": USED} for one in choices]
+    lines = [f"data: {json.dumps(piece)}\n\n" for piece in pieces]
+    return raw("".join([*lines, "data: [DONE]\n\n"]).encode(), {"content-type": "text/event-stream"})
+
+
+def _asked(name: str, document: str, signature: str = "") -> dict[str, Any]:
+    call = {
+        "id": name,
+        "type": "function",
+        "function": {"name": "read_document", "arguments": json.dumps({"name": document})},
+    }
+    return {**call, **({"extra_content": {"google": {"thought_signature": signature}}} if signature else {})}
+
+
+async def test_its_tool_calls_are_told_apart_and_go_back_signed() -> None:
+    """Calls come with one number or none; the thought signature of each goes back with it, or Gemini refuses."""
+    first, second, third = _asked("a", "one.pdf", "c2lnbmVk"), _asked("b", "two.pdf"), _asked("c", "three.pdf")
+    reply = _stream(
+        {"role": "assistant", "tool_calls": [{**first, "index": 0}]},
+        {"tool_calls": [{**second, "index": 0}]},
+        {"tool_calls": [third]},
+    )
+
+    def respond(request: ScriptedRequest) -> ScriptedReply:
+        return _stream({"role": "assistant", "content": "{}"}) if request.rounds else reply
+
+    async with ScriptedProvider(respond) as server:
+        model = OpenAIChatModel(base_url=server.openai_url, api_key=KEY, price_list="google")
+        asked = await model.complete(CALL)
+        results = tuple(ToolText(call_id=call.id, text="At nine.") for call in asked.tool_calls)
+        rounds = (
+            Message(role="assistant", calls=asked.tool_calls, provider_items=asked.provider_items),
+            Message(role="tools", results=results),
+        )
+        await model.complete(CALL.model_copy(update={"messages": (*CALL.messages, *rounds)}))
+        await model.aclose()
+
+    assert [(call.id, call.arguments) for call in asked.tool_calls] == [
+        ("a", {"name": "one.pdf"}),
+        ("b", {"name": "two.pdf"}),
+        ("c", {"name": "three.pdf"}),
+    ]
+    request, again = server.requests
+    assert again.body["messages"][2] == {"role": "assistant", "tool_calls": [first, second, third]}
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert request.body["reasoning_effort"] == "medium"
+
+
+async def test_its_thoughts_are_paid() -> None:
+    """Thought tokens are output, although `completion_tokens` leaves them out; the price is Google's."""
+    async with ScriptedProvider(lambda _: _stream({"role": "assistant", "content": "{}"})) as server:
+        model = OpenAIChatModel(base_url=server.openai_url, api_key=KEY, price_list="google")
+        reply = await model.complete(CALL)
+        await model.aclose()
+
+    assert reply.usage is not None
+    assert (reply.usage.input_tokens, reply.usage.output_tokens) == (1_000, 320)
+    assert reply.usage.cost_usd > 0
+
+
+async def test_its_errors_are_quoted() -> None:
+    """Gemini answers with a list of errors."""
+    body = json.dumps([{"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT"}}])
+    async with ScriptedProvider(lambda _: error(400, body=body.encode())) as server:
+        model = OpenAIChatModel(base_url=server.openai_url, api_key=KEY)
+        with pytest.raises(ProviderError, match="answered 400: API key not valid"):
+            await model.complete(CALL)
+        await model.aclose()
+
+
+async def test_its_address_is_enough_to_price_its_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The price list knows whose address it is; what it does not know is refused with the nearest names it has."""
+    async with AsyncExitStack() as closing:
+        models = build_models(_settings(monkeypatch), "openai_compatible", closing)
+        card = models.card(Tier.MEDIUM)
+        with pytest.raises(SettingsError, match=r"CHARGEHAND_MODELS.*'gemini-3.8-flsh'.*gemini-3.8-flash.*_PRICES="):
+            build_models(_settings(monkeypatch, "gemini-3.8-flsh"), "openai_compatible", closing)
+
+    assert (card.provider, card.name, card.max_output_tokens) == ("google", MODEL, 65_536)
+    assert all(step.output_usd_per_million > Decimal(0) for step in card.prices)

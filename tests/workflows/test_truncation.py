@@ -1,0 +1,85 @@
+"""A reply that is cut off is asked for once more, with more room and less effort; what a turn may write is paid for."""
+
+from decimal import Decimal
+
+import pytest
+
+from activities.models.protocol import ModelCall
+from chargehand.contracts import Limits, SessionRequest
+from tests.scripted_model import COST, Script, Turn, answer, reply, topics
+from tests.workflows.conftest import OpenEnvironment
+
+GOAL = SessionRequest(goal="What do the documents say about the topics?", limits=Limits(max_turns=40), review="never")
+CUT_OFF = reply(answer("and th")).model_copy(update={"stop": "truncated"})
+
+
+class CutOff:
+    """Answers as usual, but lets the first replies of one kind be cut off."""
+
+    def __init__(self, kind: str, times: int) -> None:
+        self._kind = kind
+        self._left = times
+        self._usual = Script().plan(*topics(2))
+
+    def __call__(self, call: ModelCall) -> Turn:
+        if call.task.kind == self._kind and self._left:
+            self._left -= 1
+            return CUT_OFF
+        return self._usual(call)
+
+
+@pytest.mark.parametrize(
+    ("kind", "effort", "lower"),
+    [("plan", "high", "medium"), ("work", "medium", "low"), ("synthesis", "high", "medium")],
+)
+async def test_a_reply_that_is_cut_off_is_asked_for_again(
+    environment: OpenEnvironment, kind: str, effort: str, lower: str
+) -> None:
+    """Whatever the turn is for: at twice the cap and with less effort; the turn that gave nothing counts as wasted."""
+    request = GOAL.model_copy(update={"limits": Limits(max_turns=40, max_parallel=1)})
+
+    async with environment(CutOff(kind, 1)) as opened:
+        result = await opened.run(request)
+
+    first, again = opened.model.of_kind(kind)[:2]
+    assert (first.effort, again.effort) == (effort, lower)
+    assert again.max_output_tokens == 2 * first.max_output_tokens
+    assert again.messages == first.messages
+    assert (result.stop_reason, result.answer) == ("completed", "All of it.")
+    assert (result.wasted.turns, result.wasted.cost_usd) == (1, COST)
+    assert result.usage.turns == 5
+
+
+async def test_a_reply_is_asked_for_again_once(environment: OpenEnvironment) -> None:
+    """A reply that is cut off twice is no better than another that cannot be used."""
+    async with environment(CutOff("plan", 2)) as opened:
+        result = await opened.run(GOAL)
+
+    efforts = [call.effort for call in opened.model.of_kind("plan")]
+    assert efforts == ["high", "medium", "high"]
+    assert [len(getattr(call.task, "rejected", ())) for call in opened.model.of_kind("plan")] == [0, 0, 1]
+    assert result.stop_reason == "completed"
+
+
+@pytest.mark.parametrize("cents", [20, 30, 45, 80, 200])
+async def test_what_a_turn_may_write_shrinks_with_the_budget(environment: OpenEnvironment, cents: int) -> None:
+    """Every budget that is accepted ends in a report by a model, and a larger one never lets a plan write less."""
+    budget = Decimal(cents) / 100
+    request = GOAL.model_copy(update={"limits": Limits(max_turns=40, budget_usd=budget)})
+
+    async with environment(Script().plan(*topics(1))) as opened:
+        result = await opened.run(request)
+
+    [plan] = opened.model.of_kind("plan")
+    assert 4_000 <= plan.max_output_tokens <= 16_000
+    assert Decimal(plan.max_output_tokens) * 5 / 1_000_000 <= budget
+    assert result.stop_reason == "completed"
+
+
+async def test_with_a_usual_budget_nothing_is_short_of_room(environment: OpenEnvironment) -> None:
+    """Under the default limits plans, agents and reports may write all that their purpose allows."""
+    async with environment(Script().plan(*topics(2))) as opened:
+        await opened.run(GOAL.model_copy(update={"limits": Limits()}))
+
+    caps = {call.task.kind: call.max_output_tokens for call in opened.model.calls}
+    assert caps == {"plan": 16_000, "work": 12_000, "synthesis": 24_000}
