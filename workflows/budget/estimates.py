@@ -130,13 +130,14 @@ def worst_case(model: ModelCard, input_tokens: int, output_tokens: int) -> Amoun
 
 def early_turn(model: ModelCard, prompt_bytes: int, output: int = max(PLAN.least_output, WORK.least_output)) -> Amount:
     """Estimate the worst case of an early turn of an agent, before there is a task to measure."""
-    return worst_case(model, prompt_bytes + _MARGIN_BYTES + _USUAL_TASK_BYTES, output)
+    bound = prompt_bytes + _MARGIN_BYTES + _USUAL_TASK_BYTES
+    return worst_case(model, likely_input(model, bound, None), output)
 
 
 def worst_report(model: ModelCard, prompt_bytes: int) -> Amount:
     """Estimate the worst case of the turn that writes the report."""
     shown = SYNTHESIS_INPUT_BYTES + _REPORT_TASK_BYTES + _MARGIN_BYTES
-    return worst_case(model, prompt_bytes + shown, REPORT.least_output)
+    return worst_case(model, likely_input(model, prompt_bytes + shown, None), REPORT.least_output)
 
 
 def least_of_agent(agent: AgentCard, model: ModelCard, documents: Sequence[str]) -> Amount:
