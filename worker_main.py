@@ -297,7 +297,7 @@ async def verify(settings: Settings, file: Path) -> int:
     request = Quotations.model_validate_json(await asyncio.to_thread(file.read_bytes))
     store = artifact_store(settings, encryption(settings))
     downloads = document_downloads(settings, store)
-    checks = await verify_sources(request.documents, request.sources, store, settings.document_roots, downloads)
+    checks = await verify_sources(request, store, settings.document_roots, downloads)
     sys.stdout.writelines(check.model_dump_json() + "\n" for check in checks)
     return 0 if all(check.stands for check in checks) else 1
 

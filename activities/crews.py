@@ -10,7 +10,7 @@ from typing import Annotated, Final, get_args
 from pydantic import Field, StringConstraints, ValidationError
 
 from chargehand.contracts import Capability, Effort, Tier, TypedByPeople
-from chargehand.contracts.request import Name
+from chargehand.contracts.request import Name, Words
 from chargehand.converter import describe_problems, join_problems
 
 _LARGEST_FILE_BYTES: Final = 256 * 1024
@@ -40,6 +40,8 @@ class Agent(TypedByPeople):
     reviews: bool = False
     """Whether it checks what it is given, and answers with issues: severity, place, what is wrong, what would mend it.
     """
+    length_words: Words = 600
+    """The most words of its answer, unless the request asks for another length."""
     fallback: Name | None = None
     """Agent that is tried when this one has failed."""
 

@@ -24,6 +24,7 @@ from chargehand.converter import describe_problems, join_problems, printable
 from chargehand.wire import TASK_QUEUE
 
 _READ_BY_CLIENTS: Final = frozenset({"CODEC_TOKEN", "WORKER"})
+_TURNS_WITH_STORAGE: Final = 1_000
 _MOST_IN_HISTORIES: Final = {"max_turns": 100}
 """Keeps the largest histories within a quarter of Temporal's 50 MiB: docs/how-to/changing-a-workflow.md, Sizes."""
 
@@ -48,7 +49,7 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
         deadline=timedelta(hours=6),
         subtask_deadline=timedelta(hours=1),
     )
-    """The most that a request may ask for, as a JSON object."""
+    """The most that a request may ask for, as a JSON object; 1,000 turns if there is `storage`."""
     max_activities: int = Field(default=100, ge=1, le=1_000)
     """Model turns and tool calls at the same time in this worker."""
     encryption_keys: SecretStr | None = None
@@ -92,7 +93,10 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
 
     @model_validator(mode="after")
     def _histories_stay_small(self) -> Self:
-        if not self.storage or self.storage == "off":
+        if self.storage and self.storage != "off":
+            if "ceilings" not in self.model_fields_set:
+                self.ceilings = self.ceilings.model_copy(update={"max_turns": _TURNS_WITH_STORAGE})
+        else:
             for name, most in _MOST_IN_HISTORIES.items():
                 if getattr(self.ceilings, name) > most:
                     raise ValueError(

@@ -24,6 +24,8 @@ from activities.turn_kinds.registry import Task
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import WorkAnswer, WorkTask
 from workflows.rules.evidence import ground, sources_read
+from workflows.rules.report_content import numbered_sources, quotations_of
+from workflows.rules.writer_input import Numbering, with_outcomes
 
 _CREW: Final = Path(__file__).resolve().parent.parent / "crews" / "research.toml"
 _BOLD: Final = re.compile(r"\*\*(.+?)\*\*")
@@ -94,8 +96,9 @@ class Harness:
             done[subtask.id] = InputOutcome(
                 id=subtask.id, agent=subtask.agent, instruction=subtask.instruction, outcome=outcome
             )
-        refs = tuple(dict.fromkeys(source.ref for given in done.values() for source in given.outcome.sources))
-        synthesis = SynthesisTask(goal=goal, outcomes=tuple(done.values()), sources=refs)
+        outcomes = tuple(done.values())
+        numbering = Numbering(numbered_sources(outcomes), quotations_of(outcomes))
+        synthesis = with_outcomes(SynthesisTask(goal=goal, outcomes=()), outcomes, numbering)
         report = SynthesisAnswer.model_validate_json((await self._turn(synthesis, SynthesisAnswer, "supervisor")).text)
         return Answered(plan, tuple(answers), report)
 

@@ -86,7 +86,12 @@ def plan(shape: Shape) -> PlanAnswer:
         for number in range(1, shape.subtasks + 1)
     ]
     return PlanAnswer(
-        subtasks=subtasks, strategy="merge", final_instruction="One page, the most important first.", omitted=[]
+        subtasks=subtasks,
+        strategy="merge",
+        final_instruction="One page, the most important first.",
+        deliver="",
+        length_words=0,
+        omitted=[],
     )
 
 

@@ -29,6 +29,7 @@ from activities.turn_kinds.critique import CritiqueAnswer
 from activities.turn_kinds.expand import ExpandAnswer, ExpandTask
 from activities.turn_kinds.grade import GradeAnswer, GradeDraft
 from activities.turn_kinds.judge import JudgeAnswer
+from activities.turn_kinds.outline import OutlineAnswer, SectionDraft
 from activities.turn_kinds.plan import Allowance, PlanAnswer, PlanTask
 from activities.turn_kinds.refine import RefineAnswer
 from activities.turn_kinds.review import ReviewAnswer
@@ -273,7 +274,9 @@ def topics(count: int) -> tuple[SubtaskDraft, ...]:
 
 
 def plan(*subtasks: SubtaskDraft, strategy: str = "merge") -> PlanAnswer:
-    return PlanAnswer(subtasks=list(subtasks), strategy=strategy, final_instruction="Briefly.", omitted=[])
+    return PlanAnswer(
+        subtasks=list(subtasks), strategy=strategy, final_instruction="Briefly.", deliver="", length_words=0, omitted=[]
+    )
 
 
 def expanded(*instructions: str, omitted: Sequence[str] = ()) -> ExpandAnswer:
@@ -350,6 +353,12 @@ def compacted(summary: str, *notes: NoteDraft) -> CompactAnswer:
     return CompactAnswer(summary=summary, notes=list(notes))
 
 
+def outlined(title: str, *headings: str, gaps: Sequence[str] = ()) -> OutlineAnswer:
+    """Outline a report of these sections."""
+    sections = [SectionDraft(heading=heading, brief=f"About {heading}.", words=900) for heading in headings]
+    return OutlineAnswer(title=title, sections=sections, gaps=list(gaps), contradictions=[], confidence=70)
+
+
 DEFAULTS: Final[Mapping[str, BaseModel]] = {
     "work": answer("Known."),
     "synthesis": report("All of it."),
@@ -360,6 +369,7 @@ DEFAULTS: Final[Mapping[str, BaseModel]] = {
     "critique": criticised(),
     "grade": graded(),
     "compress": compressed("In short: so."),
+    "outline": outlined("Topics"),
     "compact": compacted("So far: so."),
 }
 

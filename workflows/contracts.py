@@ -81,6 +81,10 @@ class SubtaskRequest(Message):
     documents: tuple[str, ...] = left_out(())
     inputs: tuple[InputOutcome, ...] = left_out(())
     """Outcomes of the subtasks it depends on."""
+    final_instruction: str = left_out("")
+    """How its text is to be written, if the user reads it as it is."""
+    length_words: int = left_out(0)
+    """About how long that text is to be; 0 if it is as long as it needs to be."""
     notes: tuple[Note, ...] = left_out(())
     """What earlier attempts at this subtask have noted."""
     turns: int

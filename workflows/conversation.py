@@ -107,6 +107,8 @@ class Conversation:
             goal=self._request.goal,
             instruction=self._request.subtask.instruction,
             inputs=self._request.inputs,
+            final_instruction=self._request.final_instruction,
+            length_words=self._request.length_words,
             summary=self._summary,
             notes=self._opening_notes,
             rounds=tuple(self.rounds),

@@ -1,8 +1,7 @@
-"""Check quotations against their sources by reading the documents again."""
+"""Check quotations, and the claims that rest on them, by reading the documents again."""
 
 import re
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +11,7 @@ from activities.documents.downloads import Downloads
 from activities.documents.library import DocumentLibrary, OpenLibrary
 from activities.documents.names import UnknownDocumentError
 from activities.documents.passages import parse_reference
-from chargehand.contracts import Contract, Source
+from chargehand.contracts import Claim, Contract, Source, Verification
 
 _CUT_GAP: Final = re.compile(r"\n\[?…?\]?\Z")
 """The rest of the mark between two passages, where a quotation was cut."""
@@ -24,6 +23,7 @@ class Quotations(Contract):
     documents: tuple[str, ...]
     """As the session's request named them."""
     sources: tuple[Source, ...]
+    claims: tuple[Claim, ...] = ()
 
 
 class QuoteCheck(Contract):
@@ -33,6 +33,17 @@ class QuoteCheck(Contract):
     stands: bool
     problem: str = ""
     """Why not, for the user; empty if it is correct."""
+
+
+class ClaimCheck(Contract):
+    """What one claim of a report rests on, now that the documents were read again."""
+
+    claim: str
+    verification: Verification
+    """As in the report; `unchecked` if it rests on a quotation from elsewhere, such as a web page."""
+    stands: bool = True
+    problem: str = ""
+    """Why the claim does not rest on its quotation, for the user."""
 
 
 async def quote_stands(document: OpenLibrary, place: str, quote: str) -> QuoteCheck:
@@ -64,22 +75,32 @@ async def quote_stands(document: OpenLibrary, place: str, quote: str) -> QuoteCh
 
 
 async def verify_sources(
-    documents: tuple[str, ...],
-    sources: Iterable[Source],
+    request: Quotations,
     artifacts: Artifacts,
     allowed_roots: tuple[Path, ...] = (),
     downloads: Downloads | None = None,
-) -> tuple[QuoteCheck, ...]:
-    """Read a session's documents again, without any existing index, and check the quotation of each document source.
+) -> tuple[QuoteCheck | ClaimCheck, ...]:
+    """Read a session's documents again, without any existing index, and check each document source, then each claim.
 
     Other sources, such as web pages and queries, are left out.
     """
     with tempfile.TemporaryDirectory() as directory:
         library = DocumentLibrary(artifacts, Path(directory), allowed_roots, downloads)
-        opened = await library.open(documents)
-        return tuple(
-            [await quote_stands(opened, source.ref, source.quote) for source in sources if _is_of_a_document(source)]
-        )
+        opened = await library.open(request.documents)
+        sources = filter(_is_of_a_document, request.sources)
+        found = [await quote_stands(opened, each.ref, each.quote) for each in sources]
+        return (*found, *[await _check_claim(opened, claim) for claim in request.claims])
+
+
+async def _check_claim(document: OpenLibrary, claim: Claim) -> ClaimCheck:
+    """Look for the words that a claim rests on in the documents that it cites."""
+    if claim.verification != "quoted":
+        return ClaimCheck(claim=claim.text, verification=claim.verification)
+    places = [ref for ref in claim.sources if _is_of_a_document(Source(ref=ref)) and "://" not in ref]
+    checks = [await quote_stands(document, place, claim.quote) for place in places]
+    if not checks or any(check.stands for check in checks):
+        return ClaimCheck(claim=claim.text, verification="quoted" if checks else "unchecked")
+    return ClaimCheck(claim=claim.text, verification="unsupported", stands=False, problem=checks[0].problem)
 
 
 def _is_of_a_document(source: Source) -> bool:

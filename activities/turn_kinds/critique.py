@@ -6,18 +6,15 @@ from activities.contracts import InputOutcome
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import TurnAnswer, TurnTask
 from activities.turn_kinds.rendering import (
+    CitedSource,
     bullet_list,
     contradiction_lines,
-    evidence_text,
-    instruction_line,
-    outcome_heading,
     request_section,
     sources_section,
     verdict_section,
 )
 from activities.turn_kinds.synthesis import SynthesisAnswer
 from activities.untrusted_text import data_block
-from chargehand.contracts import Escalation, Failure
 
 _INSTRUCTIONS: Final = """You are a critic. You read a report before the user does, beside the outcomes it rests on.
 
@@ -48,8 +45,8 @@ class CritiqueTask(TurnTask):
     draft: SynthesisAnswer
     outcomes: tuple[InputOutcome, ...]
     """What the report was written from."""
-    sources: tuple[str, ...] = ()
-    """`ref`s of all sources in citation order: the first is `[S1]`."""
+    sources: tuple[CitedSource, ...] = ()
+    """By the numbers under which draft and outcomes cite them."""
 
     def sections(self, catalog: Catalog | None) -> list[str]:
         """Render the whole report, and the evidence that it was written from."""
@@ -60,13 +57,6 @@ class CritiqueTask(TurnTask):
         return [
             request_section(self.goal),
             f"Report, confidence {draft.confidence}:\n" + data_block("\n".join(report)),
-            *(_evidence_section(result) for result in self.outcomes),
+            *(verdict_section(result) for result in self.outcomes),
             sources_section(self.sources),
         ]
-
-
-def _evidence_section(result: InputOutcome) -> str:
-    if isinstance(result.outcome, Failure | Escalation):
-        return verdict_section(result)
-    evidence = f"{instruction_line(result)}{evidence_text(result.outcome)}"
-    return f"{outcome_heading(result)}:\n{data_block(evidence)}"

@@ -1,7 +1,7 @@
 """A turn that writes a plan."""
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Final, Literal, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
 from pydantic import Field
 
@@ -30,8 +30,10 @@ Break the user's request into subtasks for the agents below and answer with the 
 - for_each: the id of a subtask that finds a list, if this one is to be done for every item of it. Write it once, about
   "the item"; when the list is there, it becomes one subtask for each item. Use it whenever you do not know the items:
   never guess names. Empty otherwise.
-- strategy: merge (one text from all outcomes), select (the best of several answers to the same question) or reduce
-  (many long outcomes summarised step by step).
+- strategy: merge (one text from all outcomes), select (the best of several answers to the same question), reduce (many
+  long outcomes summarised step by step) or deliver (the text of one subtask, such as a letter, handed out as it is).
+- deliver: for the strategy deliver the id of that subtask, else empty.
+- length_words: about how many words the user asks for; 0 if the request does not say.
 - final_instruction: how the report should be written: shape, length, audience, language of the user.
 - omitted: each part of the request that the limits below leave no room for, in a sentence of its own; usually empty.
 
@@ -70,6 +72,11 @@ class Allowance(Contract):
     max_parallel: int
 
 
+def _required(schema: dict[str, Any]) -> None:
+    """Have a model always write a field that plans in tapes and tests may lack."""
+    schema.pop("default", None)
+
+
 class PlanAnswer(TurnAnswer):
     """A plan as the model writes it, not yet checked."""
 
@@ -77,6 +84,8 @@ class PlanAnswer(TurnAnswer):
     subtasks: list[SubtaskDraft]
     strategy: Annotated[str, Field(json_schema_extra={"enum": list(get_args(Strategy))})]
     final_instruction: str
+    deliver: Annotated[str, Field(json_schema_extra=_required)] = ""
+    length_words: Annotated[int, Field(json_schema_extra=_required)] = 0
     omitted: list[str]
     """Parts of the request that the limits leave no room for."""
 

@@ -11,6 +11,7 @@ from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
 from activities.turn_kinds.expand import ExpandAnswer, ExpandTask
 from activities.turn_kinds.grade import GradeAnswer, GradeTask
 from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
+from activities.turn_kinds.outline import OutlineAnswer, OutlineTask
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from activities.turn_kinds.protocol import TurnTask
 from activities.turn_kinds.refine import RefineAnswer, RefineTask
@@ -29,7 +30,8 @@ Task = Annotated[
     | JudgeTask
     | CritiqueTask
     | GradeTask
-    | CompressTask,
+    | CompressTask
+    | OutlineTask,
     Field(discriminator="kind"),
 ]
 """What one turn is for, told apart by `kind`."""
@@ -46,7 +48,8 @@ Answer = Annotated[
     | JudgeAnswer
     | CritiqueAnswer
     | GradeAnswer
-    | CompressAnswer,
+    | CompressAnswer
+    | OutlineAnswer,
     Field(discriminator="kind"),
 ]
 """What a model answered, told apart by `kind`."""

@@ -6,7 +6,7 @@ from typing import Final
 from activities.contracts import ContradictionDraft, InputOutcome, Note
 from activities.documents.catalog import Catalog
 from activities.untrusted_text import data_block, request_block
-from chargehand.contracts import Contradiction, Escalation, Failure, Outcome
+from chargehand.contracts import Contract, Contradiction, Escalation, Failure, Finding, Outcome, left_out
 
 CATALOG_BYTES: Final = 9_000
 """The most that a prompt says about the session's documents."""
@@ -70,10 +70,33 @@ def contradiction_lines(found: Contradiction | ContradictionDraft, unresolved: s
     return f"- {found.about}\n{bullet_list(found.positions)}\n= {found.resolution or unresolved}"
 
 
-def sources_section(refs: Sequence[str]) -> str:
-    """Render the sources by the numbers under which a report cites them."""
-    numbered = "\n".join(f"[S{number}] {ref}" for number, ref in enumerate(refs, start=1))
-    return f"Sources:\n{data_block(numbered or '(none)')}"
+class Quotation(Contract):
+    """Words that stand in a source."""
+
+    number: int
+    """The second quotation of the first source is cited as `[S1.2]`."""
+    text: str
+
+
+class CitedSource(Contract):
+    """A source as the writer of a report cites it."""
+
+    number: int
+    """The first is cited as `[S1]`."""
+    ref: str
+    title: str = left_out("")
+    quotations: tuple[Quotation, ...] = left_out(())
+
+
+def sources_section(sources: Sequence[CitedSource]) -> str:
+    """Render sources and quotations by the numbers under which a report cites them."""
+    return f"Sources:\n{data_block(chr(10).join(map(_source_lines, sources)) or '(none)')}"
+
+
+def _source_lines(source: CitedSource) -> str:
+    title = f" — {source.title}" if source.title and source.title != source.ref else ""
+    quotations = "".join(f"\n  [S{source.number}.{each.number}] “{each.text}”" for each in source.quotations)
+    return f"[S{source.number}] {source.ref}{title}{quotations}"
 
 
 def outcome_heading(result: InputOutcome) -> str:
@@ -126,10 +149,7 @@ def evidence_text(outcome: Outcome) -> str:
 
 def findings_text(outcome: Outcome) -> str:
     """Render the findings, gaps and issues of an outcome."""
-    findings = "\n".join(
-        f"- {finding.claim} [{', '.join(finding.sources) or 'no source'}] (confidence {finding.confidence})"
-        for finding in outcome.findings
-    )
+    findings = "\n".join(map(_finding_line, outcome.findings))
     gaps = "".join(f"\nGap: {gap}" for gap in outcome.gaps)
     issues = "".join(
         f"\nIssue ({issue.severity}, confidence {issue.confidence}) at {issue.location}: {issue.message}"
@@ -137,3 +157,10 @@ def findings_text(outcome: Outcome) -> str:
         for issue in outcome.issues
     )
     return f"Findings:\n{findings}{gaps}{issues}"
+
+
+def _finding_line(finding: Finding) -> str:
+    sources = " ".join(f"[{ref}]" for ref in finding.sources) or "[no source]"
+    quote = f" “{finding.quote}”" if finding.quote else ""
+    verification = "" if finding.verification == "unchecked" else f", {finding.verification}"
+    return f"- {finding.claim} {sources}{quote} (confidence {finding.confidence}{verification})"

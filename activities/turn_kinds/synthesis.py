@@ -6,6 +6,7 @@ from activities.contracts import ContradictionDraft, InputOutcome
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import TurnAnswer, TurnTask
 from activities.turn_kinds.rendering import (
+    CitedSource,
     bullet_list,
     contradiction_lines,
     outcome_section,
@@ -13,18 +14,30 @@ from activities.turn_kinds.rendering import (
     sources_section,
 )
 from activities.untrusted_text import data_block, escape_marks
-from chargehand.contracts import Contradiction, Strategy
+from chargehand.contracts import Contract, Contradiction, left_out
 
 _INSTRUCTIONS: Final = """You are the supervisor of a crew of agents. You now write the report for the user from the
 outcomes of its subtasks.
 
 - answer: Markdown. Answer the request first, in a sentence or two; then give what supports it. Write one coherent text;
-  do not list outcomes one after another. Put [S1], [S2], … after every statement that rests on a source, exactly as the
-  sources are numbered in the task; cite nothing else. Add no facts of your own.
+  do not list outcomes one after another. Add no facts of your own.
+- citations: put [S1.2] behind each statement that rests on a quotation, and [S1] behind one that rests on a source in
+  another way, exactly as they are numbered in the task, each in brackets of its own. Every paragraph, list item and
+  table row has a citation, a conclusion those of the statements that it follows from. Only code checks them, and marks
+  what has none as without a source; it adds none. Remarks about the report itself, and nothing else, are in *italics*.
 - gaps: every part of the request that the outcomes do not answer, lost subtasks included.
 - contradictions: where outcomes disagree on a fact: about; positions, each with its source; resolution: which one you
   follow and why (empty if it cannot be decided).
 - confidence: 0-100 that the answer is right and complete."""
+
+
+class Section(Contract):
+    """The one section of a long report that is to be written."""
+
+    heading: str
+    brief: str
+    outline: tuple[str, ...]
+    """The headings of all sections."""
 
 
 class SynthesisAnswer(TurnAnswer):
@@ -46,11 +59,14 @@ class SynthesisTask(TurnTask):
     kind: Literal["synthesis"] = "synthesis"
     goal: str
     final_instruction: str = ""
-    strategy: Strategy = "merge"
+    length_words: int = left_out(0)
+    """About how long the text is to be; 0 if it is as long as it needs to be."""
+    section: Section | None = left_out(None)
+    """The section to write, if others write the rest."""
     outcomes: tuple[InputOutcome, ...]
     """Every subtask of the plan, whatever became of it."""
-    sources: tuple[str, ...] = ()
-    """`ref`s of all sources in citation order: the first is `[S1]`."""
+    sources: tuple[CitedSource, ...] = ()
+    """By the numbers under which the outcomes cite them."""
     stopped_because: str = ""
     """Why the plan was not carried out to its end, if it was not."""
     contradictions: tuple[Contradiction, ...] = ()
@@ -58,19 +74,23 @@ class SynthesisTask(TurnTask):
     is_part: bool = False
     """Whether these are only some of the outcomes, to be summarised as input to the report."""
     problems: tuple[str, ...] = ()
-    """What a critic found wrong with the first version; the report is then rewritten."""
+    """What is wrong with the first version."""
+    first_version: str = left_out("")
+    """The report that is sent back for these problems."""
 
     def sections(self, catalog: Catalog | None) -> list[str]:
         """Render everything that the report is written from; the writer knows the documents by its outcomes only."""
         del catalog
         how = escape_marks(self.final_instruction) or "clearly and briefly"
         parts = [request_section(self.goal), f"How to write: {how}"]
+        if self.length_words:
+            parts.append(f"About {self.length_words} words.")
+        if self.section:
+            parts.append(_section_text(self.section))
         if self.is_part:
             parts.append(
                 "These are only some of the outcomes. The others are summarised separately, as input to the report."
             )
-        elif self.strategy == "select":
-            parts.append("The outcomes are candidates for the same answer: choose the best and say why.")
         if self.stopped_because:
             parts.append(f"The work was stopped early: {self.stopped_because}. Say what is missing.")
         parts += [outcome_section(result) for result in self.outcomes]
@@ -84,5 +104,14 @@ class SynthesisTask(TurnTask):
         parts.append(sources_section(self.sources))
         if self.problems:
             problems = data_block(bullet_list(self.problems))
-            parts.append(f"A critic found these problems in your first version:\n{problems}\nDo not repeat them.")
+            parts.append(f"Your first version:\n{data_block(self.first_version)}")
+            parts.append(f"Write it again without these problems, and change nothing else:\n{problems}")
         return parts
+
+
+def _section_text(section: Section) -> str:
+    outline = data_block(bullet_list(section.outline))
+    return (
+        f"The report is written by section, side by side, by this outline:\n{outline}\nWrite only this section, "
+        f"without its heading, in `answer`:\n{data_block(f'{section.heading}: {section.brief}')}"
+    )

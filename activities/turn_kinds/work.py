@@ -20,7 +20,8 @@ _INSTRUCTIONS: Final = """You are the {name} in a crew of agents. {description}
 - status: success; partial (something is missing: say what in gaps); no_answer (nothing found answers it);
   ambiguous_input (the instruction can be read in ways that lead to different answers); out_of_scope (another agent's
   work); confidence_too_low; too_big (needs to be split up).
-- content: the answer in Markdown, at most 600 words. Put [ref] of the source behind each statement that rests on it.
+- content: the answer in Markdown, at most {words} words unless the task names another length. Put [ref] of the source
+  behind each statement that rests on it.
 - findings: each claim by itself, with source_refs exactly as the tools named them, quote copied word for word from the
   first of these sources, and confidence 0-100. Never invent a ref or a quote.
 - confidence: 0-100 for the whole. gaps: what was asked and not found. message: why, for any status but success."""
@@ -104,6 +105,10 @@ class WorkTask(TurnTask):
     """The conversation so far, or what is new in it since `earlier`."""
     earlier: str = ""
     """Digest of the stored conversation that `rounds` continues; all fields but `must_answer` come from there."""
+    final_instruction: str = left_out("")
+    """How the answer is to be written, if it is the text that the user reads."""
+    length_words: int = left_out(0)
+    """About how long that text is to be; 0 if it is as long as it needs to be."""
     must_answer: bool = False
     """No tools any more: answer with what is known."""
 
@@ -123,6 +128,7 @@ class WorkTask(TurnTask):
             description=agent.description,
             prompt=agent.prompt,
             working=_WITH_TOOLS if agent.tools else _WITHOUT_TOOLS,
+            words=agent.length_words,
         )
         return text + (_REVIEWER_INSTRUCTIONS if agent.reviews else "")
 
@@ -130,12 +136,20 @@ class WorkTask(TurnTask):
         """Render the instruction, its context and its inputs."""
         return [
             f"Instruction:\n{escape_marks(self.instruction)}",
+            *self._shape(),
             request_section(self.goal, context_only=True),
             *document_sections(catalog),
             *(outcome_section(result) for result in self.inputs),
             *([f"What you have done so far, in your own words:\n{data_block(self.summary)}"] if self.summary else []),
             *notes_section(self.notes),
         ]
+
+    def _shape(self) -> list[str]:
+        """Say how the text that the user reads is to be written."""
+        if not self.final_instruction and not self.length_words:
+            return []
+        length = f" About {self.length_words} words." if self.length_words else ""
+        return [f"The user reads your content as it is. {escape_marks(self.final_instruction)}{length}"]
 
     def messages(self, catalog: Catalog | None, today: date) -> tuple[Message, ...]:
         """Render the task and the conversation so far."""

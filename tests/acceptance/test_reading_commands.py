@@ -152,7 +152,7 @@ async def test_quotations_that_stand_are_found_where_they_stand(client: Client, 
     verified = await Commands(client, "--artifacts", tmp_path / "environment" / "artifacts")("verify", session)
 
     assert verified.code == 0, verified.said
-    assert verified.out == "✔ S1   boilers.md#L3\n"
+    assert verified.out.startswith("✔ S1   boilers.md#L3\n")
     assert "Not checked: 1 sources that are not documents (web pages, queries, computations)." in verified.said
     assert "Verified quotations: 1 of 1." in verified.said
 
@@ -169,7 +169,7 @@ async def test_a_quotation_that_does_not_stand_is_named(client: Client, tmp_path
     assert "✔ S1   boilers.md#L3\n" in verified.out
     assert "✘ S2   boilers.md#L4\n       these words do not stand there: It is never oiled." in verified.out
     assert "Verified quotations: 1 of 2." in verified.said
-    assert [(each["ref"], each["stands"]) for each in json.loads(as_json.out)] == [
+    assert [(each["ref"], each["stands"]) for each in json.loads(as_json.out) if "ref" in each] == [
         (_TRUE.ref, True),
         (_FALSE.ref, False),
     ]

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tests.scripted_model import compressed, criticised, expanded, graded, judged, refined, reviewed
+from tests.scripted_model import compressed, criticised, expanded, graded, judged, outlined, refined, reviewed
 from tests.scripted_provider.drafts import answer, plan, report, subtask
 from tests.scripted_provider.exchange import ScriptedReply, ScriptedRequest, ToolUse, calling, saying
 
@@ -94,5 +94,6 @@ _DECISIONS: dict[str, ScriptedReply] = {
     "JudgeAnswer": saying(judged("")),
     "CritiqueAnswer": saying(criticised()),
     "CompressAnswer": saying(compressed("In short: it is so.")),
+    "OutlineAnswer": saying(outlined("Topics")),
 }
 """All went well: nothing to refine, nothing missing, nothing decided, nothing wrong."""

@@ -14,11 +14,13 @@ from activities.turn_kinds.critique import CritiqueTask
 from activities.turn_kinds.expand import ExpandTask
 from activities.turn_kinds.grade import GradeTask
 from activities.turn_kinds.judge import JudgeTask
+from activities.turn_kinds.outline import OutlineTask
 from activities.turn_kinds.plan import PlanTask, RejectedPlan
 from activities.turn_kinds.refine import RefineTask
 from activities.turn_kinds.registry import Task
+from activities.turn_kinds.rendering import CitedSource, Quotation
 from activities.turn_kinds.review import ReviewTask
-from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
+from activities.turn_kinds.synthesis import Section, SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import WorkTask
 from activities.untrusted_text import escape_marks
 from chargehand.contracts import Contradiction, Escalation, Failure, Finding, Outcome, Source, Success
@@ -76,6 +78,8 @@ def _tasks(text: str) -> list[tuple[Task, int]]:
     )
     known = (Contradiction(about=text, positions=(text,), resolution=text),)
     lost = Escalation(reason="too_big", content=text, message=text, gaps=(text,))
+    quotation = Quotation(number=1, text=text)
+    sources = (CitedSource(number=1, ref=text, title=text, quotations=(quotation,)),)
     rejected = (RejectedPlan(plan=text, errors=(text, text)),)
     return [
         (PlanTask(goal=text, max_subtasks=3, allowance=ALLOWANCE, may_nest=True, rejected=rejected), 4),
@@ -89,16 +93,24 @@ def _tasks(text: str) -> list[tuple[Task, int]]:
                 goal=text,
                 final_instruction=text,
                 outcomes=outcomes,
-                sources=(text,),
+                sources=sources,
+                section=Section(heading=text, brief=text, outline=(text,)),
                 contradictions=known,
                 problems=(text,),
+                first_version=text,
             ),
-            6,
+            9,
+        ),
+        (
+            OutlineTask(
+                goal=text, final_instruction=text, length_words=1, most_sections=2, outcomes=outcomes, sources=sources
+            ),
+            4,
         ),
         (RefineTask(goal=text, agent="reader", instruction=text, problem=text, outcome=lost, attempts=1), 5),
         (ReviewTask(goal=text, outcomes=outcomes, max_subtasks=3, may_nest=True), 4),
         (JudgeTask(question=text, candidates=outcomes), 3),
-        (CritiqueTask(goal=text, draft=draft, outcomes=outcomes, sources=(text,)), 5),
+        (CritiqueTask(goal=text, draft=draft, outcomes=outcomes, sources=sources), 5),
         (GradeTask(goal=text, criteria=(text,), answer=text, gaps=(text,), sources=outcomes[0].outcome.sources), 3),
         (CompressTask(instruction=text, content=text, most_words=9), 2),
     ]

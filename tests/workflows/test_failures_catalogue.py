@@ -287,7 +287,7 @@ async def test_children_that_race_for_the_last_dollars_never_pass_the_budget(
     assert result.usage.cost_usd == billed <= budget
     assert status.spent_usd == billed
     assert status.reserved_usd == result.reserved_usd == 0
-    assert result.answer == "All of it."
+    assert result.answer.startswith("All of it.")
 
 
 async def test_deeply_nested_arguments_do_not_hold_a_subtask(environment: OpenEnvironment) -> None:

@@ -14,7 +14,6 @@ from chargehand.contracts import Contradiction, SessionRequest
 from tests.scripted_model import (
     Script,
     answer,
-    compressed,
     criticised,
     disagreement,
     judged,
@@ -194,49 +193,6 @@ async def test_select_takes_the_candidate_that_a_judge_chooses(environment: Open
     assert [source.ref for source in result.sources] == ["search.md#L1"]
     assert result.confidence == 60
     assert not opened.model.of_kind("synthesis")
-
-
-async def test_a_long_outcome_is_compressed_by_the_small_tier(environment: OpenEnvironment) -> None:
-    """The prose is shortened before others read it; findings and sources go on as they were."""
-    long = "It is so. " * 1_200
-    script = Script().plan(subtask("T1"), subtask("T2", after=["T1"])).on("compress", compressed("In short: so."))
-    script = script.work("T1", use("search_documents"), answer(long, ref="search_documents.md#L1"))
-    async with environment(script) as opened:
-        await opened.run(GOAL)
-
-    [asked] = opened.model.of_kind("compress")
-    assert asked.model == "scripted-small"
-    [given] = opened.model.tasks(WorkTask)[-1].inputs
-    assert given.outcome.content == "In short: so."
-    assert [finding.sources for finding in given.outcome.findings] == [("search_documents.md#L1",)]
-    assert [source.ref for source in given.outcome.sources] == ["search_documents.md#L1"]
-
-
-@pytest.mark.parametrize(
-    ("strategy", "count", "characters", "summaries"),
-    [("merge", 14, 7_900, 3), ("reduce", 14, 7_900, 3), ("merge", 10, 100, 0), ("reduce", 10, 100, 2)],
-)
-async def test_outcomes_are_summarised_group_by_group(
-    environment: OpenEnvironment, strategy: str, count: int, characters: int, summaries: int
-) -> None:
-    """`merge` summarises only what is too long for one writer, `reduce` always; a summary's sources can be cited."""
-
-    def write(call: ModelCall) -> BaseModel:
-        assert isinstance(call.task, SynthesisTask)
-        return report("A summary [S1]." if call.task.is_part else "From all of it [S1].")
-
-    script = Script().plan(*topics(count), strategy=strategy).synthesis(write)
-    script = script.work("", use("search_documents"), answer("x" * characters, ref="search_documents.md#L1"))
-    limits = GOAL.limits.model_copy(update={"max_turns": 60, "max_parallel": 14})
-    async with environment(script) as opened:
-        result = await opened.run(GOAL.model_copy(update={"limits": limits}))
-
-    *parts, last = opened.model.tasks(SynthesisTask)
-    assert len(parts) == summaries
-    assert len(last.outcomes) == (summaries or count)
-    assert sum(len(given.model_dump_json()) for given in last.outcomes) <= 50_000
-    assert result.answer == "From all of it [S1]."
-    assert [source.ref for source in result.sources] == ["search_documents.md#L1"]
 
 
 async def test_a_reviewer_says_what_is_wrong_where_and_how_badly(environment: OpenEnvironment) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from activities.models.protocol import ModelCall
 from chargehand.contracts import Limits, SessionRequest
-from tests.scripted_model import COST, Script, Turn, answer, reply, topics
+from tests.scripted_model import COST, Script, Turn, answer, reply, topics, use
 from tests.workflows.conftest import OpenEnvironment
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", limits=Limits(max_turns=40), review="never")
@@ -16,10 +16,10 @@ CUT_OFF = reply(answer("and th")).model_copy(update={"stop": "truncated"})
 class CutOff:
     """Answers as usual, but lets the first replies of one kind be cut off."""
 
-    def __init__(self, kind: str, times: int) -> None:
+    def __init__(self, kind: str, times: int, usual: Script | None = None) -> None:
         self._kind = kind
         self._left = times
-        self._usual = Script().plan(*topics(2))
+        self._usual = usual or Script().plan(*topics(2))
 
     def __call__(self, call: ModelCall) -> Turn:
         if call.task.kind == self._kind and self._left:
@@ -83,3 +83,16 @@ async def test_with_a_usual_budget_nothing_is_short_of_room(environment: OpenEnv
 
     caps = {call.task.kind: call.max_output_tokens for call in opened.model.calls}
     assert caps == {"plan": 16_000, "work": 12_000, "synthesis": 24_000}
+
+
+async def test_a_reply_is_not_asked_for_again_if_that_cannot_be_paid(environment: OpenEnvironment) -> None:
+    """Without a turn left, the report is written by rule from what there is, and no limit is passed."""
+    request = GOAL.model_copy(update={"limits": Limits(max_turns=6)})
+    script = Script().plan(*topics(2)).work("", use("search_documents"), answer("Known."))
+
+    async with environment(CutOff("synthesis", 1, script)) as opened:
+        result = await opened.run(request)
+
+    assert len(opened.model.of_kind("synthesis")) == 1
+    assert (result.usage.turns, result.wasted.turns) == (6, 1)
+    assert result.answer

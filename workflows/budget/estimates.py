@@ -14,8 +14,8 @@ from workflows.budget.ledger import Amount
 from workflows.budget.purposes import OUTPUT_SHARE, PLAN, REPORT, WORK, output_range
 from workflows.rules.plan_validation import least_turns
 
-SYNTHESIS_INPUT_BYTES: Final = 50_000
-"""The most of the outcomes that the writer of a report reads: never more than 50,000 tokens, by any tokeniser."""
+REVIEW_INPUT_BYTES: Final = 50_000
+"""The most of the outcomes that a reviewer reads."""
 INPUT_BYTES: Final = 100_000
 """The most that a subtask reads of the outcomes it depends on: in a dense plan they would multiply."""
 DECISION_INPUT_BYTES: Final = 40_000
@@ -134,9 +134,9 @@ def early_turn(model: ModelCard, prompt_bytes: int, output: int = max(PLAN.least
     return worst_case(model, likely_input(model, bound, None), output)
 
 
-def worst_report(model: ModelCard, prompt_bytes: int) -> Amount:
-    """Estimate the worst case of the turn that writes the report."""
-    shown = SYNTHESIS_INPUT_BYTES + _REPORT_TASK_BYTES + _MARGIN_BYTES
+def worst_report(model: ModelCard, prompt_bytes: int, outcome_bytes: int = 0) -> Amount:
+    """Estimate the worst case of the turn that writes the report from so many bytes of outcomes."""
+    shown = outcome_bytes + _REPORT_TASK_BYTES + _MARGIN_BYTES
     return worst_case(model, likely_input(model, prompt_bytes + shown, None), REPORT.least_output)
 
 

@@ -13,6 +13,10 @@ _SPEND_UNKNOWN: Final[frozenset[FailureReason]] = frozenset({"terminated", "inte
 """Failures after which a child cannot report what it spent."""
 
 
+_LARGEST_SHARE: Final = 3
+"""The part of what was granted, 1 divided by this, that is set aside for the report at most."""
+
+
 class Grants:
     """The open grants of one supervisor, by the child's workflow id."""
 
@@ -132,6 +136,15 @@ class ReportReserve:
         if self._reservation is None:
             self._reservation = self._ledger.reserve(self._worst)
         return self._reservation is not None
+
+    def grow(self, needed: Amount) -> None:
+        """Reserve more, as far as the ledger covers it and up to a third of what was granted."""
+        if self._reservation is None:
+            return
+        wanted = needed.capped(_share(self._ledger.granted, _LARGEST_SHARE)).beyond(self._reservation.amount)
+        self._reservation = (
+            self._ledger.extend(self._reservation, wanted.capped(self._ledger.unspent)) or self._reservation
+        )
 
     def release(self) -> None:
         """Free the reserve, when the report is due or needs no turn."""

@@ -40,6 +40,7 @@ _BY_KIND: Final[Mapping[str, Purpose]] = {
     "work": WORK,
     "compact": WORK,
     "synthesis": REPORT,
+    "outline": PLAN,
 }
 """Kinds of tasks that are no decision; another effort in mid-conversation would miss the cache of the prompt."""
 

@@ -1,4 +1,6 @@
-"""Citations in a text: `[S1]` stands for the first of a report's sources, `[ref]` for a source by its name.
+"""Citations in a text.
+
+`[S1]` stands for the first of a report's sources, `[S1.2]` for its second quotation, `[ref]` for a source by its name.
 
 A citation without a source is removed together with what joined it to others. Citations are never added.
 """
@@ -7,7 +9,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-_CITATION: Final = re.compile(r"\[S([0-9]+)\]")
+CITATION: Final = re.compile(r"\[S[0-9]+(?:\.[0-9]+)?\]")
+_CITATION: Final = re.compile(r"\[S([0-9]+)(?:\.([0-9]+))?\]")
 _LONGEST_NUMBER: Final = 6
 """Digits; a longer number cites nothing, and is too long to be read as a number."""
 _SEPARATOR: Final = re.compile(r"[ \t]{0,3}(?:[,;/&]|,?[ \t]{1,3}(?:and|or|und|oder|et|ou|y|o|e)[ \t])?[ \t]{0,3}")
@@ -36,6 +39,17 @@ def cited_numbers(text: str) -> list[int]:
     return list(dict.fromkeys(number for number in numbers if number))
 
 
+def cited_quotations(text: str) -> list[tuple[int, int]]:
+    """List the quotations that a text cites, as the number of the source and that of its quotation."""
+    found = ((_number(match[1]), _number(match[2] or "")) for match in _CITATION.finditer(text))
+    return list(dict.fromkeys((number, quotation) for number, quotation in found if number and quotation))
+
+
+def without_citations(text: str) -> str:
+    """Remove every `[S<number>]`, and nothing else."""
+    return _CITATION.sub("", text)
+
+
 def name_refs(text: str, refs: Sequence[str]) -> str:
     """Replace every `[S<number>]` by `[ref]`; a number without a source is removed."""
     return replace_citations(text, lambda number: f"[{refs[number - 1]}]" if number <= len(refs) else "")
@@ -43,11 +57,24 @@ def name_refs(text: str, refs: Sequence[str]) -> str:
 
 def number_refs(text: str, numbers: Mapping[str, int]) -> str:
     """Replace every `[ref]` by `[S<number>]`; numbers that are in the text already cite nothing and are removed."""
-    if not numbers:
-        return replace_citations(text, lambda _: "")
-    names = "|".join(re.escape(ref) for ref in sorted(numbers, key=len, reverse=True))
+    return _numbered(text, numbers, lambda _: "")
+
+
+def number_more_refs(text: str, numbers: Mapping[str, int]) -> str:
+    """Replace every `[ref]` by `[S<number>]` in a text that cites by these numbers already; others are removed."""
+    known = set(numbers.values())
+
+    def kept(match: re.Match[str]) -> str:
+        number, quotation = _number(match[2]), _number(match[3] or "")
+        return f"[S{number}{f'.{quotation}' if quotation else ''}]" if number in known else ""
+
+    return _numbered(text, numbers, kept)
+
+
+def _numbered(text: str, numbers: Mapping[str, int], kept: Callable[[re.Match[str]], str]) -> str:
+    names = "|".join(re.escape(ref) for ref in sorted(numbers, key=len, reverse=True)) or "(?!)"
     known = re.compile(rf"\[({names})\]|{_CITATION.pattern}")
-    return _rewrite(text, known, lambda match: f"[S{numbers[match[1]]}]" if match[1] else "")
+    return _rewrite(text, known, lambda match: f"[S{numbers[match[1]]}]" if match[1] else kept(match))
 
 
 def _number(digits: str) -> int:

@@ -1,7 +1,6 @@
 """Grounding: an agent's claims keep only sources that a tool really returned."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Final
 
 from pydantic import TypeAdapter
@@ -10,10 +9,13 @@ from activities.contracts import PASSAGE_GAP, Note, Round
 from activities.turn_kinds.work import AgentAnswer, FindingDraft, IssueDraft, WorkWithIssuesAnswer
 from chargehand.contracts import Escalation, Finding, Issue, Outcome, Partial, Report, Source, SpendLine
 from workflows.rules.citations import name_refs
+from workflows.rules.claims import is_computed, stands_in, verification_of
 
-CONTENT_CHARACTERS: Final = 20_000
+CONTENT_CHARACTERS: Final = 80_000
 """The longest answer of a subtask, more than its turn may write."""
 QUOTE_CHARACTERS: Final = 600
+_SOURCE_CHARACTERS: Final = 2_400
+"""Of what is kept of a source: its quotations, or the result of a query."""
 CLAIM_CHARACTERS: Final = 1_000
 MESSAGE_CHARACTERS: Final = 500
 FINDINGS: Final = 40
@@ -39,13 +41,13 @@ def ground(answer: AgentAnswer, read: Mapping[str, Source], spend: tuple[SpendLi
 
     A source that no tool returned is dropped, and a quotation is kept only if the source contains its words.
     """
-    quotes: dict[str, str] = {}
-    findings = tuple(_finding(draft, read, quotes) for draft in answer.findings[:FINDINGS])
-    cited = dict.fromkeys(ref for finding in findings for ref in finding.sources)
+    findings = tuple(_finding(draft, read) for draft in answer.findings[:FINDINGS])
+    named = [ref for ref in read if f"[{ref}]" in answer.content]
+    cited = dict.fromkeys([*(ref for finding in findings for ref in finding.sources), *named])
     facts: dict[str, object] = {
         "content": answer.content[:CONTENT_CHARACTERS],
         "findings": findings,
-        "sources": tuple(_as_cited(read[ref], quotes.get(ref, "")) for ref in cited),
+        "sources": tuple(_as_cited(read[ref], findings) for ref in cited),
         "confidence": percentage(answer.confidence),
         "gaps": tuple(gap[:MESSAGE_CHARACTERS] for gap in answer.gaps[:GAPS]),
         "issues": tuple(_issue(draft) for draft in _issues(answer)[:ISSUES]),
@@ -78,26 +80,34 @@ def _issue(draft: IssueDraft) -> Issue:
     )
 
 
-def _finding(draft: FindingDraft, read: Mapping[str, Source], quotes: dict[str, str]) -> Finding:
+def _finding(draft: FindingDraft, read: Mapping[str, Source]) -> Finding:
     refs = tuple(dict.fromkeys(ref for ref in draft.source_refs if ref in read))
-    if refs and is_quoted_from(draft.quote, read[refs[0]].quote):
-        quotes.setdefault(refs[0], draft.quote)
-    return Finding(claim=draft.claim[:CLAIM_CHARACTERS], sources=refs, confidence=percentage(draft.confidence))
+    claim, quote = draft.claim[:CLAIM_CHARACTERS], draft.quote[:QUOTE_CHARACTERS]
+    is_quoted = bool(refs) and stands_in(quote, read[refs[0]].quote)
+    sources = [read[ref] for ref in refs]
+    return _checked(claim, sources, quote if is_quoted else "", percentage(draft.confidence))
 
 
-def is_quoted_from(quote: str, text: str) -> bool:
-    """Whether a text contains the words of a quotation, whatever the white space between them."""
-    return bool(quote.strip()) and " ".join(quote.split()) in _words(text)
+def _checked(claim: str, sources: Sequence[Source], quote: str, confidence: int) -> Finding:
+    """Build a finding; its quote stands in the first of its sources."""
+    refs = tuple(source.ref for source in sources)
+    results = [f"{source.title}\n{source.quote}" for source in sources if is_computed(source)]
+    return Finding(
+        claim=claim,
+        sources=refs,
+        confidence=confidence,
+        quote=quote,
+        verification=verification_of(claim, refs, (quote,) if quote else (), results),
+    )
 
 
-@lru_cache(maxsize=8)
-def _words(text: str) -> str:
-    """Set single blanks between the words of what was read, once for all quotations from it."""
-    return " ".join(text.split())
-
-
-def _as_cited(source: Source, quote: str) -> Source:
-    return source.model_copy(update={"quote": (quote or source.quote)[:QUOTE_CHARACTERS]})
+def _as_cited(source: Source, findings: Iterable[Finding]) -> Source:
+    """Keep of a source what is quoted from it; all of it, up to a limit, if nothing is or if it is a result."""
+    quotes = dict.fromkeys(each.quote for each in findings if each.quote and each.sources[0] == source.ref)
+    if is_computed(source):
+        return source.model_copy(update={"quote": source.quote[:_SOURCE_CHARACTERS]})
+    quote = PASSAGE_GAP.join(quotes)[:_SOURCE_CHARACTERS] if quotes else source.quote[:QUOTE_CHARACTERS]
+    return source.model_copy(update={"quote": quote})
 
 
 def percentage(value: int) -> int:
@@ -117,15 +127,15 @@ def unfinished(notes: Sequence[Note], read: Mapping[str, Source], reason: str) -
         content="The findings list what was noted and read before the subtask had to stop.",
         findings=(
             *(
-                Finding(claim=note.claim, sources=(note.source.ref,) if note.source else (), confidence=50)
+                _checked(note.claim, [note.source] if note.source else [], note.source.quote if note.source else "", 50)
                 for note in notes
             ),
             *(
-                Finding(claim=source.quote[:QUOTE_CHARACTERS], sources=(source.ref,), confidence=30)
+                _checked(source.quote[:QUOTE_CHARACTERS], [source], source.quote[:QUOTE_CHARACTERS], 30)
                 for source in others
             ),
         ),
-        sources=tuple(_as_cited(source, "") for source in (*noted.values(), *others)),
+        sources=tuple(_as_cited(source, ()) for source in (*noted.values(), *others)),
         confidence=20,
         gaps=("The subtask stopped before it could evaluate what it had read.",),
         reason=reason,
@@ -162,13 +172,17 @@ def nested_outcome(report: Report) -> Outcome:
     return _OUTCOME.validate_python(
         {
             "content": content[:CONTENT_CHARACTERS],
-            "findings": (
+            "findings": tuple(
                 Finding(
-                    claim=content[:QUOTE_CHARACTERS],
-                    sources=tuple(source.ref for source in report.sources),
+                    claim=claim.text,
+                    sources=claim.sources,
                     confidence=report.confidence,
-                ),
-            ),
+                    quote=claim.quote[:QUOTE_CHARACTERS],
+                    verification=claim.verification,
+                )
+                for claim in report.claims
+                if claim.sources
+            )[:FINDINGS],
             "sources": report.sources,
             "confidence": report.confidence,
             "gaps": report.gaps,

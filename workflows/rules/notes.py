@@ -6,7 +6,8 @@ from typing import Final
 from activities.contracts import Note, ToolCall, ToolResult
 from activities.notes import NOTE
 from chargehand.contracts import Source
-from workflows.rules.evidence import CLAIM_CHARACTERS, QUOTE_CHARACTERS, is_quoted_from
+from workflows.rules.claims import stands_in
+from workflows.rules.evidence import CLAIM_CHARACTERS, QUOTE_CHARACTERS
 
 MOST_NOTES: Final = 100
 _MOST_BYTES: Final = 60_000
@@ -74,6 +75,6 @@ class Notes:
 def _problem_with(quote: str, source: Source) -> str:
     if len(quote) > QUOTE_CHARACTERS:
         return f"A quote has at most {QUOTE_CHARACTERS} characters; copy only the words that matter."
-    if quote and not is_quoted_from(quote, source.quote):
+    if quote and not stands_in(quote, source.quote):
         return "The source does not contain these words; copy them exactly, or leave the quote empty."
     return ""

@@ -78,12 +78,14 @@ def check_plan(
         (error for subtask in draft.subtasks for error in _subtask_errors(subtask, agents, ancestors)),
         _repetition_errors(draft),
         _dependency_errors(draft),
+        _delivery_errors(draft),
         () if is_approved_by_person else _leak_errors(draft, crew, inherited),
     )
     errors = list(islice(found, 1 if len(draft.subtasks) > _MOST_SUBTASKS else _MOST_ERRORS))
     if errors:
         raise InvalidPlan(errors)
-    return Plan.model_validate(draft.model_dump(exclude=_NOT_OF_THE_PLAN))
+    plan = Plan.model_validate(draft.model_dump(exclude=_NOT_OF_THE_PLAN))
+    return plan if plan.strategy == "deliver" else plan.model_copy(update={"deliver": None})
 
 
 def least_turns(agent: AgentCard | None) -> int:
@@ -95,6 +97,13 @@ def least_turns(agent: AgentCard | None) -> int:
     if agent is None:
         return _LEAST_TURNS_OF_SESSION
     return 2 if agent.tools else 1
+
+
+def _delivery_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
+    ids = {subtask.id for subtask in draft.subtasks}
+    if draft.strategy == "deliver" and draft.deliver not in ids:
+        named = printable(draft.deliver or "", 20)
+        yield f"deliver: '{named}' is not in the plan; name the subtask whose text is the report"
 
 
 def _with_lists_as_inputs(draft: PlanAnswer | Plan) -> PlanAnswer | Plan:

@@ -26,14 +26,15 @@ from chargehand.contracts import (
     Usage,
     without_control_characters,
 )
-from workflows.rules.citations import cited_numbers, number_refs, replace_citations
+from workflows.rules.citations import cited_numbers, number_more_refs, number_refs, replace_citations
+from workflows.rules.claims import Evidence
 from workflows.rules.graph import critical_path
 
 _SEVERITIES: Final = get_args(Severity)
 USABLE: Final = frozenset({"success", "partial"})
 """Kinds of outcomes that others can build on."""
 _GOAL_CHARACTERS: Final = 20_000
-_CONTENT_STEPS: Final = (8_000, 4_000, 2_000, 1_000, 500)
+_CONTENT_STEPS: Final = (32_000, 16_000, 8_000, 4_000, 2_000, 1_000, 500)
 _REPORT_BYTES: Final = 1_000_000
 """Half of what Temporal takes: every client can read a report, without any storage."""
 _REPORT_STEPS: Final = ((100_000, 2_000), (20_000, 1_000), (5_000, 500), (2_000, 200), (500, 100))
@@ -45,9 +46,27 @@ def numbered_sources(outcomes: Iterable[InputOutcome]) -> tuple[Source, ...]:
     return tuple({source.ref: source for given in outcomes for source in given.outcome.sources}.values())
 
 
+def quotations_of(outcomes: Iterable[InputOutcome]) -> dict[str, tuple[str, ...]]:
+    """List the words that stand in each source, by its `ref`: what agents quoted, or else the passage they read."""
+    quotes: dict[str, dict[str, None]] = {}
+    passages: dict[str, str] = {}
+    for outcome in (given.outcome for given in outcomes):
+        passages |= {source.ref: source.quote for source in outcome.sources if source.quote}
+        for finding in outcome.findings:
+            if finding.quote and finding.sources:
+                quotes.setdefault(finding.sources[0], {})[finding.quote] = None
+    return {ref: (passage,) for ref, passage in passages.items()} | {ref: tuple(each) for ref, each in quotes.items()}
+
+
+def evidence_of(outcomes: Sequence[InputOutcome], sources: Sequence[Source], gaps: Iterable[str]) -> Evidence:
+    """Collect what the statements of a report may rest on."""
+    findings = tuple(finding for given in outcomes for finding in given.outcome.findings)
+    return Evidence(sources, quotations_of(outcomes), findings, tuple(gaps))
+
+
 def checked_citations(text: str, sources: Sequence[Source]) -> str:
     """Remove citations of sources that no agent returned."""
-    return replace_citations(text, lambda number: f"[S{number}]" if number <= len(sources) else "")
+    return number_more_refs(text, {source.ref: number for number, source in enumerate(sources, start=1)})
 
 
 def only_cited(text: str, sources: Sequence[Source]) -> tuple[str, tuple[Source, ...]]:
@@ -67,19 +86,19 @@ def draft_from(outcome: Outcome, sources: Sequence[Source]) -> SynthesisAnswer:
     own = [f"[S{numbers[source.ref]}]" for source in outcome.sources]
     uncited = [citation for citation in own if citation not in answer]
     if uncited:
-        answer = f"{answer}\n\nRead for this: {', '.join(uncited)}"
+        answer = f"{answer}\n\n*Read for this: {', '.join(uncited)}*"
     return SynthesisAnswer(answer=answer, gaps=list(outcome.gaps), contradictions=[], confidence=outcome.confidence)
 
 
-def draft_without_writer(outcomes: Sequence[InputOutcome], sources: Sequence[Source], why: str) -> SynthesisAnswer:
+def draft_without_writer(outcomes: Sequence[InputOutcome], sources: Sequence[Source], notice: str) -> SynthesisAnswer:
     """Set out the finished work unedited, when no model can write the report."""
     numbers = {source.ref: number for number, source in enumerate(sources, start=1)}
-    parts = [f"*{why} What the agents finished is set out below as they wrote it.*"]
+    parts = [f"*{notice}*"]
     for given in outcomes:
         if given.outcome.content:
             parts.append(f"## {given.id} · {given.agent}\n\n{number_refs(given.outcome.content, numbers)}")
             cited = " ".join(f"[S{numbers[source.ref]}]" for source in given.outcome.sources)
-            parts += [f"Sources: {cited}"] if cited else []
+            parts += [f"*Sources: {cited}*"] if cited else []
     usable = [given.outcome.confidence for given in outcomes if given.outcome.content]
     return SynthesisAnswer(answer="\n\n".join(parts), gaps=[], contradictions=[], confidence=min(usable, default=0))
 

@@ -9,7 +9,6 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 from activities.contracts import Note
-from activities.turn_kinds.compress import CompressAnswer, CompressTask
 from activities.turn_kinds.refine import RefineAnswer, RefineTask
 from chargehand.contracts import Capability, Escalation, Failure, Outcome, Question, Subtask, Tier
 from workflows.budget.estimates import (
@@ -46,12 +45,8 @@ from workflows.steps.review import judge
 
 _READS_DOCUMENTS: Final = frozenset[Capability]({"reads_private"})
 _ABOVE: Final = {Tier.SMALL: Tier.MEDIUM, Tier.MEDIUM: Tier.LARGE}
-_LONGEST_CONTENT: Final = 8_000
-"""Characters of an outcome, about 2,000 tokens, above which it is compressed before others read it."""
-_COMPRESSED_WORDS: Final = 600
 _NESTED_SHARE: Final = 4
 """How many times the least a nested session is granted at first."""
-_CUT: Final = "\n\n*(Cut here: it was longer than 2,000 tokens.)*"
 
 
 @dataclass(frozen=True)
@@ -85,7 +80,7 @@ async def attempt(session: Session, subtask: Subtask, reservation: Reservation) 
     tried: _Tried = []
     try:
         chosen = await _attempt_until_decided(session, subtask, reservation, tried)
-        return await _compress(session, subtask, _settle(session, subtask, chosen, tried))
+        return _settle(session, subtask, chosen, tried)
     except (asyncio.CancelledError, ActivityError) as error:
         # Only the session itself cancels this, and it needs what was found and spent before.
         if not is_cancelled_exception(error):
@@ -314,17 +309,3 @@ def _settle(session: Session, subtask: Subtask, chosen: Outcome | None, tried: _
 
 def _comes_from(chosen: Outcome, outcome: Outcome) -> bool:
     return chosen.kind in USABLE and (chosen.content, chosen.findings) == (outcome.content, outcome.findings)
-
-
-async def _compress(session: Session, subtask: Subtask, outcome: Outcome) -> Outcome:
-    """Shorten the prose of a long outcome that others will read; findings, sources and gaps stay as they are."""
-    if len(outcome.content) <= _LONGEST_CONTENT or len(session.progress.subtasks) == 1:
-        return outcome
-    shorter = ""
-    if not session.clock.work_is_over:
-        task = CompressTask(instruction=subtask.instruction, content=outcome.content, most_words=_COMPRESSED_WORDS)
-        draft = await session.try_turn(task, CompressAnswer, tier=Tier.SMALL)
-        shorter = draft.content.strip() if draft else ""
-    if not shorter or len(shorter) > _LONGEST_CONTENT:
-        shorter = outcome.content[: _LONGEST_CONTENT - len(_CUT)] + _CUT
-    return outcome.model_copy(update={"content": shorter})

@@ -39,6 +39,7 @@ from workflows.rules.evidence import nested_outcome
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.report_content import nested_goal
 from workflows.session import Session
+from workflows.steps.writer import is_long, length_words
 
 _REFUSED_UNPAID: Final = frozenset({ErrorType.LIMIT_TOO_SMALL, ErrorType.INVALID_INPUT})
 """Errors with which a nested session ends before it has taken a turn."""
@@ -78,7 +79,8 @@ async def run_subtask(
     child: str,
 ) -> Ended:
     """Run a subtask by an agent as a child workflow of that id; `notes` are those of earlier attempts."""
-    limits, planned = session.request.limits, session.progress.planned(subtask)
+    limits, planned, plan = session.request.limits, session.progress.planned(subtask), session.progress.plan
+    is_final = plan is not None and (plan.deliver == subtask.id or (len(plan.subtasks) == 1 and not is_long(session)))
     request = SubtaskRequest(
         session=session.root,
         goal=session.request.goal,
@@ -89,6 +91,8 @@ async def run_subtask(
         output_caps=session.facts.output_caps,
         documents=session.request.documents,
         inputs=tuple(inputs),
+        final_instruction=plan.final_instruction if is_final and plan else "",
+        length_words=length_words(session) if is_final else 0,
         notes=notes,
         turns=grant.turns,
         usd=grant.usd,

@@ -13,6 +13,7 @@ from workflows.rules.recovery import skip_reason
 from workflows.session import Session
 from workflows.steps.attempts import attempt, reserve
 from workflows.steps.expand import expand, least_expansion
+from workflows.steps.writer import is_long, reserve_report
 
 _Running = dict["asyncio.Task[Outcome | None]", Subtask]
 """What runs; a template that was expanded ends without an outcome."""
@@ -20,7 +21,7 @@ _Running = dict["asyncio.Task[Outcome | None]", Subtask]
 
 async def execute(session: Session) -> None:
     """Run the plan to its end, or until the report is due."""
-    if len(session.progress.subtasks) == 1:
+    if len(session.progress.subtasks) == 1 and not is_long(session):
         session.report_reserve.release()
     running: _Running = {}
     try:
@@ -98,6 +99,7 @@ def _collect(session: Session, running: _Running) -> None:
 
 def _end(session: Session, subtask: Subtask, outcome: Outcome) -> None:
     session.progress.end(subtask.id, outcome, workflow.now())
+    reserve_report(session)
     session.refresh_details()
 
 

@@ -21,6 +21,7 @@ from workflows.clock import Clock
 from workflows.progress import Progress
 from workflows.rules.information_flow import Provenance
 from workflows.session import Session, priority_of
+from workflows.steps.writer import reserve_report
 
 _LONGEST_ID: Final = 175
 """Characters. A child's id is at most 80 longer, and databases keep ids of 255 characters."""
@@ -67,6 +68,7 @@ async def open_session(request: SessionRequest, progress: Progress, budget_clien
         provenance=Provenance(delegation.goal_reads if delegation else ()),
         run=delegation.run if delegation else _run_name(),
     )
+    reserve_report(session)
     if delegation is not None:
         session.model_calls.learn(delegation.overcharges)
     session.refresh_details()

@@ -163,7 +163,12 @@ def _undivided(session: Session, errors: tuple[str, ...]) -> Plan:
             id="T1", agent=agent.name, instruction=instruction, depends_on=[], required=[], for_each=""
         )
         with suppress(InvalidPlan):
-            plan = validate(session, PlanAnswer(subtasks=[whole], strategy="merge", final_instruction="", omitted=[]))
+            plan = validate(
+                session,
+                PlanAnswer(
+                    subtasks=[whole], strategy="merge", final_instruction="", deliver="", length_words=0, omitted=[]
+                ),
+            )
             session.progress.add_gaps([f"No plan was valid, so '{agent.name}' got the whole request: {errors[0]}."])
             return plan
     raise invalid_plan(errors)

@@ -1,6 +1,7 @@
 """The last step of a session: the report, whatever happened before."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
@@ -8,8 +9,9 @@ from temporalio import workflow
 
 from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
 from activities.turn_kinds.synthesis import SynthesisAnswer
-from chargehand.contracts import Contradiction, LimitUse, Report
-from workflows.budget.estimates import DECISION_INPUT_BYTES
+from chargehand.contracts import Claim, Contradiction, LimitUse, Report, Source
+from workflows.rules.citations import without_citations
+from workflows.rules.claims import claims_of, mark_uncited, weakest
 from workflows.rules.evidence import percentage
 from workflows.rules.report_content import (
     USABLE,
@@ -19,56 +21,59 @@ from workflows.rules.report_content import (
     checked_citations,
     draft_from,
     draft_without_writer,
-    fitted,
+    evidence_of,
     gaps_of,
     issues_of,
     merged_spend,
-    numbered_sources,
     only_cited,
     stop_reason_of,
     timing_of,
     usage_of,
     wasted_of,
 )
+from workflows.rules.writer_input import fitted_task
 from workflows.session import Session
 from workflows.steps.grade import grade
 from workflows.steps.review import DOUBTFUL, any_doubtful, settle_contradictions, stated
-from workflows.steps.synthesis import STRATEGIES, Material, write
+from workflows.steps.sections import write_by_section
+from workflows.steps.synthesis import STRATEGIES
+from workflows.steps.writer import Draft, Material, material_of, uncited_problems, write
 
 
 async def write_report(session: Session, *, by_models: bool = True) -> Report:
     """Write the report from what there is; without `by_models` nothing more is paid for it."""
     progress, clock, ledger = session.progress, session.clock, session.ledger
     outcomes = progress.inputs()
-    material = Material(
-        outcomes=outcomes,
-        sources=numbered_sources(outcomes),
-        stop_reason=stop_reason_of(list(progress.outcomes.values()), stopped=clock.stop_reason),
-    )
+    material = material_of(outcomes, stop_reason_of(list(progress.outcomes.values()), stopped=clock.stop_reason))
     if by_models:
-        written = await _draft(session, material)
-        draft, grades = await grade(session, written, material.sources, partial(_again, session, material))
+        draft = await _draft(session, material)
+        revise = None if draft.is_final or draft.notice else partial(_again, session, material)
+        text, grades = await grade(session, draft.text, material.sources, revise)
+        draft = replace(draft, text=text)
     else:
         grades = ()
-        draft = draft_without_writer(
-            outcomes, material.sources, "The session was stopped before its report was written."
-        )
+        draft = _unwritten(material, "The session was stopped before its report was written.")
     session.report_reserve.release()
-    answer, cited = only_cited(checked_citations(draft.answer, material.sources), material.sources)
+    gaps = gaps_of(outcomes, [*draft.text.gaps, *progress.gaps, *_not_started(session)])
+    answer, cited, claims = _checked(draft, material, gaps)
     lost_spend = session.grants.lost_spend
     own_and_lost = [*session.model_calls.spend, *lost_spend]
     spend = merged_spend([*own_and_lost, *(line for outcome in progress.outcomes.values() for line in outcome.spend)])
     ended_at = workflow.now()
+    is_unwritten = bool(draft.notice) and material.stop_reason == "completed"
     report = Report(
         session=workflow.info().workflow_id,
         goal=session.request.goal,
         answer=answer,
+        notice=draft.notice,
+        verification=weakest(claims),
+        claims=claims,
         sources=cited,
-        gaps=gaps_of(outcomes, [*draft.gaps, *progress.gaps, *_not_started(session)]),
+        gaps=gaps,
         contradictions=tuple(progress.contradictions),
         grades=grades,
-        confidence=percentage(draft.confidence),
-        stop_reason=material.stop_reason,
+        confidence=percentage(draft.text.confidence),
+        stop_reason="unwritten" if is_unwritten else material.stop_reason,
         brain=brain_of(spend),
         usage=usage_of(spend),
         spend=spend,
@@ -83,12 +88,23 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
     return bounded(report)
 
 
+def _checked(
+    draft: Draft, material: Material, gaps: Sequence[str]
+) -> tuple[str, tuple[Source, ...], tuple[Claim, ...]]:
+    """Check every citation of a draft: its text with what has no source marked, the sources it cites, its claims."""
+    evidence = evidence_of(material.outcomes, material.sources, gaps)
+    text = checked_citations(draft.text.answer, material.sources)
+    claims = claims_of(text, evidence)
+    # A letter that is handed out as it is may cite nothing at all; its claims are unsupported all the same.
+    is_marked = material.sources and not (draft.is_final and text == without_citations(text))
+    return *only_cited(mark_uncited(text, evidence) if is_marked else text, material.sources), claims
+
+
 async def _again(
     session: Session, material: Material, draft: SynthesisAnswer, problems: Sequence[str]
 ) -> SynthesisAnswer | None:
     """Have a draft written again without some problems."""
-    del draft
-    return await write(session, material, material.outcomes, problems)
+    return await write(session, material, material.outcomes, problems=problems, first_version=draft.answer)
 
 
 def _not_started(session: Session) -> list[str]:
@@ -99,36 +115,46 @@ def _not_started(session: Session) -> list[str]:
     ]
 
 
-async def _draft(session: Session, material: Material) -> SynthesisAnswer:
+async def _draft(session: Session, material: Material) -> Draft:
     outcomes, plan = material.outcomes, session.progress.plan
+    draft: Draft | None
     if len(outcomes) == 1 and outcomes[0].outcome.content:
-        draft = draft_from(outcomes[0].outcome, material.sources)
+        by_section = await write_by_section(session, material, outcomes)
+        draft = by_section or Draft(draft_from(outcomes[0].outcome, material.sources))
     elif plan is None or not any(given.outcome.kind in USABLE for given in outcomes):
-        return draft_without_writer(outcomes, material.sources, "No subtask produced a usable outcome.")
-    elif (synthesised := await STRATEGIES[plan.strategy](session, material)) is not None:
-        draft = synthesised
+        return _unwritten(material, "No subtask produced a usable outcome.")
     else:
-        return draft_without_writer(outcomes, material.sources, "No model could write this report.")
+        draft = await STRATEGIES[plan.strategy](session, material)
+    if draft is None:
+        return _unwritten(material, "No model could write this report.")
     session.report_reserve.release()
-    return await _revise(session, draft, material)
+    return replace(draft, text=await _revise(session, draft, material))
 
 
-async def _revise(session: Session, draft: SynthesisAnswer, material: Material) -> SynthesisAnswer:
-    """Have contradictions decided and a critic read the draft; it is rewritten once if either finds cause."""
-    progress, outcomes = session.progress, material.outcomes
-    if session.clock.was_interrupted:
-        progress.add_contradictions(stated(found, outcomes) for found in draft.contradictions)
-        return draft
+def _unwritten(material: Material, why: str) -> Draft:
+    has_content = any(given.outcome.content for given in material.outcomes)
+    rest = " What the agents finished is set out below as they wrote it." if has_content else ""
+    return Draft(draft_without_writer(material.outcomes, material.sources, f"{why}{rest}"), f"{why}{rest}")
+
+
+async def _revise(session: Session, draft: Draft, material: Material) -> SynthesisAnswer:
+    """Have contradictions decided and a critic read the draft; what is wrong or uncited is sent back once."""
+    progress, outcomes, text = session.progress, material.outcomes, draft.text
+    if session.clock.was_interrupted or draft.is_final:
+        progress.add_contradictions(stated(found, outcomes) for found in text.contradictions)
+        return text
     known = {found.about for found in progress.contradictions}
-    new = [found for found in draft.contradictions if found.about not in known]
+    new = [found for found in text.contradictions if found.about not in known]
     settled = await settle_contradictions(session, new, outcomes)
     progress.add_contradictions(settled)
     problems = [_decision(found) for found in settled if found.confidence]
-    if _wants_critic(session, draft):
-        problems += await _criticise(session, draft, material)
+    if _wants_critic(session, text):
+        problems += await _criticise(session, text, material)
+    if draft.is_own and session.request.review != "never":
+        problems += uncited_problems(text.answer, material, gaps_of(outcomes, text.gaps))
     if not problems:
-        return draft
-    return await write(session, material, outcomes, problems) or draft
+        return text
+    return await write(session, material, outcomes, problems=problems, first_version=text.answer) or text
 
 
 def _decision(found: Contradiction) -> str:
@@ -146,9 +172,9 @@ async def _criticise(session: Session, draft: SynthesisAnswer, material: Materia
     task = CritiqueTask(
         goal=session.request.goal,
         draft=draft,
-        outcomes=fitted(material.outcomes, DECISION_INPUT_BYTES),
-        sources=tuple(source.ref for source in material.sources),
+        outcomes=(),
     )
+    task = fitted_task(task, material.outcomes, material.numbering)
     critique = await session.try_turn(task, CritiqueAnswer, until=session.clock.deadline_at)
     return [] if critique is None or critique.acceptable else list(critique.problems)
 

@@ -9,7 +9,7 @@ from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
 from activities.turn_kinds.plan import PlanAnswer
 from activities.turn_kinds.review import ReviewAnswer, ReviewTask
 from chargehand.contracts import Contradiction, Outcome, Plan, Success
-from workflows.budget.estimates import DECISION_INPUT_BYTES, SYNTHESIS_INPUT_BYTES
+from workflows.budget.estimates import DECISION_INPUT_BYTES, REVIEW_INPUT_BYTES
 from workflows.rules.evidence import percentage
 from workflows.rules.information_flow import leaks
 from workflows.rules.plan_validation import InvalidPlan
@@ -33,7 +33,7 @@ async def review(session: Session) -> Plan | None:
     outcomes, turns = progress.inputs(), session.ledger.unspent.turns - 2  # without this turn and the report's
     task = ReviewTask(
         goal=session.request.goal,
-        outcomes=fitted(outcomes, SYNTHESIS_INPUT_BYTES),
+        outcomes=fitted(outcomes, REVIEW_INPUT_BYTES),
         max_subtasks=most_subtasks(turns) if session.report_reserve.is_payable and turns > 0 else 0,
         may_nest=session.may_nest,
     )
@@ -99,6 +99,8 @@ def _enlarge(session: Session, found: ReviewAnswer) -> Plan | None:
         subtasks=[*present, *found.subtasks],
         strategy=plan.strategy,
         final_instruction=plan.final_instruction,
+        deliver=plan.deliver or "",
+        length_words=plan.length_words or 0,
         omitted=[],
     )
     try:

@@ -72,15 +72,13 @@ def synthesise(task: SynthesisTask) -> SynthesisAnswer:
     """Set out what each question came to, with its sources."""
     language = language_of(task.goal)
     answered = [given for given in task.outcomes if _has_answer(given)]
-    lost = [f"- {_title(given)}: {sentence('nothing', language)}" for given in task.outcomes if given not in answered]
-    parts = [f"{sentence('stopped', language)} {task.stopped_because}"] if task.stopped_because else []
+    lost = [f"- *{_title(given)}: {sentence('nothing', language)}*" for given in task.outcomes if given not in answered]
+    parts = [f"*{sentence('stopped', language)} {task.stopped_because}*"] if task.stopped_because else []
     parts += [f"### {_title(given)}\n\n{given.outcome.content}" for given in answered]
     parts += ["\n".join([f"### {sentence('open', language)}\n", *lost])] if lost else []
     gaps = list(dict.fromkeys(gap for given in task.outcomes for gap in given.outcome.gaps))
     confidence = min((given.outcome.confidence for given in answered), default=0)
     answer = "\n\n".join([*parts, f"*{sentence('no model', language)}*"])
-    for number, ref in enumerate(task.sources, start=1):
-        answer = answer.replace(f"[{ref}]", f"[S{number}]")
     return SynthesisAnswer(
         answer=answer,
         gaps=gaps,

@@ -49,7 +49,7 @@ def _quote(question: str, results: list[ToolResult]) -> WorkAnswer:
     if not quotes:
         return nothing(language)
     gap = sentence("evidence", language)
-    parts = [gap]
+    parts = [f"*{gap}*"]
     findings: list[FindingDraft] = []
     for ref, quote in quotes[:_PASSAGES]:
         plain = _EMPHASIS.sub("", quote)

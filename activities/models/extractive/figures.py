@@ -64,7 +64,8 @@ def state(figure: Figure, result: ToolResult) -> WorkAnswer | None:
     head = {"per": "", "top": f"**{best}**, **{value}**: "}.get(figure.operation, f"**{value}**: ")
     said = f"{head}{_what(figure, rows)} ({_basis(figure, rows)})"
     listed = [
-        f"- {row.name}: {_amount(figure, row.value)}" for row in rows[: None if figure.operation == "per" else _LISTED]
+        f"- {row.name}: {_amount(figure, row.value)} [{ref}]"
+        for row in rows[: None if figure.operation == "per" else _LISTED]
     ]
     content = "\n".join([f"{said} [{ref}]", *(["", *listed] if figure.group else [])])
     found = FindingDraft(claim=said.replace("**", ""), source_refs=[ref], quote="", confidence=_CONFIDENCE)

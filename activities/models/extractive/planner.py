@@ -59,7 +59,7 @@ def plan(task: PlanTask, catalog: Catalog, agents: Agents) -> PlanAnswer:
                 id=f"T{number}", agent=agent, instruction=text, depends_on=needed, required=needed, for_each=""
             )
         )
-    return PlanAnswer(subtasks=drafts, strategy="merge", final_instruction="", omitted=[])
+    return PlanAnswer(subtasks=drafts, strategy="merge", final_instruction="", deliver="", length_words=0, omitted=[])
 
 
 def read_instruction(text: str) -> tuple[str, str]:

@@ -15,9 +15,9 @@ from activities.documents.library import DocumentLibrary
 from activities.documents.parsed import Unit
 from activities.documents.passages import Place, parse_reference, reference
 from activities.documents.tool import ReadDocument, SearchDocuments
-from activities.documents.verify import QuoteCheck, quote_stands, verify_sources
+from activities.documents.verify import Quotations, QuoteCheck, quote_stands, verify_sources
 from activities.tools import ToolContext
-from chargehand.contracts import Source
+from chargehand.contracts import Claim, Source
 
 _PAGE = "<nav><a>Menu</a></nav>\n<h1>Returns</h1>\n<p>Goods may be\nreturned within <b>30</b> days."
 _QUERIES = (
@@ -78,7 +78,8 @@ async def test_every_quote_of_the_tools_stands(ground: Path, made: str, document
     """In every format, found or read, checked against the document opened anew."""
     sources = await _sources(made, documents)
 
-    checks = await verify_sources((made,), sources, ArtifactStore(ground / "artifacts"), (ground,))
+    request = Quotations(documents=(made,), sources=tuple(sources))
+    checks = await verify_sources(request, ArtifactStore(ground / "artifacts"), (ground,))
 
     assert len({source.ref.partition("#")[0] for source in sources}) == 7
     assert checks == tuple(QuoteCheck(ref=source.ref, stands=True) for source in sources)
@@ -133,7 +134,7 @@ async def test_documents_that_are_not_here_are_not_called_false_quotes(tmp_path:
     uri = f"artifact:{'0' * 64}/docs/"
     source = Source(ref="a.md#L5", quote="Everyone gets 28 days")
 
-    (check,) = await verify_sources((uri,), [source], ArtifactStore(tmp_path))
+    [check] = await verify_sources(Quotations(documents=(uri,), sources=(source,)), ArtifactStore(tmp_path))
 
     assert check.problem.startswith("it names no place in a document of this session; docs could not be read.")
     assert "nothing is stored under" in check.problem
@@ -162,7 +163,7 @@ async def test_sources_from_elsewhere_are_left_out(tmp_path: Path) -> None:
     """A web page and a query are no places in a document."""
     elsewhere = [Source(ref="https://a.example/#L1", url="https://a.example/#L1", quote="x"), Source(ref="sql:1#L1")]
 
-    assert await verify_sources((), elsewhere, ArtifactStore(tmp_path)) == ()
+    assert await verify_sources(Quotations(documents=(), sources=tuple(elsewhere)), ArtifactStore(tmp_path)) == ()
 
 
 _NUMBERS = st.integers(1, 10**9)
@@ -180,3 +181,22 @@ def test_references_are_read_as_they_are_written(document: str, unit: Unit, numb
     ref = reference(document, unit, numbers[0], numbers[1], place)
 
     assert parse_reference(ref, [document]) == Place(document, unit, numbers[0], numbers[1], place)
+
+
+async def test_a_claim_rests_on_words_that_stand_where_it_says(ground: Path, made: str) -> None:
+    """Each claim is checked anew; one that rests on something else, or on a page that is not read again, says so."""
+    quoted = Claim(text="Six months.", verification="quoted", sources=("a.md#L12",), quote="Hotels may cost 160 EUR")
+    false = quoted.model_copy(update={"quote": "Hotels may cost 260 EUR a night."})
+    elsewhere = quoted.model_copy(update={"sources": ("https://example.org/#top",)})
+    inferred = Claim(text="So be it.", verification="inferred", sources=("a.md#L12",))
+
+    request = Quotations(documents=(made,), sources=(), claims=(quoted, false, elsewhere, inferred))
+
+    checks = await verify_sources(request, ArtifactStore(ground / "artifacts"), (ground,))
+
+    assert [(check.stands, getattr(check, "verification", "")) for check in checks] == [
+        (True, "quoted"),
+        (False, "unsupported"),
+        (True, "unchecked"),
+        (True, "inferred"),
+    ]

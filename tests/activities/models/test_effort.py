@@ -1,14 +1,25 @@
 """How hard a model thinks is sent to the models that can be told, and to no other."""
 
+from contextlib import AsyncExitStack
+from pathlib import Path
+
 import pytest
 
+from activities.contracts import OpenSessionRequest, OutputCaps
+from activities.crews import load_crews
 from activities.models.abilities import Abilities, abilities_of
 from activities.models.anthropic_messages import AnthropicModel
 from activities.models.failures import ProviderError
+from activities.models.registry import Models, build_models
 from activities.models.streaming import Patience
+from activities.session_facts import SessionActivities
+from activities.settings import Settings
+from activities.tools import tool_capabilities
 from activities.turn_kinds.protocol import Message, ToolText
-from chargehand.contracts import Effort
-from tests.activities.models.calls import WIRES, Wire, a_call, a_provider, requests_of
+from chargehand.contracts import Effort, Limits, SessionRequest, Tier
+from tests.activities.models.calls import KEY, WIRES, Wire, a_call, a_provider, requests_of
+from tests.environment import TOOLS, scripted_cards
+from tests.scripted_model import Script, ScriptedModel, ScriptedTool, found
 from tests.scripted_provider import ScriptedReply, ScriptedRequest, answer, error, raw
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
@@ -125,3 +136,37 @@ def test_patience_grows_with_what_a_model_may_write() -> None:
     usual = Patience(60, 30)
 
     assert [usual.for_output(tokens) for tokens in (500, 8_000, 24_000)] == [usual, usual, Patience(180, 90)]
+
+
+@pytest.mark.parametrize(("provider", "key"), [("anthropic", "ANTHROPIC_API_KEY"), ("openai", "OPENAI_API_KEY")])
+async def test_every_default_model_is_priced_and_can_be_told_how_hard_to_think(
+    monkeypatch: pytest.MonkeyPatch, provider: str, key: str
+) -> None:
+    """The newest price list knows the model of each tier, and the table of abilities does too."""
+    monkeypatch.setenv(key, KEY)
+    async with AsyncExitStack() as closing:
+        models = build_models(Settings(), provider, closing)
+
+    cards = [models.card(tier) for tier in Tier]
+    assert all(card.prices[0].output_usd_per_million > 0 for card in cards)
+    assert all(abilities_of(card.name) == Abilities(True, 128_000) for card in cards)
+    assert all(card.max_output_tokens == 128_000 for card in cards)
+
+
+async def test_an_agent_thinks_as_hard_as_its_crew_unless_it_says_otherwise(tmp_path: Path) -> None:
+    """`effort` of a crew file is for the supervisor and for every agent without one of its own."""
+    text = (Path(__file__).parents[3] / "crews" / "research.toml").read_text(encoding="utf-8")
+    text = text.replace('tier = "medium"\n', 'tier = "medium"\neffort = "low"\n', 1)
+    text = text.replace('name = "analyst"\n', 'name = "analyst"\neffort = "high"\n')
+    (tmp_path / "research.toml").write_text(text, encoding="utf-8")
+    tools = {name: ScriptedTool(name, found("a", "b")) for name in TOOLS}
+    crews = load_crews([tmp_path], tool_capabilities(tools))
+    models = Models(ScriptedModel(Script()), scripted_cards())
+    activities = SessionActivities(crews, models, tools, Limits(), output_caps=OutputCaps(work=5_000))
+
+    facts = await activities.open_session(OpenSessionRequest(session="s", request=SessionRequest(goal="Why?")))
+
+    efforts = {agent.name: agent.effort for agent in facts.crew.agents}
+    assert facts.crew.effort == "low"
+    assert efforts == {**dict.fromkeys(efforts, "low"), "analyst": "high"}
+    assert facts.output_caps.work == 5_000

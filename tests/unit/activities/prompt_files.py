@@ -14,10 +14,12 @@ from activities.turn_kinds.critique import CritiqueTask
 from activities.turn_kinds.expand import ExpandTask
 from activities.turn_kinds.grade import GradeTask
 from activities.turn_kinds.judge import JudgeTask
+from activities.turn_kinds.outline import OutlineTask
 from activities.turn_kinds.plan import PlanTask, RejectedPlan
 from activities.turn_kinds.protocol import Message
 from activities.turn_kinds.refine import RefineTask
 from activities.turn_kinds.registry import Task
+from activities.turn_kinds.rendering import CitedSource, Quotation
 from activities.turn_kinds.review import ReviewTask
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import WorkTask
@@ -40,6 +42,9 @@ _CATALOG: Final = Catalog(
 )
 _QUOTE: Final = "Either party may give three months' notice in writing."
 _LEASE: Final = Source(ref="lease.md#L12-L14", title="Lease, Notice", quote=_QUOTE)
+_CITED: Final = CitedSource(
+    number=1, ref=_LEASE.ref, title=_LEASE.title, quotations=(Quotation(number=1, text=_QUOTE),)
+)
 _FOUND: Final = InputOutcome(
     id="T1",
     agent="reader",
@@ -123,10 +128,11 @@ TASKS: Final[Mapping[str, tuple[str, Task]]] = {
             goal=_GOAL,
             final_instruction="One page, for the tenant.",
             outcomes=(_FOUND, _LOST),
-            sources=(_LEASE.ref,),
+            sources=(_CITED,),
             stopped_because="deadline",
             contradictions=(Contradiction(about="notice", positions=("three months", "six months")),),
             problems=("T2 is not named",),
+            first_version="Notice is three months [S1].",
         ),
     ),
     "grade": (
@@ -141,7 +147,11 @@ TASKS: Final[Mapping[str, tuple[str, Task]]] = {
     ),
     "critique": (
         "supervisor",
-        CritiqueTask(goal=_GOAL, draft=_REPORT, outcomes=(_FOUND, _LOST), sources=(_LEASE.ref,)),
+        CritiqueTask(goal=_GOAL, draft=_REPORT, outcomes=(_FOUND, _LOST), sources=(_CITED,)),
+    ),
+    "outline": (
+        "supervisor",
+        OutlineTask(goal=_GOAL, length_words=3_000, most_sections=3, outcomes=(_FOUND, _LOST), sources=(_CITED,)),
     ),
 }
 """A task of each kind, with every part that it can have, and the agent that gets it."""

@@ -14,13 +14,14 @@ from activities.turn_kinds.critique import CritiqueTask
 from activities.turn_kinds.expand import ExpandTask
 from activities.turn_kinds.grade import GradeTask
 from activities.turn_kinds.judge import JudgeTask
+from activities.turn_kinds.outline import OutlineTask
 from activities.turn_kinds.plan import PlanTask, RejectedPlan
 from activities.turn_kinds.protocol import Message, ToolText, TurnTask
 from activities.turn_kinds.refine import RefineTask
 from activities.turn_kinds.registry import SUPERVISOR_TASK_TYPES, TASK_TYPES, Task
-from activities.turn_kinds.rendering import catalog_text
+from activities.turn_kinds.rendering import CitedSource, Quotation, catalog_text
 from activities.turn_kinds.review import ReviewTask
-from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
+from activities.turn_kinds.synthesis import Section, SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.tool_text import ShownText
 from activities.turn_kinds.work import WorkTask, WorkWithIssuesAnswer
 from chargehand.contracts import Contradiction, Escalation, Finding, Partial, Source
@@ -159,9 +160,16 @@ REPORT = SynthesisAnswer(
             id="a grade by all that the reader sees",
         ),
         pytest.param(
-            WorkTask(goal="g", instruction="Reckon the date", inputs=(FOUND, NOT_FOUND)),
+            WorkTask(
+                goal="g",
+                instruction="Reckon the date",
+                inputs=(FOUND, NOT_FOUND),
+                final_instruction="In verse.",
+                length_words=80,
+            ),
             A_MD,
-            f"Instruction:\nReckon the date\n\n{CONTEXT}"
+            "Instruction:\nReckon the date\n\nThe user reads your content as it is. In verse. About 80 words.\n\n"
+            f"{CONTEXT}"
             f"Documents of the user:\n<data>\n- a.md (md, 40 lines) — Notice\n</data>\n\n{T1}"
             "Outcome of T2 (analyst):\n<data>\nAsked: Sum the costs\n</data>\n"
             "It produced no result (confidence_too_low): work without it and name the gap.",
@@ -171,23 +179,44 @@ REPORT = SynthesisAnswer(
             SynthesisTask(
                 goal="g",
                 final_instruction="one page",
-                strategy="select",
+                length_words=300,
+                section=Section(heading="Notice", brief="how long", outline=("Notice", "Costs")),
                 outcomes=(FOUND,),
-                sources=("a.md", "b.md"),
+                sources=(
+                    CitedSource(number=1, ref="a.md", quotations=(Quotation(number=2, text="three months"),)),
+                    CitedSource(number=3, ref="b.md", title="B"),
+                ),
                 stopped_because="deadline",
                 contradictions=(Contradiction(about="notice", positions=("3", "6")),),
                 problems=("T2 is not named",),
+                first_version="It is so.",
             ),
             NOTHING,
             f"{REQUEST}How to write: one page\n\n"
-            "The outcomes are candidates for the same answer: choose the best and say why.\n\n"
+            "About 300 words.\n\n"
+            "The report is written by section, side by side, by this outline:\n<data>\n- Notice\n- Costs\n</data>\n"
+            "Write only this section, without its heading, in `answer`:\n<data>\nNotice: how long\n</data>\n\n"
             f"The work was stopped early: deadline. Say what is missing.\n\n{T1}"
             "Known contradictions; follow the decisions, and do not list them again:\n"
             "<data>\n- notice\n- 3\n- 6\n= left open: state both sides\n</data>\n\n"
-            "Sources:\n<data>\n[S1] a.md\n[S2] b.md\n</data>\n\n"
-            "A critic found these problems in your first version:\n"
-            "<data>\n- T2 is not named\n</data>\nDo not repeat them.",
-            id="a report with its sources by number, and the problems of its first version last",
+            "Sources:\n<data>\n[S1] a.md\n  [S1.2] “three months”\n[S3] b.md — B\n</data>\n\n"
+            "Your first version:\n<data>\nIt is so.\n</data>\n\n"
+            "Write it again without these problems, and change nothing else:\n<data>\n- T2 is not named\n</data>",
+            id="a section with its sources by number, and the problems of its first version last",
+        ),
+        pytest.param(
+            OutlineTask(
+                goal="g",
+                final_instruction="formal",
+                length_words=4_000,
+                most_sections=4,
+                outcomes=(FOUND,),
+                sources=(CitedSource(number=1, ref="a.md"),),
+            ),
+            NOTHING,
+            f"{REQUEST}How to write: formal\n\nThe report has about 4000 words, in at most 4 sections.\n\n{T1}"
+            "Sources:\n<data>\n[S1] a.md\n</data>",
+            id="an outline of a long report",
         ),
         pytest.param(
             RefineTask(
@@ -230,12 +259,13 @@ REPORT = SynthesisAnswer(
             id="candidates with the text of their sources, those of low confidence too",
         ),
         pytest.param(
-            CritiqueTask(goal="g", draft=REPORT, outcomes=(FOUND, NOT_FOUND), sources=("a.md#L1",)),
+            CritiqueTask(
+                goal="g", draft=REPORT, outcomes=(FOUND, NOT_FOUND), sources=(CitedSource(number=1, ref="a.md#L1"),)
+            ),
             A_MD,
             f"{REQUEST}Report, confidence 70:\n<data>\nThree months [S1].\n"
             "Gaps:\n- costs\nContradictions:\n- notice\n- 3\n- 6\n= the later one\n</data>\n\n"
-            f"Outcome of T1 (reader):\n<data>\nAsked: Find the notice\n\n{EVIDENCE}\n</data>\n\n"
-            f"{LOST_T2}Sources:\n<data>\n[S1] a.md#L1\n</data>",
+            f"{T1}{LOST_T2}Sources:\n<data>\n[S1] a.md#L1\n</data>",
             id="a whole report with its evidence",
         ),
         pytest.param(

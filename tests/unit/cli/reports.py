@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from chargehand.contracts import (
+    Claim,
     Contradiction,
     LimitUse,
     Report,
@@ -30,6 +31,11 @@ def report(**changes: object) -> Report:
         session="session-1",
         goal="How safe are our boilers?",
         answer="They are **tested** twice a year [S1], and [S2] agrees.",
+        verification="inferred",
+        claims=(
+            Claim(text="They are tested", verification="quoted", sources=("boilers.md#L3",), quote="tested every six"),
+            Claim(text="and <b> agrees.", verification="inferred", sources=("https://example.org/b",)),
+        ),
         sources=(
             Source(ref="boilers.md#L3", title="Boiler rules", quote="tested every six months"),
             Source(ref="https://example.org/b", url="https://example.org/b", title="Boilers"),

@@ -53,8 +53,10 @@ def test_markdown_holds_the_whole_report() -> None:
         "## Sources\n\n"
         "- **[S1]** boilers.md#L3: Boiler rules\n  > tested every six months\n"
         "- **[S2]** https://example.org/b: Boilers\n\n"
+        "## Claims\n\n- quoted [S1]: They are tested\n- inferred [S2]: and &lt;b> agrees.\n\n"
         "---\n\n"
-        "completed · confidence 80 of 100 · claude-sonnet-5-5 · 3 turns · 2 tool calls · $0.0123 · 1 min 35 s · "
+        "completed · confidence 80 of 100 · claims: 1 quoted, 1 inferred · "
+        "claude-sonnet-5-5 · 3 turns · 2 tool calls · $0.0123 · 1 min 35 s · "
         "speed-up 1.5×\n"
     )
 
@@ -79,9 +81,27 @@ def test_the_page_holds_the_whole_report() -> None:
     anchors = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     drawings = [attributes["aria-label"] for tag, attributes in page.elements if tag == "svg"]
     assert [part for part in _ON_THE_PAGE if part not in words] == []
-    assert links == ["#S1", "#S2", "https://example.org/b"]
+    assert links == ["#S1", "#S2", "https://example.org/b", "#S1", "#S2"]
     assert anchors == ["S1", "S2"]
     assert drawings == ["Plan with 3 subtasks", "Timeline"]
+
+
+def test_what_is_not_verified_does_not_look_verified() -> None:
+    """The status of each claim, and the warning of a report that no model wrote, stand in the text and on the page."""
+    made = report(stop_reason="unwritten", notice="No model could write <this>.")
+
+    page, markdown = Page(report_page(made)), report_markdown(made)
+    marked = [attributes["class"] for tag, attributes in page.elements if tag == "span" and "class" in attributes]
+    words = " ".join("".join(page.words).split())
+    assert markdown.startswith("> **No model could write &lt;this>.**\n\n")
+    assert "completed" not in markdown
+    assert ("p", {"class": "notice"}) in page.elements
+    assert "No model could write <this>." in words
+    assert ("li", {"class": "completed"}) not in page.elements
+    assert [name for name in marked if name and name.startswith("verification")] == [
+        "verification verification-quoted",
+        "verification verification-inferred",
+    ]
 
 
 _MADE = Artifact(
@@ -196,7 +216,7 @@ def test_hostile_text_stays_text(hostile: str) -> None:
 
 def test_citations_of_unknown_sources_are_not_links() -> None:
     """A number that no source has leads nowhere and is left as it is."""
-    text = report_page(report(answer="Known [S1, S2], unknown [S3], [S1, S9] and [S0]."))
+    text = report_page(report(answer="Known [S1, S2], unknown [S3], [S1, S9] and [S0].", claims=()))
 
     cited = re.findall(r'<a class="cite" href="#(S\d)">', text)
     assert cited == ["S1", "S2"]

@@ -29,6 +29,7 @@ from activities.turn_kinds.plan import PlanTask, RejectedPlan
 from activities.turn_kinds.protocol import SCHEMA_BYTES
 from activities.turn_kinds.refine import RefineTask
 from activities.turn_kinds.registry import TASK_TYPES, Task
+from activities.turn_kinds.rendering import CitedSource, Quotation
 from activities.turn_kinds.review import ReviewTask
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import WorkTask
@@ -102,7 +103,12 @@ def _work(*inputs: Outcome, goal: str = "g", rounds: tuple[Round, ...] = ()) -> 
 
 
 MANY: dict[str, Task] = {
-    "sources": SynthesisTask(goal="g", outcomes=(), sources=("a",) * LONG),
+    "sources": SynthesisTask(goal="g", outcomes=(), sources=(CitedSource(number=99, ref="a", title="b"),) * LONG),
+    "quotations": SynthesisTask(
+        goal="g",
+        outcomes=(),
+        sources=(CitedSource(number=9, ref="a", quotations=(Quotation(number=9, text="q"),) * LONG),),
+    ),
     "gaps and findings": _work(
         Success(gaps=("b",) * LONG), Success(findings=(Finding(claim="c", confidence=1),) * LONG)
     ),
@@ -129,7 +135,7 @@ MANY: dict[str, Task] = {
             confidence=1,
         ),
         outcomes=(),
-        sources=("a",) * LONG,
+        sources=(CitedSource(number=99, ref="a"),) * LONG,
     ),
     "sources of candidates": JudgeTask(
         question="q", candidates=(_ended(Success(gaps=("b",) * LONG, sources=(Source(ref="r"),) * LONG)),) * 2
@@ -224,6 +230,6 @@ def test_the_smallest_limits_pay_for_a_plan_a_turn_and_a_report() -> None:
 
     least = least_workable(SessionFacts(crew=crew, models=models, ceilings=Limits()), ["file:a.md"])
 
-    # plan 20,000 in and 4,000 out, report 86,000 in and 6,000 out, both dear; a turn 20,000 in and 4,000 out, cheap
-    usd = (Decimal(200_000 + 400_000) + Decimal(860_000 + 600_000) + Decimal(20_000 + 4_000)) / 1_000_000
+    # plan 20,000 in and 4,000 out, report 36,000 in and 6,000 out, both dear; a turn 20,000 in and 4,000 out, cheap
+    usd = (Decimal(200_000 + 400_000) + Decimal(360_000 + 600_000) + Decimal(20_000 + 4_000)) / 1_000_000
     assert least == Amount(3, usd.quantize(Decimal("0.01"), rounding=ROUND_UP))

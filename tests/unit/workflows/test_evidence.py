@@ -7,6 +7,7 @@ import pytest
 from activities.contracts import PASSAGE_GAP, Note, Round, ToolResult
 from activities.turn_kinds.work import FindingDraft, WorkAnswer
 from chargehand.contracts import (
+    Claim,
     Escalation,
     Failure,
     Finding,
@@ -47,7 +48,15 @@ def test_a_sourced_answer_keeps_its_sources() -> None:
 
     assert outcome == Success(
         content="Three months.",
-        findings=(Finding(claim="Notice is three months.", sources=("handbook.md#L1-L3",), confidence=80),),
+        findings=(
+            Finding(
+                claim="Notice is three months.",
+                sources=("handbook.md#L1-L3",),
+                confidence=80,
+                quote="three months before",
+                verification="quoted",
+            ),
+        ),
         sources=(HANDBOOK.model_copy(update={"quote": "three months before"}),),
         confidence=70,
         spend=SPEND,
@@ -119,7 +128,7 @@ def test_an_outcome_is_capped() -> None:
     answer = _answer(
         *[_finding("big").model_copy(update={"claim": "c" * 9_000})] * 99,
         status="partial",
-        content="a" * 30_000,
+        content="a" * 90_000,
         gaps=["g" * 9_000] * 99,
         message="m" * 9_000,
     )
@@ -127,8 +136,8 @@ def test_an_outcome_is_capped() -> None:
     outcome = ground(answer, {"big": source}, ())
 
     assert outcome == Partial(
-        content="a" * 20_000,
-        findings=(Finding(claim="c" * 1_000, sources=("big",), confidence=80),) * 40,
+        content="a" * 80_000,
+        findings=(Finding(claim="c" * 1_000, sources=("big",), confidence=80, verification="inferred"),) * 40,
         sources=(source.model_copy(update={"quote": source.quote[:600]}),),
         confidence=70,
         gaps=("g" * 500,) * 20,
@@ -157,9 +166,15 @@ def test_what_was_noted_and_read_is_handed_back() -> None:
     assert outcome == Partial(
         content="The findings list what was noted and read before the subtask had to stop.",
         findings=(
-            Finding(claim="Notice is three months.", sources=(HANDBOOK.ref,), confidence=50),
-            Finding(claim="Costs are open.", confidence=50),
-            Finding(claim=COSTS.quote, sources=(COSTS.ref,), confidence=30),
+            Finding(
+                claim="Notice is three months.",
+                sources=(HANDBOOK.ref,),
+                confidence=50,
+                quote="three months",
+                verification="quoted",
+            ),
+            Finding(claim="Costs are open.", confidence=50, verification="unsupported"),
+            Finding(claim=COSTS.quote, sources=(COSTS.ref,), confidence=30, quote=COSTS.quote, verification="quoted"),
         ),
         sources=(noted, COSTS),
         confidence=20,
@@ -188,6 +203,10 @@ def test_a_report_from_below_becomes_an_outcome(stop_reason: str, gaps: tuple[st
     report = honest_report().model_copy(
         update={
             "answer": "Three months [S1], one [S2], nobody [S3][S0].",
+            "claims": (
+                Claim(text="Three", verification="quoted", sources=(HANDBOOK.ref,), quote="three months"),
+                Claim(text="Nobody", verification="unsupported"),
+            ),
             "sources": (HANDBOOK, COSTS),
             "confidence": 60,
             "stop_reason": stop_reason,
@@ -201,7 +220,15 @@ def test_a_report_from_below_becomes_an_outcome(stop_reason: str, gaps: tuple[st
     assert outcome == ending.model_copy(
         update={
             "content": content,
-            "findings": (Finding(claim=content, sources=(HANDBOOK.ref, COSTS.ref), confidence=60),),
+            "findings": (
+                Finding(
+                    claim="Three",
+                    sources=(HANDBOOK.ref,),
+                    confidence=60,
+                    quote="three months",
+                    verification="quoted",
+                ),
+            ),
             "sources": (HANDBOOK, COSTS),
             "confidence": 60,
             "gaps": gaps,

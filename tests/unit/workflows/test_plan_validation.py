@@ -41,7 +41,14 @@ def _subtask(id_: str = "T1", **changes: Any) -> SubtaskDraft:
 
 
 def _draft(*subtasks: SubtaskDraft, strategy: str = "merge", final_instruction: str = "") -> PlanAnswer:
-    return PlanAnswer(subtasks=list(subtasks), strategy=strategy, final_instruction=final_instruction, omitted=[])
+    return PlanAnswer(
+        subtasks=list(subtasks),
+        strategy=strategy,
+        final_instruction=final_instruction,
+        deliver="",
+        length_words=0,
+        omitted=[],
+    )
 
 
 def _check(draft: PlanAnswer | Plan, **changes: Any) -> Plan:
@@ -192,7 +199,7 @@ def test_all_reasons_come_together() -> None:
 
     assert found == (
         TOO_FEW.format(4, 2),
-        "strategy: Input should be 'merge', 'select' or 'reduce'",
+        "strategy: Input should be 'merge', 'select', 'reduce' or 'deliver'",
         "subtask T1: there is no agent 'pirate'; the agents are reader, supervisor, writer",
         f"subtask T2: {VAGUE}",
         "subtask T2: the id occurs 2 times",
@@ -281,3 +288,16 @@ def test_a_huge_draft_is_refused_soon(draft: PlanAnswer) -> None:
 
     assert time.process_time() - began < 1.5
     assert sum(map(len, found)) < 10_000
+
+
+@pytest.mark.parametrize(
+    ("strategy", "deliver", "kept"),
+    [("deliver", "T2", "T2"), ("merge", "T2", None), ("merge", "T9", None), ("merge", "", None)],
+)
+def test_a_delivery_names_a_subtask(strategy: str, deliver: str, kept: str | None) -> None:
+    """The strategy `deliver` needs a subtask of the plan; with any other strategy the name means nothing."""
+    draft = _draft(_subtask("T1"), _subtask("T2", instruction="Write the letter to the landlord."), strategy=strategy)
+
+    assert _check(draft.model_copy(update={"deliver": deliver})).deliver == kept
+    [error] = _errors(draft.model_copy(update={"strategy": "deliver", "deliver": "T9"}))
+    assert error == "deliver: 'T9' is not in the plan; name the subtask whose text is the report"

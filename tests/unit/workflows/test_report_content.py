@@ -67,7 +67,7 @@ def test_the_report_of_one_subtask_is_its_answer() -> None:
     draft = draft_from(outcome, (A, B, C))
 
     assert draft == SynthesisAnswer(
-        answer="So it is [S2].\n\nRead for this: [S1], [S3]", gaps=["costs"], contradictions=[], confidence=64
+        answer="So it is [S2].\n\n*Read for this: [S1], [S3]*", gaps=["costs"], contradictions=[], confidence=64
     )
 
 
@@ -82,8 +82,7 @@ def test_without_a_writer_the_outcomes_are_set_out() -> None:
     draft = draft_without_writer(outcomes, (A,), "No model answered.")
 
     assert draft == SynthesisAnswer(
-        answer="*No model answered. What the agents finished is set out below as they wrote it.*\n\n"
-        "## T1 · reader\n\nOne [S1].\n\nSources: [S1]\n\n## T3 · writer\n\nTwo.",
+        answer="*No model answered.*\n\n## T1 · reader\n\nOne [S1].\n\n*Sources: [S1]*\n\n## T3 · writer\n\nTwo.",
         gaps=[],
         contradictions=[],
         confidence=30,

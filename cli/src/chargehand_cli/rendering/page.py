@@ -7,10 +7,10 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
-from chargehand import Artifact, Contradiction, LimitUse, Report, Source, SubtaskRecord, Trace, Usage
+from chargehand import Artifact, Claim, Contradiction, LimitUse, Report, Source, SubtaskRecord, Trace, Usage
 from chargehand_cli.rendering.escaping import is_web_address, one_safe_line, safe_text
 from chargehand_cli.rendering.svg import plan_graph, timeline
-from chargehand_cli.rendering.text import dollars, duration, session_facts, size, wasted_words
+from chargehand_cli.rendering.text import answer_below_notice, dollars, duration, session_facts, size, wasted_words
 
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 # fmt: off
@@ -31,10 +31,11 @@ _CITATION: Final = re.compile(r"\[(S\d+(?:,\s*S\d+)*)\]")
 def report_page(report: Report, trace: Trace | None = None) -> str:
     """Render the report, its sources and gaps, the plan, a timeline, usage and limits."""
     sections = [
-        _section("Answer", f'<div class="answer">{_markdown(report.answer, report.sources)}</div>'),
+        _section("Answer", f'<div class="answer">{_markdown(answer_below_notice(report), report.sources)}</div>'),
         _section("Contradictions", _contradictions(report)),
         _section("Not found or not done", _list(report.gaps)),
         _section("Sources", _sources(report.sources)),
+        _section("Claims", _claims(report)),
         _section("Criteria", _grades(report)),
         _section("Files", _files(report.artifacts)),
         _section("Plan", _plan(report.subtasks)),
@@ -60,9 +61,10 @@ def _header(report: Report) -> str:
     css = "completed" if report.stop_reason == "completed" else "stopped"
     items = f'<li class="{css}">{ending}</li>' + "".join(f"<li>{fact}</li>" for fact in others)
     started = report.timing.started_at.strftime("%Y-%m-%d %H:%M UTC")
+    notice = f'<p class="notice">{_text(report.notice)}</p>' if report.notice else ""
     return (
         f'<header><p class="eyebrow">{_text(report.session)} · {started}</p>'
-        f'<h1>{_text(report.goal)}</h1><ul class="facts">{items}</ul></header>'
+        f'<h1>{_text(report.goal)}</h1><ul class="facts">{items}</ul>{notice}</header>'
     )
 
 
@@ -148,6 +150,18 @@ def _source(number: int, source: Source) -> str:
     title = f' <span class="soft">{_text(source.title)}</span>' if source.title and source.title != source.ref else ""
     quote = f"<blockquote>{_text(source.quote)}</blockquote>" if source.quote else ""
     return f'<li id="S{number}"><span class="label">S{number}</span>{name}{title}{quote}</li>'
+
+
+def _claims(report: Report) -> str:
+    numbers = {source.ref: number for number, source in enumerate(report.sources, start=1)}
+    rows = "".join(_claim(claim, [numbers[ref] for ref in claim.sources if ref in numbers]) for claim in report.claims)
+    return f'<ul class="plain claims">{rows}</ul>' if rows else ""
+
+
+def _claim(claim: Claim, numbers: Iterable[int]) -> str:
+    cited = "".join(f' <a class="cite" href="#S{number}">S{number}</a>' for number in numbers)
+    status = f'<span class="verification verification-{claim.verification}">{claim.verification}</span>'
+    return f"<li>{status} {_text(claim.text)}{cited}</li>"
 
 
 def _plan(records: tuple[SubtaskRecord, ...]) -> str:

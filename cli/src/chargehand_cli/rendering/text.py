@@ -1,10 +1,11 @@
 """Reports as Markdown, for terminals and files."""
 
+from collections import Counter
 from datetime import timedelta
-from typing import Final
+from typing import Final, get_args
 
-from chargehand import Artifact, Contradiction, Grade, Report, Source, Usage
-from chargehand.contracts import StopReason
+from chargehand import Artifact, Claim, Contradiction, Grade, Report, Source, Usage
+from chargehand.contracts import StopReason, Verification
 from chargehand_cli.rendering.escaping import is_web_address, without_links
 
 STOP_WORDS: Final[dict[StopReason, str]] = {
@@ -15,22 +16,31 @@ STOP_WORDS: Final[dict[StopReason, str]] = {
     "overcharged": "stopped: a provider charged more than was reserved",
     "finish_now": "stopped by `finish`",
     "nothing_succeeded": "nothing succeeded",
+    "unwritten": "not written by a model",
 }
 _QUOTE_CHARACTERS: Final = 240
+_CLAIM_CHARACTERS: Final = 120
 
 
 def report_markdown(report: Report) -> str:
     """Render a report as Markdown: the answer, its sources and gaps, and the usage."""
     known = {source.url for source in report.sources if source.url and is_web_address(source.url)}
-    parts = [without_links(report.answer.strip(), known)]
+    parts = [f"> **{_inline(report.notice)}**"] if report.notice else []
+    parts.append(without_links(answer_below_notice(report), known))
     parts += _section("Contradictions", [_contradiction(each) for each in report.contradictions])
     parts += _section("Not found or not done", [f"- {_inline(gap)}" for gap in report.gaps])
     parts += _section("Sources", [_source(number, each) for number, each in enumerate(report.sources, start=1)])
+    parts += _section("Claims", claim_lines(report))
     parts += _section("Criteria", [_grade(each) for each in report.grades])
     parts += _section("Files", [_file(each) for each in report.artifacts])
     parts.append("---")
     parts.append(summary_line(report))
     return "\n\n".join(parts) + "\n"
+
+
+def answer_below_notice(report: Report) -> str:
+    """Return the answer without the notice that it begins with, which is shown above it."""
+    return report.answer.removeprefix(f"*{report.notice}*").strip()
 
 
 def summary_line(report: Report) -> str:
@@ -44,6 +54,7 @@ def session_facts(report: Report) -> list[str]:
     facts = [
         STOP_WORDS[report.stop_reason],
         f"confidence {report.confidence} of 100",
+        f"claims: {claim_counts(report)}",
         report.brain,
         f"{usage.turns} {'turn' if usage.turns == 1 else 'turns'}",
         f"{usage.tool_calls} {'tool call' if usage.tool_calls == 1 else 'tool calls'}",
@@ -52,6 +63,28 @@ def session_facts(report: Report) -> list[str]:
         f"speed-up {report.timing.speed_up:.1f}×" if report.timing.speed_up >= 1.05 else "",
     ]
     return [fact for fact in facts if fact]
+
+
+def claim_counts(report: Report) -> str:
+    """Count the claims of a report by what they rest on."""
+    counts = Counter(claim.verification for claim in report.claims)
+    kinds: tuple[Verification, ...] = get_args(Verification)
+    return ", ".join(f"{counts[kind]} {kind}" for kind in kinds if counts[kind]) or report.verification
+
+
+def claim_lines(report: Report) -> list[str]:
+    """List the claims of a report, each with what it rests on."""
+    labels = {source.ref: f"[S{number}]" for number, source in enumerate(report.sources, start=1)}
+    return [f"- {claim.verification}{_cited(claim, labels)}: {_shortened(claim.text)}" for claim in report.claims]
+
+
+def _cited(claim: Claim, labels: dict[str, str]) -> str:
+    return "".join(f" {labels[ref]}" for ref in claim.sources if ref in labels)
+
+
+def _shortened(text: str) -> str:
+    line = _inline(text)
+    return line if len(line) <= _CLAIM_CHARACTERS else line[: _CLAIM_CHARACTERS - 1] + "…"
 
 
 def dollars(amount: float) -> str:

@@ -149,7 +149,9 @@ async def verify(
     docs: Documents = None,
     as_json: AsJson = False,
 ) -> Exit:
-    """Check that a report's quotations occur in its documents. Exits with 1 if one does not.
+    """Check that a report's quotations occur in its documents, and list what each claim rests on.
+
+    Exits with 1 if a quotation does not occur.
 
     Without --docs, the documents that the session was given are used.
     """
@@ -244,19 +246,25 @@ async def _verify(
     labels = {each.ref: f"S{number}" for number, each in enumerate(report.sources, start=1)}
 
     def show(result: "Checked") -> None:
+        if "claim" in result:
+            put_result(result, f"{result['verification']}: {one_safe_line(result['claim'], 120)}")
+            return
         put_result(result, f"{labels.get(result['ref'], ''):<4} {one_safe_line(result['ref'], 300)}")
 
     worker = connection.location.require_worker("verify with")
     with tempfile.TemporaryDirectory(prefix="chargehand-verify-") as folder:
         file = Path(folder) / "quotations.json"
         sources = [each.model_dump(mode="json") for each in quoted.values()]
-        file.write_text(json.dumps({"documents": documents, "sources": sources}), encoding="utf-8")
+        claims = [each.model_dump(mode="json") for each in report.claims]
+        file.write_text(json.dumps({"documents": documents, "sources": sources, "claims": claims}), encoding="utf-8")
         results = await check(worker, "--verify", file, settings, show=None if as_json else show)
-    wrong = sum(1 for each in results if each["problem"])
-    if others := len(report.sources) - len(results):
+    quotations = [each for each in results if "claim" not in each]
+    resting = sum(1 for each in results if "claim" in each and each["verification"] == "quoted")
+    if others := len(report.sources) - len(quotations):
         say(f"Not checked: {others} sources that are not documents (web pages, queries, computations).")
-    if results:
-        say(f"Verified quotations: {len(results) - wrong} of {len(results)}.")
+    if quotations:
+        say(f"Verified quotations: {sum(1 for each in quotations if each['stands'])} of {len(quotations)}.")
     else:
         say("The report quotes no documents.")
-    return Exit.FAILED if wrong else Exit.DONE
+    say(f"Claims that rest on a verified quotation: {resting} of {len(report.claims)}.")
+    return Exit.FAILED if any(each["problem"] for each in results) else Exit.DONE

@@ -24,9 +24,20 @@ from chargehand.contracts.outcome import (
 from chargehand.contracts.outcome import Confidence as Confidence
 from chargehand.contracts.outcome import FailureReason as FailureReason
 from chargehand.contracts.outcome import Severity as Severity
+from chargehand.contracts.outcome import Verification as Verification
 from chargehand.contracts.plan import Answer, Plan, PlanDecision, Subtask
 from chargehand.contracts.plan import Strategy as Strategy
-from chargehand.contracts.report import Contradiction, Grade, LimitUse, Question, Report, Status, SubtaskRecord, Timing
+from chargehand.contracts.report import (
+    Claim,
+    Contradiction,
+    Grade,
+    LimitUse,
+    Question,
+    Report,
+    Status,
+    SubtaskRecord,
+    Timing,
+)
 from chargehand.contracts.report import SessionState as SessionState
 from chargehand.contracts.report import StopReason as StopReason
 from chargehand.contracts.report import SubtaskState as SubtaskState
@@ -39,6 +50,7 @@ from chargehand.contracts.trace import Step, Trace
 __all__ = [
     "Answer",
     "Artifact",
+    "Claim",
     "Contradiction",
     "Escalation",
     "Failure",

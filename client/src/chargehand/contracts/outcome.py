@@ -11,6 +11,13 @@ Confidence = Annotated[int, Field(ge=0, le=100)]
 """0 (a guess) to 100 (certain)."""
 
 
+Verification = Literal["quoted", "computed", "inferred", "unsupported", "unchecked"]
+"""What a claim rests on, as far as code can check it: `quoted`, words that stand in a source that a tool returned;
+`computed`, figures that stand in the result of a query or program; `inferred`, a source that a tool returned, as the
+model reads it; `unsupported`, no source; `unchecked`, nothing was checked. A figure that stands neither in the quoted
+words nor in the result makes a claim `inferred`. Whether a claim follows from its words is not judged."""
+
+
 class Source(Contract):
     """Something that a tool has read."""
 
@@ -21,7 +28,7 @@ class Source(Contract):
     url: str | None = None
     """Where it can be opened, if it can."""
     quote: str = ""
-    """The passage, verbatim."""
+    """The passage, verbatim; several are separated by a line `[…]`."""
 
 
 class Finding(Contract):
@@ -33,6 +40,10 @@ class Finding(Contract):
     """`ref`s of its sources; each was returned by a tool of this subtask or of its inputs."""
     confidence: Confidence
     """How sure the agent is of this claim: 0 (a guess) to 100 (certain)."""
+    quote: str = left_out("")
+    """Words of its first source that it rests on, found there by code; empty if there are none."""
+    verification: Verification = left_out("unchecked")
+    """What it rests on, as far as code can check it."""
 
 
 Severity = Literal["critical", "major", "minor"]

@@ -5,13 +5,16 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, StringConstraints
 
 from chargehand.contracts.base import NoControlCharacters, NullIsEmpty, TypedByPeople, left_out
-from chargehand.contracts.request import Name
+from chargehand.contracts.request import Name, Words
 
 SubtaskId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,19}$")]
 """A short id, unique within its plan, such as `T1`."""
 
-Strategy = Literal["merge", "select", "reduce"]
-"""How outcomes become one report: merged into one text, the best one selected, or reduced step by step."""
+_EmptyIsNone = BeforeValidator(lambda value: value or None)
+
+Strategy = Literal["merge", "select", "reduce", "deliver"]
+"""How outcomes become one report: merged into one text, the best one selected, reduced step by step if they are too
+long for one writer, or one of them delivered as it is."""
 
 
 class Subtask(TypedByPeople):
@@ -39,7 +42,11 @@ class Plan(TypedByPeople):
     subtasks: Annotated[tuple[Subtask, ...], Field(max_length=200), NullIsEmpty]
     """The nodes. If several are ready, they start in this order."""
     strategy: Strategy = "merge"
-    """How outcomes become one report: `merge` into one text, `select` the best, or `reduce` in steps."""
+    """How outcomes become one report: `merge` into one text, `select` the best, `reduce` in steps, or `deliver` one."""
+    deliver: Annotated[SubtaskId | None, _EmptyIsNone] = None
+    """The subtask whose text is the report, for the strategy `deliver`."""
+    length_words: Annotated[Words | None, _EmptyIsNone] = None
+    """About how long the report is to be, in words; from 3,000 on it is written by section."""
     final_instruction: Annotated[str, StringConstraints(max_length=4_000), NoControlCharacters] = ""
     """How the report should be written: shape, length, audience."""
 

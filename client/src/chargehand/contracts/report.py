@@ -7,14 +7,31 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from chargehand.contracts.base import Contract, Dollars, left_out
-from chargehand.contracts.outcome import Artifact, Confidence, FailureReason, Issue, Source, SpendLine, Usage
+from chargehand.contracts.outcome import (
+    Artifact,
+    Confidence,
+    FailureReason,
+    Issue,
+    Source,
+    SpendLine,
+    Usage,
+    Verification,
+)
 from chargehand.contracts.plan import Plan
 
 StopReason = Literal[
-    "completed", "deadline", "out_of_turns", "out_of_budget", "overcharged", "finish_now", "nothing_succeeded"
+    "completed",
+    "deadline",
+    "out_of_turns",
+    "out_of_budget",
+    "overcharged",
+    "finish_now",
+    "nothing_succeeded",
+    "unwritten",
 ]
-"""Why the session stopped: `completed` means that the plan was carried out to its end; `overcharged`, that a provider
-charged more than could be reserved, beyond the budget."""
+"""Why the session stopped: `completed` means that the plan was carried out to its end and the report was written;
+`unwritten`, that no model could write the report, so that the outcomes are set out as they are; `overcharged`, that a
+provider charged more than could be reserved, beyond the budget."""
 
 
 class Contradiction(Contract):
@@ -107,6 +124,19 @@ class LimitUse(Contract):
     """The amount allowed, in the same unit."""
 
 
+class Claim(Contract):
+    """One statement of a report, and what it rests on."""
+
+    text: str
+    """The statement, without its citations."""
+    verification: Verification = "unchecked"
+    """What it rests on, as far as code can check it."""
+    sources: tuple[str, ...] = ()
+    """`ref`s of the sources that are cited for it, each returned by a tool of this session."""
+    quote: str = ""
+    """The quoted words that it rests on; empty unless it is `quoted`, or `computed` with quoted words as well."""
+
+
 class Grade(Contract):
     """How the report stands by one criterion of the request, as a model of its own judged it."""
 
@@ -127,6 +157,12 @@ class Report(Contract):
     """The goal of the request."""
     answer: str
     """Markdown. `[S1]` refers to the first of `sources`."""
+    notice: str = ""
+    """A warning to be shown above the answer, such as that no model could write the report; empty if there is none."""
+    verification: Verification = "unchecked"
+    """The weakest of `claims`: the whole is no better verified than that."""
+    claims: tuple[Claim, ...] = ()
+    """The statements of the answer, each with what it rests on."""
     sources: tuple[Source, ...] = ()
     """Sources that agents of this session have read, in the order of their numbers."""
     gaps: tuple[str, ...] = ()
@@ -139,7 +175,7 @@ class Report(Contract):
     confidence: Confidence = 0
     """How sure the supervisor is of the answer: 0 (a guess) to 100 (certain)."""
     stop_reason: StopReason
-    """Why the session stopped: `completed` means that the plan was carried out to its end."""
+    """Why the session stopped: `completed` means that the plan was carried out to its end and the report written."""
     brain: str = ""
     """The models that worked on it; states when no language model was used."""
     usage: Usage = Usage()

@@ -54,6 +54,10 @@ Count = Annotated[int, Field(strict=True, ge=1)]
 """A whole number of at least 1, written without quotes."""
 
 
+Words = Annotated[int, Field(strict=True, ge=50, le=20_000)]
+"""About how long a text is to be, in words (50 to 20,000)."""
+
+
 def _duration_schema(most_seconds: int) -> dict[str, Any]:
     seconds = {"type": "number", "exclusiveMinimum": 0, "maximum": most_seconds}
     return {"anyOf": [{"type": "string", "format": "duration"}, seconds]}
@@ -192,6 +196,9 @@ class SessionRequest(TypedByPeople):
     """
     limits: Limits = Limits()
     """Limits of this session; those that are absent are the profile's."""
+    length_words: Words | None = None
+    """About how long the report is to be, in words (50 to 20,000): as long as it needs to be if absent. From 3,000
+    words on it is written by section, which takes a turn for the outline and one for each 1,000 words."""
     criteria: Annotated[
         tuple[Criterion, ...],
         Field(max_length=20),

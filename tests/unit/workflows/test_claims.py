@@ -1,0 +1,104 @@
+"""What the statements of a report rest on."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chargehand.contracts import Finding, Source
+from workflows.rules.claims import Evidence, claims_of, mark_uncited, uncited, weakest
+
+LEASE = Source(ref="lease.md#L1", quote="Notice is given three months before the end.\n[…]\nThe fee is 1,995.50 EUR")
+ROWS = Source(ref="sql:1", title="SELECT sum(minutes) WHERE year = 2025", quote="name | value\nIsland | 103295.0")
+PAGE = Source(ref="https://example.org/a", url="https://example.org/a", quote="A page.")
+EVIDENCE = Evidence(
+    (LEASE, ROWS, PAGE),
+    {LEASE.ref: ("three months before the end", "The fee is 1,995.50 EUR"), PAGE.ref: ("A page.",)},
+    (
+        Finding(claim="The lease **ends**.", sources=(PAGE.ref,), confidence=9, verification="inferred"),
+        Finding(claim="Mice eat cheese.", confidence=9),
+    ),
+    ("The price is not known.",),
+)
+
+
+@pytest.mark.parametrize(
+    ("statement", "verification"),
+    [
+        ("Notice is three months [S1.1].", "quoted"),
+        ("The fee is 1995.5 EUR [S1.2].", "quoted"),
+        ("The fee is 2,995.50 EUR [S1.2].", "inferred"),
+        ("The fee is 19,955 EUR [S1.2].", "inferred"),
+        ("Notice is three months [S1].", "inferred"),
+        ("Notice is three months [S1.9].", "inferred"),
+        ("It says “three months before the end” [S1].", "quoted"),
+        ("It says “three months after the end” [S1].", "inferred"),
+        ("It says “three months before the end” [S3].", "inferred"),
+        ("> Notice is given\n> three months before the end.\n>\n> — [S1]", "quoted"),
+        ("> Notice is given\n> six months before the end.\n>\n> — [S1]", "inferred"),
+        ("**103,295** minutes in 2025 [S2]", "computed"),
+        ("104,295 minutes in 2025 [S2]", "inferred"),
+        ("Island has most [S2].", "inferred"),
+        ("Notice is three months.", "unsupported"),
+        ("Notice is three months [S7].", "unsupported"),
+        ("The lease ends.", "inferred"),
+        ("The lease does not end.", "unsupported"),
+        ("Mice eat cheese.", "unsupported"),
+    ],
+)
+def test_a_claim_rests_on_what_is_cited_for_it(statement: str, verification: str) -> None:
+    """Quoted words and figures are looked up where the citation says; without a citation nothing supports a claim."""
+    [claim] = claims_of(statement, EVIDENCE)
+
+    assert claim.verification == verification
+    assert bool(claim.sources) is (verification != "unsupported")
+    assert weakest([claim]) == verification
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("One [S3]. Two.\n\nThree.", ["inferred", "inferred", "unsupported"]),
+        ("# Title\n\n---\n\n*A remark.*\n\nIn short:\n\n```\ncode 1\n```\n(aside)", []),
+        ("All from [S3]:\n\n1. one\n2. two", ["inferred", "inferred"]),
+        ("| a | b |\n|---|---|\n| x | y [S3] |\n| z | w |", ["inferred", "unsupported"]),
+        ("- one [S3]\n  goes on\n- two", ["inferred", "unsupported"]),
+        ("The price is not known.", []),
+        ("这是事实。没有来源[S3]。", ["inferred", "inferred"]),
+        ("No. 5 of Dr. J. R. Hall, e.g. this [S3].", ["inferred"]),
+    ],
+)
+def test_a_text_is_cut_into_statements(text: str, expected: list[str]) -> None:
+    """Sentences share the citations of their paragraph, as an inference; headings, remarks and code claim nothing."""
+    found = [claim.verification for claim in claims_of(text, EVIDENCE)]
+
+    assert found[: len(expected)] == expected
+    assert set(found) <= {*expected}
+
+
+def test_what_has_no_source_is_marked_and_nothing_else_changes() -> None:
+    """No citation is added, whatever words a statement shares with a source."""
+    text = "Three months [S1].\n\nNotice is given three months before the end.\n\n| a |\n|---|\n| Michael V. Drake |"
+
+    marked = mark_uncited(text, EVIDENCE)
+
+    assert uncited(text, EVIDENCE) == ["Notice is given three months before the end.", "Michael V. Drake"]
+    assert marked == text.replace("end.", "end. *(no source)*").replace("Drake |", "Drake *(no source)* |")
+    assert [claim.sources for claim in claims_of(marked, EVIDENCE)] == [(LEASE.ref,), (), ()]
+
+
+# fmt: off
+PIECES = st.sampled_from([
+    "[S1]", "[S1.1]", "[S9]", "“", "”", "> ", "- ", "| ", "\\n", ". ", "1,995", "*", "_", "(", ")", "```", "a",
+    "。", "    ", "—",
+])
+# fmt: on
+
+
+@given(text=st.lists(PIECES, max_size=60).map("".join))
+def test_no_text_makes_a_claim_stronger_than_its_citations(text: str) -> None:
+    """Whatever a model writes: sources of claims are cited in it, and marking removes nothing."""
+    claims = claims_of(text, EVIDENCE)
+
+    assert all(claim.sources in {(), (LEASE.ref,)} for claim in claims)
+    assert all(claim.sources for claim in claims if claim.verification in {"quoted", "computed", "inferred"})
+    assert mark_uncited(text, EVIDENCE).replace(" *(no source)*", "").split() == text.split()

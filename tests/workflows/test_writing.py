@@ -1,0 +1,155 @@
+"""The report: what its writer reads, how long it is, and what becomes of what it leaves without a source."""
+
+from decimal import Decimal
+
+import pytest
+from pydantic import BaseModel
+
+from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.compress import CompressTask
+from activities.turn_kinds.outline import OutlineTask
+from activities.turn_kinds.synthesis import SynthesisTask
+from activities.turn_kinds.work import WorkTask
+from chargehand.contracts import SessionRequest
+from tests.scripted_model import Script, answer, outlined, plan, refuse, report, subtask, topics, use
+from tests.workflows.conftest import OpenEnvironment
+
+GOAL = SessionRequest(goal="What do the documents say about the topics?")
+ROOMY = GOAL.limits.model_copy(update={"max_turns": 60, "max_parallel": 14})
+REF = "search_documents.md#L1"
+QUOTE = "what search_documents read"
+
+
+def _long(text: str, count: int, strategy: str = "merge") -> Script:
+    """Plan some subtasks that each find the same text, with a quotation."""
+    found = answer(text, ref=REF, quote=QUOTE)
+    return Script().plan(*topics(count), strategy=strategy).work("", use("search_documents"), found)
+
+
+async def test_the_writer_reads_outcomes_whole(environment: OpenEnvironment) -> None:
+    """Below the cap nothing is summarised or cut, and findings come with their quotations."""
+    text = "It is so. " * 2_000
+    async with environment(_long(text, 5)) as opened:
+        await opened.run(GOAL.model_copy(update={"review": "never", "limits": ROOMY}))
+
+    [written] = opened.model.of_kind("synthesis")
+    prompt = written.messages[0].text
+    assert prompt.count(text.strip()) == 5
+    assert prompt.count("[S1.1] (confidence 80, quoted)") == 5
+    assert prompt.count(f"[S1.1] “{QUOTE}”") == 1
+    assert not opened.model.of_kind("compress")
+
+
+@pytest.mark.parametrize(("strategy", "shortened", "summaries"), [("merge", 4, 0), ("reduce", 0, 2)])
+async def test_what_is_too_long_is_shortened_with_all_its_findings(
+    environment: OpenEnvironment, strategy: str, shortened: int, summaries: int
+) -> None:
+    """`merge` has as few outcomes as needed shortened by the small tier; `reduce` summarises them in groups."""
+
+    def write(call: ModelCall) -> BaseModel:
+        assert isinstance(call.task, SynthesisTask)
+        return report("A summary [S1]." if call.task.is_part else "From all of it [S1.1].")
+
+    script = _long("It is so. " * 3_500, 7, strategy).synthesis(write)
+    async with environment(script) as opened:
+        result = await opened.run(GOAL.model_copy(update={"limits": ROOMY}))
+
+    *parts, last = opened.model.tasks(SynthesisTask)
+    assert {call.model for call in opened.model.of_kind("compress")} <= {"scripted-small"}
+    assert (len(opened.model.tasks(CompressTask)), len(parts)) == (shortened, summaries)
+    assert sum(len(given.outcome.findings) for given in last.outcomes) == 7
+    assert last.sources[0].quotations[0].text == QUOTE
+    assert [(claim.text, claim.verification, claim.quote) for claim in result.claims] == [
+        ("From all of it.", "quoted", QUOTE)
+    ]
+    assert result.answer == "From all of it [S1]."
+    assert result.verification == "quoted"
+
+
+async def test_the_writer_reads_what_can_be_paid(environment: OpenEnvironment) -> None:
+    """With little money left it reads less, rather than no model writing the report."""
+    tight = ROOMY.model_copy(update={"budget_usd": Decimal("0.20"), "max_parallel": 1})
+    async with environment(_long("It is so. " * 3_500, 3)) as opened:
+        result = await opened.run(GOAL.model_copy(update={"limits": tight}))
+
+    [written, *_] = opened.model.tasks(SynthesisTask)
+    assert result.stop_reason != "unwritten"
+    assert result.usage.cost_usd <= tight.budget_usd
+    assert 0 < len(written.outcomes[0].outcome.content) < 35_000
+
+
+async def test_what_is_uncited_is_sent_back_once_and_then_marked(environment: OpenEnvironment) -> None:
+    """The writer is shown its text and each statement without a citation; what stays uncited has no source."""
+    script = _long("Known.", 2).synthesis(report("So it is [S1].\n\nIt rains."), report("So it is [S1].\n\nIt pours."))
+    async with environment(script) as opened:
+        result = await opened.run(GOAL)
+
+    _, again = opened.model.tasks(SynthesisTask)
+    assert again.first_version == "So it is [S1].\n\nIt rains."
+    assert [problem.rpartition(": ")[2] for problem in again.problems] == ["It rains."]
+    assert result.answer == "So it is [S1].\n\nIt pours. *(no source)*"
+    assert [(claim.text, claim.verification) for claim in result.claims] == [
+        ("So it is.", "inferred"),
+        ("It pours.", "unsupported"),
+    ]
+    assert result.verification == "unsupported"
+
+
+async def test_a_report_that_no_model_wrote_is_not_completed(environment: OpenEnvironment) -> None:
+    """It has a stop reason and a notice of its own, and sets out the outcomes with their sources."""
+    script = _long("Known [search_documents.md#L1].", 2).synthesis(refuse)
+    async with environment(script) as opened:
+        result = await opened.run(GOAL)
+
+    assert result.stop_reason == "unwritten"
+    assert result.notice.startswith("No model could write this report.")
+    assert "Known [S1]." in result.answer
+
+
+async def test_a_text_is_delivered_as_it_is(environment: OpenEnvironment) -> None:
+    """`deliver` hands out one subtask's text, told how to write it; only its citations are checked."""
+    letter = f"Dear Ms Hall,\n\nit is so [{REF}], and so [nowhere.md#L9].\n\nYours"
+    planned = plan(subtask("T1"), subtask("T2", agent="writer", after=["T1"]), strategy="deliver")
+    script = Script().plans(planned.model_copy(update={"deliver": "T2", "length_words": 90}))
+    script = script.work("T1", use("search_documents"), answer("Known.", ref=REF, quote=QUOTE))
+    async with environment(script.work("T2", answer(letter))) as opened:
+        result = await opened.run(GOAL)
+
+    [*_, told] = opened.model.tasks(WorkTask)
+    assert not opened.model.of_kind("synthesis")
+    assert result.answer.startswith("Dear Ms Hall,")
+    assert "it is so [S1], and so [nowhere.md#L9]." in result.answer
+    assert [source.ref for source in result.sources] == [REF]
+    assert (told.final_instruction, told.length_words) == ("Briefly.", 90)
+    assert [task.length_words for task in opened.model.tasks(WorkTask)[:-1]] == [0, 0]
+
+
+async def test_a_lone_subtask_is_told_how_to_write(environment: OpenEnvironment) -> None:
+    """Shape and length of the report reach the only agent, whose text the report is."""
+    async with environment(Script().plan(subtask("T1"))) as opened:
+        await opened.run(GOAL.model_copy(update={"length_words": 120}))
+
+    [told] = opened.model.of_kind("work")
+    assert "The user reads your content as it is. Briefly. About 120 words." in told.messages[0].text
+
+
+async def test_a_long_report_is_written_by_section(environment: OpenEnvironment) -> None:
+    """An outline, then its sections side by side, joined; one that is lost is named as a gap."""
+    outline = outlined("Topics", "One", "Two", "Three", gaps=["costs"])
+
+    def write(call: ModelCall) -> BaseModel | ModelReply:
+        assert isinstance(call.task, SynthesisTask)
+        assert call.task.section is not None
+        heading = call.task.section.heading
+        return refuse(call) if heading == "Two" else report(f"{heading} is so [S1.1].")
+
+    script = _long("Known.", 2).on("outline", outline).on("synthesis", write)
+    async with environment(script) as opened:
+        result = await opened.run(GOAL.model_copy(update={"length_words": 3_000}))
+
+    [asked] = opened.model.tasks(OutlineTask)
+    assert asked.most_sections == 3
+    assert result.answer == "# Topics\n\n## One\n\nOne is so [S1].\n\n## Three\n\nThree is so [S1]."
+    assert result.gaps[:2] == ("The section 'Two' could not be written.", "costs")
+    assert {claim.verification for claim in result.claims} == {"quoted"}
+    assert result.reserved_usd == 0

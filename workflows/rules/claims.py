@@ -1,0 +1,310 @@
+"""What the statements of a text rest on: its citations, and whether quoted words and figures stand where it says.
+
+Nothing here compares words to find a source: a statement has the sources that its author wrote behind it, or none.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import lru_cache
+from typing import Final
+
+from activities.contracts import PASSAGE_GAP
+from chargehand.contracts import Claim, Finding, Source, Verification
+from workflows.rules.citations import CITATION, cited_numbers, cited_quotations, without_citations
+
+_WEAKEST_FIRST: Final[tuple[Verification, ...]] = ("unsupported", "unchecked", "inferred", "computed", "quoted")
+_MOST_CLAIMS: Final = 300
+_CLAIM_CHARACTERS: Final = 600
+_LEAST_QUOTATION: Final = 12
+"""Characters between quotation marks that count as quoted words; fewer are a term or a title."""
+_LEAST_BYTES: Final = 6
+"""Fewer bytes stand in every text, and are no quotation."""
+NO_SOURCE: Final = "*(no source)*"
+
+_LIST_ITEM: Final = re.compile(r"^[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]+")
+_HEADING: Final = re.compile(r"[ \t]{0,3}#{1,6}(?:[ \t]|$)")
+_RULE: Final = re.compile(r"(?:[-*_][ \t]*){3,}|[ \t:|-]+")
+_FENCE: Final = re.compile(r"[ \t]*(?:```|~~~)")
+_REMARK: Final = re.compile(r"(?:\*[^*]+\*|_[^_]+_|\([^()]+\))[.\s]*")
+_SENTENCE_END: Final = re.compile(
+    rf"(?<![\s(]\w\.)(?<!\w\.\w\.)(?<=[.!?…])[\"”’»)*_]*(?:[ \t]*{CITATION.pattern})*(?=[ \t]+[^\s\[])"
+    rf"|[。！？][」』”]?(?:{CITATION.pattern})*"
+)  # fmt: skip
+_QUOTED: Final = re.compile(r"“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»|»([^«»]+)«|「([^「」]+)」|\"([^\"\n]+)\"")
+_ATTRIBUTION: Final = re.compile(rf"[—–-][ \t]*(?:{CITATION.pattern}[ \t]*)+$", re.MULTILINE)
+_NUMBER: Final = re.compile(r"\d+(?:[.,'’\u00a0\u202f]\d+)*")
+_EMPHASIS: Final = re.compile(r"\*{1,3}|(?<!\w)_{1,3}|_{1,3}(?!\w)|`")
+_LOOSE_MARK: Final = re.compile(r" ([.,;:!?。，；：！？])")
+_DIGITS: Final = 40
+"""Of a number; a longer one is compared as it is written."""
+
+
+@dataclass(frozen=True)
+class _Statement:
+    text: str
+    """As it is written, with its citations."""
+    numbers: tuple[int, ...]
+    """Of the sources that are cited for it."""
+    is_quotation: bool = False
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A paragraph, list item, table row or quotation; its statements share its citations."""
+
+    lines: tuple[str, ...]
+    last_line: int
+    """Where it ends in its text."""
+    inherits: tuple[int, ...] = ()
+    """Numbers that the line introducing it cites."""
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+    @property
+    def is_quotation(self) -> bool:
+        return self.lines[0].lstrip().startswith(">")
+
+    @property
+    def plain(self) -> str:
+        return plain(self.text)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        return tuple(cited_numbers(self.text)) or self.inherits
+
+    @property
+    def is_statement(self) -> bool:
+        """Whether it states something: no remark in italics or brackets, and more than an introduction."""
+        said = without_citations(self.text).strip()
+        is_remark = bool(_REMARK.fullmatch(said)) or said.endswith((":", "："))
+        return any(map(str.isalnum, said)) and not is_remark
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a text may rest on."""
+
+    sources: Sequence[Source]
+    """The first is cited as `[S1]`."""
+    quotations: Mapping[str, Sequence[str]]
+    """Words that stand in a source, by its `ref`: the first is cited as `[S1.1]`."""
+    findings: Sequence[Finding] = ()
+    """Claims of agents, already checked: a statement in the very same words is one of them."""
+    remarks: Sequence[str] = ()
+    """What is known to be missing: to say so is no claim."""
+
+
+def claims_of(text: str, evidence: Evidence) -> tuple[Claim, ...]:
+    """List the statements of a text whose sources are numbered, each with what it rests on."""
+    found = {plain(finding.claim): finding for finding in evidence.findings}
+    remarks = {plain(remark) for remark in evidence.remarks}
+    claims: list[Claim] = []
+    for statement in (statement for block in _blocks(text) for statement in _statements(block)):
+        said = plain(statement.text)
+        if said in remarks:
+            continue
+        if len(claims) == _MOST_CLAIMS:
+            claims.append(Claim(text="The statements after these."))
+            break
+        checked, finding = _checked(statement, evidence), found.get(said)
+        is_same = finding is not None and (not checked.sources or not set(checked.sources).isdisjoint(finding.sources))
+        claims.append(_of_finding(finding) if finding and is_same else checked)
+    return tuple(claims)
+
+
+def weakest(claims: Iterable[Claim]) -> Verification:
+    """Return the weakest verification of some claims; `unchecked` if there are none."""
+    found = {claim.verification for claim in claims}
+    for verification in _WEAKEST_FIRST:
+        if verification in found:
+            return verification
+    return "unchecked"
+
+
+def uncited(text: str, evidence: Evidence) -> list[str]:
+    """List the paragraphs, list items and rows that state something without any citation."""
+    return [said[:_CLAIM_CHARACTERS] for said, _ in _uncited(text, evidence)]
+
+
+def mark_uncited(text: str, evidence: Evidence) -> str:
+    """Mark each of them as without a source."""
+    lines = text.split("\n")
+    for _, block in _uncited(text, evidence):
+        line = lines[block.last_line].rstrip()
+        is_row = line.startswith("|") and line.endswith("|") and len(line) > 1
+        lines[block.last_line] = f"{line[:-1].rstrip()} {NO_SOURCE} |" if is_row else f"{line} {NO_SOURCE}"
+    return "\n".join(lines)
+
+
+def _uncited(text: str, evidence: Evidence) -> Iterator[tuple[str, _Block]]:
+    known = {plain(finding.claim) for finding in evidence.findings if finding.sources}
+    known.update(plain(remark) for remark in evidence.remarks)
+    for block in _blocks(text):
+        said = [plain(statement.text) for statement in _statements(block)]
+        if said and not block.numbers and not known.issuperset(said):
+            yield block.plain, block
+
+
+def verification_of(text: str, refs: Sequence[str], quotes: Sequence[str], results: Sequence[str]) -> Verification:
+    """Decide what a claim rests on.
+
+    Args:
+        text: the claim.
+        refs: its sources, each returned by a tool.
+        quotes: words on which it rests, which stand in one of these sources.
+        results: what queries and programs among these sources returned, with the query.
+    """
+    if not refs:
+        return "unsupported"
+    figures = _figures(text)
+    if quotes and _all_in(figures, quotes):
+        return "quoted"
+    return "computed" if results and figures and _all_in(figures, (*quotes, *results)) else "inferred"
+
+
+def is_computed(source: Source) -> bool:
+    """Whether a source is what a query or a program returned."""
+    return source.url is None and source.ref.startswith(("sql:", "code:"))
+
+
+def stands_in(quote: str, text: str) -> bool:
+    """Whether a text contains the words of a quotation, whatever the white space between them."""
+    return len(quote.strip().encode()) >= _LEAST_BYTES and " ".join(quote.split()) in _words(text)
+
+
+@lru_cache(maxsize=8)
+def _words(text: str) -> str:
+    """Set single blanks between the words of what was read, once for all quotations from it."""
+    return " ".join(text.split())
+
+
+def plain(text: str) -> str:
+    """Return the words of a statement without citations, emphasis and list marks."""
+    lines = (_LIST_ITEM.sub("", line.strip().lstrip("> "), count=1) for line in without_citations(text).split("\n"))
+    words = " ".join(_EMPHASIS.sub("", " ".join(lines)).strip("| \t").split())
+    return _LOOSE_MARK.sub(r"\1", words)
+
+
+def _of_finding(finding: Finding) -> Claim:
+    return Claim(
+        text=finding.claim[:_CLAIM_CHARACTERS],
+        verification=finding.verification if finding.sources else "unsupported",
+        sources=finding.sources,
+        quote=finding.quote,
+    )
+
+
+def _checked(statement: _Statement, evidence: Evidence) -> Claim:
+    sources = [evidence.sources[number - 1] for number in statement.numbers if number <= len(evidence.sources)]
+    refs = tuple(source.ref for source in sources)
+    quotes = [*_cited_quotes(statement, evidence), *_inline_quotes(statement, sources, evidence)]
+    results = [f"{source.title}\n{source.quote}" for source in sources if is_computed(source)]
+    text = plain(_ATTRIBUTION.sub("", statement.text))
+    verification = verification_of(text, refs, quotes, results)
+    quote = PASSAGE_GAP.join(dict.fromkeys(quotes)) if verification in {"quoted", "computed"} else ""
+    return Claim(text=text[:_CLAIM_CHARACTERS], verification=verification, sources=refs, quote=quote)
+
+
+def _cited_quotes(statement: _Statement, evidence: Evidence) -> Iterator[str]:
+    for number, position in cited_quotations(statement.text):
+        if number <= len(evidence.sources):
+            known = evidence.quotations.get(evidence.sources[number - 1].ref, ())
+            yield from known[position - 1 : position]
+
+
+def _inline_quotes(statement: _Statement, sources: Sequence[Source], evidence: Evidence) -> Iterator[str]:
+    """Find what the statement itself quotes, if it stands in a source that it cites."""
+    if statement.is_quotation:
+        said = [plain(_ATTRIBUTION.sub("", statement.text))]
+    else:
+        said = ["".join(match.groups(default="")) for match in _QUOTED.finditer(without_citations(statement.text))]
+    texts = [text for source in sources for text in (source.quote, *evidence.quotations.get(source.ref, ()))]
+    bare = [_EMPHASIS.sub("", text) for text in texts]
+    yield from (quote for quote in said if len(quote) >= _LEAST_QUOTATION and any(stands_in(quote, t) for t in bare))
+
+
+def _blocks(text: str) -> Iterator[_Block]:
+    """Cut Markdown into blocks that state something; headings, rules and code are left out."""
+    inherited: tuple[int, ...] = ()
+    for block in _cut(text):
+        if block.is_statement:
+            yield replace(block, inherits=inherited) if _is_introduced(block) else block
+        if not _is_introduced(block):
+            # What stands under "All of it from [S1]:" rests on that.
+            inherited = block.numbers if without_citations(block.text).rstrip().endswith((":", "：")) else ()
+
+
+def _is_introduced(block: _Block) -> bool:
+    return bool(_LIST_ITEM.match(block.lines[0])) or block.lines[0].lstrip().startswith("|")
+
+
+def _cut(text: str) -> Iterator[_Block]:
+    lines = text.split("\n")
+    begun: list[str] = []
+    in_code = False
+    for position, line in enumerate([*lines, ""]):
+        is_fence = bool(_FENCE.match(line))
+        in_code ^= is_fence
+        is_text = not (in_code or is_fence or _states_nothing(line, "".join(lines[position + 1 : position + 2])))
+        if begun and (not is_text or _begins(line, begun[0])):
+            yield _Block(tuple(begun), position - 1)
+            begun = []
+        if is_text:
+            begun.append(line)
+
+
+def _states_nothing(line: str, following: str) -> bool:
+    """Whether a line is empty, a heading, a rule or the head of a table."""
+    bare, after = line.strip(), following.strip()
+    is_table_head = bare.startswith("|") and "-" in after and bool(_RULE.fullmatch(after))
+    return not bare or is_table_head or bool(_HEADING.match(line) or _RULE.fullmatch(bare))
+
+
+def _begins(line: str, first: str) -> bool:
+    """Whether a line begins another block than the one with this first line."""
+    is_item = bool(_LIST_ITEM.match(line)) or line.lstrip().startswith("|")
+    return is_item or line.lstrip().startswith(">") != first.lstrip().startswith(">")
+
+
+def _statements(block: _Block) -> Iterator[_Statement]:
+    if block.is_quotation or block.lines[0].lstrip().startswith("|"):
+        yield _Statement(block.text, block.numbers, block.is_quotation)
+        return
+    start = 0
+    text = _LIST_ITEM.sub("", " ".join(block.lines), count=1) if _is_introduced(block) else " ".join(block.lines)
+    ends = [match.end() for match in _SENTENCE_END.finditer(text)]
+    for end in [*ends, len(text)]:
+        sentence, start = text[start:end], end
+        said = without_citations(sentence).strip()
+        if any(map(str.isalnum, said)) and not _REMARK.fullmatch(said):
+            # A citation at the end of a paragraph stands for the sentences before it as well, but quotes none of them.
+            yield _Statement(sentence, tuple(cited_numbers(sentence)) or block.numbers)
+
+
+def _all_in(figures: Iterable[frozenset[str]], texts: Iterable[str]) -> bool:
+    there = frozenset[str]().union(*(figure for text in texts for figure in _figures(text)))
+    return all(figure & there for figure in figures)
+
+
+def _figures(text: str) -> list[frozenset[str]]:
+    """List the figures of a text, each as the values that it may stand for: `1,995` is 1995 or 1.995."""
+    return [_values(match[0]) for match in _NUMBER.finditer(text)]
+
+
+def _values(written: str) -> frozenset[str]:
+    digits = "".join(str(unicodedata.digit(mark)) if mark.isdigit() else mark for mark in written)
+    if len(digits) > _DIGITS:
+        return frozenset({digits})
+    marks = [mark for mark in digits if not mark.isdigit()]
+    whole = "".join(filter(str.isdigit, digits))
+    values = {whole.lstrip("0") or "0"}
+    if marks and marks[-1] in ".," and marks.count(marks[-1]) == 1:
+        after = len(digits) - digits.rindex(marks[-1]) - 1
+        decimal = f"{Decimal(f'{whole[:-after]}.{whole[-after:]}').normalize():f}"
+        values = values | {decimal} if after == 3 and len(marks) == 1 else {decimal}
+    return frozenset(values)

@@ -1,0 +1,158 @@
+"""The writer of a report: a model that reads outcomes whole, as far as its cap and the budget allow."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Final
+
+from temporalio import workflow
+
+from activities.contracts import InputOutcome
+from activities.turn_kinds.synthesis import Section, SynthesisAnswer, SynthesisTask
+from chargehand.contracts import Source, StopReason
+from workflows import options
+from workflows.budget.estimates import fixed_bytes, input_bound, likely_input, worst_case, worst_report
+from workflows.budget.ledger import Amount
+from workflows.budget.purposes import REPORT
+from workflows.rules.citations import name_refs, number_more_refs
+from workflows.rules.claims import uncited
+from workflows.rules.report_content import evidence_of, numbered_sources, quotations_of
+from workflows.rules.writer_input import WRITER_TOKENS, Numbering, fitted_task, rendered_tokens
+from workflows.session import Session
+
+LONG_WORDS: Final = 3_000
+"""A report of so many words is written by section."""
+_SECTION_WORDS: Final = 1_000
+_MOST_SECTIONS: Final = 20
+_MOST_BYTES: Final = 4 * WRITER_TOKENS
+"""The most of the outcomes that is reserved for."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """What a report is made of."""
+
+    outcomes: Sequence[InputOutcome]
+    """All of them, in the order of the plan."""
+    stop_reason: StopReason
+    numbering: Numbering
+
+    @property
+    def sources(self) -> Sequence[Source]:
+        """All that was read, in citation order."""
+        return self.numbering.sources
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A report before its citations are checked."""
+
+    text: SynthesisAnswer
+    notice: str = ""
+    """Why no model wrote it, if so."""
+    is_own: bool = False
+    """Whether the supervisor wrote it, and can be asked for what it left uncited."""
+    is_final: bool = False
+    """Whether it is handed out as it is."""
+
+
+def material_of(outcomes: Sequence[InputOutcome], stop_reason: StopReason) -> Material:
+    """Collect what a report is made of."""
+    return Material(outcomes, stop_reason, Numbering(numbered_sources(outcomes), quotations_of(outcomes)))
+
+
+def length_words(session: Session) -> int:
+    """Return about how long the report is to be; 0 if it is as long as it needs to be."""
+    plan = session.progress.plan
+    return session.request.length_words or (plan.length_words if plan else None) or 0
+
+
+def is_long(session: Session) -> bool:
+    """Whether the report is to be written by section."""
+    return length_words(session) >= LONG_WORDS
+
+
+def sections_for(words: int) -> int:
+    """Compute how many sections a long report has at most."""
+    return min(ceil(words / _SECTION_WORDS), _MOST_SECTIONS)
+
+
+def reserve_report(session: Session) -> None:
+    """Set aside for the report what the present outcomes need."""
+    outcomes = (given.outcome for given in session.progress.inputs())
+    size = sum(
+        len(outcome.content.encode())
+        + sum(len(finding.claim.encode()) + len(finding.quote.encode()) for finding in outcome.findings)
+        for outcome in outcomes
+    )
+    fixed = fixed_bytes(session.facts.crew, session.request.documents)
+    worst = worst_report(session.model(session.facts.crew.tier), fixed, min(size, _MOST_BYTES))
+    turns = 1 + sections_for(length_words(session)) if is_long(session) else 1
+    session.report_reserve.grow(Amount(turns, worst.usd * turns))
+
+
+async def write(
+    session: Session,
+    material: Material,
+    outcomes: Sequence[InputOutcome],
+    *,
+    problems: Sequence[str] = (),
+    first_version: str = "",
+    section: Section | None = None,
+    words: int | None = None,
+) -> SynthesisAnswer | None:
+    """Have a model write the report, or a section of it, from outcomes; None if it cannot, or not in time."""
+    plan = session.progress.plan
+    task = SynthesisTask(
+        goal=session.request.goal,
+        final_instruction=plan.final_instruction if plan else "",
+        length_words=length_words(session) if words is None else words,
+        section=section,
+        outcomes=(),
+        stopped_because="" if material.stop_reason == "completed" else material.stop_reason.replace("_", " "),
+        contradictions=tuple(session.progress.contradictions),
+        problems=tuple(problems),
+        first_version=first_version,
+    )
+    session.report_reserve.release()
+    until = max(session.clock.deadline_at, workflow.now() + options.LEAST_REPORT_TIME)
+    task = payable_task(session, task, outcomes, material)
+    draft = await session.try_turn(task, SynthesisAnswer, until=until)
+    if draft is None:
+        return None
+    refs = [source.ref for source in material.sources]
+    contradictions = [
+        found.model_copy(
+            update={
+                "positions": [name_refs(position, refs) for position in found.positions],
+                "resolution": name_refs(found.resolution, refs),
+            }
+        )
+        for found in draft.contradictions
+    ]
+    answer = number_more_refs(draft.answer, material.numbering.numbers)
+    return draft.model_copy(update={"answer": answer, "contradictions": contradictions})
+
+
+def payable_task(
+    session: Session, task: SynthesisTask, outcomes: Sequence[InputOutcome], material: Material
+) -> SynthesisTask:
+    """Have the writer read as much of outcomes as its cap and the budget allow."""
+    model = session.model(session.facts.crew.tier)
+    fixed = fixed_bytes(session.facts.crew, session.request.documents)
+
+    def fits(task: SynthesisTask) -> bool:
+        worst = worst_case(model, likely_input(model, input_bound(task, fixed), None), REPORT.least_output)
+        return rendered_tokens(task) <= WRITER_TOKENS and session.ledger.unspent.covers(worst)
+
+    return fitted_task(task, outcomes, material.numbering, fits)
+
+
+def uncited_problems(text: str, material: Material, gaps: Sequence[str]) -> list[str]:
+    """Word what a text leaves without a citation, for its writer; nothing if there is nothing to cite."""
+    if not material.sources:
+        return []
+    return [
+        f"It has no citation; cite what it rests on, or leave it out: {said}"
+        for said in uncited(text, evidence_of(material.outcomes, material.sources, gaps))
+    ]
