@@ -25,7 +25,7 @@ from chargehand.wire import TASK_QUEUE
 
 _READ_BY_CLIENTS: Final = frozenset({"CODEC_TOKEN", "WORKER"})
 _TURNS_WITH_STORAGE: Final = 1_000
-_MOST_IN_HISTORIES: Final = {"max_turns": 100}
+_TURNS_WITHOUT_STORAGE: Final = 100
 """Keeps the largest histories within a quarter of Temporal's 50 MiB: docs/how-to/changing-a-workflow.md, Sizes."""
 
 
@@ -41,7 +41,7 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
     crews: DirectoryPath | None = None
     """A folder of crew files; they add to the crews that come with Chargehand, and replace those of the same name."""
     ceilings: Limits = Limits(
-        max_turns=100,
+        max_turns=_TURNS_WITHOUT_STORAGE,
         budget_usd=Decimal(50),
         max_parallel=20,
         max_rounds=250,
@@ -96,13 +96,11 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
         if self.storage and self.storage != "off":
             if "ceilings" not in self.model_fields_set:
                 self.ceilings = self.ceilings.model_copy(update={"max_turns": _TURNS_WITH_STORAGE})
-        else:
-            for name, most in _MOST_IN_HISTORIES.items():
-                if getattr(self.ceilings, name) > most:
-                    raise ValueError(
-                        f"CHARGEHAND_CEILINGS: {name} above {most} lets a session outgrow Temporal's limit on the "
-                        "size of a history; lower it, or set CHARGEHAND_STORAGE, which stores large payloads elsewhere"
-                    )
+        elif self.ceilings.max_turns > _TURNS_WITHOUT_STORAGE:
+            raise ValueError(
+                f"CHARGEHAND_CEILINGS: max_turns above {_TURNS_WITHOUT_STORAGE} lets a session outgrow Temporal's "
+                "limit on the size of a history; lower it, or set CHARGEHAND_STORAGE, which stores large payloads elsewhere"
+            )
         return self
 
 
