@@ -10,6 +10,7 @@ from temporalio.client import Client
 
 from activities.contracts import PASSAGE_GAP
 from chargehand.contracts import Limits
+from chargehand.contracts.request import PROFILES
 from tests.acceptance.played.stage import Played, Stage, open_stage
 from tests.acceptance.played.tasks import (
     BIKES,
@@ -87,6 +88,16 @@ async def test_what_the_limits_have_no_room_for_is_named(stage: Stage) -> None:
     assert all(BIKES[name][0] in played.report.answer for name in compared)
     assert_unhindered(played)
     assert_sources_whole(played)
+
+
+async def test_what_can_be_paid_is_done(stage: Stage) -> None:
+    """Where the budget is too small for the analyst, the reader, whose model is cheaper, answers its part."""
+    played = await stage.play(replace(FIGURES_AND_WORDS, limits=PROFILES["quick"]))
+
+    analyst, reader = played.report.subtasks
+    assert reader.state == "success"
+    assert analyst.state == "success" or any("analyst" in gap for gap in played.report.gaps)
+    assert "signed by the operations manager" in played.report.answer
 
 
 @pytest.mark.parametrize(("max_turns", "subtasks"), [(20, 1), (40, 6)], ids=["by one agent", "for each"])

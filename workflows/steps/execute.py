@@ -83,9 +83,11 @@ async def _wait_for_budget(session: Session) -> bool:
     await session.wait_for_budget(needed, lambda: True)
     if session.clock.work_is_over or session.ledger.unspent.covers(needed):
         return True
-    reason: FailureReason = "out_of_turns" if session.ledger.unspent.turns < needed.turns else "out_of_budget"
     for subtask in blocked:
-        _end(session, subtask, Failure(reason=reason, message="The limits were used up before it could start."))
+        needed = _least(session, subtask)
+        if not session.ledger.unspent.covers(needed):
+            reason: FailureReason = "out_of_turns" if session.ledger.unspent.turns < needed.turns else "out_of_budget"
+            _end(session, subtask, Failure(reason=reason, message="The limits were used up before it could start."))
     return True
 
 
