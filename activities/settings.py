@@ -24,7 +24,8 @@ from chargehand.converter import describe_problems, join_problems, printable
 from chargehand.wire import TASK_QUEUE
 
 _READ_BY_CLIENTS: Final = frozenset({"CODEC_TOKEN", "WORKER"})
-_MOST_IN_HISTORIES: Final = {"max_turns": 100}
+_TURNS_WITH_STORAGE: Final = 1_000
+_TURNS_WITHOUT_STORAGE: Final = 100
 """Keeps the largest histories within a quarter of Temporal's 50 MiB: docs/how-to/changing-a-workflow.md, Sizes."""
 
 
@@ -40,7 +41,7 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
     crews: DirectoryPath | None = None
     """A folder of crew files; they add to the crews that come with Chargehand, and replace those of the same name."""
     ceilings: Limits = Limits(
-        max_turns=100,
+        max_turns=_TURNS_WITHOUT_STORAGE,
         budget_usd=Decimal(50),
         max_parallel=20,
         max_rounds=250,
@@ -48,7 +49,7 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
         deadline=timedelta(hours=6),
         subtask_deadline=timedelta(hours=1),
     )
-    """The most that a request may ask for, as a JSON object."""
+    """The most that a request may ask for, as a JSON object; 1,000 turns if there is `storage`."""
     max_activities: int = Field(default=100, ge=1, le=1_000)
     """Model turns and tool calls at the same time in this worker."""
     encryption_keys: SecretStr | None = None
@@ -92,13 +93,14 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
 
     @model_validator(mode="after")
     def _histories_stay_small(self) -> Self:
-        if not self.storage or self.storage == "off":
-            for name, most in _MOST_IN_HISTORIES.items():
-                if getattr(self.ceilings, name) > most:
-                    raise ValueError(
-                        f"CHARGEHAND_CEILINGS: {name} above {most} lets a session outgrow Temporal's limit on the "
-                        "size of a history; lower it, or set CHARGEHAND_STORAGE, which stores large payloads elsewhere"
-                    )
+        if self.storage and self.storage != "off":
+            if "ceilings" not in self.model_fields_set:
+                self.ceilings = self.ceilings.model_copy(update={"max_turns": _TURNS_WITH_STORAGE})
+        elif self.ceilings.max_turns > _TURNS_WITHOUT_STORAGE:
+            raise ValueError(
+                f"CHARGEHAND_CEILINGS: max_turns above {_TURNS_WITHOUT_STORAGE} lets a session outgrow Temporal's "
+                "limit on the size of a history; lower it, or set CHARGEHAND_STORAGE, which stores large payloads elsewhere"
+            )
         return self
 
 

@@ -32,6 +32,7 @@ _SLOW_SECONDS: Final = 0.3
 _FAST_SECONDS: Final = 0.1
 _CLOCK_STEP_SECONDS: Final = 60.0
 """No activity is begun so late: the server's clock was set back."""
+_FORGOTTEN_PER_SECOND: Final = 0.001
 
 
 class _Permit(SlotPermit):
@@ -54,15 +55,15 @@ class PacedSlots(CustomSlotSupplier):
         """Permits of activities that have not begun: still asked for, buffered by the SDK, or being decoded."""
         self._arrived: dict[_Permit, None] = {}
         """Those of them that the event loop has, the oldest first."""
-        self._least_offset: float | None = None
-        """The least difference between this host's monotonic clock and the server's clock at an activity's begin."""
+        self._fastest: tuple[float, float] | None = None
+        """The least difference of this host's monotonic clock from the server's at an activity's begin, and when."""
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._changed = asyncio.Event()
 
     def begin(self, started: datetime) -> float:
         """Note that an activity has begun, which the server handed out at `started`; return the seconds in between."""
-        waited = self._waited(time.monotonic() - started.timestamp())
+        waited = self._waited(time.monotonic(), started.timestamp())
         with self._lock:
             permit = next(iter(self._arrived), None)
             if permit is not None:
@@ -75,11 +76,19 @@ class PacedSlots(CustomSlotSupplier):
         self._changed.set()
         return waited
 
-    def _waited(self, offset: float) -> float:
-        """Compare with the fastest begin so far, since the two clocks have nothing in common."""
-        if self._least_offset is None or not 0 <= offset - self._least_offset < _CLOCK_STEP_SECONDS:
-            self._least_offset = offset
-        return offset - self._least_offset
+    def _waited(self, now: float, started: float) -> float:
+        """Compare with the fastest begin so far, since the two clocks have nothing in common.
+
+        It is slowly forgotten, so that a small step of the server's clock does not slow the worker for ever.
+        """
+        offset = least = now - started
+        if self._fastest is not None:
+            fastest, seen_at = self._fastest
+            least = fastest + _FORGOTTEN_PER_SECOND * (now - seen_at)
+        if not 0 <= offset - least < _CLOCK_STEP_SECONDS:
+            least = offset
+        self._fastest = least, now
+        return offset - least
 
     async def reserve_slot(self, ctx: SlotReserveContext) -> SlotPermit:  # noqa: ARG002  # the SDK's own signature
         """Wait until one more activity may be asked for."""

@@ -25,9 +25,7 @@ def request_section(goal: str, *, context_only: bool = False, criteria: Sequence
 def nesting_note(*, may_nest: bool) -> str:
     """Tell a planner whether a subtask may be a session."""
     if may_nest:
-        return (
-            "The agent supervisor is a session of its own, for a part that itself needs several agents; use it rarely."
-        )
+        return "The agent supervisor is a session of its own, for a part that needs several agents; use it rarely."
     return "Nested sessions are not available."
 
 

@@ -58,6 +58,8 @@ class SynthesisTask(TurnTask):
 
     kind: Literal["synthesis"] = "synthesis"
     goal: str
+    criteria: tuple[str, ...] = left_out(())
+    """What the user will have the report graded by."""
     final_instruction: str = ""
     length_words: int = left_out(0)
     """About how long the text is to be; 0 if it is as long as it needs to be."""
@@ -82,7 +84,7 @@ class SynthesisTask(TurnTask):
         """Render everything that the report is written from; the writer knows the documents by its outcomes only."""
         del catalog
         how = escape_marks(self.final_instruction) or "clearly and briefly"
-        parts = [request_section(self.goal), f"How to write: {how}"]
+        parts = [request_section(self.goal, criteria=self.criteria), f"How to write: {how}"]
         if self.length_words:
             parts.append(f"About {self.length_words} words.")
         if self.section:

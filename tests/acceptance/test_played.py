@@ -48,8 +48,10 @@ def assert_unhindered(played: Played) -> None:
 
 
 def assert_sources_whole(played: Played) -> None:
-    """Every citation has its source, and the words of every source stand in its page, up to the end of a sentence."""
+    """Every citation has its source, whose words stand in its page up to the end of a sentence; no claim is without."""
     report = played.report
+    assert report.claims
+    assert {claim.verification for claim in report.claims} <= {"quoted", "computed", "inferred"}
     cited = {int(number) for number in re.findall(r"\[S(\d+)\]", report.answer)}
     assert cited == set(range(1, len(report.sources) + 1))
     for source in report.sources:
@@ -132,6 +134,7 @@ async def test_a_long_report_in_german_has_its_length(stage: Stage) -> None:
     assert len(played.report.answer.split()) >= 3_000
     assert "48 Millionen Euro" in played.report.answer
     assert len(played.report.sources) == 9
+    assert sum(claim.verification == "quoted" for claim in played.report.claims) >= 9
     assert played.report.stop_reason == "completed"
     assert_unhindered(played)
     assert_sources_whole(played)

@@ -99,7 +99,7 @@ async def test_warnings_come_once_in_a_while(caplog: pytest.LogCaptureFixture) -
         ({"deployment": "crew.one", "build_id": "1"}, "deployment"),
         ({"metrics_address": "9464"}, "metrics_address"),
         ({"ceilings": {"max_turns": 101}}, "max_turns above 100"),
-        ({"ceilings": {"max_rounds": 21}, "storage": "off"}, "CHARGEHAND_STORAGE"),
+        ({"ceilings": {"max_turns": 101}, "storage": "off"}, "CHARGEHAND_STORAGE"),
     ],
 )
 def test_settings_of_deploys_and_metrics_that_cannot_work_are_refused(settings: dict[str, object], named: str) -> None:

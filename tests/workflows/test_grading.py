@@ -60,7 +60,9 @@ async def test_a_report_that_fails_a_criterion_is_revised(
     async with environment(script) as opened:
         result = await opened.run(GOAL)
 
-    again = [task.problems for task in opened.model.tasks(SynthesisTask) if task.problems]
+    written = opened.model.tasks(SynthesisTask)
+    again = [task.problems for task in written if task.problems]
+    assert {task.criteria for task in written} == {CRITERIA}
     assert len(again) == revisions
     assert f"“{CRITERIA[0]}”: {grades[0][0]}" in again[0][0]
     assert _met(result) == met

@@ -130,7 +130,8 @@ def worst_case(model: ModelCard, input_tokens: int, output_tokens: int) -> Amoun
 
 def early_turn(model: ModelCard, prompt_bytes: int, output: int = max(PLAN.least_output, WORK.least_output)) -> Amount:
     """Estimate the worst case of an early turn of an agent, before there is a task to measure."""
-    return worst_case(model, prompt_bytes + _MARGIN_BYTES + _USUAL_TASK_BYTES, output)
+    bound = prompt_bytes + _MARGIN_BYTES + _USUAL_TASK_BYTES
+    return worst_case(model, likely_input(model, bound, None), output)
 
 
 def worst_report(model: ModelCard, prompt_bytes: int, outcome_bytes: int = 0) -> Amount:

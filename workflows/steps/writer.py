@@ -105,6 +105,7 @@ async def write(
     plan = session.progress.plan
     task = SynthesisTask(
         goal=session.request.goal,
+        criteria=session.request.criteria,
         final_instruction=plan.final_instruction if plan else "",
         length_words=length_words(session) if words is None else words,
         section=section,

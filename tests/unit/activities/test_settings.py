@@ -8,6 +8,8 @@ import worker_main
 from activities.backends import SettingsError
 from activities.documents.registry import require_writable
 from activities.settings import Settings, describe_unknown
+from chargehand.contracts import Limits
+from chargehand.contracts.request import PROFILES
 
 CASES = {
     "no JSON": ("CHARGEHAND_CEILINGS", "lots", "CHARGEHAND_CEILINGS: is not JSON; deploy/README.md shows an example"),
@@ -142,3 +144,14 @@ def test_a_state_directory_that_cannot_be_written_is_refused_by_name(place: str)
     """A worker does not start where it could keep nothing, whatever the reason."""
     with pytest.raises(SettingsError, match="CHARGEHAND_STATE_DIR"):
         require_writable(Path(place))
+
+
+def test_storage_allows_the_deep_profile() -> None:
+    """Where large payloads are stored elsewhere, the usual ceilings allow every profile; ceilings that are set stay."""
+    stored, plain = Settings(storage="/tmp/payloads"), Settings()
+    set_by_operator = Settings(storage="/tmp/payloads", ceilings=Limits(max_turns=7))
+
+    assert [settings.ceilings.max_turns for settings in (stored, plain, set_by_operator)] == [1_000, 100, 7]
+    numbers = [name for name in Limits.model_fields if name != "on_limit"]
+    for limits in PROFILES.values():
+        assert all(getattr(limits, name) <= getattr(stored.ceilings, name) for name in numbers)

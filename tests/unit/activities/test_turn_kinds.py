@@ -241,7 +241,7 @@ REPORT = SynthesisAnswer(
             ReviewTask(goal="g", outcomes=(FOUND, NOT_FOUND), max_subtasks=2, may_nest=True),
             None,
             f"{REQUEST}{T1}{LOST_T2}Add at most 2 subtasks. "
-            "The agent supervisor is a session of its own, for a part that itself needs several agents; use it rarely.",
+            "The agent supervisor is a session of its own, for a part that needs several agents; use it rarely.",
             id="a review of what was found and what was lost",
         ),
         pytest.param(
