@@ -99,7 +99,7 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
         elif self.ceilings.max_turns > _TURNS_WITHOUT_STORAGE:
             raise ValueError(
                 f"CHARGEHAND_CEILINGS: max_turns above {_TURNS_WITHOUT_STORAGE} lets a session outgrow Temporal's "
-                "limit on the size of a history; lower it, or set CHARGEHAND_STORAGE, which stores large payloads elsewhere"
+                "limit on histories; lower it, or set CHARGEHAND_STORAGE, which stores large payloads elsewhere"
             )
         return self
 

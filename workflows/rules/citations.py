@@ -11,6 +11,8 @@ from typing import Final
 
 CITATION: Final = re.compile(r"\[S[0-9]+(?:\.[0-9]+)?\]")
 _CITATION: Final = re.compile(r"\[S([0-9]+)(?:\.([0-9]+))?\]")
+_JOINED: Final = re.compile(r"\[(S[0-9]+(?:\.[0-9]+)?(?:[,;] ?S[0-9]+(?:\.[0-9]+)?)+)\]")
+"""Several citations in one pair of brackets."""
 _LONGEST_NUMBER: Final = 6
 """Digits; a longer number cites nothing, and is too long to be read as a number."""
 _SEPARATOR: Final = re.compile(r"[ \t]{0,3}(?:[,;/&]|,?[ \t]{1,3}(?:and|or|und|oder|et|ou|y|o|e)[ \t])?[ \t]{0,3}")
@@ -68,7 +70,8 @@ def number_more_refs(text: str, numbers: Mapping[str, int]) -> str:
         number, quotation = _number(match[2]), _number(match[3] or "")
         return f"[S{number}{f'.{quotation}' if quotation else ''}]" if number in known else ""
 
-    return _numbered(text, numbers, kept)
+    apart = _JOINED.sub(lambda match: re.sub("[,;] ?", "][", match[0]), text)
+    return _numbered(apart, numbers, kept)
 
 
 def _numbered(text: str, numbers: Mapping[str, int], kept: Callable[[re.Match[str]], str]) -> str:

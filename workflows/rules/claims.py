@@ -224,7 +224,7 @@ def _inline_quotes(statement: _Statement, sources: Sequence[Source], evidence: E
     else:
         said = ["".join(match.groups(default="")) for match in _QUOTED.finditer(without_citations(statement.text))]
     texts = [text for source in sources for text in (source.quote, *evidence.quotations.get(source.ref, ()))]
-    bare = [_EMPHASIS.sub("", text) for text in texts]
+    bare = [plain(text) for text in texts]
     yield from (quote for quote in said if len(quote) >= _LEAST_QUOTATION and any(stands_in(quote, t) for t in bare))
 
 

@@ -46,6 +46,10 @@ class RequestOptions:
         list[str] | None,
         typer.Option(metavar="TEXT", help="A criterion that the report is graded by; repeat it for several."),
     ] = None
+    words: Annotated[
+        int | None,
+        typer.Option(help="About how long the report is to be; from 3,000 words on, by section."),
+    ] = None
     approve_plan: Annotated[
         bool, typer.Option("--approve-plan", help="Wait for approval: `chargehand plan SESSION --approve`.")
     ] = False
@@ -102,6 +106,7 @@ def build_request(
         crew=options.crew,
         profile=options.profile,
         criteria=options.criteria or None,
+        length_words=options.words,
         approval="plan" if options.approve_plan else None,
         review=options.review,
         questions="allowed" if options.questions else None,

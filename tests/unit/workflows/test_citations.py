@@ -24,6 +24,8 @@ TEXTS = st.lists(PIECES, max_size=12).map("".join)
         ("It is so [S4].", "It is so."),
         ("It is so [S0].", "It is so."),
         ("It is so [S01].", "It is so [S1]."),
+        ("It is so [S1, S2].", "It is so [S1][S2]."),
+        ("It is so [S1.2; S9].", "It is so [S1.2]."),
         ("All are known [S1], [S2] and [S9].", "All are known [S1], [S2]."),
         ("All are known [S9], [S1], [S8] and [S2].", "All are known [S1] and [S2]."),
         ("It is so ([S9]).", "It is so."),

@@ -34,6 +34,7 @@ EVIDENCE = Evidence(
         ("It says “three months after the end” [S1].", "inferred"),
         ("It says “three months before the end” [S3].", "inferred"),
         ("> Notice is given\n> three months before the end.\n>\n> — [S1]", "quoted"),
+        ("> Notice is given\n> - three months before the end.\n>\n> — [S1]", "quoted"),
         ("> Notice is given\n> six months before the end.\n>\n> — [S1]", "inferred"),
         ("**103,295** minutes in 2025 [S2]", "computed"),
         ("104,295 minutes in 2025 [S2]", "inferred"),
