@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, JsonValue
 
-from activities.contracts import InputOutcome, ModelCard, PriceStep, SubtaskDraft, ToolCall
+from activities.contracts import ModelCard, PriceStep, SubtaskDraft, ToolCall
 from activities.models.protocol import ModelCall, ModelReply
 from activities.models.registry import Models
 from activities.tape.registry import Traffic
@@ -118,7 +118,7 @@ class Oracle:
         case = self.cases[task.goal]
         done = {given.instruction: given for given in task.outcomes if given.outcome.kind == "success"}
         missing = [gold.instruction for gold in case.plan if gold.instruction not in done]
-        facts = [f"- {_fact(given, task.sources)}" for given in done.values()]
+        facts = [f"- {given.outcome.content}" for given in done.values()]
         golden = [] if missing else [f"{', '.join(words.split(' | ')[0] for words in case.answer)}."]
         return SynthesisAnswer(
             answer="\n".join([*golden, *facts]) or "Nothing was found.", gaps=missing, contradictions=[], confidence=90
@@ -197,12 +197,6 @@ def _finding(instruction: str, ref: str, quote: str, content: str = "") -> WorkA
     return WorkAnswer(
         status="success", content=f"{content} [{ref}]", findings=[finding], confidence=95, gaps=[], message=""
     )
-
-
-def _fact(given: InputOutcome, sources: Sequence[str]) -> str:
-    ref = given.outcome.sources[0].ref
-    mark = f" [S{sources.index(ref) + 1}]" if ref in sources else ""
-    return given.outcome.content.removesuffix(f" [{ref}]") + mark
 
 
 def _look_up(tool: str, query: str) -> ModelReply:

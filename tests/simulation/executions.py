@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
+from zlib import crc32
 
 from temporalio import workflow
 from temporalio.api.common.v1 import Payload, Payloads
@@ -257,7 +258,7 @@ class Execution:
             interceptor_classes=_INTERCEPTORS,
             defn=_DEFINITIONS[self.workflow_type],
             info=info,
-            randomness_seed=7,
+            randomness_seed=crc32(self.workflow_id.encode()),
             extern_functions={},
             disable_eager_activity_execution=False,
             worker_level_failure_exception_types=[],

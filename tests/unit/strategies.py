@@ -78,7 +78,7 @@ def _scalars(kind: type, metadata: list[Any], text: st.SearchStrategy[str]) -> S
         )
     if kind is int:
         return st.integers((low or 0) + above, 10**9 if high is None else high)
-    return {bool: st.booleans(), float: st.floats(0, 1e9), NoneType: st.none()}[kind]
+    return {bool: st.booleans(), float: st.floats(low or 0, 1e9), NoneType: st.none()}[kind]
 
 
 def _strings(
