@@ -188,7 +188,7 @@ class MeteredModelCalls:
             return await self._call_until_answered(turn, until)
         finally:
             # What a repeated call has not settled was never answered: nothing better than its worst case is known.
-            self._settle_doubts(turn, None)
+            self._settle_doubts(turn, Decimal(0), Decimal(0))
 
     async def _call_until_answered(self, turn: "_Turn", until: Callable[[], datetime | None] | None) -> TurnResult:
         for repetition in range(options.MAX_LOST_WORKERS):
@@ -263,11 +263,15 @@ class MeteredModelCalls:
                 self._settle(reservation, turn, Usage(), turn.model.name, wasted=True)
                 raise TurnLost(_REASONS.get(kind or "", "internal"), cause.message, kind or "") from error
 
-    def _settle_doubts(self, turn: "_Turn", cost: Decimal | None) -> None:
-        """Charge a turn's calls whose outcome is unknown: at the cost of the call that repeated them, or in full."""
+    def _settle_doubts(self, turn: "_Turn", cost: Decimal, worst_of_answered: Decimal) -> None:
+        """Charge a turn's calls whose outcome is unknown: as much below their worst case as the call that repeated them.
+
+        Without such a call nothing better than their worst case is known. One that could write less says nothing of
+        what they wrote beyond that.
+        """
         for reservation, turns in turn.take_doubts():
             worst = reservation.amount.usd
-            estimate = worst if cost is None else min(cost, worst)
+            estimate = min(worst, max(cost, worst - (worst_of_answered - cost)))
             usage = Usage(
                 turns=turns,
                 cost_usd=estimate,
@@ -285,7 +289,7 @@ class MeteredModelCalls:
         else:
             unknown = ("cost_usd", "possibly_billed_twice_usd", "possibly_billed_twice_at_most_usd")
             usage = usage.model_copy(update=dict.fromkeys(unknown, worst))
-        self._settle_doubts(turn, usage.cost_usd)
+        self._settle_doubts(turn, usage.cost_usd, worst)
         self._settle(reservation, turn, usage, result.model, wasted=result.stop not in {"answer", "tools"})
         if result.discarded is not None:
             self._book_discarded(turn, result.discarded, result.model)
