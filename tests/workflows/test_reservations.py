@@ -96,3 +96,23 @@ async def test_a_provider_that_counts_prompts_lets_a_small_budget_go_further(
     assert any(forced) is not counts_input
     assert result.usage.cost_usd <= limits.budget_usd
     assert result.usage.charged_above_reservation_usd == 0
+
+
+async def test_the_quick_profile_pays_for_two_agents(client: Client, tmp_path: Path) -> None:
+    """At today's price two agents search, read and answer one after the other, and the report is written."""
+    assert CARD is not None
+    researchers = [subtask(f"T{number}", "researcher") for number in (1, 2)]
+    script = Script().plan(*researchers).work("", use("search"), use("read_page"), answer("Late."))
+    request = SessionRequest(goal="What do the pages say about the ferries?", profile="quick")
+
+    cards = dict.fromkeys(Tier, CARD.model_copy(update={"counts_input": True}))
+    respond = as_charged(script.synthesis(report("All late.")))
+    async with open_environment(client, tmp_path, respond, cards=cards, cached_workflows=50) as opened:
+        opened.tools["read_page"].answer = ToolAnswer(
+            output={}, sources=(Source(ref="https://example.com/1", title="Ferries", quote=PAGE[:5_000]),)
+        )
+        result = await opened.run(request)
+
+    assert [record.state for record in result.subtasks] == ["success", "success"]
+    assert (result.stop_reason, result.answer) == ("completed", "All late.")
+    assert result.usage.cost_usd <= request.limits.budget_usd

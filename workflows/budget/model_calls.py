@@ -264,7 +264,7 @@ class MeteredModelCalls:
                 raise TurnLost(_REASONS.get(kind or "", "internal"), cause.message, kind or "") from error
 
     def _settle_doubts(self, turn: "_Turn", cost: Decimal, worst_of_answered: Decimal) -> None:
-        """Charge a turn's calls whose outcome is unknown: as much below their worst case as the call that repeated them.
+        """Charge a turn's calls whose outcome is unknown: as much below their worst case as the one that repeated them.
 
         Without such a call nothing better than their worst case is known. One that could write less says nothing of
         what they wrote beyond that.
