@@ -34,7 +34,7 @@ _LARGEST_ITEMS: Final = 1_000_000
 _MOST_LEVELS: Final = 64
 """The most levels of a whole reply that are read."""
 _MOST_VALUES: Final = 300_000
-"""The most lists and objects of a whole reply, or of one event: a parser holds up everything else while it makes them."""
+"""The most lists and objects of a reply, or of one event of it: all else waits while a parser makes them."""
 _MOST_DIGITS: Final = 400
 _MOST_TOKENS: Final = 1_000_000_000
 _IDENTITY: Final = re.compile(r"[!-~]{1,1000}")
