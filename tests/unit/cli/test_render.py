@@ -160,6 +160,16 @@ def test_waste_of_models_that_cost_nothing_is_counted_in_turns(wasted: Usage, wr
     assert wasted_words(wasted) == written
 
 
+@pytest.mark.parametrize("notice", ["", "No model could write this."])
+def test_an_answer_is_shown_as_it_begins(notice: str) -> None:
+    """Only the notice that an answer begins with is left out, which stands above it."""
+    answer = "**26 knots.** The rest follows."
+    made = report(notice=notice, answer=f"*{notice}*\n\n{answer}" if notice else answer)
+
+    assert answer in report_markdown(made)
+    assert report_markdown(made).count(notice or "26 knots") == 1
+
+
 def test_the_page_loads_and_runs_nothing() -> None:
     """No element that loads or runs anything, no event handler, and a policy that forbids both."""
     page = Page(report_page(report(), trace()))

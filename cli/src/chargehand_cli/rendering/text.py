@@ -40,7 +40,7 @@ def report_markdown(report: Report) -> str:
 
 def answer_below_notice(report: Report) -> str:
     """Return the answer without the notice that it begins with, which is shown above it."""
-    return report.answer.removeprefix(f"*{report.notice}*").strip()
+    return report.answer.removeprefix(f"*{report.notice}*").strip() if report.notice else report.answer
 
 
 def summary_line(report: Report) -> str:
