@@ -18,6 +18,7 @@ from activities.turn_kinds.protocol import SCHEMA_BYTES
 from activities.turn_kinds.registry import SUPERVISOR_TASK_TYPES
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, SessionRequest
+from chargehand.contracts.request import EFFORTS
 from chargehand.converter import invalid_input, printable
 from chargehand.wire import ActivityType
 
@@ -82,6 +83,7 @@ class SessionActivities:
         ]
 
     def _card(self, crew: Crew, request: SessionRequest) -> CrewCard:
+        effort = crew.effort or EFFORTS.get(request.profile)
         own = max(len(task_type.system_text(crew, "").encode()) for task_type in SUPERVISOR_TASK_TYPES)
         return CrewCard(
             name=crew.name,
@@ -93,13 +95,13 @@ class SessionActivities:
                     tools=agent.tools,
                     tier=request.tiers.agents.get(agent.name, agent.tier),
                     fallback=agent.fallback,
-                    effort=agent.effort or crew.effort,
+                    effort=agent.effort or effort,
                     capabilities=tuple(sorted(capabilities_of(agent, tool_capabilities(self.tools)))),
                     prompt_bytes=self._prompt_bytes(crew, agent),
                 )
                 for agent in crew.agents
             ),
-            effort=crew.effort,
+            effort=effort,
             prompt_bytes=own + SCHEMA_BYTES,
         )
 

@@ -17,6 +17,7 @@ from activities.settings import Settings
 from activities.tools import tool_capabilities
 from activities.turn_kinds.protocol import Message, ToolText
 from chargehand.contracts import Effort, Limits, SessionRequest, Tier
+from chargehand.contracts.request import PROFILES, Profile
 from tests.activities.models.calls import KEY, WIRES, Wire, a_call, a_provider, requests_of
 from tests.environment import TOOLS, scripted_cards
 from tests.scripted_model import Script, ScriptedModel, ScriptedTool, found
@@ -170,3 +171,17 @@ async def test_an_agent_thinks_as_hard_as_its_crew_unless_it_says_otherwise(tmp_
     assert facts.crew.effort == "low"
     assert efforts == {**dict.fromkeys(efforts, "low"), "analyst": "high"}
     assert facts.output_caps.work == 5_000
+
+
+@pytest.mark.parametrize(("profile", "effort"), [("quick", "low"), ("standard", None), ("deep", "high")])
+async def test_a_profile_sets_the_effort_of_a_crew_without_one(profile: Profile, effort: Effort | None) -> None:
+    """A quick answer is thought about less and deep research more, by the supervisor and by every agent."""
+    tools = {name: ScriptedTool(name, found("a", "b")) for name in TOOLS}
+    crews = load_crews([Path(__file__).parents[3] / "crews"], tool_capabilities(tools))
+    models = Models(ScriptedModel(Script()), scripted_cards())
+    activities = SessionActivities(crews, models, tools, PROFILES["deep"])
+
+    request = SessionRequest(goal="Why?", profile=profile)
+    facts = await activities.open_session(OpenSessionRequest(session="s", request=request))
+
+    assert {facts.crew.effort, *(agent.effort for agent in facts.crew.agents)} == {effort}

@@ -149,6 +149,9 @@ PROFILES: Final[Mapping[Profile, Limits]] = {
 }
 """The limits of each profile."""
 
+EFFORTS: Final[Mapping[Profile, Effort]] = {"quick": "low", "deep": "high"}
+"""How hard models think about plans, reports and work, unless the crew says so; as usual in the profile `standard`."""
+
 
 class Tiers(TypedByPeople):
     """Model tiers that override the crew's."""
