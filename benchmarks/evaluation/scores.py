@@ -3,15 +3,16 @@
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Final
 
 from pydantic import BaseModel
 
+from activities.contracts import PASSAGE_GAP
 from activities.tape.contracts import Line
 from benchmarks.evaluation.dataset import Case, GoldSubtask
-from chargehand.contracts import Report, SubtaskRecord
+from chargehand.contracts import Report, Source, SubtaskRecord
 
 _MARK: Final = re.compile(r"\[S(\d+)\]")
 _WORD: Final = re.compile(r"\w+")
@@ -117,10 +118,14 @@ def citation_share(report: Report, lines: Sequence[Line]) -> float | None:
     valid = [
         number
         for number in marks
-        if 0 < number <= len(report.sources)
-        and normalise(report.sources[number - 1].quote) in returned.get(report.sources[number - 1].ref, "\n\n")
+        if 0 < number <= len(report.sources) and _was_returned(report.sources[number - 1], returned)
     ]
     return len(valid) / len(marks) if marks else None
+
+
+def _was_returned(source: Source, returned: Mapping[str, str]) -> bool:
+    read = returned.get(source.ref)
+    return read is not None and all(normalise(quote) in read for quote in source.quote.split(PASSAGE_GAP))
 
 
 def match(plan: Sequence[GoldSubtask], subtasks: Sequence[SubtaskRecord]) -> dict[str, SubtaskRecord]:
