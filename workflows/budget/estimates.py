@@ -128,6 +128,19 @@ def worst_case(model: ModelCard, input_tokens: int, output_tokens: int) -> Amoun
     return Amount(1, round_up_dollars(usd * Decimal(str(model.overcharge))))
 
 
+def doubtful_cost(worst: Decimal, cost: Decimal, worst_of_answered: Decimal) -> Decimal:
+    """Estimate what a call of unknown outcome cost: as much below its worst case as the call that repeated it.
+
+    A repetition that could write less says nothing of what the lost call wrote beyond that.
+
+    Args:
+        worst: of the lost call.
+        cost: of the repetition; 0 if there was none.
+        worst_of_answered: of the repetition; 0 if there was none.
+    """
+    return min(worst, max(cost, worst - (worst_of_answered - cost)))
+
+
 def early_turn(model: ModelCard, prompt_bytes: int, output: int = max(PLAN.least_output, WORK.least_output)) -> Amount:
     """Estimate the worst case of an early turn of an agent, before there is a task to measure."""
     bound = prompt_bytes + _MARGIN_BYTES + _USUAL_TASK_BYTES

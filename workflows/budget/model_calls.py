@@ -19,7 +19,7 @@ from chargehand.contracts import Effort, FailureReason, SpendLine, Tier, Usage
 from chargehand.wire import ErrorType
 from workflows import options
 from workflows.budget.client import BudgetClient, raise_if_cancelled
-from workflows.budget.estimates import likely_input, worst_case
+from workflows.budget.estimates import doubtful_cost, likely_input, worst_case
 from workflows.budget.ledger import Amount, Ledger, Reservation
 from workflows.budget.purposes import OUTPUT_SHARE, OutputRange, doubled, lower, output_range, purpose_of
 from workflows.contracts import ModelCallsState
@@ -264,14 +264,10 @@ class MeteredModelCalls:
                 raise TurnLost(_REASONS.get(kind or "", "internal"), cause.message, kind or "") from error
 
     def _settle_doubts(self, turn: "_Turn", cost: Decimal, worst_of_answered: Decimal) -> None:
-        """Charge a turn's calls whose outcome is unknown: as much below their worst case as the one that repeated them.
-
-        Without such a call nothing better than their worst case is known. One that could write less says nothing of
-        what they wrote beyond that.
-        """
+        """Charge a turn's calls whose outcome is unknown by the cost of the call that repeated them, 0 if none did."""
         for reservation, turns in turn.take_doubts():
             worst = reservation.amount.usd
-            estimate = min(worst, max(cost, worst - (worst_of_answered - cost)))
+            estimate = doubtful_cost(worst, cost, worst_of_answered)
             usage = Usage(
                 turns=turns,
                 cost_usd=estimate,
