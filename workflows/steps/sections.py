@@ -4,13 +4,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from activities.contracts import ContradictionDraft, InputOutcome
+from activities.contracts import InputOutcome
 from activities.turn_kinds.outline import OutlineAnswer, OutlineTask
 from activities.turn_kinds.synthesis import Section, SynthesisAnswer
-from workflows.rules.citations import name_refs
 from workflows.rules.writer_input import fitted_task
 from workflows.session import Session
-from workflows.steps.writer import Draft, Material, is_long, length_words, sections_for, uncited_problems, write
+from workflows.steps.writer import Draft, Material, is_long, length_words, named, sections_for, uncited_problems, write
 
 _LINE: Final = 200
 """Characters of a title or heading."""
@@ -91,22 +90,16 @@ def _joined(
 ) -> SynthesisAnswer:
     texts = [f"## {heading}\n\n{text.answer}" for heading, text in zip(headings, written, strict=True) if text]
     there = [text for text in written if text]
-    refs = [source.ref for source in material.sources]
-    found = [*outline.contradictions, *(each for text in there for each in text.contradictions)]
+    found = [*named(outline.contradictions, material), *(each for text in there for each in text.contradictions)]
     return SynthesisAnswer(
         answer="\n\n".join([f"# {_line(outline.title)}", *texts]),
         gaps=[
             *(f"The section '{heading}' could not be written." for heading in missing),
             *dict.fromkeys(gap for each in (outline, *there) for gap in each.gaps),
         ],
-        contradictions=[_named(each, refs) for each in {each.about: each for each in found}.values()],
+        contradictions=list({each.about: each for each in found}.values()),
         confidence=min(each.confidence for each in (outline, *there)),
     )
-
-
-def _named(found: ContradictionDraft, refs: Sequence[str]) -> ContradictionDraft:
-    positions = [name_refs(position, refs) for position in found.positions]
-    return found.model_copy(update={"positions": positions, "resolution": name_refs(found.resolution, refs)})
 
 
 def _line(text: str) -> str:

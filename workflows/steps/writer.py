@@ -7,7 +7,7 @@ from typing import Final
 
 from temporalio import workflow
 
-from activities.contracts import InputOutcome
+from activities.contracts import ContradictionDraft, InputOutcome
 from activities.turn_kinds.synthesis import Section, SynthesisAnswer, SynthesisTask
 from chargehand.contracts import Source, StopReason
 from workflows import options
@@ -121,18 +121,22 @@ async def write(
     draft = await session.try_turn(task, SynthesisAnswer, until=until)
     if draft is None:
         return None
+    answer = number_more_refs(draft.answer, material.numbering.numbers)
+    return draft.model_copy(update={"answer": answer, "contradictions": named(draft.contradictions, material)})
+
+
+def named(contradictions: Sequence[ContradictionDraft], material: Material) -> list[ContradictionDraft]:
+    """Name the sources of contradictions instead of citing them by number."""
     refs = [source.ref for source in material.sources]
-    contradictions = [
+    return [
         found.model_copy(
             update={
                 "positions": [name_refs(position, refs) for position in found.positions],
                 "resolution": name_refs(found.resolution, refs),
             }
         )
-        for found in draft.contradictions
+        for found in contradictions
     ]
-    answer = number_more_refs(draft.answer, material.numbering.numbers)
-    return draft.model_copy(update={"answer": answer, "contradictions": contradictions})
 
 
 def payable_task(
