@@ -72,6 +72,10 @@ class AgentCard(Contract):
     fallback: str | None = None
     capabilities: tuple[Capability, ...] = ()
     """What its tools, as they are set up here, let it do."""
+    acting: tuple[str, ...] = left_out(())
+    """Those of its tools that change something in the world."""
+    approvals: tuple[str, ...] = left_out(())
+    """Those of its tools whose every call a person must approve."""
     effort: Effort | None = left_out(None)
     """How hard it thinks; None for the usual effort."""
     prompt_bytes: int

@@ -97,6 +97,8 @@ class SessionActivities:
                     fallback=agent.fallback,
                     effort=agent.effort or effort,
                     capabilities=tuple(sorted(capabilities_of(agent, tool_capabilities(self.tools)))),
+                    acting=tuple(tool for tool in agent.tools if self.tools[tool].spec.acts),
+                    approvals=tuple(tool for tool in agent.tools if self.tools[tool].spec.approval),
                     prompt_bytes=self._prompt_bytes(crew, agent),
                 )
                 for agent in crew.agents
