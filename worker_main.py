@@ -45,13 +45,14 @@ from activities.model_turn.activity import TurnActivities
 from activities.model_turn.conversations import Conversations
 from activities.model_turn.resets import RunningDuplicateActivities
 from activities.models.registry import MODELS, build_models
+from activities.own_tools import choose_own_tools, find_own_tools, open_own_tools
 from activities.search.registry import SEARCH
 from activities.session_facts import SessionActivities
 from activities.settings import NoJson, Settings, describe_unknown, describe_unusable
 from activities.slots import POLLS, PacedSlots, paced_tuner
 from activities.tape.registry import Traffic, choose_tape, with_tape
 from activities.tool_use import ToolActivities
-from activities.toolbox import absent_tools, build_tools, choose_pages
+from activities.toolbox import TOOL_NAMES, absent_tools, build_tools, choose_pages
 from activities.tools import tool_capabilities
 from activities.watchdog import watch_event_loop
 from chargehand.converter import data_converter
@@ -79,6 +80,7 @@ def choose(settings: Settings) -> dict[str, Choice]:
         search,
         CODE.choose(settings),
         choose_pages(search),
+        choose_own_tools(settings.tools, TOOL_NAMES),
         Choice("documents", "embedded parsers", "always"),
         Choice("data", "duckdb", "always"),
         Choice("encryption", "AES-256-GCM", f"CHARGEHAND_ENCRYPTION_KEY_ID is {settings.encryption_key_id}")
@@ -116,6 +118,7 @@ async def compose(
         page_hosts=settings.page_hosts,
         closing=closing,
     )
+    tools |= await open_own_tools(find_own_tools(settings.tools, tools), settings.max_activities, closing)
     models = build_models(settings, chosen["model"].adapter, closing)
     traffic = wrap(with_tape(settings, Traffic(models, tools, absent_tools(chosen["pages"])), closing))
     models, tools = traffic.models, traffic.tools

@@ -59,7 +59,16 @@ class Pulse:
             self._beaten_at = time.monotonic()
             await asyncio.sleep(BEAT_SECONDS)
 
-    async def settle(self) -> None:
+    async def record(self, *details: object) -> None:
+        """Record details; on return the server has stored them, and later heartbeats repeat them."""
+        self.details = lambda: details
+        await self._settle()
+        await self._handle.heartbeat(*details)
+        if self.has_beaten:
+            # When an attempt fails, the SDK repeats the last of its own heartbeats; it must not restore older details.
+            activity.heartbeat(*details)
+
+    async def _settle(self) -> None:
         """Wait until no heartbeat of the thread is under way, which could overwrite newer details."""
         with self._lock:
             under_way = self._under_way

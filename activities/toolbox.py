@@ -17,6 +17,9 @@ from activities.search.protocol import SearchBackend
 from activities.search.tool import Search
 from activities.tools import Tool
 
+TOOL_NAMES: Final = frozenset(
+    ("search", "read_page", "search_documents", "read_document", "query_data", "draw_chart", "run_code")
+)
 _WEB_TOOLS: Final = frozenset({"read_page"})
 
 
