@@ -66,11 +66,12 @@ async def apply_once(
     await pulse().record(Entry(begun=True))
     try:
         answer = await use()
-    except Exception:
-        if is_repeatable:
+    except Exception as error:
+        # A function that has outlived its time goes on in its thread, so it is not called again.
+        if tool.spec.idempotent or (is_repeatable and not isinstance(error, TimeoutError)):
             raise
         _logger.exception("a tool that acts failed, and its outcome is unknown", extra={"tool": tool.spec.name})
-        return None
+        return await tool.look_up(arguments, context) if isinstance(tool, LooksUp) else None
     try:
         await pulse().record(Entry(begun=True, answer=answer))
     except RPCError:

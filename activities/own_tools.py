@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any, Final, cast
 
 from pydantic import JsonValue
+from temporalio.exceptions import ApplicationError
 
 from activities.backends import Choice, SettingsError
 from activities.models.schemas import UnfitSchema, strict
@@ -21,6 +22,7 @@ from activities.tools import Tool, ToolAnswer, ToolContext, ToolSpec
 from chargehand.contracts import Capability
 from chargehand.tool_signature import Given, Provider, ToolDefinitionError
 from chargehand.tools import Tool as Definition
+from chargehand.wire import ErrorType
 
 ENTRY_POINTS: Final = "chargehand.tools"
 _SETTING: Final = "CHARGEHAND_TOOLS"
@@ -56,8 +58,15 @@ class FunctionTool:
         return self.definition.capabilities
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
-        """Call the function."""
-        return await self.definition.use(arguments, Given(context, self.dependencies, self.threads))
+        """Call the function.
+
+        Raises:
+            ApplicationError: it failed. The message is for the model; the cause, which may hold secrets, is not.
+        """
+        try:
+            return await self.definition.use(arguments, Given(context, self.dependencies, self.threads))
+        except Exception as error:
+            raise ApplicationError(type(error).__name__, type=ErrorType.TOOL_UNAVAILABLE) from error
 
 
 class RecoverableFunctionTool(FunctionTool):

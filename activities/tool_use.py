@@ -68,11 +68,15 @@ class ToolActivities:
 
         async def use() -> ToolAnswer:
             limit = tool.spec.time_limit_seconds
-            async with (
-                tool_silence_limit(max(self.silence.total_seconds(), limit or 0.0)),
-                asyncio.timeout(limit),
-            ):
-                return await tool.use(arguments, context)
+            async with tool_silence_limit(max(self.silence.total_seconds(), limit or 0.0)):
+                time = asyncio.timeout(limit)
+                try:
+                    async with time:
+                        return await tool.use(arguments, context)
+                except TimeoutError as error:
+                    if not time.expired():
+                        raise
+                    raise TimeoutError(f"it took more than {limit:g} seconds") from error
 
         return await (apply_once(tool, arguments, context, use) if tool.spec.acts else use())
 
