@@ -138,6 +138,13 @@ def pulse() -> Pulse:
     return _running.get()
 
 
+def begin(waited: float = 0.0) -> Pulse:
+    """Give the running activity its heartbeats, so many seconds after the server handed it out."""
+    pulse = Pulse(waited)
+    _running.set(pulse)
+    return pulse
+
+
 class Heartbeats(Interceptor):
     """Sends heartbeats from an activity's begin until the SDK has sent its result."""
 
@@ -157,9 +164,8 @@ class _BeatingActivities(ActivityInboundInterceptor):
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002  # the SDK's own name
         waited = self._slots.begin(activity.info().started_time)
-        pulse, pulses = Pulse(waited), _pacemaker().pulses
+        pulse, pulses = begin(waited), _pacemaker().pulses
         pulses.add(pulse)
-        _running.set(pulse)
         sending = asyncio.create_task(pulse.send())
         try:
             return await super().execute_activity(input)
