@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from pydantic import ValidationError
 from temporalio.client import Client
@@ -337,9 +337,16 @@ def _run_verb(settings: Settings, verb: str = "", file: str = "") -> int:
     return 0
 
 
-if __name__ == "__main__":
+def run_program() -> NoReturn:
+    """Do what the command line says, and exit at once.
+
+    The SDK's own threads can abort a process that ends the ordinary way (temporalio/sdk-python#300).
+    """
     code = main(sys.argv[1:])
     sys.stdout.flush()
     sys.stderr.flush()
-    # The SDK's own threads can abort a process that ends the ordinary way (temporalio/sdk-python#300).
     os._exit(code)
+
+
+if __name__ == "__main__":
+    run_program()
