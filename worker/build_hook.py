@@ -20,7 +20,7 @@ _ASSEMBLED: Final = "assembled"
 _OWN: Final = Path("worker", "src", _PACKAGE)
 _CONTENT: Final = ("activities", "workflows", "crews", "deploy", "worker_main.py", "docker-compose.yml")
 _MOVED: Final = ("activities", "workflows", "worker_main")
-_MODULE_IN_TEXT: Final = re.compile(rf"(?:{'|'.join(_MOVED)})\.[a-z][\w.]*")
+_MODULE_IN_TEXT: Final = re.compile(rf"(?:{'|'.join(_MOVED)})\.[\w.]*")
 
 
 class BuildHook(BuildHookInterface[Any]):
@@ -72,7 +72,7 @@ def _lines_to_change(tree: ast.Module, file: str) -> Iterator[int]:
                 yield node.lineno - 1
             case ast.Import(names=names) if any(each.name.partition(".")[0] in _MOVED for each in names):
                 raise ValueError(f"{file}:{node.lineno}: write `from … import …`, which the wheel's build can rename")
-            case ast.Constant(value=str(text)) if id(node) not in documentation and _MODULE_IN_TEXT.match(text):
+            case ast.Constant(value=str(text)) if id(node) not in documentation and _MODULE_IN_TEXT.fullmatch(text):
                 raise ValueError(f"{file}:{node.lineno}: derive the module name {text!r} from __package__ or __name__")
             case _:
                 pass

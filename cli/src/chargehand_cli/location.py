@@ -33,8 +33,8 @@ class NoWorkerProgram(NotReachable):
 
     def __init__(self, purpose: str, alternative: str = "") -> None:
         super().__init__(
-            f"There is no worker to {purpose}: pip install 'chargehand[worker]', or set CHARGEHAND_WORKER to the command "
-            f"line of one that is installed elsewhere, such as '/path/to/python -m {_WORKER_PACKAGE}'.{alternative}"
+            f"There is no worker to {purpose}: pip install 'chargehand[worker]', or set CHARGEHAND_WORKER to the "
+            f"command line of one that is elsewhere, such as '/path/to/python -m {_WORKER_PACKAGE}'.{alternative}"
         )
 
 
@@ -125,7 +125,9 @@ def find_location(
         NoWorkerProgram: no server is configured, and there is no worker program.
         EmbeddedServerFailed: the embedded server's program is missing.
     """
-    state = options.state or _path(environment, "CHARGEHAND_STATE_DIR") or _usual_state(here, project, home, environment)
+    state = (
+        options.state or _path(environment, "CHARGEHAND_STATE_DIR") or _usual_state(here, project, home, environment)
+    )
     state = state.absolute()
     artifacts = options.artifacts or environment.get("CHARGEHAND_ARTIFACTS") or None
     task_queue = options.task_queue or environment.get("CHARGEHAND_TASK_QUEUE") or TASK_QUEUE
