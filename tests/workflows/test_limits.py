@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import Limits, Report, SessionRequest
+from chargehand.contracts import Limits, SessionRequest
 from chargehand.errors import SessionFailed
 from tests.scripted_model import (
     COST,
@@ -86,26 +86,6 @@ async def test_the_deadline_brings_a_report_of_what_is_there(environment: OpenEn
     assert [record.state for record in result.subtasks] == ["success", "failure"]
     assert result.answer == "What was ready."
     assert result.timing.wall <= timedelta(seconds=2 + 5)
-
-
-async def test_a_plan_that_is_not_there_at_the_deadline_still_ends_in_a_report(environment: OpenEnvironment) -> None:
-    """When even planning takes longer than the deadline, the report says so instead of the session hanging."""
-
-    async with environment(Script().plans(Held(plan(subtask("T1"))))) as opened:
-        result = await opened.run(limited(deadline=2))
-
-    assert result.stop_reason == "deadline"
-    assert result.subtasks == ()
-
-
-async def test_an_agent_that_had_to_stop_hands_back_what_it_had_read(environment: OpenEnvironment) -> None:
-    """At the deadline a subtask in the middle of its work returns the passages it had read as a partial outcome."""
-    script = Script().plan(subtask("T1")).work("", use("search_documents"), Held(answer("Too late.")))
-    async with environment(script) as opened:
-        result: Report = await opened.run(limited(deadline=2))
-
-    assert [record.state for record in result.subtasks] == ["partial"]
-    assert [source.quote for source in result.sources] == ["what search_documents read"]
 
 
 async def test_the_same_work_is_refused_twice_across_the_tree(environment: OpenEnvironment) -> None:
