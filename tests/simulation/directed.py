@@ -52,10 +52,10 @@ class _Directed(World):
         turn = self.respond(call)
         while not isinstance(turn, ModelReply):
             match turn:
-                case Held(seconds=None):
-                    return Answer(after, hangs=True)
-                case Held(turn=held, seconds=seconds):
+                case Held(turn=held, seconds=float() | int() as seconds):
                     turn, after = held, after + timedelta(seconds=seconds)
+                case Held():
+                    return Answer(after, hangs=True)
                 case BaseModel():
                     turn = reply(turn)
                 case Exception():

@@ -125,7 +125,7 @@ async def test_the_smallest_limits_that_are_named_always_end_in_a_report(
         script = script.work("", lambda call: use("search_documents", cost=most_expensive(call)), forced=answered)
     else:
         script = script.work("", answered)
-    async with environment(script, cached_workflows=50) as opened:
+    async with environment(script) as opened:
         with pytest.raises(SessionFailed) as refused:
             await opened.run(limited(max_turns=1, budget_usd=0.01))
         named = re.search(r"max_turns (\d+) and budget_usd (\d+\.\d+)", str(refused.value))
