@@ -5,7 +5,7 @@ from typing import Final, Protocol
 
 from pydantic import JsonValue
 
-from chargehand.contracts import Artifact, Capability, Contract, Source
+from chargehand.contracts import Artifact, Capability, Contract, Source, left_out
 
 OUTPUT_CAP_CHARACTERS: Final = 8_000
 """The most text that one call of a tool that finds or computes hands to a model, output and quotes together."""
@@ -26,6 +26,12 @@ class ToolSpec(Contract):
     """JSON Schema of the arguments: an object whose properties are all required, with no additional ones."""
     stays_here: tuple[str, ...] = ()
     """Arguments that a tool that reaches out never sends anywhere: they may name what is private."""
+    acts: bool = left_out(False)
+    """Whether it changes something in the world; such a call is applied once."""
+    approval: bool = left_out(False)
+    """Whether a person must approve each call."""
+    time_limit_seconds: float | None = left_out(None)
+    """The most that one call may take; None if only its silence is limited."""
 
 
 class ToolContext(Contract):
@@ -65,6 +71,11 @@ class Tool(Protocol):
 def tool_capabilities(tools: Mapping[str, Tool]) -> dict[str, frozenset[Capability]]:
     """Map each tool to what it lets an agent do."""
     return {name: tool.capabilities for name, tool in tools.items()}
+
+
+def acting_tools(tools: Mapping[str, Tool]) -> frozenset[str]:
+    """Name the tools that change something in the world."""
+    return frozenset(name for name, tool in tools.items() if tool.spec.acts)
 
 
 def object_schema(**arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
