@@ -1,11 +1,10 @@
 """The operator's own tools: found in modules and installed packages, and checked as a whole when a worker starts."""
 
 import importlib
-import inspect
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -20,7 +19,7 @@ from activities.models.schemas import UnfitSchema, strict
 from activities.notes import NOTE
 from activities.tools import Tool, ToolAnswer, ToolContext, ToolSpec
 from chargehand.contracts import Capability
-from chargehand.tool_signature import Given, Provider, ToolDefinitionError
+from chargehand.tool_signature import Given, Provider, ToolDefinitionError, open_dependency
 from chargehand.tools import Tool as Definition
 from chargehand.wire import ErrorType
 
@@ -107,12 +106,23 @@ def find_own_tools(modules: str, taken: Iterable[str] = ()) -> tuple[_Definition
             )
         found |= {id(each): each for each in tools}
     definitions = tuple(found.values())
-    _check(definitions, taken)
+    check_own_tools(definitions, taken)
     return definitions
 
 
-async def open_own_tools(definitions: Sequence[_Definition], threads: int, closing: AsyncExitStack) -> dict[str, Tool]:
+async def open_own_tools(
+    definitions: Sequence[_Definition],
+    threads: int,
+    closing: AsyncExitStack,
+    replaced: Mapping[Provider, object] | None = None,
+) -> dict[str, Tool]:
     """Open the dependencies of tools, each once, and build the tools; all is closed with `closing`.
+
+    Args:
+        definitions: the tool functions.
+        threads: how many synchronous functions run at the same time.
+        closing: closes what is opened.
+        replaced: dependencies that are given instead of being opened.
 
     Raises:
         SettingsError: a dependency cannot be opened.
@@ -121,7 +131,7 @@ async def open_own_tools(definitions: Sequence[_Definition], threads: int, closi
         return {}
     pool = ThreadPoolExecutor(threads, thread_name_prefix="tools")
     closing.callback(pool.shutdown, wait=False, cancel_futures=True)
-    dependencies: dict[Provider, object] = {}
+    dependencies: dict[Provider, object] = dict(replaced or {})
     for definition in definitions:
         for provider in definition.providers:
             if provider not in dependencies:
@@ -174,7 +184,12 @@ def _tools_of(values: Iterable[object]) -> tuple[_Definition, ...]:
     return tuple(cast("_Definition", value) for value in values if isinstance(value, Definition))
 
 
-def _check(definitions: Sequence[_Definition], taken: Iterable[str]) -> None:
+def check_own_tools(definitions: Sequence[_Definition], taken: Iterable[str]) -> None:
+    """Check that no two tools have one name, and that models can be told the arguments of each.
+
+    Raises:
+        SettingsError: one of them cannot be used.
+    """
     owners = dict.fromkeys((*taken, NOTE.name), "Chargehand has a tool of that name")
     for definition in definitions:
         if definition.name in owners:
@@ -188,15 +203,8 @@ def _check(definitions: Sequence[_Definition], taken: Iterable[str]) -> None:
 
 async def _open(provider: Provider, definition: _Definition, closing: AsyncExitStack) -> object:
     try:
-        opened = provider()
-        if inspect.isawaitable(opened):
-            opened = await opened
-        if isinstance(opened, AbstractAsyncContextManager):
-            return await closing.enter_async_context(cast("AbstractAsyncContextManager[object]", opened))
-        if isinstance(opened, AbstractContextManager):
-            return closing.enter_context(cast("AbstractContextManager[object]", opened))
+        return await open_dependency(provider, closing)
     except Exception as error:
         name = getattr(provider, "__name__", str(provider))
         problem = f"its dependency '{name}' cannot be opened: {type(error).__name__}: {error}"
         raise SettingsError(f"{definition.where}: {problem}") from error
-    return opened

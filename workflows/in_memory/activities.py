@@ -89,6 +89,7 @@ class RunningActivities:
         details: list[Sequence[object]] = [()]
         for attempt in range(1, most + 1):
             environment = ActivityEnvironment(cast("Client", _NoServer()))
+            environment.payload_converter = jobs.PAYLOADS
             environment.on_heartbeat = lambda *given: details.append(given)
             environment.info = _info(environment.info, execution, asked, attempt, details[-1])
             try:

@@ -1,18 +1,18 @@
 """Run tools, crews and sessions in your own tests, without a server and without a provider."""
 
-import inspect
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from os import PathLike
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from pydantic import JsonValue
 
 from chargehand.contracts import Report, SessionRequest
+from chargehand.errors import MissingExtra
 from chargehand.scripts import Asked, Script, ToolUse
-from chargehand.tool_signature import Given, Provider, ToolContext
+from chargehand.tool_signature import Given, Provider, ToolContext, open_dependency
 from chargehand.tools import Tool, ToolAnswer
 
 _IMPLEMENTATION: Final = "chargehand_worker"
@@ -81,8 +81,6 @@ async def run_session(
     except ModuleNotFoundError as error:
         if error.name != _IMPLEMENTATION:
             raise
-        from chargehand.errors import MissingExtra
-
         raise MissingExtra("A session in a test", "worker") from None
     run: ScriptedRun = await implementation.run_session(
         request, script, crews=crews, tools=tools, dependencies=dependencies or {}, answers=answers or {}
@@ -100,15 +98,3 @@ async def opened(
             provider: replaced[provider] if provider in replaced else await open_dependency(provider, closing)
             for provider in providers
         }
-
-
-async def open_dependency(provider: Provider, closing: AsyncExitStack) -> object:
-    """Call a provider, await what it returns, and enter it if it is a context manager."""
-    dependency = provider()
-    if inspect.isawaitable(dependency):
-        dependency = await dependency
-    if isinstance(dependency, AbstractAsyncContextManager):
-        return await closing.enter_async_context(cast("AbstractAsyncContextManager[object]", dependency))
-    if isinstance(dependency, AbstractContextManager):
-        return closing.enter_context(cast("AbstractContextManager[object]", dependency))
-    return dependency

@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import Executor
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, Final, cast, get_args, get_origin, get_type_hints
@@ -108,6 +109,18 @@ class Signature:
             return await cast("Awaitable[object]", call())
         run = partial(contextvars.copy_context().run, call)
         return await asyncio.get_running_loop().run_in_executor(given.threads, run)
+
+
+async def open_dependency(provider: Provider, closing: AsyncExitStack) -> object:
+    """Call a provider, await what it returns, and enter it if it is a context manager."""
+    dependency = provider()
+    if inspect.isawaitable(dependency):
+        dependency = await dependency
+    if isinstance(dependency, AbstractAsyncContextManager):
+        return await closing.enter_async_context(cast("AbstractAsyncContextManager[object]", dependency))
+    if isinstance(dependency, AbstractContextManager):
+        return closing.enter_context(cast("AbstractContextManager[object]", dependency))
+    return dependency
 
 
 def read_signature(function: Callable[..., object], *, needs_docstring: bool = True) -> Signature:
