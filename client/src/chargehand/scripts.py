@@ -106,7 +106,7 @@ class Script:
                 key = (number, asked.agent, asked.instruction)
                 given[key] += 1
                 chosen = line.replies[min(given[key], len(line.replies)) - 1]
-                return chosen if chosen.tools else replace(chosen, fields=_defaults(asked.kind) | chosen.fields)
+                return chosen if chosen.tools else replace(chosen, fields={**_defaults(asked.kind), **chosen.fields})
         return Reply(_defaults(asked.kind))
 
 

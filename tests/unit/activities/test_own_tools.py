@@ -1,7 +1,7 @@
 """The operator's own tools, as a worker finds and refuses them."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
@@ -47,7 +47,7 @@ def test_tools_are_found_by_module_and_by_entry_point(folder: Path, monkeypatch:
     (folder / "shop.py").write_text(GOOD)
     (folder / "more.py").write_text("from shop import order")
     points = EntryPoints([EntryPoint("shop", "shop", own_tools.ENTRY_POINTS), EntryPoint("o", "shop:order", "x")])
-    monkeypatch.setattr(own_tools, "entry_points", lambda group: points if group == own_tools.ENTRY_POINTS else ())
+    monkeypatch.setattr(own_tools, "entry_points", points.select)
 
     chosen = choose_own_tools("shop, more")
 
@@ -86,7 +86,7 @@ async def test_a_dependency_is_opened_once_and_closed_with_the_worker() -> None:
     events: list[str] = []
 
     @asynccontextmanager
-    async def open_shop():
+    async def open_shop() -> AsyncGenerator[str]:
         events.append("opened")
         yield "the shop"
         events.append("closed")

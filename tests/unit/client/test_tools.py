@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import pytest
 from pydantic import BaseModel, Field, JsonValue
@@ -150,9 +150,9 @@ def no_docstring(item: str) -> str:
     return item
 
 
-def untyped(item) -> str:  # type: ignore[no-untyped-def]
+def untyped(item) -> str:  # pyright: ignore[reportUnknownParameterType, reportMissingParameterType]  # on purpose
     """Return it."""
-    return str(item)
+    return str(item)  # pyright: ignore[reportUnknownArgumentType]  # as above
 
 
 def variadic(*items: str) -> str:
@@ -183,7 +183,7 @@ def unserialisable(item: threading.Lock) -> str:
     ("function", "problem"),
     [
         (no_docstring, "has no docstring; say in one what it does and when to use it"),
-        (untyped, "item: has no type; annotate it"),
+        (cast("Callable[..., str]", untyped), "item: has no type; annotate it"),
         (variadic, "items: models pass arguments by name; make it a plain parameter"),
         (Upper, "its name must be lower case"),
         (stray, "thing: its docstring describes it, and it has no such parameter"),

@@ -142,7 +142,8 @@ async def run_session(
 
             def wrap(traffic: Traffic) -> Traffic:
                 watched = {
-                    name: _WatchedTool(tool, calls, answers.get(name)) for name, tool in (traffic.tools | own).items()
+                    name: _WatchedTool(tool, calls, answers.get(name))
+                    for name, tool in {**traffic.tools, **own}.items()
                 }
                 return replace(traffic, models=Models(model, cards), tools=watched)
 
