@@ -39,8 +39,10 @@ async def open_session(request: SupervisorRequest, progress: Progress, budget_cl
     progress.set_goal(request.goal)
     if request.state is not None:
         return _resume(request.model_copy(update={"state": None}), request.state, progress, budget_client)
-    delegation, limits, now = request.delegation, request.limits, workflow.now()
+    delegation, now = request.delegation, workflow.now()
     facts = await _read_facts(request)
+    request = request.model_copy(update=dict(facts.terms))
+    limits = request.limits
     progress.add_gaps(facts.unread)
     ledger = Ledger(Amount(limits.max_turns, limits.budget_usd))
     report_reserve = _reserve_report(ledger, facts, request.documents)
