@@ -43,7 +43,10 @@ def priority_of(request: SessionRequest) -> Priority:
 class Session:
     """What the steps of a session share."""
 
+    asked: SessionRequest
+    """The request as it was written."""
     request: SessionRequest
+    """The request on the crew's terms."""
     facts: SessionFacts
     progress: Progress
     clock: Clock

@@ -29,19 +29,19 @@ _LONGEST_ID: Final = 175
 """Characters. A child's id is at most 80 longer, and databases keep ids of 255 characters."""
 
 
-async def open_session(request: SupervisorRequest, progress: Progress, budget_client: BudgetClient) -> Session:
+async def open_session(asked: SupervisorRequest, progress: Progress, budget_client: BudgetClient) -> Session:
     """Read the facts about a request, reserve the report, and refuse what cannot work; or go on from a state.
 
     Raises:
         ApplicationError: `InvalidInput` or `LimitTooSmall`.
     """
-    _check(request)
-    progress.set_goal(request.goal)
-    if request.state is not None:
-        return _resume(request.model_copy(update={"state": None}), request.state, progress, budget_client)
-    delegation, now = request.delegation, workflow.now()
-    facts = await _read_facts(request)
-    request = request.model_copy(update=dict(facts.terms))
+    _check(asked)
+    progress.set_goal(asked.goal)
+    if asked.state is not None:
+        return _resume(asked.model_copy(update={"state": None}), asked.state, progress, budget_client)
+    delegation, now = asked.delegation, workflow.now()
+    facts = await _read_facts(asked)
+    request = asked.model_copy(update=dict(facts.terms))
     limits = request.limits
     progress.add_gaps(facts.unread)
     ledger = Ledger(Amount(limits.max_turns, limits.budget_usd))
@@ -51,6 +51,7 @@ async def open_session(request: SupervisorRequest, progress: Progress, budget_cl
     clock.start()
     progress.open(ledger, clock)
     session = Session(
+        asked=asked,
         request=request,
         facts=facts,
         progress=progress,
@@ -71,15 +72,17 @@ async def open_session(request: SupervisorRequest, progress: Progress, budget_cl
 
 
 def _resume(
-    request: SupervisorRequest, state: SupervisorState, progress: Progress, budget_client: BudgetClient
+    asked: SupervisorRequest, state: SupervisorState, progress: Progress, budget_client: BudgetClient
 ) -> Session:
     """Go on where the run before this one stopped."""
     facts, ledger, clock = state.facts, ledger_of(state.model_calls), Clock(state.started_at, state.deadline_at)
+    request = asked.model_copy(update=dict(facts.terms))
     clock.start()
     progress.open(ledger, clock)
     progress.resume(state.progress)
     budget_client.resume(state.grants_asked, state.waited)
     session = Session(
+        asked=asked,
         request=request,
         facts=facts,
         progress=progress,
