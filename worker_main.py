@@ -127,7 +127,14 @@ async def compose(
     crews = load_crews(folders, tool_capabilities(tools), traffic.absent, acting_tools(tools))
     return [
         SessionActivities(
-            crews, models, tools, settings.ceilings, turns_queue(settings), library, settings.output_tokens
+            crews,
+            models,
+            tools,
+            settings.ceilings,
+            turns_queue(settings),
+            library,
+            settings.output_tokens,
+            stores_payloads=settings.storage not in {None, "off"},
         ).open_session,
         TurnActivities(crews, models, tools, library, conversations).take_turn,
         ToolActivities(crews, tools, library).use_tool,
