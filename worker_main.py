@@ -30,11 +30,13 @@ from activities.backends import Choice, SettingsError, secret
 from activities.caller_check import CallerCheck
 from activities.code.registry import CODE
 from activities.crew_files import CrewError, load_crews
+from activities.crew_versions import CrewVersions
 from activities.documents.cleanup import sweep
 from activities.documents.registry import (
     CACHES,
     artifact_store,
     conversation_store,
+    crew_store,
     document_downloads,
     document_library,
     require_writable,
@@ -124,11 +126,11 @@ async def compose(
     traffic = wrap(with_tape(settings, Traffic(models, tools, absent_tools(chosen)), closing))
     models, tools = traffic.models, traffic.tools
     folders = [_HERE / "crews", *([settings.crews] if settings.crews else [])]
-    crews = load_crews(folders, tool_capabilities(tools), traffic.absent, acting_tools(tools))
+    loaded = load_crews(folders, tool_capabilities(tools), traffic.absent, acting_tools(tools))
+    crews = CrewVersions(loaded, tools, models.cards, crew_store(settings, store, keys))
     return [
         SessionActivities(
             crews,
-            models,
             tools,
             settings.ceilings,
             turns_queue(settings),

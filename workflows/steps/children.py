@@ -84,7 +84,7 @@ async def run_subtask(
     request = SubtaskRequest(
         session=session.root,
         goal=session.request.goal,
-        crew=session.facts.crew.name,
+        crew=session.facts.crew.reference,
         subtask=subtask,
         agent=agent.model_copy(update={"description": "", "fallback": None}),  # only its supervisor reads these
         model=session.model(agent.tier),
@@ -129,6 +129,7 @@ async def run_nested_session(
         deadline_at=ends_at - options.nested_margin(ends_at - workflow.now()),
         crew_changes=session.facts.crew.nested is not None,
         overcharges=session.model_calls.overcharges,
+        crew_version=session.facts.crew.reference.rpartition("@")[2],
     )
     crew = session.facts.crew.nested or session.request.crew
     limits = session.request.limits.model_copy(

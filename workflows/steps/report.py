@@ -7,9 +7,10 @@ from functools import partial
 
 from temporalio import workflow
 
+from activities.contracts import SessionFacts
 from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
 from activities.turn_kinds.synthesis import SynthesisAnswer
-from chargehand.contracts import Claim, Contradiction, LimitUse, Report, Source
+from chargehand.contracts import Claim, Contradiction, CrewVersion, LimitUse, Report, Source
 from workflows.rules.citations import without_citations
 from workflows.rules.claims import claims_of, mark_uncited, weakest
 from workflows.rules.evidence import percentage
@@ -74,6 +75,7 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         grades=grades,
         confidence=percentage(draft.text.confidence),
         stop_reason="unwritten" if is_unwritten else material.stop_reason,
+        crew=_crew_version(session.facts),
         brain=brain_of(spend),
         usage=usage_of(spend),
         spend=spend,
@@ -86,6 +88,11 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         artifacts=artifacts_of(progress.outcomes.values()),
     )
     return bounded(report)
+
+
+def _crew_version(facts: SessionFacts) -> CrewVersion:
+    models = {tier: model.name for tier, model in facts.models.items()}
+    return CrewVersion(name=facts.crew.name, version=facts.crew.version, digest=facts.crew.digest, models=models)
 
 
 def _checked(
