@@ -27,6 +27,7 @@ from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 from temporalio.worker import Worker, WorkerDeploymentConfig
 
 from activities.backends import Choice, SettingsError, secret
+from activities.backlogs import BacklogActivities
 from activities.caller_check import CallerCheck
 from activities.code.registry import CODE
 from activities.crew_files import CrewError, load_crews
@@ -128,6 +129,7 @@ async def compose(
         TurnActivities(crews, models, tools, library, conversations).take_turn,
         ToolActivities(crews, tools, library).use_tool,
         RunningDuplicateActivities().await_duplicate,
+        BacklogActivities().read_backlog,
     ]
 
 

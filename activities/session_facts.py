@@ -115,6 +115,7 @@ class SessionActivities:
             effort=effort,
             strategy=crew.strategy,
             nested=crew.nested,
+            confidence_threshold=crew.confidence_threshold,
             routing=crew.routing,
             prompt_bytes=own + SCHEMA_BYTES,
         )

@@ -9,6 +9,7 @@ from chargehand.contracts import (
     Outcome,
     Plan,
     Question,
+    Route,
     SessionState,
     Status,
     Subtask,
@@ -38,6 +39,8 @@ class Progress:
         """What a person answered, by the subtask that asked."""
         self.gaps: list[str] = []
         """What the session itself knows to be missing."""
+        self.routes: list[Route] = []
+        """How the request got to its agents without a plan."""
         self.contradictions: list[Contradiction] = []
         """Where outcomes are known to disagree."""
         self.reviews = 0
@@ -156,6 +159,7 @@ class Progress:
             state=self.state,
             plan=self.plan,
             subtasks=self.records,
+            routes=tuple(self.routes),
             questions=tuple(self.questions.values()),
             ignored_messages=self.ignored_messages,
         )

@@ -18,6 +18,7 @@ from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
 from activities.turn_kinds.refine import RefineAnswer
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.review import ReviewAnswer
+from activities.turn_kinds.route import RouteAnswer
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from chargehand.contracts import Failure
 
@@ -28,6 +29,7 @@ _UNDECIDED: Final[Mapping[str, BaseModel]] = {
     "expand": ExpandAnswer(instructions=[], omitted=[]),
     "grade": GradeAnswer(grades=[]),
     "refine": RefineAnswer(worthwhile=False, instruction="", reason="This takes a language model."),
+    "route": RouteAnswer(routes=[], confidence=0),
     "review": ReviewAnswer(enough=True, missing=[], contradictions=[], subtasks=[]),
 }
 """Answers that leave everything as it is, by the kind of task."""
