@@ -30,8 +30,10 @@ from activities.backends import Choice, SettingsError, secret
 from activities.backlogs import BacklogActivities
 from activities.caller_check import CallerCheck
 from activities.code.registry import CODE
-from activities.crew_files import CrewError, load_crews
+from activities.crew_files import CrewError, check_crews, load_crews
+from activities.documents.artifacts import Artifacts
 from activities.documents.cleanup import sweep
+from activities.documents.library import DocumentLibrary
 from activities.documents.registry import (
     CACHES,
     artifact_store,
@@ -53,7 +55,7 @@ from activities.slots import POLLS, PacedSlots, paced_tuner
 from activities.tape.registry import Traffic, choose_tape, with_tape
 from activities.tool_use import ToolActivities
 from activities.toolbox import absent_tools, build_tools, choose_pages
-from activities.tools import acting_tools, tool_capabilities
+from activities.tools import Tool, acting_tools, tool_capabilities
 from activities.watchdog import watch_event_loop
 from chargehand.converter import data_converter
 from chargehand.payloads.encryption import Encryption
@@ -109,19 +111,11 @@ async def compose(
     caches = [settings.state_dir / name for name in CACHES]
     sweeping = asyncio.create_task(asyncio.to_thread(sweep, caches, timedelta(days=settings.index_days)))
     closing.callback(sweeping.cancel)
-    tools = build_tools(
-        search=SEARCH.builder(settings, chosen["search"].adapter)(settings, library, closing),
-        code=await CODE.builder(settings, chosen["code"].adapter)(settings, closing),
-        library=library,
-        artifacts=store,
-        page_hosts=settings.page_hosts,
-        closing=closing,
-    )
+    tools = await _tools(settings, chosen, library, store, closing)
     models = build_models(settings, chosen["model"].adapter, closing)
     traffic = wrap(with_tape(settings, Traffic(models, tools, absent_tools(chosen["pages"])), closing))
     models, tools = traffic.models, traffic.tools
-    folders = [_HERE / "crews", *([settings.crews] if settings.crews else [])]
-    crews = load_crews(folders, tool_capabilities(tools), traffic.absent, acting_tools(tools))
+    crews = load_crews(_crew_folders(settings), tool_capabilities(tools), traffic.absent, acting_tools(tools))
     return [
         SessionActivities(
             crews, models, tools, settings.ceilings, turns_queue(settings), library, settings.output_tokens
@@ -131,6 +125,27 @@ async def compose(
         RunningDuplicateActivities().await_duplicate,
         BacklogActivities().read_backlog,
     ]
+
+
+async def _tools(
+    settings: Settings,
+    chosen: Mapping[str, Choice],
+    library: DocumentLibrary,
+    store: Artifacts,
+    closing: AsyncExitStack,
+) -> dict[str, Tool]:
+    return build_tools(
+        search=SEARCH.builder(settings, chosen["search"].adapter)(settings, library, closing),
+        code=await CODE.builder(settings, chosen["code"].adapter)(settings, closing),
+        library=library,
+        artifacts=store,
+        page_hosts=settings.page_hosts,
+        closing=closing,
+    )
+
+
+def _crew_folders(settings: Settings) -> list[Path]:
+    return [_HERE / "crews", *([settings.crews] if settings.crews else [])]
 
 
 def encryption(settings: Settings) -> Encryption | None:
@@ -304,9 +319,22 @@ async def verify(settings: Settings, file: Path) -> int:
     return 0 if all(check.stands for check in checks) else 1
 
 
+async def crews(settings: Settings, file: Path) -> int:
+    """Check a crew file, or without one every crew that there is, and print one result per line; 1 if one is wrong."""
+    chosen = choose(settings)
+    store = artifact_store(settings, encryption(settings))
+    async with AsyncExitStack() as closing:
+        tools = await _tools(settings, chosen, document_library(settings, store), store, closing)
+        known = tool_capabilities(tools), absent_tools(chosen["pages"]), acting_tools(tools)
+        checks = list(check_crews(_crew_folders(settings), None if file == Path() else file, *known))
+    sys.stdout.writelines(check.model_dump_json() + "\n" for check in checks)
+    return 1 if any(check.problem for check in checks) else 0
+
+
 _FILE_VERBS: Final[Mapping[str, Callable[[Settings, Path], Coroutine[object, object, int]]]] = {
     "--replay": replay,
     "--verify": verify,
+    "--crews": crews,
 }
 
 

@@ -127,7 +127,7 @@ async def test_a_model_names_primary_and_secondary(environment: OpenEnvironment,
         ),
         pytest.param(routed(), ["the router named no agent"], id="no agent"),
         pytest.param(refuse, ["the router's answer was not usable: refused"], id="refused"),
-        pytest.param(lambda _: answer("Never mind."), ["the router's answer was not usable: "], id="another shape"),
+        pytest.param(answer("Never mind."), ["the router's answer was not usable: "], id="another shape"),
     ],
 )
 async def test_an_unusable_route_costs_one_turn(
