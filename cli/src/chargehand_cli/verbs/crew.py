@@ -111,6 +111,7 @@ def _put_crew(crew: "Checked") -> None:
     put(f"{crew['name']}: {one_safe_line(crew['description'], 500)}")
     for agent in crew["agents"]:
         tools = ", ".join(agent["tools"]) or "no tools"
-        facts = [agent["tier"], tools, *([f"fallback {agent['fallback']}"] if agent["fallback"] else [])]
-        put(f"  {agent['name']:<16} {one_safe_line('; '.join(facts), 200)}")
+        fallback = f", fallback {agent['fallback']}" if agent["fallback"] else ""
+        facts = f"{agent['tier']} tier, {tools}{fallback}"
+        put(f"  {agent['name']:<16} {one_safe_line(facts, 200)}")
         put(f"  {'':<16} {one_safe_line(agent['description'], 500)}")
