@@ -40,6 +40,8 @@ class Stranger:
     @workflow.run
     async def run(self, arguments: Sequence[RawValue]) -> str:
         what = workflow.payload_converter().from_payload(arguments[0].payload, dict[str, Any])
+        if "next" in what:
+            workflow.continue_as_new(what["input"], workflow=what["next"], task_queue=what["queue"])
         try:
             if "activity" in what:
                 await workflow.execute_activity(
@@ -86,6 +88,8 @@ def inputs(kind: ActivityType) -> list[dict[str, Any]]:
         case ActivityType.USE_TOOL:
             call = {"id": "1", "tool": "search_documents"}
             return [{"session": "s", "step": "1", "crew": "research", "agent": "reader", "call": call}]
+        case ActivityType.READ_BACKLOG:
+            return [{"queue": "chargehand"}]
         case ActivityType.AWAIT_DUPLICATE:
             return [{"workflow_id": "s"}]
         case ActivityType.OPEN_SESSION:
