@@ -48,13 +48,14 @@ from activities.model_turn.activity import TurnActivities
 from activities.model_turn.conversations import Conversations
 from activities.model_turn.resets import RunningDuplicateActivities
 from activities.models.registry import MODELS, build_models
+from activities.own_tools import choose_own_tools, find_own_tools, open_own_tools
 from activities.search.registry import SEARCH
 from activities.session_facts import SessionActivities
 from activities.settings import NoJson, Settings, describe_unknown, describe_unusable
 from activities.slots import POLLS, PacedSlots, paced_tuner
 from activities.tape.registry import Traffic, choose_tape, with_tape
 from activities.tool_use import ToolActivities
-from activities.toolbox import absent_tools, build_tools, choose_charts, choose_pages
+from activities.toolbox import TOOL_NAMES, absent_tools, build_tools, choose_charts, choose_pages
 from activities.tools import Tool, acting_tools, tool_capabilities
 from activities.watchdog import watch_event_loop
 from chargehand.converter import data_converter
@@ -82,6 +83,7 @@ def choose(settings: Settings) -> dict[str, Choice]:
         search,
         CODE.choose(settings),
         choose_pages(search),
+        choose_own_tools(settings.tools, TOOL_NAMES),
         choose_charts(),
         Choice("documents", "embedded parsers", "always"),
         Choice("data", "duckdb", "always"),
@@ -142,7 +144,7 @@ async def _tools(
     store: Artifacts,
     closing: AsyncExitStack,
 ) -> dict[str, Tool]:
-    return build_tools(
+    tools = build_tools(
         search=SEARCH.builder(settings, chosen["search"].adapter)(settings, library, closing),
         code=await CODE.builder(settings, chosen["code"].adapter)(settings, closing),
         library=library,
@@ -150,6 +152,7 @@ async def _tools(
         page_hosts=settings.page_hosts,
         closing=closing,
     )
+    return tools | await open_own_tools(find_own_tools(settings.tools, tools), settings.max_activities, closing)
 
 
 def _crew_folders(settings: Settings) -> list[Path]:

@@ -179,6 +179,8 @@ class ToolResult(Contract):
     """What was read, with its words in `quote`."""
     artifacts: tuple[Artifact, ...] = ()
     """Files that the tool made; the model is told their names, the user gets them with the report."""
+    is_unknown: bool = left_out(False)
+    """Whether nobody knows if the call, which changes something in the world, was applied."""
 
 
 class Round(Contract):

@@ -53,6 +53,7 @@ class ConversationState(Contract):
     artifacts: tuple[Artifact, ...] = left_out(())
     addresses: tuple[str, ...] = left_out(())
     tool_calls: int = left_out(0)
+    doubts: tuple[str, ...] = left_out(())
     kept: str = left_out("")
     kept_rounds: int = left_out(0)
     counted: Counted | None = left_out(None)

@@ -128,6 +128,12 @@ class Session:
             return least_workable(self.facts, self.request.documents)
         return least_of_agent(card, self.model(card.tier), self.request.documents)
 
+    def record_child(self, child: str) -> bool:
+        """Note that a child workflow of this id is started; False if one was before, in whichever run."""
+        is_new = child not in self.children
+        self.children.add(child)
+        return is_new
+
     def stop_if_overcharged(self) -> None:
         """Start nothing more once providers charged more than the budget, unless somebody can raise it.
 

@@ -201,8 +201,7 @@ async def _run(
     title: str,
     text: str,
 ) -> _Result | Failure:
-    is_repeated = child in session.children
-    session.children.add(child)
+    is_repeated = not session.record_child(child)
     try:
         handle = await workflow.start_child_workflow(
             workflow_type,

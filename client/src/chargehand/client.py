@@ -217,7 +217,7 @@ def _translated(session_id: str) -> Generator[None]:
     try:
         yield
     except WorkflowFailureError as error:
-        raise _ending(session_id, error.cause) from error
+        raise ending(session_id, error.cause) from error
     except WorkflowUpdateFailedError as error:
         raise _failure(error.cause) from error
     except (WorkflowQueryFailedError, WorkflowQueryRejectedError) as error:
@@ -237,7 +237,8 @@ def _translated(session_id: str) -> Generator[None]:
         raise ChargehandError(f"The Temporal server refused: {error.message}") from error
 
 
-def _ending(session_id: str, cause: BaseException) -> ChargehandError:
+def ending(session_id: str, cause: BaseException) -> ChargehandError:
+    """Translate the error that a session ended by."""
     match cause:
         case CancelledError():
             return SessionCancelled(f"Session '{session_id}' was cancelled.")
