@@ -137,6 +137,7 @@ async def run_nested_session(
         update={
             "goal": goal,
             "criteria": (),
+            "output_schema": None,
             "approval": "none",
             "questions": "none",
             "limits": limits,

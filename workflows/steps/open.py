@@ -1,6 +1,6 @@
 """The first step of a session: read the facts about its request, and check that its limits pay for anything."""
 
-from collections.abc import Sequence
+from decimal import ROUND_UP, Decimal
 from typing import Final
 
 from temporalio import workflow
@@ -13,7 +13,7 @@ from chargehand.converter import invalid_input
 from chargehand.wire import ErrorType
 from workflows import options
 from workflows.budget.client import BudgetClient
-from workflows.budget.estimates import fixed_bytes, least_workable, worst_report
+from workflows.budget.estimates import fixed_bytes, least_workable, worst_output, worst_report
 from workflows.budget.grants import Grants, ReportReserve
 from workflows.budget.ledger import Amount, Ledger
 from workflows.budget.model_calls import MeteredModelCalls
@@ -39,7 +39,7 @@ async def open_session(request: SessionRequest, progress: Progress, budget_clien
     facts = await _read_facts(request)
     progress.add_gaps(facts.unread)
     ledger = Ledger(Amount(limits.max_turns, limits.budget_usd))
-    report_reserve = _reserve_report(ledger, facts, request.documents)
+    report_reserve, output_reserve = _reserve_report(ledger, facts, request)
     deadline_at = now + limits.deadline
     clock = Clock(now, min(deadline_at, delegation.deadline_at) if delegation else deadline_at)
     clock.start()
@@ -52,6 +52,7 @@ async def open_session(request: SessionRequest, progress: Progress, budget_clien
         ledger=ledger,
         grants=Grants(ledger),
         report_reserve=report_reserve,
+        output_reserve=output_reserve,
         model_calls=MeteredModelCalls(
             ledger=ledger,
             session=workflow.info().workflow_id,
@@ -91,17 +92,25 @@ def _check(request: SessionRequest) -> None:
         raise invalid_input("id", [f"workflow id: {problem}"])
 
 
-def _reserve_report(ledger: Ledger, facts: SessionFacts, documents: Sequence[str]) -> ReportReserve:
-    least = least_workable(facts, documents)
-    reserve = ReportReserve(ledger, worst_report(facts.models[facts.crew.tier], fixed_bytes(facts.crew, documents)))
-    if not ledger.granted.covers(least) or not reserve.hold():
+def _reserve_report(
+    ledger: Ledger, facts: SessionFacts, request: SessionRequest
+) -> tuple[ReportReserve, ReportReserve | None]:
+    model, fixed = facts.models[facts.crew.tier], fixed_bytes(facts.crew, request.documents)
+    least = least_workable(facts, request.documents)
+    report, output = ReportReserve(ledger, worst_report(model, fixed)), None
+    if request.output_schema is not None:
+        worst = worst_output(model, fixed, request.output_schema)
+        least += Amount(worst.turns, worst.usd.quantize(Decimal("0.01"), rounding=ROUND_UP))
+        output = ReportReserve(ledger, worst)
+    if not ledger.granted.covers(least) or not all(reserve.hold() for reserve in (report, output) if reserve):
+        also = ", the report and its output" if output else " and the report"
         raise ApplicationError(
-            "The limits cannot pay for a plan, one turn of an agent and the report. The smallest that work here are "
+            f"The limits cannot pay for a plan, one turn of an agent{also}. The smallest that work here are "
             f"max_turns {least.turns} and budget_usd {least.usd:.2f}.",
             type=ErrorType.LIMIT_TOO_SMALL,
             non_retryable=True,
         )
-    return reserve
+    return report, output
 
 
 async def _read_facts(request: SessionRequest) -> SessionFacts:
