@@ -29,7 +29,7 @@ from temporalio.worker import Worker, WorkerDeploymentConfig
 from activities.backends import Choice, SettingsError, secret
 from activities.caller_check import CallerCheck
 from activities.code.registry import CODE
-from activities.crews import CrewError, load_crews
+from activities.crew_files import CrewError, load_crews
 from activities.documents.cleanup import sweep
 from activities.documents.registry import (
     CACHES,
@@ -52,7 +52,7 @@ from activities.slots import POLLS, PacedSlots, paced_tuner
 from activities.tape.registry import Traffic, choose_tape, with_tape
 from activities.tool_use import ToolActivities
 from activities.toolbox import absent_tools, build_tools, choose_pages
-from activities.tools import tool_capabilities
+from activities.tools import acting_tools, tool_capabilities
 from activities.watchdog import watch_event_loop
 from chargehand.converter import data_converter
 from chargehand.payloads.encryption import Encryption
@@ -120,7 +120,7 @@ async def compose(
     traffic = wrap(with_tape(settings, Traffic(models, tools, absent_tools(chosen["pages"])), closing))
     models, tools = traffic.models, traffic.tools
     folders = [_HERE / "crews", *([settings.crews] if settings.crews else [])]
-    crews = load_crews(folders, tool_capabilities(tools), absent=traffic.absent)
+    crews = load_crews(folders, tool_capabilities(tools), traffic.absent, acting_tools(tools))
     return [
         SessionActivities(
             crews, models, tools, settings.ceilings, turns_queue(settings), library, settings.output_tokens

@@ -13,7 +13,8 @@ from uuid import uuid4
 from temporalio.client import Client
 
 from activities.contracts import ModelCard, PriceStep
-from activities.crews import Crew, load_crews
+from activities.crew_files import load_crews
+from activities.crews import Crew
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 from activities.model_turn.activity import TurnActivities

@@ -130,6 +130,7 @@ class TurnActivities:
             data_schema=task.data_schema_for(agent),
             max_output_tokens=request.max_output_tokens,
             effort=request.effort,
+            temperature=agent.temperature if agent else None,
             timeout_seconds=record.patience_seconds,
             idempotency_key=f"{info.workflow_id}:{info.workflow_run_id}:{request.step}",
             urgency=request.urgency,

@@ -109,7 +109,8 @@ class TurnTask(Contract):
         agents = "\n".join(
             f"- {agent.name}: {agent.description} Tools: {', '.join(agent.tools) or 'none'}." for agent in crew.agents
         )
-        return f"{cls.instructions}\n\n{crew.guidance}\n\nAgents:\n{agents}"
+        strategy = f"\n\nThe strategy of this crew is {crew.strategy}." if crew.strategy else ""
+        return f"{cls.instructions}\n\n{crew.guidance}{strategy}\n\nAgents:\n{agents}"
 
     def data_schema_for(self, agent: Agent | None) -> JsonSchema | None:
         """Return the JSON Schema of the answer's `data`, if it has any; `agent` is None for the supervisor."""

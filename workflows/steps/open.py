@@ -35,8 +35,10 @@ async def open_session(request: SessionRequest, progress: Progress, budget_clien
     """
     _check(request)
     progress.set_goal(request.goal)
-    delegation, limits, now = request.delegation, request.limits, workflow.now()
+    delegation, now = request.delegation, workflow.now()
     facts = await _read_facts(request)
+    request = request.model_copy(update=dict(facts.terms))
+    limits = request.limits
     progress.add_gaps(facts.unread)
     ledger = Ledger(Amount(limits.max_turns, limits.budget_usd))
     report_reserve, output_reserve = _reserve_report(ledger, facts, request)

@@ -23,9 +23,7 @@ def nested(levels: int) -> JsonValue:
     ("schema", "value"),
     [
         pytest.param({"$ref": "#/$defs/a0", "$defs": DOUBLING}, 1, id="each definition twice the one below"),
-        pytest.param(
-            {"properties": {"x": {"anyOf": [{"$ref": "#"}] * 2}}, "required": ["y"]}, nested(30), id="by depth"
-        ),
+        pytest.param({"properties": {"x": {"anyOf": [{"$ref": "#"}] * 2}}, "required": ["y"]}, nested(30), id="depth"),
         pytest.param({"not": {"$ref": "#"}}, 1, id="itself"),
     ],
 )
