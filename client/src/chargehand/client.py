@@ -4,11 +4,7 @@ import uuid
 from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-<<<<<<< HEAD
-from typing import Final, TypeVar, cast, overload
-=======
-from typing import ClassVar, Final
->>>>>>> main
+from typing import ClassVar, Final, TypeVar, overload
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import to_json
