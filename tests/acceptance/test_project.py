@@ -81,9 +81,9 @@ async def test_a_worker_serves_the_crew_and_its_tool(
     assert running.returncode == 0, said.decode()
 
 
-async def test_a_worker_without_its_crews_is_refused(client: Client, project: Path, tmp_path: Path) -> None:
+def test_a_worker_without_its_crews_is_refused(tmp_path: Path) -> None:
     """A folder that is not there is named before anything starts."""
-    refused = await Commands(client)("worker", "--crews", tmp_path / "nowhere")
+    refused = run_command(["worker", "--crews", tmp_path / "nowhere"], command_environment())
 
     assert refused.code == Exit.BAD_INPUT
     assert "--crews: there is no folder" in refused.said
