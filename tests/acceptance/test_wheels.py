@@ -52,7 +52,7 @@ def start(program: Path, *arguments: str | Path, here: Path, **settings: str) ->
 
 
 def test_a_session_runs_from_the_wheels_alone(wheels: Path, tmp_path: Path) -> None:
-    """`chargehand[worker]` is all that a project of one's own needs, and stays below the size that the documents state."""
+    """`chargehand[worker]` is all that a project of one's own needs, and stays below the size that is documented."""
     programs = install(wheels, "chargehand[worker]")
     size = sum(file.lstat().st_size for file in programs.parent.rglob("*"))
     packages = [*programs.parent.rglob("*.dist-info")]
