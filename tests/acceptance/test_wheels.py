@@ -34,7 +34,9 @@ def install(wheels: Path, package: str) -> Path:
     (wheels / "locked.txt").write_text(uv("export", "--locked", "--no-hashes", "--no-emit-workspace"), encoding="utf-8")
     uv("venv", "--python", sys.executable, environment)
     chosen = ("--find-links", wheels, "--constraints", wheels / "locked.txt")
-    uv("pip", "install", "--python", environment, *chosen, package)
+    # uv keeps wheels by path and version, which both may be those of an earlier run.
+    fresh = [f"--refresh-package={name}" for name in ("chargehand", "chargehand-cli", "chargehand-worker")]
+    uv("pip", "install", "--python", environment, *chosen, *fresh, package)
     return environment / "bin"
 
 

@@ -46,8 +46,9 @@ async def test_a_worker_runs_sessions_in_a_process_of_ones_own(client: Client, t
 
 async def test_a_missing_worker_is_named_by_its_extra(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """The client package alone imports the module, and says what to install."""
-    monkeypatch.setitem(sys.modules, "chargehand_worker", None)
-    monkeypatch.delitem(sys.modules, "chargehand_worker.embedding", raising=False)
+    for name in [each for each in sys.modules if each.partition(".")[0] == "chargehand_worker"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if not (Path(each) / "chargehand_worker").is_dir()])
 
     for use in (run, lambda: Worker(client)):
         with pytest.raises(MissingExtra, match=r"The worker is not installed: pip install 'chargehand\[worker\]'"):
