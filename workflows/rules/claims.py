@@ -39,6 +39,8 @@ _ATTRIBUTION: Final = re.compile(rf"[—–-][ \t]*(?:{CITATION.pattern}[ \t]*)+
 _NUMBER: Final = re.compile(r"\d+(?:[.,'’\u00a0\u202f]\d+)*")
 _EMPHASIS: Final = re.compile(r"\*{1,3}|(?<!\w)_{1,3}|_{1,3}(?!\w)|`")
 _LOOSE_MARK: Final = re.compile(r" ([.,;:!?。，；：！？])")
+_RUN: Final = 12
+"""Letters that two texts share if one quotes the other."""
 _SENTENCE_BREAK: Final = re.compile(r"(?<=[.!?…;])\s+|[。！？；؟۔।\n]")
 _NEGATION: Final = re.compile(
     r"\b(?:not|no(?!\.)|non|never|none|nobody|nothing|neither|nor|without|cannot|"
@@ -94,9 +96,9 @@ class _Block:
 
     @property
     def is_statement(self) -> bool:
-        """Whether it states something: no remark in italics or brackets, and more than an introduction."""
+        """Whether it states something: no remark in italics or brackets, no introduction and no address."""
         said = without_citations(self.text).strip()
-        is_remark = bool(_REMARK.fullmatch(said)) or said.endswith((":", "："))
+        is_remark = bool(_REMARK.fullmatch(said)) or said.endswith((":", "：", ",", "，"))
         return any(map(str.isalnum, said)) and not is_remark
 
 
@@ -165,6 +167,20 @@ def _uncited(text: str, evidence: Evidence) -> Iterator[tuple[str, _Block]]:
             yield block.plain, block
 
 
+def by_words_quoted(problems: Iterable[str], texts: Sequence[str]) -> list[list[str]]:
+    """Assign each problem to the texts whose words it quotes, and one that quotes no text's words to all of them."""
+    runs = [_runs(text) for text in texts]
+    assigned: list[list[str]] = [[] for _ in texts]
+    for problem in problems:
+        own = _runs(problem)
+        shared = [len(own & each) for each in runs]
+        least = max(shared, default=0) / 2
+        for each, count in zip(assigned, shared, strict=True):
+            if count >= least:
+                each.append(problem)
+    return assigned
+
+
 def verification_of(text: str, sources: Sequence[Source], quotes: Iterable[tuple[Source, str]]) -> Verification:
     """Decide what a claim rests on.
 
@@ -192,6 +208,12 @@ def verification_of(text: str, sources: Sequence[Source], quotes: Iterable[tuple
     results = [f"{source.title}\n{source.quote}" for source in sources if is_computed(source)]
     is_result = bool(rows or (results and figures))
     return "computed" if is_result and _all_in(figures, (*said, *rows, *results)) else "inferred"
+
+
+def _runs(text: str) -> frozenset[str]:
+    """List every run of so many letters and digits that a text has, whatever stands between them."""
+    letters = "".join(filter(str.isalnum, text.casefold()))
+    return frozenset(letters[start : start + _RUN] for start in range(len(letters) - _RUN + 1))
 
 
 def _is_negated(text: str) -> bool:
