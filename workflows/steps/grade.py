@@ -5,7 +5,7 @@ from typing import Final
 
 from activities.turn_kinds.grade import GradeAnswer, GradeTask
 from chargehand.contracts import Grade, Source
-from workflows.budget.estimates import DECISION_INPUT_BYTES
+from workflows.rules.inputs import DECISION_TOKENS, beginning
 from workflows.rules.report_content import checked_citations, only_cited
 from workflows.session import Session
 from workflows.steps.writer import Draft, Material
@@ -71,5 +71,5 @@ def _unmet(grades: Sequence[Grade]) -> list[Grade]:
 
 def _shortened(sources: Sequence[Source]) -> tuple[Source, ...]:
     """Cut quotations evenly to what a grader reads."""
-    most = DECISION_INPUT_BYTES // max(len(sources), 1) // 4
-    return tuple(Source(ref=source.ref, quote=source.quote[:most]) for source in sources)
+    most = DECISION_TOKENS // max(len(sources), 1)
+    return tuple(Source(ref=source.ref, quote=beginning(source.quote, most)) for source in sources)

@@ -10,6 +10,7 @@ from activities.turn_kinds.synthesis import SynthesisAnswer
 from chargehand.contracts import Claim, Contradiction, LimitUse, Report, Source
 from workflows.rules.claims import claims_of, mark_uncited, weakest
 from workflows.rules.evidence import percentage
+from workflows.rules.inputs import fitted_task
 from workflows.rules.report_content import (
     USABLE,
     artifacts_of,
@@ -28,7 +29,6 @@ from workflows.rules.report_content import (
     usage_of,
     wasted_of,
 )
-from workflows.rules.writer_input import fitted_task
 from workflows.session import Session
 from workflows.steps.grade import grade
 from workflows.steps.review import DOUBTFUL, any_doubtful, settle_contradictions, stated

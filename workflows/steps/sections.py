@@ -9,7 +9,7 @@ from activities.contracts import InputOutcome
 from activities.turn_kinds.outline import OutlineAnswer, OutlineTask
 from activities.turn_kinds.synthesis import Section, SynthesisAnswer
 from workflows.rules.claims import by_words_quoted
-from workflows.rules.writer_input import fitted_task
+from workflows.rules.inputs import fitted_task
 from workflows.session import Session
 from workflows.steps.writer import Draft, Material, is_long, length_words, named, sections_for, write
 

@@ -13,8 +13,8 @@ from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from chargehand.contracts import Partial, Strategy, Tier
 from workflows.rules.citations import name_refs, number_more_refs, number_refs
 from workflows.rules.evidence import percentage
+from workflows.rules.inputs import WRITER_TOKENS, fitted_task, rendered_tokens, tokens_of, with_outcomes
 from workflows.rules.report_content import USABLE, draft_from, numbered_sources
-from workflows.rules.writer_input import WRITER_TOKENS, fitted_task, rendered_tokens, tokens_of, with_outcomes
 from workflows.session import Session
 from workflows.steps.review import judge
 from workflows.steps.sections import write_by_section

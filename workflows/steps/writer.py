@@ -16,8 +16,8 @@ from workflows.budget.ledger import Amount
 from workflows.budget.purposes import REPORT
 from workflows.rules.citations import name_refs, number_more_refs, without_citations
 from workflows.rules.claims import uncited
+from workflows.rules.inputs import WRITER_TOKENS, Numbering, fitted_task
 from workflows.rules.report_content import evidence_of, numbered_sources, quotations_of
-from workflows.rules.writer_input import WRITER_TOKENS, Numbering, fitted_task, rendered_tokens
 from workflows.session import Session
 
 LONG_WORDS: Final = 3_000
@@ -159,11 +159,11 @@ def payable_task(
     model = session.model(session.facts.crew.tier)
     fixed = fixed_bytes(session.facts.crew, session.request.documents)
 
-    def fits(task: SynthesisTask) -> bool:
+    def can_be_paid(task: SynthesisTask) -> bool:
         worst = worst_case(model, likely_input(model, input_bound(task, fixed), None), REPORT.least_output)
-        return rendered_tokens(task) <= WRITER_TOKENS and session.ledger.unspent.covers(worst)
+        return session.ledger.unspent.covers(worst)
 
-    return fitted_task(task, outcomes, material.numbering, fits)
+    return fitted_task(task, outcomes, material.numbering, can_be_paid)
 
 
 def uncited_problems(text: str, material: Material, gaps: Sequence[str]) -> list[str]:
