@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final, cast, get_args
 
-from activities.contracts import InputOutcome
+from activities.contracts import InputOutcome, Note
+from activities.turn_kinds.rendering import note_lines
 from activities.turn_kinds.synthesis import SynthesisAnswer
 from chargehand.contracts import (
     Artifact,
@@ -34,6 +35,8 @@ _SEVERITIES: Final = get_args(Severity)
 USABLE: Final = frozenset({"success", "partial"})
 """Kinds of outcomes that others can build on."""
 _GOAL_CHARACTERS: Final = 20_000
+_NOTES_CHARACTERS: Final = 12_000
+"""Of what an earlier attempt noted, in the goal of a nested session."""
 _REPORT_BYTES: Final = 1_000_000
 """Half of what Temporal takes: every client can read a report, without any storage."""
 _REPORT_STEPS: Final = ((100_000, 2_000), (20_000, 1_000), (5_000, 500), (2_000, 200), (500, 100))
@@ -229,10 +232,11 @@ def input_for(subtask: Subtask, outcome: Outcome) -> InputOutcome:
     )
 
 
-def nested_goal(subtask: Subtask, inputs: Iterable[InputOutcome]) -> str:
+def nested_goal(subtask: Subtask, inputs: Iterable[InputOutcome], notes: Sequence[Note] = ()) -> str:
     """Write the goal of a nested session: the instruction, and what is known already."""
+    noted = [f"Noted in an attempt that did not end:\n{note_lines(notes)}"[:_NOTES_CHARACTERS]] if notes else []
     known = [f"Known already, from {given.id}:\n{given.outcome.content}" for given in inputs if given.outcome.content]
-    return without_control_characters("\n\n".join([subtask.instruction, *known]))[:_GOAL_CHARACTERS]
+    return without_control_characters("\n\n".join([subtask.instruction, *noted, *known]))[:_GOAL_CHARACTERS]
 
 
 def stop_reason_of(outcomes: Sequence[Outcome], stopped: StopReason | None) -> StopReason:

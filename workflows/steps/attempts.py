@@ -137,11 +137,15 @@ async def _attempt_once(session: Session, trying: _Try, reservation: Reservation
     inputs = session.progress.inputs(subtask.depends_on)
     if inputs:
         inputs = fitted(inputs, lambda read: WorkTask(goal="", instruction="", inputs=read), SUBTASK_TOKENS).inputs
-    own = capabilities_of(subtask.agent, session.facts.crew)
-    session.provenance.record_attempt(subtask.id, _input_reads(session, subtask), own)
+    own, reads = capabilities_of(subtask.agent, session.facts.crew), _input_reads(session, subtask)
+    if notes:
+        reads |= session.provenance.of_attempts(subtask.id)
+    session.provenance.record_attempt(subtask.id, reads, own)
     agent = session.agent(subtask.agent)
     if agent is None:
-        ended = await run_nested_session(session, subtask, inputs, grant=reservation.amount, child=child)
+        ended = await run_nested_session(
+            session, subtask, inputs, notes=notes, reads=reads, grant=reservation.amount, child=child
+        )
         own_time = timedelta(0)
     else:
         agent = agent.model_copy(update={"tier": tier or agent.tier})
