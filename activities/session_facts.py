@@ -7,8 +7,9 @@ from typing import Final
 
 from temporalio import activity
 
-from activities.contracts import AgentCard, CrewCard, OpenSessionRequest, OutputCaps, SessionFacts
-from activities.crews import Agent, Crew, capabilities_of
+from activities.contracts import AgentCard, CrewCard, OpenSessionRequest, OutputCaps, SessionFacts, SessionTerms
+from activities.crew_checks import capabilities_of
+from activities.crews import Agent, Crew
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
 from activities.models.registry import Models
@@ -18,7 +19,7 @@ from activities.turn_kinds.protocol import SCHEMA_BYTES
 from activities.turn_kinds.registry import SUPERVISOR_TASK_TYPES
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, SessionRequest
-from chargehand.contracts.request import EFFORTS
+from chargehand.contracts.request import EFFORTS, PROFILES, Profile
 from chargehand.converter import invalid_input, printable
 from chargehand.wire import ActivityType
 
@@ -39,6 +40,7 @@ class SessionActivities:
     turns_queue: str | None = None
     library: DocumentLibrary | None = None
     output_caps: OutputCaps = field(default_factory=OutputCaps)
+    stores_payloads: bool = False
 
     @activity.defn(name=ActivityType.OPEN_SESSION)
     async def open_session(self, opening: OpenSessionRequest) -> SessionFacts:
@@ -48,20 +50,23 @@ class SessionActivities:
         if crew is None:
             known = ", ".join(sorted(self.crews))
             raise invalid_input("SessionRequest", [f"crew: there is no crew '{request.crew}'; there are {known}"])
+        terms = settle_terms(request, crew)
         problems = [
-            *self._ceiling_problems(request.limits),
+            *self._ceiling_problems(terms.limits),
             *_tier_problems(request, crew),
             *_document_problems(request.documents),
         ]
         if problems:
             raise invalid_input("SessionRequest", problems)
         return SessionFacts(
-            crew=self._card(crew, request),
+            crew=self._card(crew, request, terms.profile),
             models=dict(self.models.cards),
+            terms=terms,
             ceilings=self.ceilings,
             turns_queue=self.turns_queue,
             unread=await self.unread(request.documents),
             output_caps=self.output_caps,
+            stores_payloads=self.stores_payloads,
         )
 
     async def unread(self, documents: tuple[str, ...]) -> tuple[str, ...]:
@@ -82,8 +87,8 @@ class SessionActivities:
             if name != "on_limit" and (asked := getattr(limits, name)) > (ceiling := getattr(self.ceilings, name))
         ]
 
-    def _card(self, crew: Crew, request: SessionRequest) -> CrewCard:
-        effort = crew.effort or EFFORTS.get(request.profile)
+    def _card(self, crew: Crew, request: SessionRequest, profile: Profile) -> CrewCard:
+        effort = crew.effort or EFFORTS.get(profile)
         own = max(len(task_type.system_text(crew, "").encode()) for task_type in SUPERVISOR_TASK_TYPES)
         return CrewCard(
             name=crew.name,
@@ -97,11 +102,22 @@ class SessionActivities:
                     fallback=agent.fallback,
                     effort=agent.effort or effort,
                     capabilities=tuple(sorted(capabilities_of(agent, tool_capabilities(self.tools)))),
+                    acting=tuple(tool for tool in agent.tools if self.tools[tool].spec.acts),
+                    approvals=tuple(tool for tool in agent.tools if self.tools[tool].spec.approval),
+                    rounds=agent.rounds,
+                    sees_goal=agent.sees_goal,
+                    confidence_threshold=agent.confidence_threshold
+                    if agent.confidence_threshold is not None
+                    else crew.confidence_threshold,
+                    slow=agent.slow,
                     prompt_bytes=self._prompt_bytes(crew, agent),
                 )
                 for agent in crew.agents
             ),
             effort=effort,
+            strategy=crew.strategy,
+            nested=crew.nested,
+            routing=crew.routing,
             prompt_bytes=own + SCHEMA_BYTES,
         )
 
@@ -109,6 +125,22 @@ class SessionActivities:
         offered = [*(self.tools[tool].spec for tool in agent.tools), *((NOTE,) if agent.tools else ())]
         specs = "".join(json.dumps(spec.model_dump()) for spec in offered)
         return len(WorkTask.system_text(crew, agent.name).encode()) + len(specs.encode()) + SCHEMA_BYTES
+
+
+def settle_terms(request: SessionRequest, crew: Crew) -> SessionTerms:
+    """Settle what a request leaves to its crew; a crew's approval holds whatever the request says."""
+    profile = request.profile or crew.profile or "standard"
+    limits = request.limits
+    if request.profile is None:
+        given = {name: getattr(limits, name) for name in limits.model_fields_set}
+        own = {name: getattr(crew.limits, name) for name in crew.limits.model_fields_set}
+        limits = PROFILES[profile].model_copy(update=own | given)
+    return SessionTerms(
+        profile=profile,
+        limits=limits,
+        approval=crew.approval if request.approval == "none" and request.delegation is None else request.approval,
+        review=crew.review if request.review == "auto" else request.review,
+    )
 
 
 def _unread_documents(catalog: Catalog) -> list[str]:

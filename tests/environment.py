@@ -13,7 +13,8 @@ from uuid import uuid4
 from temporalio.client import Client
 
 from activities.contracts import ModelCard, PriceStep
-from activities.crews import Crew, load_crews
+from activities.crew_files import load_crews
+from activities.crews import Crew
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 from activities.model_turn.activity import TurnActivities
@@ -63,7 +64,9 @@ class Backends:
         library = DocumentLibrary(ArtifactStore(folder / "artifacts"), folder / "indexes", self.document_roots)
         conversations = Conversations(ArtifactStore(folder / "conversations"))
         return [
-            SessionActivities(self.crews, models, self.tools, ceilings, library=library).open_session,
+            SessionActivities(
+                self.crews, models, self.tools, ceilings, library=library, stores_payloads=True
+            ).open_session,
             TurnActivities(self.crews, models, self.tools, library, conversations, self.pause).take_turn,
             ToolActivities(self.crews, self.tools, library).use_tool,
             RunningDuplicateActivities().await_duplicate,
@@ -91,13 +94,14 @@ async def open_environment(
     respond: Respond,
     *,
     ceilings: Limits | None = None,
-    cached_workflows: int = 0,
+    cached_workflows: int = 1_000,
     task_queue: str = "",
     cards: Mapping[Tier, ModelCard] | None = None,
 ) -> AsyncGenerator[SessionEnvironment]:
     """Run a worker whose model answers by a function, on a task queue of its own unless one is named.
 
-    Without cached workflows every workflow task replays from the start, so whatever is not deterministic shows.
+    Without cached workflows every workflow task replays from the start, which takes twice as long. What is not
+    deterministic shows in `tests/simulation`, which replays every session, and in `tests/replay`.
     """
     task_queue = task_queue or f"test-{uuid4().hex[:8]}"
     settings = Settings(state_dir=folder, task_queue=task_queue)

@@ -29,7 +29,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.budget.purposes import WORK
     from workflows.contracts import Grant, SubtaskRequest, SubtaskResult, SubtaskState
     from workflows.conversation import Conversation
-    from workflows.rules.evidence import ground, out_of_time, unfinished
+    from workflows.rules.evidence import doubt_below, ground, out_of_time, unfinished
     from workflows.rules.repetition import is_repetitive
     from workflows.rules.report_content import merged_spend
     from workflows.tool_calls import MOST_CALLS, make_calls
@@ -84,7 +84,11 @@ class SubtaskWorkflow:
             outcome = self._unfinished("cancelled", "It was asked to stop.")
         return SubtaskResult(
             outcome=outcome.model_copy(
-                update={"spend": self._spend(request, model_calls), "artifacts": self._conversation.artifacts}
+                update={
+                    "gaps": (*outcome.gaps, *self._conversation.doubts),
+                    "spend": self._spend(request, model_calls),
+                    "artifacts": self._conversation.artifacts,
+                }
             ),
             notes=self._conversation.notes.kept,
             wasted=model_calls.wasted,
@@ -118,7 +122,8 @@ class SubtaskWorkflow:
                 return self._unfinished(error.reason, error.message)
             self._conversation.keep(task, result)
             if answer := result.answer_as(AgentAnswer):
-                return ground(answer, self._conversation.citable, ())
+                grounded = ground(answer, self._conversation.citable, ())
+                return doubt_below(grounded, request.agent.confidence_threshold)
             if result.stop == "tools" and not task.must_answer:
                 await make_calls(request, self._conversation, result, number, self._left)
                 self._corrections = 0

@@ -4,10 +4,9 @@ from pydantic import JsonValue
 
 from activities.contracts import Note, ToolCall
 from activities.models.protocol import ModelCall, ModelReply
-from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import Limits, SessionRequest, Source
-from tests.scripted_model import Held, Script, answer, plan, refined, subtask, usage, use
+from chargehand.contracts import SessionRequest, Source
+from tests.scripted_model import Script, answer, refined, subtask, usage, use
 from tests.workflows.conftest import OpenEnvironment
 
 GOAL = SessionRequest(goal="What do the documents say?", review="never")
@@ -20,33 +19,6 @@ def note(*claims: str, ref: str = READ.ref, quote: str = QUOTED.quote) -> ModelR
     arguments: list[dict[str, JsonValue]] = [{"claim": claim, "ref": ref, "quote": quote} for claim in claims]
     calls = tuple(ToolCall(id=f"n{number}", tool="note", arguments=each) for number, each in enumerate(arguments))
     return ModelReply(stop="tools", tool_calls=calls, model="scripted-1", provider="scripted", usage=usage())
-
-
-async def test_what_was_noted_is_handed_back_when_time_is_up(environment: OpenEnvironment) -> None:
-    """An attempt that is cut off hands back its notes as findings with their sources, before what it only read."""
-    script = Script().plan(subtask("T1")).work("", use("search_documents"), note("It says so."), Held(answer("Never.")))
-    limits = Limits.model_validate({"subtask_deadline": 2, "max_depth": 1})
-    async with environment(script) as opened:
-        result = await opened.run(GOAL.model_copy(update={"limits": limits}))
-
-    assert [(record.state, record.reason) for record in result.subtasks] == [("partial", "timeout")]
-    assert result.sources == (QUOTED,)
-
-
-async def test_what_was_noted_is_told_to_the_session_that_splits_the_work(environment: OpenEnvironment) -> None:
-    """When its time is up, the nested session plans with the notes in its goal; private text in them stays inside."""
-    leaking = plan(subtask("X1", agent="researcher"))
-    script = Script().plans(leaking, plan(subtask("X1"))).plan(subtask("T1"), goal=GOAL.goal)
-    script = script.work("T1", use("search_documents"), note("It says so."), Held(answer("Never.")))
-    async with environment(script) as opened:
-        result = await opened.run(GOAL.model_copy(update={"limits": Limits.model_validate({"subtask_deadline": 2})}))
-
-    _, split, again = opened.model.tasks(PlanTask)
-    assert split.goal.endswith(
-        f"Noted in an attempt that did not end:\n- It says so. [{READ.ref}] Quote: {QUOTED.quote}"
-    )
-    assert "X1" in again.rejected[0].errors[0]
-    assert [(record.state, record.attempts) for record in result.subtasks] == [("success", 2)]
 
 
 async def test_notes_cost_nothing_and_take_no_call_of_the_round(environment: OpenEnvironment) -> None:

@@ -28,12 +28,12 @@ from chargehand.contracts import (
     Report,
     SpendLine,
     Subtask,
+    Tiers,
     Usage,
 )
 from chargehand.wire import ErrorType, SignalName, WorkflowType
 from workflows import options
 from workflows.budget.ledger import Amount
-from workflows.budget.model_calls import was_reset
 from workflows.contracts import Grant, GrantRequest, SubtaskRequest, SubtaskResult
 from workflows.rules.evidence import nested_outcome
 from workflows.rules.information_flow import Reads
@@ -97,7 +97,7 @@ async def run_subtask(
         notes=notes,
         turns=grant.turns,
         usd=grant.usd,
-        max_rounds=limits.max_rounds,
+        max_rounds=min(limits.max_rounds, agent.rounds or limits.max_rounds),
         # A provider that may take hours for a batch cannot keep a deadline for each attempt.
         deadline=limits.subtask_deadline if session.request.urgency == "now" else None,
         urgency=session.request.urgency,
@@ -135,8 +135,10 @@ async def run_nested_session(
         ancestors=session.ancestors,
         goal_reads=tuple(sorted(reads)),
         deadline_at=ends_at - options.nested_margin(ends_at - workflow.now()),
+        crew_changes=session.facts.crew.nested is not None,
         overcharges=session.model_calls.overcharges,
     )
+    crew = session.facts.crew.nested or session.request.crew
     limits = session.request.limits.model_copy(
         update={"max_turns": grant.turns, "budget_usd": grant.usd, "on_limit": "finish"}
     )
@@ -144,6 +146,9 @@ async def run_nested_session(
     request = session.request.model_copy(
         update={
             "goal": goal,
+            "crew": crew,
+            # Those by agent are of this session's crew.
+            "tiers": Tiers() if session.facts.crew.nested else session.request.tiers,
             "criteria": (),
             "approval": "none",
             "questions": "none",
@@ -204,6 +209,7 @@ async def _run(
     title: str,
     text: str,
 ) -> _Result | Failure:
+    is_repeated = not session.record_child(child)
     try:
         handle = await workflow.start_child_workflow(
             workflow_type,
@@ -219,6 +225,8 @@ async def _run(
     except ChildWorkflowError as error:
         return _failure(error)
     except WorkflowAlreadyStartedError:
+        if is_repeated or not session.was_reset:
+            return _DUPLICATE
         duplicate = await _await_duplicate(child)
         if duplicate.ended == "completed":
             return result_type.model_validate(duplicate.result)
@@ -246,8 +254,6 @@ async def _cancel(workflow_id: str) -> None:
 
 async def _await_duplicate(child: str) -> RunningDuplicate:
     """Wait for a child of that id which a run before a reset started; a `duplicate` is anything else."""
-    if not was_reset():
-        return RunningDuplicate(ended="duplicate")
     try:
         return await workflow.execute_activity_method(
             RunningDuplicateActivities.await_duplicate,
