@@ -116,6 +116,7 @@ class SessionActivities:
             strategy=crew.strategy,
             nested=crew.nested,
             routing=crew.routing,
+            disclaimer=crew.disclaimer,
             prompt_bytes=own + SCHEMA_BYTES,
         )
 

@@ -66,6 +66,7 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         goal=session.request.goal,
         answer=answer,
         notice=draft.notice,
+        disclaimer=session.facts.crew.disclaimer,
         verification=weakest(claims),
         claims=claims,
         sources=cited,

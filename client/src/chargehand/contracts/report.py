@@ -159,6 +159,8 @@ class Report(Contract):
     """Markdown. `[S1]` refers to the first of `sources`."""
     notice: str = ""
     """A warning to be shown above the answer, such as that no model could write the report; empty if there is none."""
+    disclaimer: str = ""
+    """What the crew says of the limits of such work, to be shown below the answer; empty if it says nothing."""
     verification: Verification = "unchecked"
     """The weakest of `claims`: the whole is no better verified than that."""
     claims: tuple[Claim, ...] = ()
