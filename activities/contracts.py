@@ -138,6 +138,8 @@ class SessionFacts(Contract):
     """A gap of the report for each document that cannot be read."""
     output_caps: OutputCaps = left_out(OutputCaps())
     """The most that a turn may write, by its purpose."""
+    stores_payloads: bool = left_out(False)
+    """Whether large payloads are stored outside of histories, so that one of any size can be handed on."""
 
 
 class OpenSessionRequest(Contract):
@@ -176,6 +178,8 @@ class ToolResult(Contract):
     """What was read, with its words in `quote`."""
     artifacts: tuple[Artifact, ...] = ()
     """Files that the tool made; the model is told their names, the user gets them with the report."""
+    is_unknown: bool = left_out(False)
+    """Whether nobody knows if the call, which changes something in the world, was applied."""
 
 
 class Round(Contract):

@@ -1,5 +1,6 @@
 """The activity that opens a session: it looks up crew, models and ceilings for a request, and reads its documents."""
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from activities.crew_checks import capabilities_of
 from activities.crews import Agent, Crew
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
+from activities.json_schema import schema_problems
 from activities.models.registry import Models
 from activities.notes import NOTE
 from activities.tools import Tool, tool_capabilities
@@ -40,6 +42,7 @@ class SessionActivities:
     turns_queue: str | None = None
     library: DocumentLibrary | None = None
     output_caps: OutputCaps = field(default_factory=OutputCaps)
+    stores_payloads: bool = False
 
     @activity.defn(name=ActivityType.OPEN_SESSION)
     async def open_session(self, opening: OpenSessionRequest) -> SessionFacts:
@@ -54,6 +57,7 @@ class SessionActivities:
             *self._ceiling_problems(terms.limits),
             *_tier_problems(request, crew),
             *_document_problems(request.documents),
+            *await _output_problems(request),
         ]
         if problems:
             raise invalid_input("SessionRequest", problems)
@@ -65,6 +69,7 @@ class SessionActivities:
             turns_queue=self.turns_queue,
             unread=await self.unread(request.documents),
             output_caps=self.output_caps,
+            stores_payloads=self.stores_payloads,
         )
 
     async def unread(self, documents: tuple[str, ...]) -> tuple[str, ...]:
@@ -124,6 +129,12 @@ class SessionActivities:
         offered = [*(self.tools[tool].spec for tool in agent.tools), *((NOTE,) if agent.tools else ())]
         specs = "".join(json.dumps(spec.model_dump()) for spec in offered)
         return len(WorkTask.system_text(crew, agent.name).encode()) + len(specs.encode()) + SCHEMA_BYTES
+
+
+async def _output_problems(request: SessionRequest) -> list[str]:
+    if request.output_schema is None:
+        return []
+    return await asyncio.to_thread(schema_problems, request.output_schema, "output_schema")
 
 
 def settle_terms(request: SessionRequest, crew: Crew) -> SessionTerms:

@@ -5,20 +5,26 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from activities.contracts import AgentCard, InputOutcome, ModelCard, Note, OutputCaps, Round
+from activities.contracts import AgentCard, InputOutcome, ModelCard, Note, OutputCaps, Round, SessionFacts
 from activities.model_turn.contracts import Counted
 from chargehand.contracts import (
     Artifact,
+    Capability,
     Contract,
+    Contradiction,
     Dollars,
     Message,
     Outcome,
+    Plan,
+    SessionRequest,
     Source,
     SpendLine,
     Subtask,
+    SubtaskRecord,
     Usage,
     left_out,
 )
+from workflows.peaks import Peaks
 
 
 class ModelCallsState(Contract):
@@ -46,6 +52,7 @@ class ConversationState(Contract):
     artifacts: tuple[Artifact, ...] = left_out(())
     addresses: tuple[str, ...] = left_out(())
     tool_calls: int = left_out(0)
+    doubts: tuple[str, ...] = left_out(())
     kept: str = left_out("")
     kept_rounds: int = left_out(0)
     counted: Counted | None = left_out(None)
@@ -62,6 +69,56 @@ class SubtaskState(Contract):
     corrections: int = left_out(0)
     grants_asked: int = left_out(0)
     waited: timedelta = left_out(timedelta(0))
+
+
+class ProgressState(Contract):
+    """What a session has done; see `workflows.progress`. No question is open."""
+
+    plan: Plan
+    outcomes: dict[str, Outcome]
+    records: tuple[SubtaskRecord, ...]
+    gaps: tuple[str, ...] = left_out(())
+    contradictions: tuple[Contradiction, ...] = left_out(())
+    reviews: int = left_out(0)
+    ignored_messages: int = left_out(0)
+
+
+class ProvenanceState(Contract):
+    """What outcomes and instructions rest on; see `workflows.rules.information_flow`."""
+
+    outcomes: dict[str, frozenset[Capability]] = left_out({})
+    instructions: dict[str, frozenset[Capability]] = left_out({})
+
+
+class SupervisorState(Contract):
+    """A session that continues in a new run. It has a plan, and no child is running."""
+
+    facts: SessionFacts
+    run: str
+    was_reset: bool = left_out(False)
+    children: tuple[str, ...]
+    """Ids of all the child workflows that it has had."""
+    started_at: datetime
+    deadline_at: datetime
+    model_calls: ModelCallsState
+    holds_report: bool
+    """Whether the report's worst case was reserved."""
+    grants_asked: int = left_out(0)
+    waited: timedelta = left_out(timedelta(0))
+    peaks: Peaks
+    provenance: ProvenanceState
+    progress: ProgressState
+
+
+class SupervisorRequest(SessionRequest, title="SessionRequest"):
+    """A request as the workflow takes it: what a client writes, and the state of a session that continues as new."""
+
+    largest_bytes: ClassVar[int] = 50 << 20
+    """All outcomes are in the state."""
+    most_values: ClassVar[int] = 500_000
+
+    state: SupervisorState | None = left_out(None)
+    """Where the run before this one stopped. Set by that run; refused from anyone else."""
 
 
 class SubtaskRequest(Message):

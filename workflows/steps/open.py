@@ -1,6 +1,8 @@
 """The first step of a session: read the facts about its request, and check that its limits pay for anything."""
 
 from collections.abc import Sequence
+from datetime import date
+from decimal import ROUND_UP, Decimal
 from typing import Final
 
 from temporalio import workflow
@@ -8,16 +10,17 @@ from temporalio.exceptions import ActivityError, ApplicationError
 
 from activities.contracts import OpenSessionRequest, SessionFacts
 from activities.session_facts import SessionActivities
-from chargehand.contracts import SessionRequest
+from chargehand.contracts import JsonSchema, SessionRequest
 from chargehand.converter import invalid_input
 from chargehand.wire import ErrorType
 from workflows import options
 from workflows.budget.client import BudgetClient
-from workflows.budget.estimates import fixed_bytes, least_workable, worst_report
+from workflows.budget.estimates import fixed_bytes, least_workable, worst_output, worst_report
 from workflows.budget.grants import Grants, ReportReserve
 from workflows.budget.ledger import Amount, Ledger
-from workflows.budget.model_calls import MeteredModelCalls
+from workflows.budget.model_calls import MeteredModelCalls, ledger_of
 from workflows.clock import Clock
+from workflows.contracts import SupervisorRequest, SupervisorState
 from workflows.progress import Progress
 from workflows.rules.information_flow import Provenance
 from workflows.session import Session, priority_of
@@ -27,26 +30,29 @@ _LONGEST_ID: Final = 175
 """Characters. A child's id is at most 80 longer, and databases keep ids of 255 characters."""
 
 
-async def open_session(request: SessionRequest, progress: Progress, budget_client: BudgetClient) -> Session:
-    """Read the facts about a request, reserve the report, and refuse what cannot work.
+async def open_session(asked: SupervisorRequest, progress: Progress, budget_client: BudgetClient) -> Session:
+    """Read the facts about a request, reserve the report, and refuse what cannot work; or go on from a state.
 
     Raises:
         ApplicationError: `InvalidInput` or `LimitTooSmall`.
     """
-    _check(request)
-    progress.set_goal(request.goal)
-    delegation, now = request.delegation, workflow.now()
-    facts = await _read_facts(request)
-    request = request.model_copy(update=dict(facts.terms))
+    _check(asked)
+    progress.set_goal(asked.goal)
+    if asked.state is not None:
+        return _resume(asked.model_copy(update={"state": None}), asked.state, progress, budget_client)
+    delegation, now = asked.delegation, workflow.now()
+    facts = await _read_facts(asked)
+    request = asked.model_copy(update=dict(facts.terms))
     limits = request.limits
     progress.add_gaps(facts.unread)
     ledger = Ledger(Amount(limits.max_turns, limits.budget_usd))
-    report_reserve = _reserve_report(ledger, facts, request.documents)
+    report_reserve, output_reserve = _reserve_report(ledger, facts, request)
     deadline_at = now + limits.deadline
     clock = Clock(now, min(deadline_at, delegation.deadline_at) if delegation else deadline_at)
     clock.start()
     progress.open(ledger, clock)
     session = Session(
+        asked=asked,
         request=request,
         facts=facts,
         progress=progress,
@@ -54,18 +60,8 @@ async def open_session(request: SessionRequest, progress: Progress, budget_clien
         ledger=ledger,
         grants=Grants(ledger),
         report_reserve=report_reserve,
-        model_calls=MeteredModelCalls(
-            ledger=ledger,
-            session=workflow.info().workflow_id,
-            crew=facts.crew.name,
-            documents=request.documents,
-            output_caps=facts.output_caps,
-            effort=facts.crew.effort,
-            today=now.date(),
-            urgency=request.urgency,
-            queue=facts.turns_queue,
-            priority=priority_of(request),
-        ),
+        output_reserve=output_reserve,
+        model_calls=_model_calls(request, facts, ledger, now.date()),
         budget_client=budget_client,
         provenance=Provenance(delegation.goal_reads if delegation else ()),
         run=delegation.run if delegation else _run_name(),
@@ -77,6 +73,62 @@ async def open_session(request: SessionRequest, progress: Progress, budget_clien
     return session
 
 
+def _resume(
+    asked: SupervisorRequest, state: SupervisorState, progress: Progress, budget_client: BudgetClient
+) -> Session:
+    """Go on where the run before this one stopped."""
+    facts, ledger, clock = state.facts, ledger_of(state.model_calls), Clock(state.started_at, state.deadline_at)
+    request = asked.model_copy(update=dict(facts.terms))
+    clock.start()
+    progress.open(ledger, clock)
+    progress.resume(state.progress)
+    budget_client.resume(state.grants_asked, state.waited)
+    session = Session(
+        asked=asked,
+        request=request,
+        facts=facts,
+        progress=progress,
+        clock=clock,
+        ledger=ledger,
+        grants=Grants(ledger),
+        report_reserve=ReportReserve(ledger, _worst_report(facts, request.documents)),
+        output_reserve=None
+        if request.output_schema is None
+        else ReportReserve(ledger, _worst_output(facts, request.documents, request.output_schema)),
+        model_calls=_model_calls(request, facts, ledger, state.started_at.date()),
+        budget_client=budget_client,
+        provenance=Provenance(request.delegation.goal_reads if request.delegation else ()),
+        run=state.run,
+        peaks=state.peaks,
+        children=set(state.children),
+        resumed_with=len(state.progress.outcomes),
+        was_reset_before=state.was_reset,
+    )
+    session.model_calls.resume(state.model_calls)
+    session.provenance.resume(state.provenance)
+    if session.output_reserve:
+        session.output_reserve.hold()
+    if state.holds_report:
+        session.report_reserve.hold()
+        reserve_report(session)
+    return session
+
+
+def _model_calls(request: SessionRequest, facts: SessionFacts, ledger: Ledger, today: date) -> MeteredModelCalls:
+    return MeteredModelCalls(
+        ledger=ledger,
+        session=workflow.info().workflow_id,
+        crew=facts.crew.name,
+        documents=request.documents,
+        output_caps=facts.output_caps,
+        effort=facts.crew.effort,
+        today=today,
+        urgency=request.urgency,
+        queue=facts.turns_queue,
+        priority=priority_of(request),
+    )
+
+
 def _run_name() -> str:
     """Name this run in the ids of its children: the same after a reset, another one in each run of a cron."""
     info = workflow.info()
@@ -84,26 +136,44 @@ def _run_name() -> str:
     return run.rpartition("-")[2]
 
 
-def _check(request: SessionRequest) -> None:
-    if request.delegation is not None and workflow.info().parent is None:
+def _check(request: SupervisorRequest) -> None:
+    info = workflow.info()
+    if request.state is not None and (info.continued_run_id is None or info.cron_schedule):
+        raise invalid_input("SessionRequest", ["state: is set by a session that continues as new; leave it out"])
+    if request.delegation is not None and info.parent is None:
         raise invalid_input("SessionRequest", ["delegation: is set by a supervisor only; leave it out"])
-    length = len(workflow.info().workflow_id)
+    length = len(info.workflow_id)
     if request.delegation is None and length > _LONGEST_ID:
         problem = f"has {length} characters; start it with {_LONGEST_ID} at most, since its subtasks' ids begin with it"
         raise invalid_input("id", [f"workflow id: {problem}"])
 
 
-def _reserve_report(ledger: Ledger, facts: SessionFacts, documents: Sequence[str]) -> ReportReserve:
-    least = least_workable(facts, documents)
-    reserve = ReportReserve(ledger, worst_report(facts.models[facts.crew.tier], fixed_bytes(facts.crew, documents)))
-    if not ledger.granted.covers(least) or not reserve.hold():
+def _reserve_report(
+    ledger: Ledger, facts: SessionFacts, request: SessionRequest
+) -> tuple[ReportReserve, ReportReserve | None]:
+    least = least_workable(facts, request.documents)
+    report, output = ReportReserve(ledger, _worst_report(facts, request.documents)), None
+    if request.output_schema is not None:
+        worst = _worst_output(facts, request.documents, request.output_schema)
+        least += Amount(worst.turns, worst.usd.quantize(Decimal("0.01"), rounding=ROUND_UP))
+        output = ReportReserve(ledger, worst)
+    if not ledger.granted.covers(least) or not all(reserve.hold() for reserve in (report, output) if reserve):
+        also = ", the report and its output" if output else " and the report"
         raise ApplicationError(
-            "The limits cannot pay for a plan, one turn of an agent and the report. The smallest that work here are "
+            f"The limits cannot pay for a plan, one turn of an agent{also}. The smallest that work here are "
             f"max_turns {least.turns} and budget_usd {least.usd:.2f}.",
             type=ErrorType.LIMIT_TOO_SMALL,
             non_retryable=True,
         )
-    return reserve
+    return report, output
+
+
+def _worst_report(facts: SessionFacts, documents: Sequence[str]) -> Amount:
+    return worst_report(facts.models[facts.crew.tier], fixed_bytes(facts.crew, documents))
+
+
+def _worst_output(facts: SessionFacts, documents: Sequence[str], schema: JsonSchema) -> Amount:
+    return worst_output(facts.models[facts.crew.tier], fixed_bytes(facts.crew, documents), schema)
 
 
 async def _read_facts(request: SessionRequest) -> SessionFacts:

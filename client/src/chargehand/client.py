@@ -4,9 +4,10 @@ import uuid
 from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from typing import Final, cast
+from typing import ClassVar, Final, TypeVar, overload
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import to_json
 from temporalio.client import (
     Client,
     WorkflowFailureError,
@@ -22,10 +23,11 @@ from temporalio.exceptions import TimeoutError as WorkflowTimedOut
 from temporalio.service import RPCError, RPCStatusCode
 
 from chargehand.contracts import Answer, Plan, PlanDecision, RaisedLimits, Report, SessionRequest, Status, Trace
-from chargehand.converter import data_converter
+from chargehand.converter import data_converter, describe_problems, join_problems
 from chargehand.errors import (
     ChargehandError,
     NotReachable,
+    OutputInvalid,
     SessionCancelled,
     SessionFailed,
     SessionNotFound,
@@ -35,14 +37,24 @@ from chargehand.interface import Supervisor
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
 from chargehand.trace_reader import read_trace
-from chargehand.visibility import list_executions, result_of, state_word
-from chargehand.wire import TASK_QUEUE, ErrorType, WorkflowType
+from chargehand.visibility import ROOT_SESSIONS, list_executions, result_of, state_word
+from chargehand.wire import TASK_QUEUE, ErrorType
+
+OutputModel = TypeVar("OutputModel", bound=BaseModel)
 
 _UNANSWERED: Final = {RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED}
 
 
 _AFTER_THE_DEADLINE: Final = timedelta(days=1)
 """How long after its deadline the server itself ends a session that no worker has ended: none waits for ever."""
+
+
+class _Asked(SessionRequest):
+    """A request as the newest run of a session has it, beside what earlier runs have handed on."""
+
+    model_config = ConfigDict(extra="ignore")
+    largest_bytes: ClassVar[int] = 50 << 20
+    most_values: ClassVar[int] = 500_000
 
 
 class SessionSummary(BaseModel):
@@ -70,8 +82,8 @@ class Session:
         with _translated(self.id):
             started = await anext(self._handle.fetch_history_events(page_size=1))
             given = started.workflow_execution_started_event_attributes.input.payloads
-            (request,) = await self._client.data_converter.decode(list(given), [SessionRequest])
-            return cast("SessionRequest", request)
+            (asked,) = await self._client.data_converter.decode(list(given), [_Asked])
+            return SessionRequest(**{name: getattr(asked, name) for name in asked.model_fields_set})
 
     async def status(self) -> Status:
         """Say where the session stands."""
@@ -181,21 +193,57 @@ class Chargehand:
             )
         return self.session(session_id)
 
+    @overload
+    async def run(self, request: SessionRequest, *, session_id: str | None = None) -> Report: ...
+
+    @overload
+    async def run(
+        self, request: SessionRequest, *, output: type[OutputModel], session_id: str | None = None
+    ) -> OutputModel: ...
+
+    async def run(
+        self, request: SessionRequest, *, output: type[OutputModel] | None = None, session_id: str | None = None
+    ) -> Report | OutputModel:
+        """Run a session to its end; returns the report, or the report's output as an instance of a pydantic model.
+
+        Raises:
+            SessionEnded: there is no report.
+            OutputInvalid: there is a report without a valid output; the error has the report.
+        """
+        if output is not None:
+            request = request.model_copy(update={"output_schema": output.model_json_schema()})
+        session = await self.start(request, session_id=session_id)
+        report = await session.result()
+        return report if output is None else output_of(report, output)
+
     def session(self, session_id: str) -> Session:
         """Give access to a session by its id, without asking the server whether it exists."""
         return Session(self.client, session_id)
 
     async def list(self, limit: int = 20) -> AsyncIterator[SessionSummary]:
         """List sessions, the newest first."""
-        query = f"WorkflowType = '{WorkflowType.SUPERVISOR}' AND ParentWorkflowId IS NULL"
         with _translated(""):
-            async for execution in list_executions(self.client, query, limit):
+            async for execution in list_executions(self.client, ROOT_SESSIONS, limit):
                 yield SessionSummary(
                     id=execution.execution.workflow_id,
                     state=state_word(execution),
                     started_at=execution.start_time.ToDatetime(UTC),
                     ended_at=execution.close_time.ToDatetime(UTC) if execution.HasField("close_time") else None,
                 )
+
+
+def output_of(report: Report, output: type[OutputModel]) -> OutputModel:
+    """Read the output of a report as an instance of a pydantic model.
+
+    Raises:
+        OutputInvalid: there is none, or the model has rules that its JSON Schema does not express.
+    """
+    if report.output_problems:
+        raise OutputInvalid(report, join_problems(report.output_problems))
+    try:
+        return output.model_validate_json(to_json(report.output))
+    except ValidationError as error:
+        raise OutputInvalid(report, join_problems(describe_problems(error, output))) from error
 
 
 def one_line(text: str, most: int) -> str:
@@ -210,7 +258,7 @@ def _translated(session_id: str) -> Generator[None]:
     try:
         yield
     except WorkflowFailureError as error:
-        raise _ending(session_id, error.cause) from error
+        raise ending(session_id, error.cause) from error
     except WorkflowUpdateFailedError as error:
         raise _failure(error.cause) from error
     except (WorkflowQueryFailedError, WorkflowQueryRejectedError) as error:
@@ -230,7 +278,8 @@ def _translated(session_id: str) -> Generator[None]:
         raise ChargehandError(f"The Temporal server refused: {error.message}") from error
 
 
-def _ending(session_id: str, cause: BaseException) -> ChargehandError:
+def ending(session_id: str, cause: BaseException) -> ChargehandError:
+    """Translate the error that a session ended by."""
     match cause:
         case CancelledError():
             return SessionCancelled(f"Session '{session_id}' was cancelled.")

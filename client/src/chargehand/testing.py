@@ -1,8 +1,13 @@
-"""A stand-in for your own tests: the client's API without a server, with sessions that end as you say.
+"""Means for your own tests: run a tool or a session with a scripted model, and stand in for the client.
 
-chargehand = StandInChargehand(report_of("Three months."))
-await code_under_test(chargehand)
-assert chargehand.requests["session-1"].goal == "…"
+    run = await run_session(SessionRequest(goal="…", crew="shop"), Script().plan(…), crews="crews", tools=[refund])
+    assert run.report.answer == "…"
+
+`StandInChargehand` is the client's API without a server, with sessions that end as you say:
+
+    chargehand = StandInChargehand(report_of("Three months."))
+    await code_under_test(chargehand)
+    assert chargehand.requests["session-1"].goal == "…"
 """
 
 from collections.abc import AsyncIterator
@@ -32,15 +37,36 @@ from chargehand.errors import (
 )
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
+from chargehand.scripted_session import ScriptedRun, run_session, run_tool
+from chargehand.scripts import Asked, Reply, Script, ToolUse, answer, finding, subtask, use, use_all
 from chargehand.wire import TASK_QUEUE
+
+__all__ = [
+    "Asked",
+    "Reply",
+    "Script",
+    "ScriptedRun",
+    "StandInChargehand",
+    "StandInScript",
+    "StandInSession",
+    "ToolUse",
+    "answer",
+    "finding",
+    "report_of",
+    "run_session",
+    "run_tool",
+    "subtask",
+    "use",
+    "use_all",
+]
 
 _AT: Final = datetime(2025, 1, 1, tzinfo=UTC)
 _NO_TIME: Final = timedelta(0)
 
 
 @dataclass(frozen=True)
-class Script:
-    """How a session goes."""
+class StandInScript:
+    """How a session of a stand-in goes."""
 
     result: Report | SessionEnded
     """What waiting for it comes to: the report, or the error that is raised."""
@@ -67,7 +93,7 @@ def report_of(answer: str, *, session: str = "session-1", goal: str = "") -> Rep
 
 @dataclass
 class _Run:
-    script: Script
+    script: StandInScript
     request: SessionRequest
     decisions: list[PlanDecision] = field(default_factory=list[PlanDecision])
     answers: list[Answer] = field(default_factory=list[Answer])
@@ -144,14 +170,14 @@ class StandInSession(Session):
 class StandInChargehand(Chargehand):
     """Sessions without a server."""
 
-    def __init__(self, *scripts: Script | Report | SessionEnded, task_queue: str = TASK_QUEUE) -> None:
+    def __init__(self, *scripts: StandInScript | Report | SessionEnded, task_queue: str = TASK_QUEUE) -> None:
         """Say how sessions go, in the order in which they are started; the last is for all that follow."""
         if not scripts:
             raise ValueError(
                 "say how sessions end: StandInChargehand(report_of('…')) or StandInChargehand(SessionFailed(…))"
             )
         self.task_queue = task_queue
-        self._scripts = [script if isinstance(script, Script) else Script(script) for script in scripts]
+        self._scripts = [script if isinstance(script, StandInScript) else StandInScript(script) for script in scripts]
         self._runs: dict[str, _Run] = {}
 
     @property
@@ -188,6 +214,8 @@ class StandInChargehand(Chargehand):
         if session_id not in self._runs:
             self._runs[session_id] = _Run(self._scripts[min(number, len(self._scripts) - 1)], request)
         return self.session(session_id)
+
+    run = Chargehand.run
 
     def session(self, session_id: str) -> StandInSession:
         """Give access to a session by its id, whether it exists or not."""
