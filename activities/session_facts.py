@@ -127,8 +127,9 @@ class SessionActivities:
 
     def _prompt_bytes(self, crew: Crew, agent: Agent) -> int:
         offered = [*(self.tools[tool].spec for tool in agent.tools), *((NOTE,) if agent.tools else ())]
+        reserved = sum(spec.reserved_bytes for spec in offered)
         specs = "".join(json.dumps(spec.model_dump()) for spec in offered)
-        return len(WorkTask.system_text(crew, agent.name).encode()) + len(specs.encode()) + SCHEMA_BYTES
+        return len(WorkTask.system_text(crew, agent.name).encode()) + len(specs.encode()) + reserved + SCHEMA_BYTES
 
 
 async def _output_problems(request: SessionRequest) -> list[str]:
