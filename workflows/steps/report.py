@@ -63,6 +63,7 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         output=output,
         output_problems=output_problems,
         notice=draft.notice,
+        disclaimer=session.facts.crew.disclaimer,
         verification=weakest(claims),
         claims=claims,
         sources=cited,
