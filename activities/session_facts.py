@@ -122,6 +122,7 @@ class SessionActivities:
             nested=crew.nested,
             confidence_threshold=crew.confidence_threshold,
             routing=crew.routing,
+            disclaimer=crew.disclaimer,
             prompt_bytes=own + SCHEMA_BYTES,
         )
 
