@@ -71,26 +71,25 @@ class CrewVersions:
         store: Store | None = None,
     ) -> None:
         self.names = sorted(crews)
+        self._crews = crews
         self._tools = tools
         self._models = models or {}
         self._store = store
-        own = {name: self._version(crews, name) for name in crews}
-        self._contents = {name: version.content() for name, version in own.items()}
-        self._own = {name: hashlib.sha256(content).hexdigest() for name, content in self._contents.items()}
-        """Digests of the present versions."""
-        self._known = {self._own[name]: version for name, version in own.items()}
+        self._known: dict[str, _Version] = {}
+        """By digest."""
 
-    async def pin(self, name: str, version: str = "") -> PinnedCrew | None:
+    async def pin(self, name: str, digest: str = "") -> PinnedCrew | None:
         """Find a crew for a session that begins, so that every worker can find it again; None if there is none.
 
-        `version` is what the session above began with, if it is a nested one.
+        `digest` is of what the session above began with, if this is a nested one.
         """
-        if version:
-            return await self.find(f"{name}@{version}")
-        if name not in self._own:
+        if digest:
+            return await self.find(f"{name}@{digest}")
+        if name not in self._crews:
             return None
+        content = self._version(name).content()
         if self._store is not None:
-            await asyncio.to_thread(self._store.put, self._contents[name])
+            await asyncio.to_thread(self._store.put, content)
         return await self.find(name)
 
     async def find(self, reference: str) -> PinnedCrew:
@@ -100,12 +99,19 @@ class CrewVersions:
             ApplicationError: `CrewUnavailable`, if this worker cannot do its work.
         """
         name, _, digest = reference.partition("@")
-        digest = digest or self._own.get(name, "")
-        version = self._known.get(digest) or await self._stored(name, digest)
+        if not digest and name in self._crews:
+            version = self._version(name)
+            digest = hashlib.sha256(version.content()).hexdigest()
+        else:
+            version = self._known.get(digest) or await self._stored(name, digest)
         self._known[digest] = version
         if name not in version.crews:
             raise _unavailable(name, "is none of the crews that the session began with")
-        return PinnedCrew(version.crews[name], version.tools, version.models, f"{name}@{digest}")
+        return PinnedCrew(version.crews[name], self._described(version), version.models, f"{name}@{digest}")
+
+    def _described(self, version: _Version) -> Mapping[str, ToolSpec]:
+        """Describe the tools as at the beginning, but those that were not known then as they are now."""
+        return {tool: self._tools[tool].spec if spec.reserved_bytes else spec for tool, spec in version.tools.items()}
 
     async def _stored(self, name: str, digest: str) -> _Version:
         if self._store is None or not digest:
@@ -125,12 +131,12 @@ class CrewVersions:
                 raise _unavailable(name, f"needs the model {model.name} of {model.provider}, which is not set up here")
         return version
 
-    def _version(self, crews: Mapping[str, Crew], name: str) -> _Version:
+    def _version(self, name: str) -> _Version:
         needed: dict[str, Crew] = {}
         following: str | None = name
         while following and following not in needed:
-            needed[following] = crews[following]
-            following = crews[following].nested
+            needed[following] = self._crews[following]
+            following = self._crews[following].nested
         tools = sorted({tool for crew in needed.values() for agent in crew.agents for tool in agent.tools})
         return _Version(
             crews=needed,

@@ -19,6 +19,7 @@ from activities.documents.library import DocumentLibrary
 from activities.model_turn.breaker import Breakers
 from activities.model_turn.contracts import Counted, TurnRequest, TurnResult
 from activities.model_turn.conversations import Conversations
+from activities.model_turn.data import read_data
 from activities.model_turn.journal import Entry, Journal, open_journal
 from activities.model_turn.resets import DiscardedTurns, reuse
 from activities.model_turn.retry_policy import (
@@ -39,10 +40,10 @@ from activities.notes import NOTE
 from activities.pages.leak_check import repeats
 from activities.tools import Tool
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
-from activities.turn_kinds.protocol import REQUEST_TOKENS, SCHEMA_BYTES, Message, TurnAnswer
+from activities.turn_kinds.protocol import REQUEST_TOKENS, SCHEMA_BYTES, Message, TurnAnswer, TypedAnswer
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import AgentAnswer, WorkTask
-from chargehand.contracts import Tier, Usage
+from chargehand.contracts import JsonSchema, Usage
 from chargehand.converter import describe_problems, join_problems, printable
 from chargehand.wire import ActivityType, ErrorType
 
@@ -82,11 +83,11 @@ class TurnActivities:
             call = await self._prepare(request, record)
             storing = asyncio.create_task(self.conversations.keep(call.task))
             try:
-                reply = await self._complete(call, record, request)
+                call, reply = await self._complete(call, record, request)
             except BaseException:
                 storing.cancel()
                 raise
-            result = await asyncio.to_thread(_recordable, reply, call.answer_type)
+            result = await asyncio.to_thread(_recordable, reply, call)
             if isinstance(call.task, PlanTask) and not call.task.is_approved_by_person:
                 crew = (await self.crews.find(request.crew)).crew
                 problem = await asyncio.to_thread(self._outward_words, call.task, call.catalog, crew, result)
@@ -127,6 +128,7 @@ class TurnActivities:
             messages=task.messages(None if self._reaches_out(offered) else library.catalog, request.today),
             tools=(*(pinned.specs[tool] for tool in offered), *((NOTE,) if offered else ())),
             answer_type=task.answer_type_for(agent),
+            data_schema=task.data_schema_for(agent),
             max_output_tokens=request.max_output_tokens,
             effort=request.effort,
             temperature=agent.temperature if agent else None,
@@ -174,38 +176,46 @@ class TurnActivities:
     def _reaches_out(self, tools: Sequence[str]) -> bool:
         return any("reaches_out" in self.tools[tool].capabilities for tool in tools)
 
-    async def _complete(self, call: ModelCall, record: Journal, request: TurnRequest) -> ModelReply:
+    async def _complete(self, call: ModelCall, record: Journal, request: TurnRequest) -> tuple[ModelCall, ModelReply]:
+        """Make a call; returns it as it was made, and the reply."""
         await refuse_if_stale(self._freshness, record)
         try:
-            return await self._call_available(call, record.job(), request.tier)
+            return await self._call_available(call, record.job(), request)
+        except ApplicationError:
+            raise
         except ProviderError as failure:
             raise await decide_retry(failure, record, request.provider_failures, self.pause) from None
         except Exception as error:
             raise fault_while_paying(error) from error
 
-    async def _call_available(self, call: ModelCall, job: ProviderJob, tier: Tier) -> ModelReply:
+    async def _call_available(
+        self, call: ModelCall, job: ProviderJob, request: TurnRequest
+    ) -> tuple[ModelCall, ModelReply]:
         """Call the tier's model, or its fallback while that model's breaker allows no call."""
         own = call.model_copy(update={"job": job})
         if job.id or call.urgency == "batch":
             # The provider queues such calls itself.
-            return await self.models.adapter.complete(own)
-        card = self.models.card(tier).model_copy(update={"name": call.model})
+            return call, await self.models.adapter.complete(own)
+        card = self.models.card(request.tier).model_copy(update={"name": call.model})
         breaker, fallback = self._breakers.of(card, self.pause), self.models.fallback
         if breaker.allows_call:
             try:
                 with breaker.call():
-                    return await self.models.adapter.complete(own)
+                    return call, await self.models.adapter.complete(own)
             except ProviderError as failure:
                 if failure.is_final or failure.fault.possibly_billed or breaker.allows_call or fallback is None:
                     raise
         if fallback is None:
             raise breaker.refusal()
-        other = self._breakers.of(fallback.card(tier), self.pause)
+        other = self._breakers.of(fallback.card(request.tier), self.pause)
         if not other.allows_call:
             raise min(breaker, other, key=lambda each: each.left).refusal()
+        call = _for_another_model(call, other.card.name)
+        # What was reserved may rest on what the first model has counted.
+        await self._refuse_above_reserve(call, request)
         with other.call():
-            reply = await fallback.adapter.complete(_for_another_model(call, other.card.name))
-        return reply.model_copy(update={"provider_items": ()})
+            reply = await fallback.adapter.complete(call)
+        return call, reply.model_copy(update={"provider_items": ()})
 
 
 def _for_another_model(call: ModelCall, name: str) -> ModelCall:
@@ -214,12 +224,12 @@ def _for_another_model(call: ModelCall, name: str) -> ModelCall:
     return call.model_copy(update={"model": name, "messages": messages})
 
 
-def _recordable(reply: ModelReply, answer_type: type[TurnAnswer]) -> TurnResult:
+def _recordable(reply: ModelReply, call: ModelCall) -> TurnResult:
     """Interpret a reply so that it can be recorded and read again; whatever is wrong with it, it is paid."""
     try:
         if any(depth(call.arguments) > MOST_DEPTH for call in reply.tool_calls):
             raise ValueError("arguments are nested too deeply")  # noqa: TRY301  # as any other reply that cannot be used
-        result = interpret(reply, answer_type)
+        result = interpret(reply, call.answer_type, call.data_schema)
         converter = activity.payload_converter()
         converter.from_payloads(converter.to_payloads([Entry(result=result)]), [Entry])
     except Exception as error:
@@ -231,7 +241,7 @@ def _recordable(reply: ModelReply, answer_type: type[TurnAnswer]) -> TurnResult:
             ModelReply(
                 stop="malformed", problem=problem, model=reply.model, provider=reply.provider, usage=reply.usage
             ),
-            answer_type,
+            call.answer_type,
         )
     return result
 
@@ -278,7 +288,7 @@ def _message_bytes(messages: Sequence[Message]) -> int:
     return sum(len(text.encode()) for text in texts) + items
 
 
-def interpret(reply: ModelReply, answer_type: type[TurnAnswer]) -> TurnResult:
+def interpret(reply: ModelReply, answer_type: type[TurnAnswer], data_schema: JsonSchema | None = None) -> TurnResult:
     """Parse a reply as an answer of the requested type; one that does not fit is `malformed`, with the reason."""
     common = TurnResult(
         stop=reply.stop,
@@ -299,7 +309,12 @@ def interpret(reply: ModelReply, answer_type: type[TurnAnswer]) -> TurnResult:
         answer = answer_type.model_validate_json(_without_fence(reply.text))
     except ValidationError as error:
         return _malformed(common, reply, join_problems(describe_problems(error, answer_type)))
-    return common.model_copy(update={"answer": _with_bounded_sources(answer)})
+    answer = _with_bounded_sources(answer)
+    if not isinstance(answer, TypedAnswer):
+        return common.model_copy(update={"answer": answer})
+    data, problems = read_data(answer.data, data_schema, is_required=answer.requires_data)
+    said = {"text": reply.text[:_KEPT_TEXT_CHARACTERS], "data_problems": problems[:_KEPT_TEXT_CHARACTERS]}
+    return common.model_copy(update={"answer": answer.model_copy(update={"data": data}), **(said if problems else {})})
 
 
 def _with_bounded_sources(answer: TurnAnswer) -> TurnAnswer:

@@ -12,15 +12,18 @@ from activities.turn_kinds.expand import ExpandAnswer, ExpandTask
 from activities.turn_kinds.grade import GradeAnswer, GradeTask
 from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
 from activities.turn_kinds.outline import OutlineAnswer, OutlineTask
+from activities.turn_kinds.output import OutputAnswer, OutputTask
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from activities.turn_kinds.protocol import TurnTask
 from activities.turn_kinds.refine import RefineAnswer, RefineTask
 from activities.turn_kinds.review import ReviewAnswer, ReviewTask
+from activities.turn_kinds.route import RouteAnswer, RouteTask
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import WorkAnswer, WorkTask, WorkWithIssuesAnswer
 
 Task = Annotated[
     PlanTask
+    | RouteTask
     | ExpandTask
     | WorkTask
     | CompactTask
@@ -31,13 +34,15 @@ Task = Annotated[
     | CritiqueTask
     | GradeTask
     | CompressTask
-    | OutlineTask,
+    | OutlineTask
+    | OutputTask,
     Field(discriminator="kind"),
 ]
 """What one turn is for, told apart by `kind`."""
 
 Answer = Annotated[
     PlanAnswer
+    | RouteAnswer
     | ExpandAnswer
     | WorkAnswer
     | WorkWithIssuesAnswer
@@ -49,7 +54,8 @@ Answer = Annotated[
     | CritiqueAnswer
     | GradeAnswer
     | CompressAnswer
-    | OutlineAnswer,
+    | OutlineAnswer
+    | OutputAnswer,
     Field(discriminator="kind"),
 ]
 """What a model answered, told apart by `kind`."""

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from typing import Final
 
+from pydantic_core import to_json
+
 from activities.contracts import ContradictionDraft, InputOutcome, Note
 from activities.documents.catalog import Catalog
 from activities.untrusted_text import data_block, request_block
-from chargehand.contracts import Contract, Contradiction, Escalation, Failure, Finding, Outcome, left_out
+from chargehand.contracts import Contract, Contradiction, Escalation, Failure, Finding, JsonSchema, Outcome, left_out
 
 CATALOG_BYTES: Final = 9_000
 """The most that a prompt says about the session's documents."""
@@ -115,6 +117,16 @@ def outcome_section(result: InputOutcome) -> str:
     )
 
 
+def findings_section(result: InputOutcome) -> str:
+    """Render the findings of an outcome without its text."""
+    return f"{outcome_heading(result)}:\n{data_block(findings_text(result.outcome))}"
+
+
+def schema_section(schema: JsonSchema) -> str:
+    """Render the JSON Schema of an answer's data."""
+    return f"JSON Schema of data:\n{data_block(to_json(schema).decode())}"
+
+
 def verdict_section(result: InputOutcome) -> str:
     """Render an outcome for a model that decides what is still to be done: losses with their messages."""
     outcome = result.outcome
@@ -131,13 +143,17 @@ def instruction_line(result: InputOutcome) -> str:
 
 def notes_section(notes: Sequence[Note]) -> list[str]:
     """Render what an agent has noted, if it has."""
-    lines = "\n".join(
+    return [f"Your notes so far:\n{data_block(note_lines(notes))}"] if notes else []
+
+
+def note_lines(notes: Sequence[Note]) -> str:
+    """Render notes, one a line."""
+    return "\n".join(
         f"- {note.claim}"
         + (f" [{note.source.ref}]" if note.source else "")
         + (f" Quote: {note.source.quote}" if note.source and note.source.quote else "")
         for note in notes
     )
-    return [f"Your notes so far:\n{data_block(lines)}"] if notes else []
 
 
 def evidence_text(outcome: Outcome) -> str:

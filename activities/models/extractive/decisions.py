@@ -15,9 +15,11 @@ from activities.turn_kinds.critique import CritiqueAnswer
 from activities.turn_kinds.expand import ExpandAnswer
 from activities.turn_kinds.grade import GradeAnswer
 from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
+from activities.turn_kinds.output import OutputAnswer
 from activities.turn_kinds.refine import RefineAnswer
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.review import ReviewAnswer
+from activities.turn_kinds.route import RouteAnswer
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from chargehand.contracts import Failure
 
@@ -27,7 +29,9 @@ _UNDECIDED: Final[Mapping[str, BaseModel]] = {
     "critique": CritiqueAnswer(acceptable=True, problems=[]),
     "expand": ExpandAnswer(instructions=[], omitted=[]),
     "grade": GradeAnswer(grades=[]),
+    "output": OutputAnswer(missing=["To put a report into another shape takes a language model, and none was used."]),
     "refine": RefineAnswer(worthwhile=False, instruction="", reason="This takes a language model."),
+    "route": RouteAnswer(routes=[], confidence=0),
     "review": ReviewAnswer(enough=True, missing=[], contradictions=[], subtasks=[]),
 }
 """Answers that leave everything as it is, by the kind of task."""

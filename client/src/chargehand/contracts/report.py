@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from chargehand.contracts.base import Contract, Dollars, left_out
 from chargehand.contracts.outcome import (
@@ -29,10 +29,12 @@ StopReason = Literal[
     "finish_now",
     "nothing_succeeded",
     "unwritten",
+    "invalid_output",
 ]
 """Why the session stopped: `completed` means that the plan was carried out to its end and the report was written;
-`unwritten`, that no model could write the report, so that the outcomes are set out as they are; `overcharged`, that a
-provider charged more than could be reserved, beyond the budget."""
+`unwritten`, that no model could write the report, so that the outcomes are set out as they are; `invalid_output`, that
+the report was written, but no `output` satisfies the request's `output_schema`; `overcharged`, that a provider charged
+more than could be reserved, beyond the budget."""
 
 
 class Contradiction(Contract):
@@ -46,6 +48,21 @@ class Contradiction(Contract):
     """Which one the report follows and why; empty if it is unresolved."""
     confidence: Confidence = 0
     """How sure a judge is of the resolution: 0 (no judge was asked, or it could not decide) to 100 (certain)."""
+
+
+class Route(Contract):
+    """Why an agent got a request, or a subtask, other than by the plan."""
+
+    by: Literal["rule", "model", "fallback", "load"]
+    """A rule of the crew, a model, the crew's fallback route, or the load of a task queue."""
+    agent: str
+    """The agent that was chosen."""
+    reason: str
+    """Why it was chosen, or why the route was not used."""
+    used: bool = True
+    """False for a route that was dropped."""
+    subtask: str = ""
+    """The subtask that was given to it, for `load`; empty if it is the request."""
 
 
 SubtaskState = Literal["waiting", "running", "success", "partial", "failure", "escalation", "skipped"]
@@ -171,8 +188,14 @@ class Report(Contract):
     """The goal of the request."""
     answer: str
     """Markdown. `[S1]` refers to the first of `sources`."""
+    output: JsonValue = None
+    """What the request's `output_schema` asks for, valid against it; null if none was asked for, or none is valid."""
+    output_problems: tuple[str, ...] = ()
+    """Why there is no valid `output`; empty if there is one, or if none was asked for."""
     notice: str = ""
     """A warning to be shown above the answer, such as that no model could write the report; empty if there is none."""
+    disclaimer: str = ""
+    """What the crew says of the limits of such work, to be shown below the answer; empty if it says nothing."""
     verification: Verification = "unchecked"
     """The weakest of `claims`: the whole is no better verified than that."""
     claims: tuple[Claim, ...] = ()
@@ -208,6 +231,8 @@ class Report(Contract):
     """How long the session took, and what parallel work gained."""
     subtasks: tuple[SubtaskRecord, ...] = ()
     """How each subtask of the plan ended, in the plan's order."""
+    routes: tuple[Route, ...] = left_out(())
+    """How the request got to its agents without a plan, routes that were dropped included."""
     issues: tuple[Issue, ...] = ()
     """Defects that reviewing agents found, the most severe first."""
     artifacts: tuple[Artifact, ...] = ()
@@ -240,6 +265,8 @@ class Status(Contract):
     """The plan; absent until there is one."""
     subtasks: tuple[SubtaskRecord, ...] = ()
     """The state of each subtask, in the plan's order."""
+    routes: tuple[Route, ...] = left_out(())
+    """How the request got to its agents without a plan."""
     questions: tuple[Question, ...] = ()
     """Open questions."""
     ignored_messages: int = 0
