@@ -112,7 +112,7 @@ def test_a_crew_may_have_the_tutorials_server(project: Path, tmp_path: Path) -> 
     append(file, tutorial("toml")[1])
     names = ("stock_level", "delivery_days", "search_documents", "read_document", "orders_order_status")
 
-    crew = load_crews([tmp_path], dict.fromkeys(names, ["reads_private"]))["my-crew"]
+    crew = load_crews([tmp_path], {name: ["reads_private"] for name in names})["my-crew"]
 
     assert [agent.name for agent in crew.agents] == ["clerk", "reader", "dispatcher"]
     assert [server.name for server in crew.mcp] == ["orders"]
