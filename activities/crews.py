@@ -71,6 +71,8 @@ class Agent(TypedByPeople):
     capabilities: tuple[Capability, ...] = ()
     """What its tools may let it do. Which of it they do depends on what stands behind them; never all three at once."""
     tier: Tier = Tier.MEDIUM
+    model: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)] | None = None
+    """The provider's name of the model that it uses instead of its tier's; its price must be known."""
     effort: Effort | None = None
     """How hard it thinks, on models that can be told; the crew's effort if absent."""
     reviews: bool = False

@@ -41,7 +41,7 @@ from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from activities.turn_kinds.protocol import REQUEST_TOKENS, SCHEMA_BYTES, Message, TurnAnswer
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import AgentAnswer, WorkTask
-from chargehand.contracts import Tier, Usage
+from chargehand.contracts import Usage
 from chargehand.converter import describe_problems, invalid_input, join_problems, printable
 from chargehand.wire import ActivityType, ErrorType
 
@@ -117,7 +117,7 @@ class TurnActivities:
         offered = agent.tools if agent else ()
         info = activity.info()
         return ModelCall(
-            model=self.models.card(request.tier).name,
+            model=self.models.card(request.tier, request.model_name).name,
             task=task,
             agent=request.agent,
             crew_agents=tuple((agent.name, agent.description, agent.tools) for agent in crew.agents),
@@ -176,19 +176,20 @@ class TurnActivities:
     async def _complete(self, call: ModelCall, record: Journal, request: TurnRequest) -> ModelReply:
         await refuse_if_stale(self._freshness, record)
         try:
-            return await self._call_available(call, record.job(), request.tier)
+            return await self._call_available(call, record.job(), request)
         except ProviderError as failure:
             raise await decide_retry(failure, record, request.provider_failures, self.pause) from None
         except Exception as error:
             raise fault_while_paying(error) from error
 
-    async def _call_available(self, call: ModelCall, job: ProviderJob, tier: Tier) -> ModelReply:
-        """Call the tier's model, or its fallback while that model's breaker allows no call."""
+    async def _call_available(self, call: ModelCall, job: ProviderJob, request: TurnRequest) -> ModelReply:
+        """Call the model, or its fallback while that model's breaker allows no call."""
         own = call.model_copy(update={"job": job})
         if job.id or call.urgency == "batch":
             # The provider queues such calls itself.
             return await self.models.adapter.complete(own)
-        breaker, fallback = self._breakers.of(self.models.card(tier), self.pause), self.models.fallback
+        card, fallback = self.models.card(request.tier, request.model_name), self.models.fallback
+        breaker = self._breakers.of(card, self.pause)
         if breaker.allows_call:
             try:
                 with breaker.call():
@@ -198,7 +199,7 @@ class TurnActivities:
                     raise
         if fallback is None:
             raise breaker.refusal()
-        other = self._breakers.of(fallback.card(tier), self.pause)
+        other = self._breakers.of(fallback.card(request.tier), self.pause)
         if not other.allows_call:
             raise min(breaker, other, key=lambda each: each.left).refusal()
         with other.call():

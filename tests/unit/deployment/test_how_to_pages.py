@@ -29,11 +29,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             del sys.modules[name]
 
 
+def files_of(page: str) -> dict[str, str]:
+    """Return the files that a page shows, by their names."""
+    return dict(_FILE.findall((ROOT / "docs" / "how-to" / f"{page}.md").read_text(encoding="utf-8")))
+
+
 @pytest.mark.parametrize("page", ["own-tools"])
 async def test_the_tests_of_a_page_pass(folder: Path, page: str) -> None:
     """A reader who copies the files has tests that pass."""
-    text = (ROOT / "docs" / "how-to" / f"{page}.md").read_text(encoding="utf-8")
-    files: dict[str, str] = dict(_FILE.findall(text))
+    files = files_of(page)
     for name, content in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(content, encoding="utf-8")
