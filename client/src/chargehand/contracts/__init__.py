@@ -3,6 +3,7 @@
 # Public contracts are built from these; `as` marks what workers share and callers do not need.
 from chargehand.contracts.base import Contract as Contract
 from chargehand.contracts.base import Dollars as Dollars
+from chargehand.contracts.base import JsonSchema as JsonSchema
 from chargehand.contracts.base import Message as Message
 from chargehand.contracts.base import TypedByPeople as TypedByPeople
 from chargehand.contracts.base import left_out as left_out
