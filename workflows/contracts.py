@@ -16,6 +16,7 @@ from chargehand.contracts import (
     Message,
     Outcome,
     Plan,
+    Route,
     SessionRequest,
     Source,
     SpendLine,
@@ -79,6 +80,7 @@ class ProgressState(Contract):
     records: tuple[SubtaskRecord, ...]
     gaps: tuple[str, ...] = left_out(())
     contradictions: tuple[Contradiction, ...] = left_out(())
+    routes: tuple[Route, ...] = left_out(())
     reviews: int = left_out(0)
     ignored_messages: int = left_out(0)
 

@@ -9,6 +9,7 @@ from chargehand.contracts import (
     Outcome,
     Plan,
     Question,
+    Route,
     SessionState,
     Status,
     Subtask,
@@ -39,6 +40,8 @@ class Progress:
         """What a person answered, by the subtask that asked."""
         self.gaps: list[str] = []
         """What the session itself knows to be missing."""
+        self.routes: list[Route] = []
+        """How the request got to its agents without a plan."""
         self.contradictions: list[Contradiction] = []
         """Where outcomes are known to disagree."""
         self.reviews = 0
@@ -57,6 +60,7 @@ class Progress:
             records=self.records,
             gaps=tuple(self.gaps),
             contradictions=tuple(self.contradictions),
+            routes=tuple(self.routes),
             reviews=self.reviews,
             ignored_messages=self.ignored_messages,
         )
@@ -66,7 +70,7 @@ class Progress:
         self.plan, self.outcomes = before.plan, dict(before.outcomes)
         self._records = {record.id: record for record in before.records}
         self.gaps, self.contradictions = [*before.gaps], [*before.contradictions]
-        self.reviews = before.reviews
+        self.routes, self.reviews = [*before.routes], before.reviews
         self.ignored_messages += before.ignored_messages
 
     @property
@@ -179,6 +183,7 @@ class Progress:
             state=self.state,
             plan=self.plan,
             subtasks=self.records,
+            routes=tuple(self.routes),
             questions=tuple(self.questions.values()),
             ignored_messages=self.ignored_messages,
         )

@@ -49,6 +49,21 @@ class Contradiction(Contract):
     """How sure a judge is of the resolution: 0 (no judge was asked, or it could not decide) to 100 (certain)."""
 
 
+class Route(Contract):
+    """Why an agent got a request, or a subtask, other than by the plan."""
+
+    by: Literal["rule", "model", "fallback", "load"]
+    """A rule of the crew, a model, the crew's fallback route, or the load of a task queue."""
+    agent: str
+    """The agent that was chosen."""
+    reason: str
+    """Why it was chosen, or why the route was not used."""
+    used: bool = True
+    """False for a route that was dropped."""
+    subtask: str = ""
+    """The subtask that was given to it, for `load`; empty if it is the request."""
+
+
 SubtaskState = Literal["waiting", "running", "success", "partial", "failure", "escalation", "skipped"]
 
 
@@ -165,6 +180,8 @@ class Report(Contract):
     """Why there is no valid `output`; empty if there is one, or if none was asked for."""
     notice: str = ""
     """A warning to be shown above the answer, such as that no model could write the report; empty if there is none."""
+    disclaimer: str = ""
+    """What the crew says of the limits of such work, to be shown below the answer; empty if it says nothing."""
     verification: Verification = "unchecked"
     """The weakest of `claims`: the whole is no better verified than that."""
     claims: tuple[Claim, ...] = ()
@@ -198,6 +215,8 @@ class Report(Contract):
     """How long the session took, and what parallel work gained."""
     subtasks: tuple[SubtaskRecord, ...] = ()
     """How each subtask of the plan ended, in the plan's order."""
+    routes: tuple[Route, ...] = left_out(())
+    """How the request got to its agents without a plan, routes that were dropped included."""
     issues: tuple[Issue, ...] = ()
     """Defects that reviewing agents found, the most severe first."""
     artifacts: tuple[Artifact, ...] = ()
@@ -230,6 +249,8 @@ class Status(Contract):
     """The plan; absent until there is one."""
     subtasks: tuple[SubtaskRecord, ...] = ()
     """The state of each subtask, in the plan's order."""
+    routes: tuple[Route, ...] = left_out(())
+    """How the request got to its agents without a plan."""
     questions: tuple[Question, ...] = ()
     """Open questions."""
     ignored_messages: int = 0
