@@ -9,8 +9,9 @@ from typing import Annotated, Final, get_args
 
 from pydantic import Field, StringConstraints, ValidationError
 
-from chargehand.contracts import Capability, Effort, Tier, TypedByPeople
-from chargehand.contracts.request import Name, Words
+from chargehand.contracts import Capability, Effort, Obligation, PolicyMode, Tier, ToolRule, TypedByPeople, Watched
+from chargehand.contracts.base import Name
+from chargehand.contracts.request import Words
 from chargehand.converter import describe_problems, join_problems
 
 _LARGEST_FILE_BYTES: Final = 256 * 1024
@@ -34,6 +35,10 @@ class Agent(TypedByPeople):
     """Tools that only this agent of the crew has."""
     capabilities: tuple[Capability, ...] = ()
     """What its tools may let it do. Which of it they do depends on what stands behind them; never all three at once."""
+    approve: tuple[Name, ...] = ()
+    """Those of its tools of which a person approves each call, beside those that always need it."""
+    policy: Annotated[tuple[ToolRule, ...], Field(max_length=100)] = ()
+    """Rules for its tools. If there are any, calls of tools without a rule are denied."""
     tier: Tier = Tier.MEDIUM
     effort: Effort | None = None
     """How hard it thinks, on models that can be told; the crew's effort if absent."""
@@ -57,6 +62,8 @@ class Crew(TypedByPeople):
     """Model tier of the supervisor's own turns."""
     effort: Effort | None = None
     """Replaces the usual effort: high for plans and reports, medium for the agents. Small decisions stay at low."""
+    policy_mode: PolicyMode = "enforce"
+    """`report` allows calls that are against the agents' policies, and records them in the trace."""
     agents: Annotated[tuple[Agent, ...], Field(min_length=1, max_length=20)]
 
     def agent(self, name: str) -> Agent | None:
@@ -113,7 +120,13 @@ def _load(file: Path, tools: Tools, absent: Collection[str]) -> Crew:
 
 def _without(crew: Crew, absent: Collection[str]) -> Crew:
     agents = tuple(
-        agent.model_copy(update={"tools": tuple(tool for tool in agent.tools if tool not in absent)})
+        agent.model_copy(
+            update={
+                "tools": tuple(tool for tool in agent.tools if tool not in absent),
+                "approve": tuple(tool for tool in agent.approve if tool not in absent),
+                "policy": tuple(rule for rule in agent.policy if rule.tool not in absent),
+            }
+        )
         for agent in crew.agents
     )
     return crew.model_copy(update={"agents": agents})
@@ -124,6 +137,24 @@ def capabilities_of(agent: Agent, tools: Tools) -> frozenset[Capability]:
     return frozenset(capability for tool in agent.tools for capability in tools.get(tool, ()))
 
 
+def obligations_of(crew: Crew, agent: Agent) -> tuple[Obligation, ...]:
+    """List what an agent's policy demands of each of its tools; nothing if it has no policy."""
+    if not agent.policy:
+        return ()
+    ruled = {rule.tool for rule in agent.policy}
+    rules = [(rule.tool, rule) for rule in agent.policy] + [(tool, None) for tool in agent.tools if tool not in ruled]
+    return tuple(
+        Obligation(key=f"{crew.name}/{agent.name}/{number}", tool=tool, rule=rule, mode=crew.policy_mode)
+        for number, (tool, rule) in enumerate(rules, start=1)
+    )
+
+
+def watched_of(crew: Crew, agent: Agent) -> tuple[Watched, ...]:
+    """List those of an agent's tools whose success a rule of the crew waits for."""
+    waiting = [rule for each in crew.agents for rule in each.policy if rule.after in agent.tools]
+    return tuple(dict.fromkeys(Watched(tool=rule.after or "", same=rule.same) for rule in waiting))
+
+
 def _tables(file: Path) -> Mapping[str, object]:
     with file.open("rb") as opened:
         data = opened.read(_LARGEST_FILE_BYTES + 1)
@@ -131,7 +162,7 @@ def _tables(file: Path) -> Mapping[str, object]:
         raise CrewError(file, [f"is larger than {_LARGEST_FILE_BYTES // 1024} KiB; a crew is a page of text"])
     text = data.decode()
     if _ENDLESS_KEY.search(text):
-        raise CrewError(file, ["has a key of more than 20 parts; a crew has no tables below agents"])
+        raise CrewError(file, ["has a key of more than 20 parts; a crew has no tables that deep"])
     tables: dict[str, object] = tomllib.loads(text)
     return tables
 
@@ -164,6 +195,28 @@ def _problems(crew: Crew, tools: Tools) -> list[str]:
                 f"{where}.tools: together they read what strangers write, read what is private and reach out, so that "
                 "a stranger's text could have private text sent away; split them between two agents"
             )
+        problems += _rule_problems(agent, owners)
         if agent.fallback is not None and (agent.fallback not in names or agent.fallback == agent.name):
             problems.append(f"{where}.fallback: '{agent.fallback}' is not another agent of this crew")
+    return problems
+
+
+def _rule_problems(agent: Agent, tools: Collection[str]) -> list[str]:
+    where = f"agents.{agent.name}"
+    problems = [
+        f"{where}.{field}: '{tool}' is not one of its tools; they are {', '.join(agent.tools) or 'none'}"
+        for field, named in (("approve", agent.approve), ("policy", [rule.tool for rule in agent.policy]))
+        for tool in named
+        if tool not in agent.tools
+    ]
+    problems += [
+        f"{where}.policy: no agent of this crew has the tool '{rule.after}' after which {rule.tool} is allowed"
+        for rule in agent.policy
+        if rule.after is not None and rule.after not in tools
+    ]
+    problems += [
+        f"{where}.policy: 'same' compares {rule.tool} with the tool of 'after'; add that, or leave 'same' out"
+        for rule in agent.policy
+        if rule.same is not None and rule.after is None
+    ]
     return problems

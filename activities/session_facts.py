@@ -8,7 +8,7 @@ from typing import Final
 from temporalio import activity
 
 from activities.contracts import AgentCard, CrewCard, OpenSessionRequest, OutputCaps, SessionFacts
-from activities.crews import Agent, Crew, capabilities_of
+from activities.crews import Agent, Crew, capabilities_of, obligations_of, watched_of
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
 from activities.models.registry import Models
@@ -98,7 +98,11 @@ class SessionActivities:
                     effort=agent.effort or effort,
                     capabilities=tuple(sorted(capabilities_of(agent, tool_capabilities(self.tools)))),
                     acting=tuple(tool for tool in agent.tools if self.tools[tool].spec.acts),
-                    approvals=tuple(tool for tool in agent.tools if self.tools[tool].spec.approval),
+                    approvals=tuple(
+                        tool for tool in agent.tools if tool in agent.approve or self.tools[tool].spec.approval
+                    ),
+                    policy=obligations_of(crew, agent),
+                    watched=watched_of(crew, agent),
                     prompt_bytes=self._prompt_bytes(crew, agent),
                 )
                 for agent in crew.agents

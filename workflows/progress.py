@@ -16,6 +16,7 @@ from chargehand.contracts import (
     Usage,
 )
 from workflows.budget.ledger import Ledger
+from workflows.calls import Calls
 from workflows.clock import Clock
 from workflows.rules.report_content import input_for, reason_of, state_of, usage_of
 
@@ -36,6 +37,8 @@ class Progress:
         """Questions that are open, by subtask."""
         self.answers: dict[str, str] = {}
         """What a person answered, by the subtask that asked."""
+        self.calls = Calls()
+        """Tool calls that a policy or a person must allow."""
         self.gaps: list[str] = []
         """What the session itself knows to be missing."""
         self.contradictions: list[Contradiction] = []
@@ -157,6 +160,7 @@ class Progress:
             plan=self.plan,
             subtasks=self.records,
             questions=tuple(self.questions.values()),
+            calls=self.calls.pending,
             ignored_messages=self.ignored_messages,
         )
         if self.ledger is None or self.clock is None:

@@ -16,6 +16,7 @@ from workflows.budget.estimates import (
     usual_of_agent,
 )
 from workflows.budget.ledger import Amount, Reservation
+from workflows.rules.authority import in_place_of
 from workflows.rules.deduplication import child_workflow_id
 from workflows.rules.information_flow import capabilities_of, is_leak
 from workflows.rules.plan_validation import SUPERVISOR
@@ -145,6 +146,7 @@ async def _attempt_once(session: Session, trying: _Try, reservation: Reservation
         ended = await run_nested_session(session, subtask, inputs, grant=reservation.amount, child=child)
         own_time = timedelta(0)
     else:
+        agent = in_place_of(agent, session.agent(session.progress.planned(subtask).agent))
         agent = agent.model_copy(update={"tier": tier or agent.tier})
         ended = await run_subtask(session, subtask, agent, inputs, notes=notes, grant=reservation.amount, child=child)
         own_time = workflow.now() - began_at - ended.waited

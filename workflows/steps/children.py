@@ -35,6 +35,7 @@ from workflows import options
 from workflows.budget.ledger import Amount
 from workflows.budget.model_calls import was_reset
 from workflows.contracts import Grant, GrantRequest, SubtaskRequest, SubtaskResult
+from workflows.rules.authority import delegated
 from workflows.rules.evidence import nested_outcome
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.report_content import nested_goal
@@ -119,14 +120,15 @@ async def run_nested_session(
     session: Session, subtask: Subtask, inputs: Sequence[InputOutcome], *, grant: Amount, child: str
 ) -> Ended:
     """Run a subtask as a session of its own; its report becomes the outcome."""
-    ends_at = session.clock.report_starts_at
+    ends_at, planned = session.clock.report_starts_at, session.progress.planned(subtask)
     delegation = Delegation(
         session=session.root,
         run=session.run,
         depth=session.depth + 1,
         ancestors=session.ancestors,
-        goal_reads=tuple(sorted(session.provenance.of_inputs(subtask, session.progress.planned(subtask)))),
+        goal_reads=tuple(sorted(session.provenance.of_inputs(subtask, planned))),
         deadline_at=ends_at - options.nested_margin(ends_at - workflow.now()),
+        authority=delegated(session.authority, session.agent(planned.agent)),
         overcharges=session.model_calls.overcharges,
     )
     limits = session.request.limits.model_copy(

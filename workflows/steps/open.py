@@ -8,7 +8,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 
 from activities.contracts import OpenSessionRequest, SessionFacts
 from activities.session_facts import SessionActivities
-from chargehand.contracts import SessionRequest
+from chargehand.contracts import Delegation, SessionRequest
 from chargehand.converter import invalid_input
 from chargehand.wire import ErrorType
 from workflows import options
@@ -19,6 +19,7 @@ from workflows.budget.ledger import Amount, Ledger
 from workflows.budget.model_calls import MeteredModelCalls
 from workflows.clock import Clock
 from workflows.progress import Progress
+from workflows.rules.authority import narrowed
 from workflows.rules.information_flow import Provenance
 from workflows.session import Session, priority_of
 from workflows.steps.writer import reserve_report
@@ -36,7 +37,7 @@ async def open_session(request: SessionRequest, progress: Progress, budget_clien
     _check(request)
     progress.set_goal(request.goal)
     delegation, limits, now = request.delegation, request.limits, workflow.now()
-    facts = await _read_facts(request)
+    facts = _within_authority(await _read_facts(request), delegation)
     progress.add_gaps(facts.unread)
     ledger = Ledger(Amount(limits.max_turns, limits.budget_usd))
     report_reserve = _reserve_report(ledger, facts, request.documents)
@@ -73,6 +74,21 @@ async def open_session(request: SessionRequest, progress: Progress, budget_clien
         session.model_calls.learn(delegation.overcharges)
     session.refresh_details()
     return session
+
+
+def _within_authority(facts: SessionFacts, delegation: Delegation | None) -> SessionFacts:
+    """Reduce the crew of a nested session to what its parent may do.
+
+    Raises:
+        ApplicationError: `InvalidInput`, if none of its agents is left.
+    """
+    if delegation is None:
+        return facts
+    crew = narrowed(facts.crew, delegation.authority)
+    if not crew.agents:
+        problem = f"each agent of '{crew.name}' may do something that no agent of the parent session may"
+        raise invalid_input("SessionRequest", [f"crew: {problem}; nest a crew that may do less"])
+    return facts.model_copy(update={"crew": crew})
 
 
 def _run_name() -> str:

@@ -4,7 +4,15 @@ import re
 from decimal import ROUND_UP, Decimal
 from typing import Annotated, Any, ClassVar, Final
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    StringConstraints,
+)
 
 _NANODOLLAR: Final = Decimal("0.000000001")
 # Not white space: pasted text has tabs, line ends and page breaks.
@@ -56,6 +64,9 @@ def left_out(default: Any) -> Any:
 
 NoControlCharacters = AfterValidator(_refuse_control_characters)
 """Refuses NUL, escape sequences and other control characters."""
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
+"""A lower-case name: a letter, then letters, digits, `_` or `-`, 40 characters at most."""
 
 NullIsEmpty = BeforeValidator(lambda value: () if value is None else value)
 """Reads `null` as an empty list, which is how the Temporal CLI prints one."""

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from chargehand.contracts.base import Contract, Dollars, left_out
+from chargehand.contracts.calls import PendingCall
 from chargehand.contracts.outcome import (
     Artifact,
     Confidence,
@@ -203,6 +204,7 @@ SessionState = Literal[
     "awaiting_approval",
     "executing",
     "awaiting_answer",
+    "awaiting_call_approval",
     "paused",
     "synthesising",
     "finished",
@@ -226,6 +228,8 @@ class Status(Contract):
     """The state of each subtask, in the plan's order."""
     questions: tuple[Question, ...] = ()
     """Open questions."""
+    calls: tuple[PendingCall, ...] = ()
+    """Tool calls that wait for a person's approval, those of nested sessions included."""
     ignored_messages: int = 0
     """Signals that were ignored: no workflow of this session can have sent them."""
     turns: int = 0
