@@ -65,7 +65,10 @@ class BudgetClient:
             turns=missing.turns,
             usd=missing.usd,
         )
-        waiting = self._open[number] = _Open(request.token, missing, missing + held)
+        waiting = _Open(request.token, missing, missing + held)
+        for other in self._open.values():
+            waiting.compete(other)
+        self._open[number] = waiting
         try:
             # By id alone: after a reset of the supervisor, its newest run is the one that grants.
             await workflow.get_external_workflow_handle(info.parent.workflow_id).signal(
@@ -92,6 +95,10 @@ class _Open:
     least: Amount
     most: Amount
     answer: Amount | None = None
+
+    def compete(self, other: "_Open") -> None:
+        """Allow for both being answered, in either order: what one is granted, the other may be granted once more."""
+        self.most, other.most = self.most + other.most, other.most + self.most
 
     def take(self, token: str, amount: Amount) -> bool:
         """Take the parent's answer: nothing, or an amount between the two; False if this cannot be it."""

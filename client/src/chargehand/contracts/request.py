@@ -176,7 +176,7 @@ class Delegation(Contract):
     """When the nested session has to end, whatever its own deadline is."""
     goal_reads: tuple[Capability, ...] = ()
     """What kinds of text the goal rests on."""
-    authority: Authority
+    authority: Authority = Authority()
     """What the agents of the parent session may do; those of this one may do no more."""
     overcharges: Annotated[dict[str, Annotated[float, Field(ge=1)]], Field(max_length=20)] = left_out({})
     """How many times its worst case a call of each model has cost, for models that charge more than can be bounded."""
