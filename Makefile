@@ -27,29 +27,31 @@ export GOAL DOCS MODEL GATE CONTEXT PYTHON ENVIRONMENT
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 BIN := $(ENVIRONMENT)/bin
+# What runs; each group and extra of pyproject.toml adds to it, and leaves a file of its name.
 SYNCED := $(ENVIRONMENT)/.synced
-LOCAL_MODEL := $(ENVIRONMENT)/.local-model
-BROWSER_DRIVER := $(ENVIRONMENT)/.browser
-AGENTDOJO := $(ENVIRONMENT)/.agentdojo
+GROUP := $(ENVIRONMENT)/.group-
+EXTRA := $(ENVIRONMENT)/.extra-
 
 # A virtual environment contains its own path in many files, so one that was copied or moved is recreated.
 ifneq ($(shell cat $(SYNCED) 2>/dev/null),$(shell pwd -P))
 $(SYNCED): recreated
 endif
 
+.SECONDARY:
 .PHONY: help run test check bench eval replay chaos nightly up down clean recreated
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo '  make run GOAL="What does the contract say about notice?" DOCS=path/to/folder'
+	@echo '  make run EXTRAS="charts s3"  with optional dependencies: charts, ddgs, gcs, s3'
 	@echo '  make run MODEL=local         with a small language model on this machine'
 	@echo '  make test MODEL=local        the tests that need that model'
 	@echo '  make test PYTHON=python3.13  the tests on another Python, in an environment of its own'
 	@echo '  make test BROWSER=1          the tests that need Chromium (on Debian: apt install chromium)'
 	@echo '  make run MODEL=model.gguf    with a larger one; CONTEXT=16384 gives it more room'
 
-run: $(if $(MODEL),$(LOCAL_MODEL),$(SYNCED)) ## Answer GOAL over the folder DOCS; without both, the example question
+run: $(SYNCED) $(EXTRAS:%=$(EXTRA)%) $(if $(MODEL),$(GROUP)local-llm) ## Answer GOAL over the folder DOCS; without both, the example question
 	@if [ -z "$$GOAL" ] && [ -z "$$DOCS" ]; then \
 		GOAL=$$(cat examples/question.txt); DOCS=examples/harbour-ferries; \
 	elif [ -z "$$GOAL" ]; then \
@@ -66,28 +68,28 @@ run: $(if $(MODEL),$(LOCAL_MODEL),$(SYNCED)) ## Answer GOAL over the folder DOCS
 		exec $(BIN)/chargehand "$$@"; \
 	fi
 
-test: $(if $(MODEL),$(LOCAL_MODEL),$(if $(BROWSER),$(BROWSER_DRIVER),$(SYNCED))) ## Run all tests (ARGS="tests/unit -k ledger" selects, TEST_PROCESSES=0 uses one process)
+test: $(GROUP)dev $(if $(MODEL),$(GROUP)local-llm) $(if $(BROWSER),$(GROUP)browser) ## Run all tests (ARGS="tests/unit -k ledger" selects, TEST_PROCESSES=0 uses one process)
 	@$(BIN)/python -m pytest -q $(if $(MODEL),-m local_llm,-n $(TEST_PROCESSES) --dist worksteal $(if $(BROWSER),-m browser --dist loadfile tests/browser)) $(ARGS)
 
-check: $(SYNCED) ## Check format, lint, types and import direction
+check: $(GROUP)dev ## Check format, lint, types and import direction
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/basedpyright
 	@$(BIN)/lint-imports
 
-bench: $(SYNCED) ## Measure speed, size and growth; print ratios
+bench: $(GROUP)dev ## Measure speed, size and growth; print ratios
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-eval: $(SYNCED) ## Score answers on tapes, an oracle and the configured models; GATE=FILE fails if something is worse
+eval: $(GROUP)dev ## Score answers on tapes, an oracle and the configured models; GATE=FILE fails if something is worse
 	@$(BIN)/python -m benchmarks.evaluation $${GATE:+--gate "$$GATE"} $(ARGS)
 
-replay: $(SYNCED) ## Replay the recorded histories on the current workflows
+replay: $(GROUP)dev ## Replay the recorded histories on the current workflows
 	@$(BIN)/python -m pytest -q tests/replay $(ARGS)
 
-chaos: $(SYNCED) ## Inject faults for a quarter of an hour; write docs/durability.md
+chaos: $(GROUP)dev ## Inject faults for a quarter of an hour; write docs/durability.md
 	@$(BIN)/python -m chaos --write docs/durability.md $(ARGS)
 
-nightly: $(AGENTDOJO) ## Try far more random examples and hostile inputs; write docs/security-tests.md
+nightly: $(GROUP)dev $(GROUP)agentdojo ## Try far more random examples and hostile inputs; write docs/security-tests.md
 	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --timeout 0 --hypothesis-profile nightly \
 		tests/simulation tests/unit/workflows/test_ledger.py tests/activities/extractive/test_figures.py $(ARGS)
 	@$(BIN)/python -m tests.security --processes $(TEST_PROCESSES) --write docs/security-tests.md
@@ -102,17 +104,13 @@ clean: ## Remove virtual environments and caches; keep the sessions in .chargeha
 	@rm -rf .venv .venv-* .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(SYNCED): uv.lock pyproject.toml client/pyproject.toml cli/pyproject.toml
+$(SYNCED): uv.lock pyproject.toml client/pyproject.toml cli/pyproject.toml worker/pyproject.toml
 	@sh bootstrap.sh
 
-$(LOCAL_MODEL): $(SYNCED)
-	@sh bootstrap.sh local-llm
+$(GROUP)%: $(SYNCED)
+	@sh bootstrap.sh --group $*
 	@touch $@
 
-$(BROWSER_DRIVER): $(SYNCED)
-	@sh bootstrap.sh browser
-	@touch $@
-
-$(AGENTDOJO): $(SYNCED)
-	@sh bootstrap.sh agentdojo
+$(EXTRA)%: $(SYNCED)
+	@sh bootstrap.sh --extra $*
 	@touch $@

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Create a virtual environment from Python 3.11+ with venv: pip installs uv at the version of uv.lock, uv the rest.
 # Called by make, from the root of the project, when the environment ENVIRONMENT (.venv) is missing or older than the
-# lock; with the name of a dependency group it also installs that group.
+# lock: installs what runs. With `--group NAME` or `--extra NAME` it adds that. Nothing that is installed is removed.
 set -eu
 
 here=$(pwd -P)
@@ -36,9 +36,7 @@ make_environment() {
 
 # An environment that was copied or moved still contains the path where it was created.
 is_ours_and_whole() {
-    grep -qF "$here/$venv" "$venv/bin/activate" 2>/dev/null &&
-        "$venv/bin/uv" --version >/dev/null 2>&1 &&
-        is_new_enough "$venv/bin/python"
+    grep -qF "$here/$venv" "$venv/bin/activate" 2>/dev/null && is_new_enough "$venv/bin/python"
 }
 
 quietly() {
@@ -53,15 +51,21 @@ quietly() {
 unset VIRTUAL_ENV CONDA_PREFIX UV_PROJECT_ENVIRONMENT UV_PYTHON UV_PROJECT UV_WORKING_DIRECTORY PYTHONHOME PYTHONPATH
 export UV_PROJECT_ENVIRONMENT="$venv"
 
-if is_ours_and_whole && [ -n "${1:-}" ]; then
-    echo "Installing the dependency group $1 …" >&2
+if is_ours_and_whole && [ -n "${2:-}" ]; then
+    echo "Installing the ${1#--} $2 …" >&2
 elif is_ours_and_whole; then
     echo "Updating the dependencies …" >&2
 else
     echo "Installing the dependencies into $venv (first run) …" >&2
     make_environment
+fi
+if ! "$venv/bin/uv" --version >/dev/null 2>&1; then
     version=$(awk '/^name = "uv"$/ { getline; gsub(/"/, "", $3); print $3; exit }' uv.lock)
     PIP_USER=0 quietly "$venv/bin/python" -m pip install --disable-pip-version-check "uv==$version"
 fi
-quietly "$venv/bin/uv" sync --locked --no-progress --python "$venv/bin/python" --no-python-downloads ${1:+--inexact --group "$1"}
+quietly "$venv/bin/uv" sync --locked --inexact --no-progress --python "$venv/bin/python" --no-python-downloads "$@"
+if [ "${2:-}" != dev ] && [ ! -e "$venv/.group-dev" ]; then
+    # It is 40 MB, and nothing that runs needs it.
+    PIP_USER=0 quietly "$venv/bin/python" -m pip uninstall --yes uv
+fi
 echo "$here" >"$venv/.synced"

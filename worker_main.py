@@ -11,12 +11,12 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from pydantic import ValidationError
 from temporalio.client import Client
@@ -29,7 +29,7 @@ from temporalio.worker import Worker, WorkerDeploymentConfig
 from activities.backends import Choice, SettingsError, secret
 from activities.caller_check import CallerCheck
 from activities.code.registry import CODE
-from activities.crews import CrewError, load_crews
+from activities.crew_files import CrewError, load_crews
 from activities.documents.cleanup import sweep
 from activities.documents.registry import (
     CACHES,
@@ -51,8 +51,8 @@ from activities.settings import NoJson, Settings, describe_unknown, describe_unu
 from activities.slots import POLLS, PacedSlots, paced_tuner
 from activities.tape.registry import Traffic, choose_tape, with_tape
 from activities.tool_use import ToolActivities
-from activities.toolbox import absent_tools, build_tools, choose_pages
-from activities.tools import tool_capabilities
+from activities.toolbox import absent_tools, build_tools, choose_charts, choose_pages
+from activities.tools import acting_tools, tool_capabilities
 from activities.watchdog import watch_event_loop
 from chargehand.converter import data_converter
 from chargehand.payloads.encryption import Encryption
@@ -79,6 +79,7 @@ def choose(settings: Settings) -> dict[str, Choice]:
         search,
         CODE.choose(settings),
         choose_pages(search),
+        choose_charts(),
         Choice("documents", "embedded parsers", "always"),
         Choice("data", "duckdb", "always"),
         Choice("encryption", "AES-256-GCM", f"CHARGEHAND_ENCRYPTION_KEY_ID is {settings.encryption_key_id}")
@@ -117,10 +118,10 @@ async def compose(
         closing=closing,
     )
     models = build_models(settings, chosen["model"].adapter, closing)
-    traffic = wrap(with_tape(settings, Traffic(models, tools, absent_tools(chosen["pages"])), closing))
+    traffic = wrap(with_tape(settings, Traffic(models, tools, absent_tools(chosen)), closing))
     models, tools = traffic.models, traffic.tools
     folders = [_HERE / "crews", *([settings.crews] if settings.crews else [])]
-    crews = load_crews(folders, tool_capabilities(tools), absent=traffic.absent)
+    crews = load_crews(folders, tool_capabilities(tools), traffic.absent, acting_tools(tools))
     return [
         SessionActivities(
             crews, models, tools, settings.ceilings, turns_queue(settings), library, settings.output_tokens
@@ -220,12 +221,32 @@ async def run(settings: Settings) -> None:
         client = await _connected(settings, stop, runtime)
         if client is None:
             return
-        workers = [build_worker(client, settings, activities), build_turns_worker(client, settings, activities)]
-        async with AsyncExitStack() as polling:
-            for worker in filter(None, workers):
-                await polling.enter_async_context(worker)
-            _logger.info("worker polls", extra={"task_queue": settings.task_queue})
+        async with polling(client, settings, activities):
             await stop.wait()
+
+
+@asynccontextmanager
+async def polling(
+    client: Client, settings: Settings, activities: Sequence[Callable[..., object]]
+) -> AsyncGenerator[None]:
+    """Poll for work; on leaving, let in-flight calls finish within the grace period."""
+    workers = [build_worker(client, settings, activities), build_turns_worker(client, settings, activities)]
+    async with AsyncExitStack() as running:
+        for worker in filter(None, workers):
+            await running.enter_async_context(worker)
+        _logger.info("worker polls", extra={"task_queue": settings.task_queue})
+        yield
+
+
+@asynccontextmanager
+async def serving(client: Client, settings: Settings) -> AsyncGenerator[None]:
+    """Run a worker on a client of another program's, whose payloads it converts as Chargehand does."""
+    async with AsyncExitStack() as closing:
+        activities = await compose(settings, closing)
+        config = client.config()
+        config["data_converter"] = _converter(settings, client.namespace)
+        async with polling(Client(**config), settings, activities):
+            yield
 
 
 def _runtime(settings: Settings) -> Runtime:
@@ -308,10 +329,10 @@ _FILE_VERBS: Final[Mapping[str, Callable[[Settings, Path], Coroutine[object, obj
 }
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the worker, or the verb that is the first argument."""
+def main(arguments: Sequence[str], settings: Settings | None = None) -> int:
+    """Run the worker, or the verb that is the first argument, with these settings or those of the environment."""
     try:
-        return _run_verb(Settings(), *arguments)
+        return _run_verb(settings or Settings(), *arguments)
     except (ValidationError, NoJson) as error:
         sys.stderr.write(f"The worker's settings cannot be used: {describe_unusable(error)}\n")
     except HistoriesError as error:
@@ -337,9 +358,16 @@ def _run_verb(settings: Settings, verb: str = "", file: str = "") -> int:
     return 0
 
 
-if __name__ == "__main__":
+def run_program() -> NoReturn:
+    """Do what the command line says, and exit at once.
+
+    The SDK's own threads can abort a process that ends the ordinary way (temporalio/sdk-python#300).
+    """
     code = main(sys.argv[1:])
     sys.stdout.flush()
     sys.stderr.flush()
-    # The SDK's own threads can abort a process that ends the ordinary way (temporalio/sdk-python#300).
     os._exit(code)
+
+
+if __name__ == "__main__":
+    run_program()

@@ -15,7 +15,7 @@ from typing import Any, Final, Self, cast
 
 from activities.silence import note_progress
 
-_APPLICATION_ROOT: Final = Path(__file__).parents[1]
+_APPLICATION_ROOT: Final = Path(__file__).parents[__name__.count(".")]
 _BOOTSTRAP: Final = (
     "import sys, runpy; sys.path.append(sys.argv[1]); runpy.run_module(sys.argv[2], run_name='__main__')"
 )

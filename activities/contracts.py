@@ -4,6 +4,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, JsonValue
 
+from activities.crews import Routing, SlowQueue
 from chargehand.contracts import (
     Artifact,
     Capability,
@@ -15,11 +16,13 @@ from chargehand.contracts import (
     Outcome,
     SessionRequest,
     Source,
+    Strategy,
     Tier,
     TypedByPeople,
     Watched,
     left_out,
 )
+from chargehand.contracts.request import Profile
 
 # --- opening a session -------------------------------------------------------------------------------------------
 
@@ -84,6 +87,14 @@ class AgentCard(Contract):
     """Those of its tools whose success a rule of the crew waits for."""
     effort: Effort | None = left_out(None)
     """How hard it thinks; None for the usual effort."""
+    rounds: int | None = left_out(None)
+    """The most rounds of an attempt, if the request allows more."""
+    sees_goal: bool = left_out(True)
+    """Whether it is told the user's request, for context."""
+    confidence_threshold: int = left_out(0)
+    """An answer that is less sure than this counts as unsure."""
+    slow: SlowQueue | None = left_out(None)
+    """What is used instead of it while a task queue is slow."""
     prompt_bytes: int
     """UTF-8 bytes of everything in the agent's prompt that does not depend on the session."""
 
@@ -96,8 +107,24 @@ class CrewCard(Contract):
     agents: tuple[AgentCard, ...]
     effort: Effort | None = left_out(None)
     """How hard the supervisor thinks about plans and reports; None for the usual effort."""
+    strategy: Strategy | None = left_out(None)
+    """How outcomes become the report; the plan says if absent."""
+    nested: str | None = left_out(None)
+    """The crew of nested sessions; this one if absent."""
+    routing: Routing = left_out(Routing())
+    """How requests get to agents without a plan."""
     prompt_bytes: int
     """UTF-8 bytes of the supervisor's own fixed prompts, the longest of them."""
+
+
+class SessionTerms(Contract):
+    """What a request and its crew settle together."""
+
+    profile: Profile = "standard"
+    limits: Limits = Limits()
+    """All of them."""
+    approval: Literal["none", "plan"] = "none"
+    review: Literal["auto", "always", "never"] = "auto"
 
 
 class SessionFacts(Contract):
@@ -105,6 +132,8 @@ class SessionFacts(Contract):
 
     crew: CrewCard
     models: dict[Tier, ModelCard]
+    terms: SessionTerms = SessionTerms()
+    """Limits and manners of the session, the crew's defaults included."""
     ceilings: Limits
     """The most that the operator allows any session."""
     turns_queue: str | None = None

@@ -7,8 +7,9 @@ from typing import Final
 
 from temporalio import activity
 
-from activities.contracts import AgentCard, CrewCard, OpenSessionRequest, OutputCaps, SessionFacts
-from activities.crews import Agent, Crew, capabilities_of, obligations_of, watched_of
+from activities.contracts import AgentCard, CrewCard, OpenSessionRequest, OutputCaps, SessionFacts, SessionTerms
+from activities.crew_checks import capabilities_of
+from activities.crews import Agent, Crew, obligations_of, watched_of
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
 from activities.models.registry import Models
@@ -18,7 +19,7 @@ from activities.turn_kinds.protocol import SCHEMA_BYTES
 from activities.turn_kinds.registry import SUPERVISOR_TASK_TYPES
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, SessionRequest
-from chargehand.contracts.request import EFFORTS
+from chargehand.contracts.request import EFFORTS, PROFILES, Profile
 from chargehand.converter import invalid_input, printable
 from chargehand.wire import ActivityType
 
@@ -48,16 +49,18 @@ class SessionActivities:
         if crew is None:
             known = ", ".join(sorted(self.crews))
             raise invalid_input("SessionRequest", [f"crew: there is no crew '{request.crew}'; there are {known}"])
+        terms = settle_terms(request, crew)
         problems = [
-            *self._ceiling_problems(request.limits),
+            *self._ceiling_problems(terms.limits),
             *_tier_problems(request, crew),
             *_document_problems(request.documents),
         ]
         if problems:
             raise invalid_input("SessionRequest", problems)
         return SessionFacts(
-            crew=self._card(crew, request),
+            crew=self._card(crew, request, terms.profile),
             models=dict(self.models.cards),
+            terms=terms,
             ceilings=self.ceilings,
             turns_queue=self.turns_queue,
             unread=await self.unread(request.documents),
@@ -82,8 +85,8 @@ class SessionActivities:
             if name != "on_limit" and (asked := getattr(limits, name)) > (ceiling := getattr(self.ceilings, name))
         ]
 
-    def _card(self, crew: Crew, request: SessionRequest) -> CrewCard:
-        effort = crew.effort or EFFORTS.get(request.profile)
+    def _card(self, crew: Crew, request: SessionRequest, profile: Profile) -> CrewCard:
+        effort = crew.effort or EFFORTS.get(profile)
         own = max(len(task_type.system_text(crew, "").encode()) for task_type in SUPERVISOR_TASK_TYPES)
         return CrewCard(
             name=crew.name,
@@ -103,11 +106,20 @@ class SessionActivities:
                     ),
                     policy=obligations_of(crew, agent),
                     watched=watched_of(crew, agent),
+                    rounds=agent.rounds,
+                    sees_goal=agent.sees_goal,
+                    confidence_threshold=agent.confidence_threshold
+                    if agent.confidence_threshold is not None
+                    else crew.confidence_threshold,
+                    slow=agent.slow,
                     prompt_bytes=self._prompt_bytes(crew, agent),
                 )
                 for agent in crew.agents
             ),
             effort=effort,
+            strategy=crew.strategy,
+            nested=crew.nested,
+            routing=crew.routing,
             prompt_bytes=own + SCHEMA_BYTES,
         )
 
@@ -115,6 +127,22 @@ class SessionActivities:
         offered = [*(self.tools[tool].spec for tool in agent.tools), *((NOTE,) if agent.tools else ())]
         specs = "".join(json.dumps(spec.model_dump()) for spec in offered)
         return len(WorkTask.system_text(crew, agent.name).encode()) + len(specs.encode()) + SCHEMA_BYTES
+
+
+def settle_terms(request: SessionRequest, crew: Crew) -> SessionTerms:
+    """Settle what a request leaves to its crew; a crew's approval holds whatever the request says."""
+    profile = request.profile or crew.profile or "standard"
+    limits = request.limits
+    if request.profile is None:
+        given = {name: getattr(limits, name) for name in limits.model_fields_set}
+        own = {name: getattr(crew.limits, name) for name in crew.limits.model_fields_set}
+        limits = PROFILES[profile].model_copy(update=own | given)
+    return SessionTerms(
+        profile=profile,
+        limits=limits,
+        approval=crew.approval if request.approval == "none" and request.delegation is None else request.approval,
+        review=crew.review if request.review == "auto" else request.review,
+    )
 
 
 def _unread_documents(catalog: Catalog) -> list[str]:

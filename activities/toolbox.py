@@ -1,6 +1,8 @@
 """The tools of a worker: a new tool is a new file and a row in `build_tools`."""
 
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from importlib.util import find_spec
 from typing import Final
 
 from activities.backends import Choice
@@ -17,7 +19,9 @@ from activities.search.protocol import SearchBackend
 from activities.search.tool import Search
 from activities.tools import Tool
 
-_WEB_TOOLS: Final = frozenset({"read_page"})
+_TOOLS_OF_BACKENDS: Final = {"pages": "read_page", "charts": "draw_chart"}
+"""The tool that agents do not get while the backend is off."""
+_OFF: Final = "off"
 
 
 def build_tools(
@@ -47,10 +51,17 @@ def build_tools(
 def choose_pages(search: Choice) -> Choice:
     """Decide whether agents read web pages."""
     if search.adapter == "local":
-        return Choice("pages", "off", "the search reads the user's documents, and no agent may carry them to the web")
+        return Choice("pages", _OFF, "the search reads the user's documents, and no agent may carry them to the web")
     return Choice("pages", "httpx2", "a web search is available")
 
 
-def absent_tools(pages: Choice) -> frozenset[str]:
+def choose_charts() -> Choice:
+    """Decide whether agents draw charts."""
+    if find_spec("matplotlib") is None:
+        return Choice("charts", _OFF, "not installed: pip install 'chargehand[charts]'")
+    return Choice("charts", "matplotlib", "it is installed")
+
+
+def absent_tools(chosen: Mapping[str, Choice]) -> frozenset[str]:
     """Name the tools that crews may mention and agents do not get."""
-    return _WEB_TOOLS if pages.adapter == "off" else frozenset()
+    return frozenset(tool for backend, tool in _TOOLS_OF_BACKENDS.items() if chosen[backend].adapter == _OFF)

@@ -73,6 +73,11 @@ def tool_capabilities(tools: Mapping[str, Tool]) -> dict[str, frozenset[Capabili
     return {name: tool.capabilities for name, tool in tools.items()}
 
 
+def acting_tools(tools: Mapping[str, Tool]) -> frozenset[str]:
+    """Name the tools that change something in the world."""
+    return frozenset(name for name, tool in tools.items() if tool.spec.acts)
+
+
 def object_schema(**arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Describe a tool's arguments, which are all required, as JSON Schema."""
     properties: dict[str, JsonValue] = {name: dict(schema) for name, schema in arguments.items()}

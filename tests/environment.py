@@ -13,7 +13,8 @@ from uuid import uuid4
 from temporalio.client import Client
 
 from activities.contracts import ModelCard, PriceStep
-from activities.crews import Crew, load_crews
+from activities.crew_files import load_crews
+from activities.crews import Crew
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 from activities.model_turn.activity import TurnActivities
@@ -92,7 +93,7 @@ async def open_environment(
     respond: Respond,
     *,
     ceilings: Limits | None = None,
-    cached_workflows: int = 0,
+    cached_workflows: int = 1_000,
     task_queue: str = "",
     cards: Mapping[Tier, ModelCard] | None = None,
     crew_folder: Path = _CREWS,
@@ -100,7 +101,8 @@ async def open_environment(
 ) -> AsyncGenerator[SessionEnvironment]:
     """Run a worker whose model answers by a function, on a task queue of its own unless one is named.
 
-    Without cached workflows every workflow task replays from the start, so whatever is not deterministic shows.
+    Without cached workflows every workflow task replays from the start, which takes twice as long. What is not
+    deterministic shows in `tests/simulation`, which replays every session, and in `tests/replay`.
     `acting` names further tools, which change something in the world.
     """
     task_queue = task_queue or f"test-{uuid4().hex[:8]}"

@@ -10,7 +10,7 @@ from chargehand.contracts import SessionState
 
 _LOOK_SECONDS: Final = 0.02
 _PAUSE_SECONDS: Final = 0.05
-"""Between two looks: a query of a workflow without a cache replays it whole."""
+"""Between two looks, which are queries."""
 
 
 async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 15) -> None:

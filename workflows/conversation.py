@@ -104,7 +104,7 @@ class Conversation:
     def task(self) -> WorkTask:
         """Build the task of the next turn."""
         return WorkTask(
-            goal=self._request.goal,
+            goal=self._request.goal if self._request.agent.sees_goal else "",
             instruction=self._request.subtask.instruction,
             inputs=self._request.inputs,
             final_instruction=self._request.final_instruction,

@@ -23,6 +23,7 @@ from temporalio.worker._command_aware_visitor import CommandInfo
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 from temporalio.workflow import Info
 
+from activities.contracts import OpenSessionRequest
 from chargehand.contracts import Contract
 from chargehand.converter import invalid_input
 from chargehand.payloads.storage import READ_BY_CLIENTS
@@ -38,9 +39,8 @@ _SHARED_MODULES: Final = (
     "pydantic_core",
     "annotated_types",
     "typing_extensions",
-    "chargehand",
-    "activities",
-    "workflows",
+    # `activities` and `workflows` in a checkout, one package in the wheel.
+    *{each.__module__.partition(".")[0] for each in (Contract, OpenSessionRequest, SupervisorWorkflow)},
 )
 
 

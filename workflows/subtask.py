@@ -30,7 +30,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.call_client import CallClient
     from workflows.contracts import CallReply, Grant, SubtaskRequest, SubtaskResult, SubtaskState
     from workflows.conversation import Conversation
-    from workflows.rules.evidence import ground, out_of_time, unfinished
+    from workflows.rules.evidence import doubt_below, ground, out_of_time, unfinished
     from workflows.rules.repetition import is_repetitive
     from workflows.rules.report_content import merged_spend
     from workflows.tool_calls import MOST_CALLS, make_calls
@@ -126,7 +126,8 @@ class SubtaskWorkflow:
                 return self._unfinished(error.reason, error.message)
             self._conversation.keep(task, result)
             if answer := result.answer_as(AgentAnswer):
-                return ground(answer, self._conversation.citable, ())
+                grounded = ground(answer, self._conversation.citable, ())
+                return doubt_below(grounded, request.agent.confidence_threshold)
             if result.stop == "tools" and not task.must_answer:
                 await make_calls(
                     request, self._conversation, self._call_client, result, number=number, left=lambda: self._left

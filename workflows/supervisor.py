@@ -55,7 +55,7 @@ class SupervisorWorkflow:
         try:
             session = self._session = await open_session(request, self._progress, self._budget_client)
             plan = await session.clock.limit(make_plan(session))
-            if plan is not None and request.approval == "plan":
+            if plan is not None and session.request.approval == "plan":
                 session.enter("awaiting_approval")
                 plan = await session.clock.limit(self._approval())
             while plan is not None:

@@ -56,7 +56,7 @@ class E2BRunner:
         }
 
     async def run(self, code: str, name: str, files: Sequence[GivenFile] = (), rows: Rows | None = None) -> CodeResult:
-        await asyncio.to_thread(import_module, "activities.code.e2b_sandbox")  # takes 1.4 s, so not on the event loop
+        await asyncio.to_thread(import_module, f"{__package__}.e2b_sandbox")  # takes 1.4 s, so not on the event loop
         from activities.code.e2b_sandbox import SandboxRun
 
         return await SandboxRun(self._options, self._limits, name, internet=self._internet).run(code, files, rows)

@@ -68,7 +68,7 @@ class DrawChart:
         folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="chargehand-chart-")
         try:
             selected = await select_rows(
-                "activities.data.chart_process",
+                f"{__package__}.chart_process",
                 library,
                 arguments.get("sql"),
                 self._timeout_seconds,

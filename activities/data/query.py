@@ -61,7 +61,7 @@ class QueryData:
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
         library = await self._library.open(context.documents)
         selected = await select_rows(
-            "activities.data.query_process", library, arguments.get("sql"), self._timeout_seconds
+            f"{__package__}.query_process", library, arguments.get("sql"), self._timeout_seconds
         )
         if isinstance(selected, str):
             return failed(selected)
@@ -90,7 +90,7 @@ async def select_rows(
 async def rows_for_program(library: OpenLibrary, sql: str) -> list[dict[str, JsonValue]] | str:
     """Return all rows of a SELECT, each by the names of its columns; or the error for the agent."""
     answer = await _ask(
-        "activities.data.query_process",
+        f"{__package__}.query_process",
         library,
         sql,
         _PROGRAM_QUERY_SECONDS,

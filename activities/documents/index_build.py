@@ -52,7 +52,7 @@ class LibraryBuild:
             child = None
             if any(document.has_tables for document in self._formats.values()):
                 # Started first: it imports DuckDB while the documents are parsed.
-                child = await stack.enter_async_context(ChildProcess("activities.documents.table_process"))
+                child = await stack.enter_async_context(ChildProcess(f"{__package__}.table_process"))
             await self._index()
             tables = await self._load_tables(child) if child is not None else []
         catalog = Catalog(

@@ -53,7 +53,7 @@ def _parse(source: Source, result: Path, allowance: Allowance) -> None:
     document = format_of(source.name)
     if document.is_zip:
         _check_zip(source.path)
-    parsed = import_module(f"activities.documents.formats.{document.module}").parse(source, allowance)
+    parsed = import_module(f"{__package__}.formats.{document.module}").parse(source, allowance)
     parts = allowance.over(parsed.parts, _ROWS_A_PIECE)
     spans = allowance.over(cut(parsed.blocks, parsed.unit), _ROWS_A_PIECE)
     write_result(result, describe(parsed), parts, spans)

@@ -41,7 +41,7 @@ async def parse_in_child(jobs: Iterable[Job], directory: Path) -> AsyncGenerator
     waiting = _groups(jobs)
     if not waiting:
         return
-    async with ChildProcess("activities.documents.parser_process") as child:
+    async with ChildProcess(f"{__package__}.parser_process") as child:
         while waiting:
             group = waiting.popleft()
             seconds = max(_most_seconds(job.bytes) for job in group)

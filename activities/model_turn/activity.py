@@ -128,6 +128,7 @@ class TurnActivities:
             answer_type=task.answer_type_for(agent),
             max_output_tokens=request.max_output_tokens,
             effort=request.effort,
+            temperature=agent.temperature if agent else None,
             timeout_seconds=record.patience_seconds,
             idempotency_key=f"{info.workflow_id}:{info.workflow_run_id}:{request.step}",
             urgency=request.urgency,

@@ -126,7 +126,7 @@ VERDICTS: Final[Mapping[str, Verdict]] = {
     "BodyRefused": Verdict.UNUSABLE,
 }
 """By class name; any other class is judged by its nearest base class in this table."""
-_PACKAGES: Final = frozenset({"anthropic", "openai", "httpx2", "builtins", "activities"})
+_PACKAGES: Final = frozenset({"anthropic", "openai", "httpx2", "builtins", __name__.partition(".")[0]})
 
 _RETRYABLE_STATUSES: Final = frozenset({408, 409, 429, *range(500, 600)} - {501})
 _POSSIBLY_BILLED_STATUSES: Final = frozenset({408, 502, 504, 520, 524})

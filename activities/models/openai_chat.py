@@ -103,6 +103,8 @@ def request_body(call: ModelCall) -> "CompletionCreateParamsStreaming":
     }
     if call.effort is not None:
         body["reasoning_effort"] = call.effort
+    elif call.temperature is not None:
+        body["temperature"] = call.temperature
     if call.may_use_tools and not _is_corrected(call.task):
         body["tools"] = [
             {

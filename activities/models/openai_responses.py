@@ -135,6 +135,8 @@ def request_body(call: ModelCall) -> "ResponseCreateParamsStreaming":
     }
     if call.effort is not None:
         body["reasoning"] = {"effort": call.effort}
+    elif call.temperature is not None:
+        body["temperature"] = call.temperature
     if call.tools:
         body["tools"] = [
             {

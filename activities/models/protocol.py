@@ -60,6 +60,8 @@ class ModelCall(BaseModel):
     max_output_tokens: int
     effort: Effort | None = None
     """How hard the model thinks; None leaves it to the model."""
+    temperature: float | None = None
+    """Sampling temperature, for models that take one: those that take an effort do not. None leaves it to the model."""
     timeout_seconds: float
     idempotency_key: str
     """Names the call across attempts; sent to providers that accept one."""

@@ -14,7 +14,7 @@ from activities.pages.window import LONGEST_TEXT, clean
 
 # Only real character sets: Python's registry also holds codecs that take quadratic time.
 _CHARSETS: Final = ("utf-8", "utf-16", "utf-32", "ascii", "iso", "cp", "koi8", "gb", "big5", "euc", "shift", "mac")
-_PROCESS: Final = "activities.pages.page_process"
+_PROCESS: Final = f"{__package__}.page_process"
 _CHILDREN: Final = 2
 _PAGES_A_CHILD: Final = 50
 """A process whose parser leaks or is corrupted is replaced after so many pages."""

@@ -52,7 +52,7 @@ class DdgsSearch:
         }
         try:
             # A process for each search: it holds no state, and searches side by side do not wait for each other.
-            async with ChildProcess("activities.search.ddgs_process") as child:
+            async with ChildProcess(f"{__package__}.ddgs_process") as child:
                 answer = await child.ask(question, self._seconds)
         except ChildTimeoutError as error:
             raise transient_error(_PROBLEMS["late"]) from error

@@ -63,7 +63,7 @@ SEARCH: Final = Backend(
     (
         Row("tavily", _tavily, chosen_by="TAVILY_API_KEY", needs="TAVILY_API_KEY"),
         Row("searxng", _searxng, chosen_by="CHARGEHAND_SEARXNG_URL", needs="CHARGEHAND_SEARXNG_URL"),
-        Row("ddgs", _ddgs, package=("ddgs", "uv sync --group ddgs")),
+        Row("ddgs", _ddgs, package=("ddgs", "pip install 'chargehand[ddgs]'")),
         Row("local", _local),
     ),
     default="the user's documents are searched instead of the web",

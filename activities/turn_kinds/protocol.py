@@ -95,7 +95,8 @@ class TurnTask(Contract):
         agents = "\n".join(
             f"- {agent.name}: {agent.description} Tools: {', '.join(agent.tools) or 'none'}." for agent in crew.agents
         )
-        return f"{cls.instructions}\n\n{crew.guidance}\n\nAgents:\n{agents}"
+        strategy = f"\n\nThe strategy of this crew is {crew.strategy}." if crew.strategy else ""
+        return f"{cls.instructions}\n\n{crew.guidance}{strategy}\n\nAgents:\n{agents}"
 
     def messages(self, catalog: Catalog | None, today: date) -> tuple[Message, ...]:
         """Render the part of the prompt that belongs to the session.

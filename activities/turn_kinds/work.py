@@ -93,7 +93,7 @@ class WorkTask(TurnTask):
 
     kind: Literal["work"] = "work"
     goal: str
-    """The session's goal, for context only."""
+    """The session's goal, for context only; empty for an agent that is not told it."""
     instruction: str
     inputs: tuple[InputOutcome, ...] = ()
     """Outcomes of the subtasks this one depends on; failures among them are gaps to be stated."""
@@ -137,7 +137,7 @@ class WorkTask(TurnTask):
         return [
             f"Instruction:\n{escape_marks(self.instruction)}",
             *self._shape(),
-            request_section(self.goal, context_only=True),
+            *([request_section(self.goal, context_only=True)] if self.goal else []),
             *document_sections(catalog),
             *(outcome_section(result) for result in self.inputs),
             *([f"What you have done so far, in your own words:\n{data_block(self.summary)}"] if self.summary else []),

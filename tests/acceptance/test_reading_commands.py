@@ -33,7 +33,7 @@ async def _drawn(client: Client, folder: Path, encryption: Encryption | None = N
         ToolOutput(name="sales.png", content=b"2"),
     ]
     made, _ = await store_outputs(store, files)
-    async with open_environment(client, folder / "environment", _DRAWING, cached_workflows=10) as opened:
+    async with open_environment(client, folder / "environment", _DRAWING) as opened:
         opened.tools["draw_chart"].answer = ToolAnswer(output={"drawn": 2}, artifacts=made)
         session = await opened.chargehand.start(SessionRequest(goal="Draw the sales."))
         await session.result()
@@ -133,7 +133,7 @@ async def _told(client: Client, folder: Path, *sources: Source) -> str:
     findings = [found for each in sources for found in answer("Known.", ref=each.ref, quote=each.quote).findings]
     known = answer("Known.").model_copy(update={"findings": findings})
     script = Script().plan(subtask("T1")).work("", use("search_documents"), known)
-    async with open_environment(client, folder / "environment", script, cached_workflows=10) as opened:
+    async with open_environment(client, folder / "environment", script) as opened:
         opened.tools["search_documents"].answer = ToolAnswer(output={"found": 1}, sources=sources)
         session = await opened.chargehand.start(SessionRequest(goal="When is the valve tested?", documents=documents))
         await session.result()

@@ -23,7 +23,7 @@ _KEYS = json.dumps({"k1": "A" * 43 + "="})
 
 
 async def _session(client: Client, folder: Path) -> str:
-    async with open_environment(client, folder, Script().plan(*topics(2)), cached_workflows=10) as environment:
+    async with open_environment(client, folder, Script().plan(*topics(2))) as environment:
         session = await environment.chargehand.start(SessionRequest(goal="What do the two topics come to?"))
         await session.result()
         return session.id

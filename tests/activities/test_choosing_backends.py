@@ -86,7 +86,7 @@ async def test_an_engine_that_is_not_installed_stops_the_worker(
     """`ddgs` is optional; the message says how to install it."""
     monkeypatch.setattr(backends, "find_spec", lambda _: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]  # the name does not matter
 
-    with pytest.raises(SettingsError, match="uv sync --group ddgs"):
+    with pytest.raises(SettingsError, match=r"pip install 'chargehand\[ddgs\]'"):
         await engine(settings)
 
 

@@ -30,7 +30,7 @@ _PROCESS: Final = re.compile(r"\d+@[\w.-]+")
 
 async def record(client: Client, folder: Path, name: str, shape: Shape) -> bytes:
     """Run one shape and return the histories of its session and everything below it."""
-    async with open_environment(client, folder, shape.script, cached_workflows=100) as environment:
+    async with open_environment(client, folder, shape.script) as environment:
         session = await environment.chargehand.start(shape.request, session_id=f"recorded-{name}")
         if shape.meanwhile:
             await shape.meanwhile(session)

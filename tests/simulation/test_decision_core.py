@@ -1,8 +1,5 @@
 """The whole decision core, supervisor and subtasks, under everything that can happen to it, in any order."""
 
-import warnings
-from collections.abc import Generator
-from contextlib import contextmanager
 from datetime import timedelta
 from decimal import Decimal
 
@@ -15,6 +12,7 @@ from tests.simulation import budget
 from tests.simulation.invariants import Invariants
 from tests.simulation.jobs import PAYLOADS
 from tests.simulation.strategies import limits, scenarios, scripts
+from tests.simulation.traces import unanswered_handlers_are_no_error
 from tests.simulation.world import ROOT, Scenario, World
 
 _EVENTS = st.sampled_from([1, 2, 3, 5, 8, 13])
@@ -24,14 +22,6 @@ _TURNS = st.sampled_from([None, 10, 30, 60, 61])
 _DOLLARS = st.sampled_from([None, Decimal(1), Decimal(3), Decimal(5), Decimal(6)])
 _SECONDS = st.sampled_from([None, 100, 1_000])
 _DOWN = st.sampled_from([timedelta(0), timedelta(milliseconds=100), timedelta(seconds=2)])
-
-
-@contextmanager
-def unanswered_handlers_are_no_error() -> Generator[None]:
-    """A session that is cancelled answers none of the updates that are under way; the SDK warns of that."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=r"\[TMPRL1102\]")
-        yield
 
 
 class DecisionCore(RuleBasedStateMachine):

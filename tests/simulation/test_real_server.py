@@ -44,7 +44,8 @@ async def test_sessions_end_on_a_real_server_as_they_do_in_the_simulation(client
         session_id = workflow_id.split("/", 1)[0]
         return sample()[ids.index(session_id)], relative(workflow_id)
 
-    async with open_environment(client, tmp_path, respond_as(scenario_of), ceilings=CEILINGS) as environment:
+    respond = respond_as(scenario_of)
+    async with open_environment(client, tmp_path, respond, ceilings=CEILINGS, cached_workflows=0) as environment:
         real = await asyncio.gather(
             *(_real(environment.chargehand, scenario, id_) for scenario, id_ in zip(sample(), ids, strict=True))
         )

@@ -17,7 +17,8 @@ from temporalio.bridge.proto.workflow_commands import ScheduleActivity
 from temporalio.exceptions import ApplicationError
 
 from activities.contracts import ModelCard, OpenSessionRequest, PriceStep, SessionFacts, ToolRequest, ToolResult
-from activities.crews import Crew, load_crews
+from activities.crew_files import load_crews
+from activities.crews import Crew
 from activities.model_turn.activity import interpret
 from activities.model_turn.contracts import TurnRequest
 from activities.models.registry import Models

@@ -1,4 +1,4 @@
-"""A environment without a workflow cache for every test of workflows."""
+"""An environment for every test of workflows."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
@@ -15,14 +15,14 @@ from tests.scripted_model import Respond
 
 
 class OpenEnvironment(Protocol):
-    """Opens a environment; see `tests.environment.open_environment`."""
+    """Opens an environment; see `tests.environment.open_environment`."""
 
     def __call__(
         self,
         respond: Respond,
         *,
         ceilings: Limits | None = None,
-        cached_workflows: int = 0,
+        cached_workflows: int = 1_000,
         crew_folder: Path = ...,
         acting: Sequence[str] = (),
     ) -> AbstractAsyncContextManager[SessionEnvironment]: ...
@@ -32,3 +32,9 @@ class OpenEnvironment(Protocol):
 def environment(client: Client, tmp_path: Path) -> OpenEnvironment:
     """Open a worker whose model answers by a function."""
     return partial(open_environment, client, tmp_path)
+
+
+@pytest.fixture
+def forgetful(environment: OpenEnvironment) -> OpenEnvironment:
+    """Open one whose worker replays every workflow from the start in each of its tasks."""
+    return partial(environment, cached_workflows=0)

@@ -17,11 +17,10 @@ from activities.contracts import ToolCall
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import Limits, Report, SessionRequest
+from chargehand.contracts import Limits, SessionRequest
 from chargehand.errors import SessionFailed
 from chargehand.interface import Supervisor
 from chargehand.wire import ErrorType
-from tests.environment import SessionEnvironment
 from tests.scripted_model import (
     COST,
     Held,
@@ -185,50 +184,6 @@ async def test_without_our_client_the_server_refuses_all_but_one(environment: Op
     refused = [start for start in starts if isinstance(start, WorkflowAlreadyStartedError)]
     assert (len(starts) - len(refused), len(refused)) == (1, 49)
     assert result.usage.turns == len(opened.model.calls) == 2
-
-
-async def _timed_out(opened: SessionEnvironment, seconds: float) -> tuple[float, Report | ErrorType | None]:
-    """Run a session with this deadline; its report, or why it failed."""
-    session = await opened.chargehand.start(limited(deadline=seconds))
-    try:
-        return seconds, await asyncio.wait_for(session.result(), 60)
-    except SessionFailed as error:
-        return seconds, error.error_type
-
-
-async def test_the_deadline_may_strike_at_any_event(environment: OpenEnvironment) -> None:
-    """Struck at 12 moments between the first turn and the last, a session ends within its deadline and 5 s, in a
-    report that keeps what was finished; the server's own timeouts never fire, and the books agree with the bill."""
-    thinking = 0.12
-
-    def work(call: ModelCall) -> BaseModel:
-        return answer(f"Known: {_topic(work_task(call))}.", ref="search_documents.md#L1")
-
-    chain = plan(subtask("T1"), subtask("T2"), subtask("T3", after=["T1"]), subtask("T4", after=["T2", "T3"]))
-    moments = [0.12 * number for number in range(1, 13)]
-    respond = Script().plans(chain).work("", use("search_documents"), work)
-    async with environment(lambda call: Held(respond(call), seconds=thinking)) as opened:
-        ended = [
-            one
-            for batch in (moments[start : start + 6] for start in range(0, len(moments), 6))
-            for one in await asyncio.gather(*(_timed_out(opened, seconds) for seconds in batch))
-        ]
-
-    reports = [(seconds, one) for seconds, one in ended if isinstance(one, Report)]
-    struck = [one for _, one in reports if one.stop_reason == "deadline"]
-    assert len(reports) == len(moments)
-    assert len(struck) >= 6
-    assert all(one.timing.wall <= timedelta(seconds=seconds) + GRACE for seconds, one in reports)
-    assert all(one.reserved_usd == 0 for _, one in reports)
-    for one in struck:
-        finished = [record.id for record in one.subtasks if record.state == "success"]
-        assert one.answer
-        assert all(f"Known: {id_}" in one.answer or "All of it." in one.answer for id_ in finished)
-        named = " ".join(one.gaps)
-        assert all(record.id in named for record in one.subtasks if record.state in {"failure", "waiting"})
-    answered = COST * opened.model.replies
-    charged = sum((one.usage.cost_usd - one.usage.possibly_billed_twice_usd for _, one in reports), Decimal(0))
-    assert charged <= answered
 
 
 @pytest.mark.parametrize("lost", [1, 3, 5])

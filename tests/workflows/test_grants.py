@@ -29,13 +29,13 @@ def _searching(rounds: int) -> list[Turn]:
     return [*(use("search_documents", about=number) for number in range(rounds)), answer("Found at last.")]
 
 
-async def test_a_child_that_needs_more_asks_its_parent(environment: OpenEnvironment) -> None:
+async def test_a_child_that_needs_more_asks_its_parent(forgetful: OpenEnvironment) -> None:
     """An agent of nine turns asks once: it has five at first, keeps one in hand to answer with, and asks for one more.
 
     It is granted as much again as it has, since the session's limits pay for that.
     """
     script = Script().plan(subtask("T1")).work("", *_searching(8))
-    async with environment(script) as opened:
+    async with forgetful(script) as opened:
         session = await opened.chargehand.start(GOAL)
         result = await session.result()
         history = await opened.chargehand.client.get_workflow_handle(session.id).fetch_history()
@@ -47,11 +47,11 @@ async def test_a_child_that_needs_more_asks_its_parent(environment: OpenEnvironm
     assert not any(task.must_answer for task in opened.model.tasks(WorkTask))
 
 
-async def test_a_grandchild_is_lent_from_above_its_parent(environment: OpenEnvironment) -> None:
+async def test_a_grandchild_is_lent_from_above_its_parent(forgetful: OpenEnvironment) -> None:
     """Two levels down an agent gets more than its own session was lent at first; the books of all levels agree."""
     tides = subtask("N1", agent="supervisor", instruction="Look into the tides as a whole.")
     script = Script().plan(subtask("T1")).plan(tides, goal=GOAL.goal).work("", *_searching(9))
-    async with environment(script) as opened:
+    async with forgetful(script) as opened:
         session = await opened.chargehand.start(limited(max_turns=30))
         result = await session.result()
         status = await session.status()
@@ -61,10 +61,10 @@ async def test_a_grandchild_is_lent_from_above_its_parent(environment: OpenEnvir
     assert status.reserved_usd == 0
 
 
-async def test_a_paused_session_goes_on_with_the_same_plan_and_results(environment: OpenEnvironment) -> None:
+async def test_a_paused_session_goes_on_with_the_same_plan_and_results(forgetful: OpenEnvironment) -> None:
     """An agent that needs more than there is waits in a paused session, and goes on when the limits are raised."""
     script = Script().plan(*topics(3)).work("", use("search_documents"), answer("Known."))
-    async with environment(script) as opened:
+    async with forgetful(script) as opened:
         session = await opened.chargehand.start(limited(max_turns=5, on_limit="pause"))
         await until_state(session, "paused")
         before = await session.status()
@@ -83,14 +83,14 @@ async def test_a_paused_session_goes_on_with_the_same_plan_and_results(environme
     assert result.usage.turns == 1 + 3 * 2 + 1
 
 
-async def test_finish_now_brings_the_report_from_what_is_there(environment: OpenEnvironment) -> None:
+async def test_finish_now_brings_the_report_from_what_is_there(forgetful: OpenEnvironment) -> None:
     """Asked to finish, a session stops what runs, keeps what is done, and names why it stopped."""
     script = Script().plan(*topics(2)).work("T2", Held(answer("Late."))).synthesis(report("What was ready."))
 
     async def one_is_done(session: Session) -> bool:
         return [record.state for record in (await session.status()).subtasks] == ["success", "running"]
 
-    async with environment(script) as opened:
+    async with forgetful(script) as opened:
         session = await opened.chargehand.start(GOAL)
         await until(lambda: one_is_done(session))
         await session.finish_now()
@@ -104,11 +104,11 @@ async def test_finish_now_brings_the_report_from_what_is_there(environment: Open
 
 
 @pytest.mark.parametrize("raised", [{"max_turns": 0}, {"budget_usd": -1}, {"budget_usd": "9"}, {"max_turn": 30}])
-async def test_limits_cannot_be_raised_by_nonsense(environment: OpenEnvironment, raised: dict[str, object]) -> None:
+async def test_limits_cannot_be_raised_by_nonsense(forgetful: OpenEnvironment, raised: dict[str, object]) -> None:
     """What is not a limit is refused by field, and the session goes on as it was."""
     held = Held(answer("Known."))
     script = Script().plan(subtask("T1")).work("", held)
-    async with environment(script) as opened:
+    async with forgetful(script) as opened:
         session = await opened.chargehand.start(GOAL)
         await until_state(session, "executing")
         handle = opened.chargehand.client.get_workflow_handle(session.id)
@@ -127,10 +127,10 @@ async def test_limits_cannot_be_raised_by_nonsense(environment: OpenEnvironment,
 
 @pytest.mark.parametrize("turns", [-1, 0, 7, 10**9])
 @pytest.mark.parametrize("child", ["", "nobody", "the parent", "a child"])
-async def test_a_forged_request_changes_nothing(environment: OpenEnvironment, child: str, turns: int) -> None:
+async def test_a_forged_request_changes_nothing(forgetful: OpenEnvironment, child: str, turns: int) -> None:
     """A grant request in anyone's name and an unasked grant leave the books and the outcome as they are."""
     held = Held(answer("Known."))
-    async with environment(Script().plan(subtask("T1")).work("", held)) as opened:
+    async with forgetful(Script().plan(subtask("T1")).work("", held)) as opened:
         session = await opened.chargehand.start(GOAL)
         await held.reached.wait()
         status = await session.status()
@@ -159,10 +159,10 @@ async def test_a_forged_request_changes_nothing(environment: OpenEnvironment, ch
     assert (after.max_turns, after.budget_usd) == (status.max_turns, status.budget_usd)
 
 
-async def test_a_provider_that_charges_too_much_is_reported_and_ends_the_session(environment: OpenEnvironment) -> None:
+async def test_a_provider_that_charges_too_much_is_reported_and_ends_the_session(forgetful: OpenEnvironment) -> None:
     """The report says what a provider charged beyond its reservation; beyond the budget nothing more is paid."""
     dear = reply(answer("Known."), Decimal(50))
-    async with environment(Script().plan(*topics(3)).work("T1", dear)) as opened:
+    async with forgetful(Script().plan(*topics(3)).work("T1", dear)) as opened:
         result = await opened.run(limited(max_parallel=1))
 
     assert result.stop_reason == "overcharged"
@@ -172,10 +172,10 @@ async def test_a_provider_that_charges_too_much_is_reported_and_ends_the_session
     assert any("charged" in gap for gap in result.gaps)
 
 
-async def test_a_model_is_reserved_at_what_it_has_proven_to_cost(environment: OpenEnvironment) -> None:
+async def test_a_model_is_reserved_at_what_it_has_proven_to_cost(forgetful: OpenEnvironment) -> None:
     """An overrun that the budget covers goes on, and the next calls of that model reserve so much more."""
     dear = reply(answer("Known."), Decimal("0.4"))
-    async with environment(Script().plan(*topics(2)).work("T1", dear)) as opened:
+    async with forgetful(Script().plan(*topics(2)).work("T1", dear)) as opened:
         result = await opened.run(limited(max_parallel=1, budget_usd=8))
 
     assert result.stop_reason == "completed"
@@ -183,12 +183,12 @@ async def test_a_model_is_reserved_at_what_it_has_proven_to_cost(environment: Op
     assert result.usage.cost_usd == Decimal("0.4") + 3 * COST
 
 
-async def test_a_nested_session_knows_what_models_have_proven_to_cost(environment: OpenEnvironment) -> None:
+async def test_a_nested_session_knows_what_models_have_proven_to_cost(forgetful: OpenEnvironment) -> None:
     """What a model has charged above its reservation is reserved in sessions below, too, which then pay no more."""
     dear = reply(answer("Known."), Decimal("0.7"))
     nested = subtask("N1", agent="supervisor", instruction="Look into topic T2 as a whole.", after=["T1"])
     script = Script().plan(subtask("T1", instruction="Look into topic T1."), nested).work("T1", dear)
-    async with environment(script.plan(subtask("T2", instruction="Look into it."), goal="topic T2")) as opened:
+    async with forgetful(script.plan(subtask("T2", instruction="Look into it."), goal="topic T2")) as opened:
         result = await opened.run(limited(max_parallel=1, budget_usd=Decimal("1.2")))
 
     assert [task.instruction for task in opened.model.tasks(WorkTask)] == ["Look into topic T1."]

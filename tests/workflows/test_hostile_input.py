@@ -75,7 +75,7 @@ async def _open(client: Client, folder: Path, protection: str, script: Script) -
             Storage(PayloadDirectory(folder / "payloads", "default")) if protection in {"storage", "both"} else None,
         ),
     )
-    async with open_environment(protected, folder, script, cached_workflows=500) as environment:
+    async with open_environment(protected, folder, script) as environment:
         yield _Opened(environment, client)
 
 

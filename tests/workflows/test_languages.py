@@ -29,7 +29,7 @@ async def test_goals_in_ten_scripts_run_through(environment: OpenEnvironment) ->
     for goal in GOALS:
         script = script.plan(subtask("T1", instruction=goal), subtask("T2", instruction=f"{goal} 2025"), goal=goal)
 
-    async with environment(script, cached_workflows=100) as opened:
+    async with environment(script) as opened:
         requests = [SessionRequest(goal=goal, review="never") for goal in GOALS]
         reports = await asyncio.gather(*map(opened.run, requests))
 
@@ -40,7 +40,7 @@ async def test_goals_in_ten_scripts_run_through(environment: OpenEnvironment) ->
 @pytest.mark.parametrize("goal", ["做吧", "やれ", "해", "Do it", "делай"])
 async def test_too_short_is_too_short_in_every_script(environment: OpenEnvironment, goal: str) -> None:
     """A plan that says next to nothing is not carried out as written; the request goes to one agent as a whole."""
-    async with environment(Script().plan(subtask("T1", instruction=goal)), cached_workflows=100) as opened:
+    async with environment(Script().plan(subtask("T1", instruction=goal))) as opened:
         report = await opened.run(SessionRequest(goal="Which ferry left late in May?", review="never"))
 
     assert any("too vague" in gap for gap in report.gaps)

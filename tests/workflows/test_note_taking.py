@@ -5,8 +5,8 @@ from pydantic import JsonValue
 from activities.contracts import Note, ToolCall
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import Limits, SessionRequest, Source
-from tests.scripted_model import Held, Script, answer, refined, subtask, usage, use
+from chargehand.contracts import SessionRequest, Source
+from tests.scripted_model import Script, answer, refined, subtask, usage, use
 from tests.workflows.conftest import OpenEnvironment
 
 GOAL = SessionRequest(goal="What do the documents say?", review="never")
@@ -19,17 +19,6 @@ def note(*claims: str, ref: str = READ.ref, quote: str = QUOTED.quote) -> ModelR
     arguments: list[dict[str, JsonValue]] = [{"claim": claim, "ref": ref, "quote": quote} for claim in claims]
     calls = tuple(ToolCall(id=f"n{number}", tool="note", arguments=each) for number, each in enumerate(arguments))
     return ModelReply(stop="tools", tool_calls=calls, model="scripted-1", provider="scripted", usage=usage())
-
-
-async def test_what_was_noted_is_handed_back_when_time_is_up(environment: OpenEnvironment) -> None:
-    """An attempt that is cut off hands back its notes as findings with their sources, before what it only read."""
-    script = Script().plan(subtask("T1")).work("", use("search_documents"), note("It says so."), Held(answer("Never.")))
-    limits = Limits.model_validate({"subtask_deadline": 2, "max_depth": 1})
-    async with environment(script) as opened:
-        result = await opened.run(GOAL.model_copy(update={"limits": limits}))
-
-    assert [(record.state, record.reason) for record in result.subtasks] == [("partial", "timeout")]
-    assert result.sources == (QUOTED,)
 
 
 async def test_notes_cost_nothing_and_take_no_call_of_the_round(environment: OpenEnvironment) -> None:

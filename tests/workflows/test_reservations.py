@@ -61,7 +61,7 @@ async def test_researchers_at_once_read_what_they_want_to(
     request = SessionRequest(goal="What do the pages say about the ferries?", limits=limits, review="never")
 
     cards = dict.fromkeys(Tier, CARD)
-    async with open_environment(client, tmp_path, as_charged(script), cards=cards, cached_workflows=50) as opened:
+    async with open_environment(client, tmp_path, as_charged(script), cards=cards) as opened:
         opened.tools["search"].answer = ToolAnswer(output={"found": 5}, sources=tuple(FOUND))
         opened.tools["read_page"].answer = ToolAnswer(
             output={}, sources=(Source(ref="https://example.com/1", title="Ferries", quote=PAGE),)
@@ -86,7 +86,7 @@ async def test_a_provider_that_counts_prompts_lets_a_small_budget_go_further(
     request = SessionRequest(goal="What do the pages say about the ferries?", limits=limits, review="never")
 
     cards = dict.fromkeys(Tier, CARD.model_copy(update={"counts_input": counts_input}))
-    async with open_environment(client, tmp_path, as_charged(script), cards=cards, cached_workflows=50) as opened:
+    async with open_environment(client, tmp_path, as_charged(script), cards=cards) as opened:
         opened.tools["read_page"].answer = ToolAnswer(
             output={}, sources=(Source(ref="https://example.com/1", title="Ferries", quote=PAGE * 6),)
         )
@@ -107,7 +107,7 @@ async def test_the_quick_profile_pays_for_two_agents(client: Client, tmp_path: P
 
     cards = dict.fromkeys(Tier, CARD.model_copy(update={"counts_input": True}))
     respond = as_charged(script.synthesis(report("All late.")))
-    async with open_environment(client, tmp_path, respond, cards=cards, cached_workflows=50) as opened:
+    async with open_environment(client, tmp_path, respond, cards=cards) as opened:
         opened.tools["read_page"].answer = ToolAnswer(
             output={}, sources=(Source(ref="https://example.com/1", title="Ferries", quote=PAGE[:5_000]),)
         )

@@ -1,10 +1,6 @@
 """What a report says of its own cost: what came to nothing, what is still set aside, how close each limit came."""
 
 import asyncio
-from datetime import timedelta
-from decimal import Decimal
-
-import pytest
 
 from chargehand.contracts import Limits, RaisedLimits, Report, SessionRequest
 from tests.scripted_model import COST, Held, Script, answer, plan, refined, report, subtask, topics, use
@@ -152,33 +148,3 @@ async def test_without_pause_another_attempt_that_cannot_be_paid_is_given_up(env
     assert [(record.state, record.attempts) for record in result.subtasks] == [("failure", 1), ("success", 1)]
     assert result.usage.turns == 4
     assert result.answer == "One."
-
-
-@pytest.mark.parametrize("stop", ["deadline", "finish_now"])
-async def test_a_session_below_that_is_stopped_hands_back_spend_and_findings(
-    environment: OpenEnvironment, stop: str
-) -> None:
-    """A nested session that is stopped in the middle of its work returns what it found and what it paid."""
-    held = Held(answer("Never."))
-    tides = subtask("N1", agent="supervisor", instruction="Look into the tides as a whole.")
-    script = Script().plan(subtask("X1"), subtask("X2", after=["X1"])).plan(tides, goal=GOAL.goal)
-    script = script.work("X1", use("search_documents"), answer("The tide is high.", ref="search_documents.md#L1"))
-    script = script.work("X2", held).synthesis(report("The tide is high. [S1]"))
-    deadline = timedelta(seconds=8 if stop == "deadline" else 60)
-    async with environment(script) as opened:
-        session = await opened.chargehand.start(
-            GOAL.model_copy(update={"limits": Limits(max_turns=40, deadline=deadline)})
-        )
-        await asyncio.wait_for(held.reached.wait(), 30)
-        if stop == "finish_now":
-            await session.finish_now()
-        result = await asyncio.wait_for(session.result(), 30)
-        status = await session.status()
-
-    assert [(record.state, record.reason) for record in result.subtasks] == [("partial", stop)]
-    assert "The tide is high." in result.answer
-    assert [source.ref for source in result.sources] == ["search_documents.md#L1"]
-    assert result.usage.cost_usd == COST * opened.model.replies + result.usage.possibly_billed_twice_usd
-    assert result.usage.cost_usd == status.spent_usd
-    assert "lost" not in {line.purpose for line in result.spend}
-    assert status.reserved_usd == Decimal(0)

@@ -36,7 +36,12 @@ def narrowed(crew: CrewCard, authority: Authority) -> CrewCard:
     return crew.model_copy(
         update={
             "agents": tuple(
-                card if card.fallback in cards else card.model_copy(update={"fallback": None})
+                card.model_copy(
+                    update={
+                        "fallback": card.fallback if card.fallback in cards else None,
+                        "slow": card.slow if card.slow and card.slow.agent in {None, *cards} else None,
+                    }
+                )
                 for card in cards.values()
             )
         }

@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 
 from activities.contracts import PASSAGE_GAP, Note, Round
 from activities.turn_kinds.work import AgentAnswer, FindingDraft, IssueDraft, WorkWithIssuesAnswer
-from chargehand.contracts import Escalation, Finding, Issue, Outcome, Partial, Report, Source, SpendLine
+from chargehand.contracts import Escalation, Finding, Issue, Outcome, Partial, Report, Source, SpendLine, Success
 from workflows.rules.citations import name_refs
 from workflows.rules.claims import is_computed, stands_in, verification_of
 
@@ -64,6 +64,15 @@ def ground(answer: AgentAnswer, read: Mapping[str, Source], spend: tuple[SpendLi
         case escalated:
             ending = {"kind": "escalation", "reason": escalated, "message": message}
     return _OUTCOME.validate_python(facts | ending)
+
+
+def doubt_below(outcome: Outcome, threshold: int) -> Outcome:
+    """Have an answer that is less sure than its crew wants handed back to the supervisor."""
+    if not isinstance(outcome, Success | Partial) or outcome.confidence >= threshold:
+        return outcome
+    message = f"Its confidence of {outcome.confidence} is below the {threshold} that the crew asks for."
+    facts = outcome.model_dump(exclude={"kind", "reason"})
+    return Escalation(reason="confidence_too_low", message=message, **facts)
 
 
 def _issues(answer: AgentAnswer) -> list[IssueDraft]:

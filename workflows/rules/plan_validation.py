@@ -68,6 +68,8 @@ def check_plan(
         InvalidPlan: with every reason against it.
     """
     draft = _with_lists_as_inputs(draft)
+    if crew.strategy is not None:
+        draft = draft.model_copy(update={"strategy": crew.strategy})
     agents = {agent.name for agent in crew.agents}
     if may_nest:
         agents.add(SUPERVISOR)

@@ -28,6 +28,7 @@ from chargehand.contracts import (
     Report,
     SpendLine,
     Subtask,
+    Tiers,
     Usage,
 )
 from chargehand.wire import ErrorType, SignalName, WorkflowType
@@ -97,7 +98,7 @@ async def run_subtask(
         notes=notes,
         turns=grant.turns,
         usd=grant.usd,
-        max_rounds=limits.max_rounds,
+        max_rounds=min(limits.max_rounds, agent.rounds or limits.max_rounds),
         # A provider that may take hours for a batch cannot keep a deadline for each attempt.
         deadline=limits.subtask_deadline if session.request.urgency == "now" else None,
         urgency=session.request.urgency,
@@ -129,8 +130,10 @@ async def run_nested_session(
         goal_reads=tuple(sorted(session.provenance.of_inputs(subtask, planned))),
         deadline_at=ends_at - options.nested_margin(ends_at - workflow.now()),
         authority=delegated(session.authority, session.agent(planned.agent)),
+        crew_changes=session.facts.crew.nested is not None,
         overcharges=session.model_calls.overcharges,
     )
+    crew = session.facts.crew.nested or session.request.crew
     limits = session.request.limits.model_copy(
         update={"max_turns": grant.turns, "budget_usd": grant.usd, "on_limit": "finish"}
     )
@@ -138,6 +141,9 @@ async def run_nested_session(
     request = session.request.model_copy(
         update={
             "goal": goal,
+            "crew": crew,
+            # Those by agent are of this session's crew.
+            "tiers": Tiers() if session.facts.crew.nested else session.request.tiers,
             "criteria": (),
             "approval": "none",
             "questions": "none",

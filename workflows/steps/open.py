@@ -36,8 +36,10 @@ async def open_session(request: SessionRequest, progress: Progress, budget_clien
     """
     _check(request)
     progress.set_goal(request.goal)
-    delegation, limits, now = request.delegation, request.limits, workflow.now()
+    delegation, now = request.delegation, workflow.now()
     facts = _within_authority(await _read_facts(request), delegation)
+    request = request.model_copy(update=dict(facts.terms))
+    limits = request.limits
     progress.add_gaps(facts.unread)
     ledger = Ledger(Amount(limits.max_turns, limits.budget_usd))
     report_reserve = _reserve_report(ledger, facts, request.documents)

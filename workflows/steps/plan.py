@@ -135,7 +135,7 @@ def _least(session: Session, draft: PlanAnswer) -> Amount:
 
 def _omitted(session: Session, draft: PlanAnswer) -> list[str]:
     """Word what a planner left out as gaps, with the profile that would have room for it."""
-    larger = _LARGER.get(session.request.profile)
+    larger = _LARGER.get(session.facts.terms.profile)
     advice = f" The profile '{larger}' has room for more." if larger and session.request.delegation is None else ""
     return [f"Not planned, for want of room in the limits: {part[:500]}{advice}" for part in draft.omitted[:20]]
 

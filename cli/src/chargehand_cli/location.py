@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Final, cast
 
@@ -21,8 +22,10 @@ NAME_SHARED_FILES: Final = (
     "CHARGEHAND_ARTIFACTS."
 )
 _WORKER_FILE: Final = "worker_main.py"
+_WORKER_PACKAGE: Final = "chargehand_worker"
+_STATE: Final = ".chargehand"
 _PROJECT: Final = Path(sys.prefix).parent
-"""The folder that holds the virtual environment of this command."""
+"""The folder that holds the virtual environment of this command: a checkout of Chargehand, if the worker is in it."""
 
 
 class NoWorkerProgram(NotReachable):
@@ -30,8 +33,8 @@ class NoWorkerProgram(NotReachable):
 
     def __init__(self, purpose: str, alternative: str = "") -> None:
         super().__init__(
-            f"There is no worker program to {purpose}: {_PROJECT / _WORKER_FILE} does not exist. Set CHARGEHAND_WORKER "
-            f"to the command line of a worker, such as 'python /path/to/chargehand/{_WORKER_FILE}'.{alternative}"
+            f"There is no worker to {purpose}: pip install 'chargehand[worker]', or set CHARGEHAND_WORKER to the "
+            f"command line of one that is elsewhere, such as '/path/to/python -m {_WORKER_PACKAGE}'.{alternative}"
         )
 
 
@@ -100,18 +103,32 @@ class Location:
 
 
 def find_location(
-    options: LocationOptions, environment: Mapping[str, str], home: Path, *, project: Path = _PROJECT
+    options: LocationOptions,
+    environment: Mapping[str, str],
+    home: Path,
+    *,
+    here: Path,
+    project: Path = _PROJECT,
+    has_package: bool | None = None,
 ) -> Location:
     """Prefer a configured server; otherwise use an embedded one with this machine's worker program.
+
+    Args:
+        options: what was typed.
+        environment: this process's, or a test's.
+        home: the user's home directory.
+        here: the working directory. The state is in the nearest `.chargehand` at or above it, if there is one.
+        project: where a checkout of Chargehand would be.
+        has_package: whether the worker's package is installed, if that is known.
 
     Raises:
         NoWorkerProgram: no server is configured, and there is no worker program.
         EmbeddedServerFailed: the embedded server's program is missing.
     """
-    has_worker = (project / _WORKER_FILE).is_file()
-    home_state = _path(environment, "XDG_STATE_HOME") or home / ".local" / "state"
-    usual_state = project / ".chargehand" if has_worker else home_state / "chargehand"
-    state = (options.state or _path(environment, "CHARGEHAND_STATE_DIR") or usual_state).absolute()
+    state = (
+        options.state or _path(environment, "CHARGEHAND_STATE_DIR") or _usual_state(here, project, home, environment)
+    )
+    state = state.absolute()
     artifacts = options.artifacts or environment.get("CHARGEHAND_ARTIFACTS") or None
     task_queue = options.task_queue or environment.get("CHARGEHAND_TASK_QUEUE") or TASK_QUEUE
     configured_by = _configured_by(options, environment, home)
@@ -126,8 +143,8 @@ def find_location(
         "CHARGEHAND_STORAGE": storage,
     }
     worker = None
-    if command := _worker_command(environment, project if has_worker else None):
-        worker = WorkerCommand(command, project if has_worker else Path.cwd(), {k: v for k, v in settings.items() if v})
+    if command := _worker_command(environment, project, has_package=has_package):
+        worker = WorkerCommand(command, here, {k: v for k, v in settings.items() if v})
     if not configured_by and worker is None:
         raise NoWorkerProgram(
             "run an embedded server with",
@@ -148,16 +165,30 @@ def find_location(
 
 def find_own_location(options: LocationOptions) -> Location:
     """Decide by this process's environment."""
-    return find_location(options, os.environ, Path.home())
+    return find_location(options, os.environ, Path.home(), here=Path.cwd())
 
 
-def _worker_command(environment: Mapping[str, str], project: Path | None) -> tuple[str, ...]:
+def _usual_state(here: Path, project: Path, home: Path, environment: Mapping[str, str]) -> Path:
+    for folder in (here, *here.parents):
+        if (folder / _STATE).is_dir():
+            return folder / _STATE
+    if (project / _WORKER_FILE).is_file():
+        return project / _STATE
+    return (_path(environment, "XDG_STATE_HOME") or home / ".local" / "state") / "chargehand"
+
+
+def _worker_command(environment: Mapping[str, str], project: Path, *, has_package: bool | None) -> tuple[str, ...]:
     if named := environment.get("CHARGEHAND_WORKER"):
         try:
             return tuple(shlex.split(named))
         except ValueError as error:
             raise NotReachable(f"CHARGEHAND_WORKER is not a command line: {error}.") from error
-    return (sys.executable, str(project / _WORKER_FILE)) if project else ()
+    if (project / _WORKER_FILE).is_file():
+        return (sys.executable, str(project / _WORKER_FILE))
+    if find_spec(_WORKER_PACKAGE) if has_package is None else has_package:
+        # Without -P, a file in the working directory could take the place of a module of the standard library.
+        return (sys.executable, "-P", "-m", _WORKER_PACKAGE)
+    return ()
 
 
 def _configured_by(options: LocationOptions, environment: Mapping[str, str], home: Path) -> str:

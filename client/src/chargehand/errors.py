@@ -1,6 +1,8 @@
 """What can go wrong for a client.
 
 ChargehandError
+├── MissingExtra          an optional part of Chargehand is not installed
+├── UnusableSettings      a worker cannot run with its settings
 ├── NotReachable          the Temporal server or a worker does not answer
 ├── SessionNotFound       no session has this id
 ├── UploadRefused         documents cannot be uploaded
@@ -20,7 +22,18 @@ class ChargehandError(Exception):
     """Something went wrong; the message says what and what to do."""
 
 
-class NotReachable(ChargehandError):  # noqa: N818  # reads as a statement: `except NotReachable`
+class MissingExtra(ChargehandError):  # noqa: N818  # reads as a statement: `except MissingExtra`
+    """An optional part of Chargehand is not installed."""
+
+    def __init__(self, part: str, extra: str) -> None:
+        super().__init__(f"{part} is not installed: pip install 'chargehand[{extra}]'.")
+
+
+class UnusableSettings(ChargehandError):  # noqa: N818  # as above
+    """A worker cannot run with its settings; the message names the setting and the remedy."""
+
+
+class NotReachable(ChargehandError):  # noqa: N818  # as above
     """The Temporal server or a worker does not answer."""
 
 

@@ -5,6 +5,7 @@ import os
 import stat
 from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from made_documents import HANDBOOK
@@ -49,9 +50,23 @@ class Place:
         return open_artifacts(self.location, self._folder / f"fetched-{self._stores}", encryption)
 
 
+@pytest.fixture(scope="module")
+def s3() -> Generator[Any]:
+    """An S3 for all of these tests: each has a prefix of its own."""
+    with serve_s3() as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def google() -> Generator[Any]:
+    """A Google Cloud Storage for all of these tests, likewise."""
+    with serve_google() as bucket:
+        yield bucket
+
+
 @pytest.fixture(params=["directory", "s3", "gs"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Place]:
-    prefix = tmp_path.name  # all servers of a process have the same objects
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    prefix = tmp_path.name
 
     def key(digest: str) -> str:
         return f"{prefix}/{digest[:2]}/{digest}"
@@ -62,18 +77,18 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Place]:
 
     match request.param:
         case "directory":
-            yield Place(tmp_path / prefix, tmp_path, lambda digest: path(digest).read_bytes(),
-                        lambda digest, raw: path(digest).write_bytes(raw))  # fmt: skip
+            return Place(tmp_path / prefix, tmp_path, lambda digest: path(digest).read_bytes(),
+                         lambda digest, raw: path(digest).write_bytes(raw))  # fmt: skip
         case "s3":
-            with serve_s3() as s3:
-                yield Place(f"s3://{BUCKET}/{prefix}", tmp_path,
-                            lambda digest: s3.get_object(Bucket=BUCKET, Key=key(digest))["Body"].read(),
-                            lambda digest, raw: s3.put_object(Bucket=BUCKET, Key=key(digest), Body=raw))  # fmt: skip
+            client = request.getfixturevalue("s3")
+            return Place(f"s3://{BUCKET}/{prefix}", tmp_path,
+                         lambda digest: client.get_object(Bucket=BUCKET, Key=key(digest))["Body"].read(),
+                         lambda digest, raw: client.put_object(Bucket=BUCKET, Key=key(digest), Body=raw))  # fmt: skip
         case _:
-            with serve_google() as bucket:
-                yield Place(f"gs://{BUCKET}/{prefix}", tmp_path,
-                            lambda digest: bucket.blob(key(digest)).download_as_bytes(),
-                            lambda digest, raw: bucket.blob(key(digest)).upload_from_string(raw))  # fmt: skip
+            bucket = request.getfixturevalue("google")
+            return Place(f"gs://{BUCKET}/{prefix}", tmp_path,
+                         lambda digest: bucket.blob(key(digest)).download_as_bytes(),
+                         lambda digest, raw: bucket.blob(key(digest)).upload_from_string(raw))  # fmt: skip
 
 
 @pytest.fixture(params=["with a key", "without a key"])

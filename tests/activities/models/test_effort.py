@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from activities.contracts import OpenSessionRequest, OutputCaps
-from activities.crews import load_crews
+from activities.crew_files import load_crews
 from activities.models.abilities import Abilities, abilities_of
 from activities.models.anthropic_messages import AnthropicModel
 from activities.models.failures import ProviderError

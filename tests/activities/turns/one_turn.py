@@ -17,7 +17,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from activities.contracts import ModelCard, PriceStep
-from activities.crews import load_crews
+from activities.crew_files import load_crews
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 from activities.heartbeats import BEAT_SECONDS, Heartbeats

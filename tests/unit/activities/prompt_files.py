@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from activities.contracts import ContradictionDraft, InputOutcome, Round, ToolCall, ToolResult
-from activities.crews import load_crews
+from activities.crew_files import load_crews
 from activities.documents.catalog import Catalog, Column, DocumentEntry, Table
 from activities.turn_kinds.compact import CompactTask
 from activities.turn_kinds.compress import CompressTask

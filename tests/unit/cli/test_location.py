@@ -22,7 +22,7 @@ def project(tmp_path: Path) -> Path:
 
 def test_a_project_runs_an_embedded_server(project: Path, tmp_path: Path) -> None:
     """The program beside this command's virtual environment is the worker, on a state directory beside it."""
-    location = find_location(LocationOptions(), {}, tmp_path, project=project)
+    location = find_location(LocationOptions(), {}, tmp_path, here=tmp_path, project=project)
 
     state = project / ".chargehand"
     assert location.is_embedded
@@ -30,7 +30,7 @@ def test_a_project_runs_an_embedded_server(project: Path, tmp_path: Path) -> Non
     assert location.temporal == Path(sys.executable).parent / "temporal"
     assert location.worker
     assert location.worker.command == (sys.executable, str(project / _FILE))
-    assert location.worker.directory == project
+    assert location.worker.directory == tmp_path
     assert location.worker.environment == {
         "CHARGEHAND_STATE_DIR": str(state),
         "CHARGEHAND_ARTIFACTS": str(state / "artifacts"),
@@ -43,12 +43,15 @@ def test_another_worker_program_is_a_command_line(project: Path, tmp_path: Path)
     """CHARGEHAND_WORKER is split as a shell would, and needs no project."""
     environment = {"CHARGEHAND_WORKER": "python '/other place/worker_main.py' --fast"}
 
-    located = [find_location(LocationOptions(), environment, tmp_path, project=each) for each in (project, tmp_path)]
+    located = [
+        find_location(LocationOptions(), environment, tmp_path, here=tmp_path, project=each)
+        for each in (project, tmp_path)
+    ]
 
     commands = [each.worker.command for each in located if each.worker]
     assert commands == [("python", "/other place/worker_main.py", "--fast")] * 2
     with pytest.raises(NotReachable, match="CHARGEHAND_WORKER is not a command line"):
-        find_location(LocationOptions(), {"CHARGEHAND_WORKER": "'"}, tmp_path, project=project)
+        find_location(LocationOptions(), {"CHARGEHAND_WORKER": "'"}, tmp_path, here=tmp_path, project=project)
 
 
 def test_options_take_precedence_over_the_environment(project: Path, tmp_path: Path) -> None:
@@ -60,8 +63,8 @@ def test_options_take_precedence_over_the_environment(project: Path, tmp_path: P
     }
     options = LocationOptions(state=Path("/typed/state"), artifacts="s3://typed/artifacts", task_queue="typed")
 
-    found = find_location(LocationOptions(), environment, tmp_path, project=project)
-    typed = find_location(options, environment, tmp_path, project=project)
+    found = find_location(LocationOptions(), environment, tmp_path, here=tmp_path, project=project)
+    typed = find_location(options, environment, tmp_path, here=tmp_path, project=project)
 
     assert (found.state, found.artifacts, found.task_queue) == (Path("/set/state"), "/set/artifacts", "set")
     assert (typed.state, typed.artifacts, typed.task_queue) == (Path("/typed/state"), "s3://typed/artifacts", "typed")
@@ -80,7 +83,7 @@ def test_a_configured_server_is_used(
     project: Path, tmp_path: Path, address: str | None, environment: dict[str, str], configured_by: str
 ) -> None:
     """However a server is named, it is used even in a project, and nothing is known of its workers' disk."""
-    location = find_location(LocationOptions(address=address), environment, tmp_path, project=project)
+    location = find_location(LocationOptions(address=address), environment, tmp_path, here=tmp_path, project=project)
 
     assert (location.is_embedded, location.configured_by) == (False, configured_by)
     assert (location.artifacts, location.storage) == (None, None)
@@ -95,23 +98,46 @@ def test_temporals_default_profile_names_a_server(project: Path, tmp_path: Path)
     found: list[str] = []
     for content in ('[profile.other]\naddress = "t:7233"\n', '[profile.default]\naddress = "t:7233"\n', "not toml"):
         file.write_text(content)
-        found.append(find_location(LocationOptions(), environment, tmp_path, project=project).configured_by)
+        found.append(
+            find_location(LocationOptions(), environment, tmp_path, here=tmp_path, project=project).configured_by
+        )
 
     assert found == ["", str(file), ""]
 
 
+def test_an_installed_worker_is_run_by_its_package(tmp_path: Path) -> None:
+    """No file of the working directory can take the place of a module of the worker's."""
+    location = find_location(LocationOptions(), {}, tmp_path, here=tmp_path, project=tmp_path, has_package=True)
+
+    assert location.worker
+    assert location.worker.command == (sys.executable, "-P", "-m", "chargehand_worker")
+    assert location.worker.directory == tmp_path
+
+
+def test_the_state_is_in_the_nearest_folder_for_it(project: Path, tmp_path: Path) -> None:
+    """A project that has a `.chargehand` has a server and sessions of its own, from any folder within."""
+    here = tmp_path / "mine" / "crews"
+    here.mkdir(parents=True)
+    (tmp_path / "mine" / ".chargehand").mkdir()
+
+    location = find_location(LocationOptions(), {}, tmp_path, here=here, project=project)
+
+    assert location.state == tmp_path / "mine" / ".chargehand"
+
+
 def test_without_a_project_the_state_is_where_the_user_keeps_state(tmp_path: Path) -> None:
     """A client that is installed on its own keeps reports in the user's state directory."""
-    location = find_location(
-        LocationOptions(address="t:7233"), {"XDG_STATE_HOME": "/home/u/state"}, tmp_path, project=tmp_path
-    )
+    environment = {"XDG_STATE_HOME": "/home/u/state"}
+    options = LocationOptions(address="t:7233")
+
+    location = find_location(options, environment, tmp_path, here=tmp_path, project=tmp_path, has_package=False)
 
     assert location.state == Path("/home/u/state/chargehand")
-    with pytest.raises(NoWorkerProgram, match=r"no worker program to replay with: .* Set CHARGEHAND_WORKER"):
+    with pytest.raises(NoWorkerProgram, match=r"no worker to replay with: pip install 'chargehand\[worker\]'"):
         location.require_worker("replay with")
 
 
 def test_neither_a_server_nor_a_worker_says_what_to_do(tmp_path: Path) -> None:
     """The message names the setting of the worker and the ways to name a server."""
-    with pytest.raises(NoWorkerProgram, match=r"Set CHARGEHAND_WORKER .*--address HOST:PORT, TEMPORAL_ADDRESS"):
-        find_location(LocationOptions(), {}, tmp_path, project=tmp_path)
+    with pytest.raises(NoWorkerProgram, match=r"set CHARGEHAND_WORKER .*--address HOST:PORT, TEMPORAL_ADDRESS"):
+        find_location(LocationOptions(), {}, tmp_path, here=tmp_path, project=tmp_path, has_package=False)

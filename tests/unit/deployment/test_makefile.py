@@ -28,6 +28,7 @@ def project(tmp_path: Path) -> Path:
         "pyproject.toml",
         "client/pyproject.toml",
         "cli/pyproject.toml",
+        "worker/pyproject.toml",
         "examples/question.txt",
     ):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -38,8 +39,8 @@ def project(tmp_path: Path) -> Path:
         program.write_text(ECHO, encoding="utf-8")
         program.chmod(0o755)
     (folder / ".venv" / ".synced").write_text(f"{folder.resolve()}\n", encoding="utf-8")
-    for group in (".local-model", ".browser", ".agentdojo"):
-        (folder / ".venv" / group).touch()
+    for group in ("dev", "local-llm", "browser", "agentdojo"):
+        (folder / ".venv" / f".group-{group}").touch()
     return folder
 
 
@@ -164,7 +165,7 @@ def test_help_lists_every_command(project: Path) -> None:
     listed = [line.split()[1] for line in result.stdout.splitlines() if line.startswith("  make ")]
     assert listed == [
         *("help", "run", "test", "check", "bench", "eval", "replay", "chaos", "nightly", "up", "down", "clean"),
-        *("run", "run", "test", "test", "test", "run"),
+        *("run", "run", "run", "test", "test", "test", "run"),
     ]
 
 

@@ -6,7 +6,15 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal, cast
 
-from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    FieldSerializationInfo,
+    StringConstraints,
+    WithJsonSchema,
+    field_serializer,
+    model_validator,
+)
 
 from chargehand.contracts.authority import Authority, Capability
 from chargehand.contracts.base import (
@@ -178,6 +186,8 @@ class Delegation(Contract):
     """What kinds of text the goal rests on."""
     authority: Authority = Authority()
     """What the agents of the parent session may do; those of this one may do no more."""
+    crew_changes: bool = left_out(False)
+    """Whether its crew is another than its parent's, so that this crew's routes apply to it."""
     overcharges: Annotated[dict[str, Annotated[float, Field(ge=1)]], Field(max_length=20)] = left_out({})
     """How many times its worst case a call of each model has cost, for models that charge more than can be bounded."""
 
@@ -191,11 +201,11 @@ class SessionRequest(TypedByPeople):
     """Name of the crew that does the work."""
     documents: Annotated[tuple[DocumentUri, ...], Field(max_length=200), NullIsEmpty] = ()
     """Documents and folders that the agents may read (200 at most; a folder counts once)."""
-    profile: Profile = "standard"
-    """Limits for a quick answer (8 turns, $0.25), the usual ones, or those for deep research (300 turns, $25, an hour).
-    """
+    profile: Profile | None = None
+    """Limits for a quick answer (8 turns, $0.25), the usual ones (`standard`), or those for deep research (300 turns,
+    $25, an hour); the crew's if absent, which is `standard` unless its file says otherwise."""
     limits: Limits = Limits()
-    """Limits of this session; those that are absent are the profile's."""
+    """Limits of this session; those that are absent are the profile's, or the crew's if no profile is named."""
     length_words: Words | None = None
     """About how long the report is to be, in words (50 to 20,000): as long as it needs to be if absent. From 3,000
     words on it is written by section, which takes a turn for the outline and one for each 1,000 words."""
@@ -208,10 +218,11 @@ class SessionRequest(TypedByPeople):
     """What makes a report good: a text, or a list of 20 criteria at most. A model with a context of its own grades the
     report by each of them; where one is not met, the report is revised, twice at most and within the limits."""
     approval: Literal["none", "plan"] = "none"
-    """`plan` makes the session wait after planning until a person approves, edits or rejects the plan."""
+    """`plan` makes the session wait after planning until a person approves, edits or rejects the plan. A crew may
+    require that of every request."""
     review: Literal["auto", "always", "never"] = "auto"
     """Whether a judge reads the outcomes and may add subtasks, and a critic reads the report before it is returned.
-    `auto` does so when something is missing, doubtful or contradictory."""
+    `auto` does what the crew says, and else does so when something is missing, doubtful or contradictory."""
     questions: Literal["none", "allowed"] = "none"
     """`allowed` lets an ambiguous subtask ask a person, who answers by the Update `answer`."""
     answer_within: UpToAWeek = timedelta(minutes=5)
@@ -227,6 +238,11 @@ class SessionRequest(TypedByPeople):
     """Model tiers that override the crew's."""
     delegation: Delegation | None = None
     """Set by a supervisor that delegates; refused from anyone else."""
+
+    @field_serializer("limits")
+    def _write_given_limits(self, limits: Limits, info: FieldSerializationInfo) -> dict[str, Any]:
+        """Leave out what the crew may decide."""
+        return limits.model_dump(mode=info.mode, exclude_unset=True)
 
     @model_validator(mode="before")
     @classmethod

@@ -1,0 +1,110 @@
+"""The wheels, installed into an empty environment by the name of the package and its extras."""
+
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from chargehand.contracts import Report
+
+ROOT = Path(__file__).resolve().parents[2]
+UV = Path(sys.executable).parent / "uv"
+MOST_BYTES = 500_000_000
+MOST_PACKAGES = 100
+
+
+def uv(*arguments: str | Path) -> str:
+    return subprocess.run([UV, "--quiet", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheels")
+    uv("build", "--all-packages", "--wheel", "--out-dir", folder)
+    return folder
+
+
+def install(wheels: Path, package: str) -> Path:
+    """Install a package into an environment of its own, at the versions of the lock, and return its programs."""
+    environment = wheels / re.sub(r"\W", "-", package)
+    (wheels / "locked.txt").write_text(uv("export", "--locked", "--no-hashes", "--no-emit-workspace"), encoding="utf-8")
+    uv("venv", "--python", sys.executable, environment)
+    chosen = ("--find-links", wheels, "--constraints", wheels / "locked.txt")
+    uv("pip", "install", "--python", environment, *chosen, package)
+    return environment / "bin"
+
+
+def start(program: Path, *arguments: str | Path, home: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in an empty directory, with nothing of this process's environment but the search path."""
+    here = home / "empty"
+    here.mkdir(exist_ok=True)
+    return subprocess.run(
+        [program, *arguments],
+        cwd=here,
+        env={"PATH": os.defpath, "HOME": str(home), "COLUMNS": "200"} | settings,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+
+
+def test_a_session_runs_from_the_wheels_alone(wheels: Path, tmp_path: Path) -> None:
+    """`chargehand[worker]` is all that `chargehand run` needs, and stays below the size that the documents state."""
+    programs = install(wheels, "chargehand[worker]")
+    size = sum(file.lstat().st_size for file in programs.parent.rglob("*"))
+    packages = [*programs.parent.rglob("*.dist-info")]
+
+    (tmp_path / "faults.csv").write_text("vessel,minutes\nDunlin,30\nGuillemot,45\nDunlin,40\n", encoding="utf-8")
+    ran = start(
+        *(programs / "chargehand", "run", "--docs", tmp_path / "faults.csv", "Sum of minutes per vessel"), home=tmp_path
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    (file,) = tmp_path.rglob("report.json")
+    report = Report.model_validate_json(file.read_text(encoding="utf-8"))
+    assert {"Dunlin: 70", "Guillemot: 45"} <= {claim.text for claim in report.claims}
+    assert size <= MOST_BYTES
+    assert len(packages) <= MOST_PACKAGES
+    assert [*(tmp_path / "empty").iterdir()] == []
+
+
+def test_the_client_alone_names_the_extras(wheels: Path, tmp_path: Path) -> None:
+    """`chargehand` brings pydantic and temporalio only; its command says what to install, and uvx just gets it."""
+    programs = install(wheels, "chargehand")
+    uvx = tmp_path / "uv"
+    uvx.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n', encoding="utf-8")
+    uvx.chmod(0o755)
+
+    alone = start(programs / "chargehand", "run", "why?", home=tmp_path)
+    by_uvx = start(programs / "chargehand", "run", "why?", home=tmp_path, UV=str(uvx))
+    embedding = "import chargehand.worker as w\ntry: w.run()\nexcept w.MissingExtra as error: print(error)"
+    embedded = start(programs / "python", "-c", embedding, home=tmp_path)
+
+    needed = {"pydantic", "temporalio"}
+    brought = {path.name.partition("-")[0] for path in programs.parent.rglob("*.dist-info")} - {"chargehand"}
+    assert brought >= needed
+    assert brought.isdisjoint({"typer", "anthropic", "chargehand_cli", "chargehand_worker"})
+    assert alone.returncode == 2
+    assert "pip install 'chargehand[cli]'" in alone.stderr
+    assert "Traceback" not in alone.stderr
+    version = re.search(r"chargehand-(.+?)-py3", next(wheels.glob("chargehand-*.whl")).name)
+    assert version
+    asked = ["tool", "run", "--from", f"chargehand[worker]=={version[1]}", "chargehand", "run", "why?"]
+    assert by_uvx.stdout.splitlines() == asked
+    assert embedded.stdout == "The worker is not installed: pip install 'chargehand[worker]'.\n"
+
+
+def test_the_wheels_take_no_name_of_others(wheels: Path) -> None:
+    """Each wheel installs one package, of its own name."""
+    installed = {
+        wheel.name.partition("-")[0]: {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+        for wheel in wheels.glob("*.whl")
+    }
+
+    packages = {name: {each for each in found if ".dist-info" not in each} for name, found in installed.items()}
+    assert packages == {name: {name} for name in ("chargehand", "chargehand_cli", "chargehand_worker")}

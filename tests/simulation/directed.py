@@ -1,0 +1,115 @@
+"""Sessions whose models answer by a script of `tests.scripted_model`, in virtual time: for laws about time.
+
+session = VirtualSession(request, Script().plan(subtask("T1")).work("T1", Held(answer("Late."), seconds=90)))
+session.run_until(60)
+session.update(UpdateName.FINISH_NOW)
+report = session.report()
+"""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final, TypeVar
+
+from pydantic import BaseModel
+from temporalio.bridge.proto.workflow_commands import ScheduleActivity
+
+from activities.model_turn.activity import interpret
+from activities.model_turn.contracts import TurnRequest
+from activities.models.protocol import ModelCall, ModelReply
+from chargehand.contracts import Report, SessionRequest, Status
+from chargehand.wire import QueryName, UpdateName
+from tests.scripted_model import Held, Respond, reply
+from tests.simulation.exchange import Answer
+from tests.simulation.executions import Execution
+from tests.simulation.invariants import report_of
+from tests.simulation.jobs import PAYLOADS
+from tests.simulation.script import Script
+from tests.simulation.traces import unanswered_handlers_are_no_error
+from tests.simulation.world import ROOT, Scenario, World
+
+_SECOND: Final = 1_000_000_000
+_Task = TypeVar("_Task", bound=BaseModel)
+
+
+@dataclass
+class _Directed(World):
+    respond: Respond = field(kw_only=True)
+    replies: int = 0
+
+    def _turn(
+        self,
+        execution: Execution,
+        asked: ScheduleActivity,
+        request: TurnRequest,
+        label: str,  # noqa: ARG002  # drawn fates need it
+        after: timedelta,
+    ) -> Answer:
+        """Reply as the script says, when the script says so; what it holds without a time never comes."""
+        self.turns_asked.append((execution, request, asked))
+        call = ModelCall.model_construct(
+            task=request.task, agent=request.agent, max_output_tokens=request.max_output_tokens
+        )
+        turn = self.respond(call)
+        while not isinstance(turn, ModelReply):
+            match turn:
+                case Held(turn=held, seconds=float() | int() as seconds):
+                    turn, after = held, after + timedelta(seconds=seconds)
+                case Held():
+                    return Answer(after, hangs=True)
+                case BaseModel():
+                    turn = reply(turn)
+                case Exception():
+                    raise turn
+                case _:
+                    turn = turn(call)
+        self.replies += 1
+        return Answer(after, PAYLOADS.to_payload(interpret(turn, request.task.answer_type)))
+
+
+class VirtualSession:
+    """A session that takes no time: its clock goes on as fast as things happen."""
+
+    def __init__(self, request: SessionRequest, respond: Respond) -> None:
+        self._world = _Directed(Scenario(request=request, script=Script()), respond=respond)
+        self._server = self._world.server
+        self._world.open()
+
+    @property
+    def seconds(self) -> float:
+        """The time since the session was started."""
+        return self._server.now / _SECOND
+
+    def tasks(self, kind: type[_Task]) -> list[_Task]:
+        """Select what models were asked."""
+        return [turn.task for _, turn, _ in self._world.turns_asked if isinstance(turn.task, kind)]
+
+    @property
+    def replies(self) -> int:
+        """How many calls were answered."""
+        return self._world.replies
+
+    def run_until(self, seconds: float) -> None:
+        """Let everything happen up to a moment, in seconds since the start."""
+        self._server.run_until(round(seconds * _SECOND))
+
+    def update(self, name: UpdateName, argument: object = None) -> None:
+        """Send an update."""
+        payloads = [] if argument is None else [PAYLOADS.to_payload(argument)]
+        self._server.update(ROOT, f"update at {self._server.now}", name, payloads)
+
+    def status(self) -> Status:
+        """Ask the running session."""
+        found = self._server.query(ROOT, QueryName.STATUS)
+        assert found is not None
+        return PAYLOADS.from_payload(found, Status)
+
+    def report(self) -> Report:
+        """Let everything happen, and return what came of it."""
+        try:
+            with unanswered_handlers_are_no_error():
+                self._server.run()
+        finally:
+            self._server.close()
+        report = report_of(self._world)
+        assert report is not None, self._world.root.failure
+        return report

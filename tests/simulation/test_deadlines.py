@@ -1,0 +1,175 @@
+"""The session's deadline, and other times that run out: whatever is under way, a report comes in time."""
+
+from datetime import timedelta
+
+import pytest
+from pydantic import BaseModel
+
+from activities.contracts import ToolCall
+from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.work import WorkTask
+from chargehand.contracts import Answer, Limits, Report, SessionRequest, Source
+from chargehand.wire import UpdateName
+from tests.scripted_model import (
+    COST,
+    Held,
+    Script,
+    answer,
+    plan,
+    refined,
+    report,
+    subtask,
+    topics,
+    usage,
+    use,
+    work_task,
+)
+from tests.simulation.directed import VirtualSession
+
+GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never")
+GRACE = timedelta(seconds=5)
+READ = Source(ref="search_documents.md#L1", title="A title", quote="what search_documents read")
+ASKED = "The fiscal year or the calendar year?"
+MEANT = "The fiscal year, please."
+BETTER = "Take the fiscal year, as the handbook does."
+
+
+def limited(**limits: object) -> SessionRequest:
+    return GOAL.model_copy(update={"limits": Limits.model_validate({"max_turns": 40} | limits)})
+
+
+def _topic(task: WorkTask) -> str:
+    return task.instruction.split("topic ")[1].split(" ")[0]
+
+
+def test_a_plan_that_is_not_there_at_the_deadline_still_ends_in_a_report() -> None:
+    """When even planning takes longer than the deadline, the report says so instead of the session hanging."""
+    result = VirtualSession(limited(deadline=60), Script().plans(Held(plan(subtask("T1"))))).report()
+
+    assert result.stop_reason == "deadline"
+    assert result.subtasks == ()
+    assert result.timing.wall <= timedelta(seconds=60) + GRACE
+
+
+def test_an_agent_that_had_to_stop_hands_back_what_it_had_read() -> None:
+    """At the deadline a subtask in the middle of its work returns the passages it had read as a partial outcome."""
+    script = Script().plan(subtask("T1")).work("", use("search_documents"), Held(answer("Too late.")))
+    result = VirtualSession(limited(deadline=60), script).report()
+
+    assert [record.state for record in result.subtasks] == ["partial"]
+    assert result.sources == (READ,)
+
+
+def test_what_was_noted_is_handed_back_when_time_is_up() -> None:
+    """An attempt that is cut off hands back its notes as findings with their sources, before what it only read."""
+    quoted = READ.model_copy(update={"quote": "search_documents read"})
+    call = ToolCall(id="n1", tool="note", arguments={"claim": "It says so.", "ref": quoted.ref, "quote": quoted.quote})
+    noting = ModelReply(stop="tools", tool_calls=(call,), model="scripted-1", provider="scripted", usage=usage())
+    script = Script().plan(subtask("T1")).work("", use("search_documents"), noting, Held(answer("Never.")))
+    result = VirtualSession(limited(subtask_deadline=60, max_depth=1), script).report()
+
+    assert [(record.state, record.reason) for record in result.subtasks] == [("partial", "timeout")]
+    assert result.sources == (quoted,)
+
+
+@pytest.mark.parametrize("stop", ["deadline", "finish_now"])
+def test_a_session_below_that_is_stopped_hands_back_spend_and_findings(stop: str) -> None:
+    """A nested session that is stopped in the middle of its work returns what it found and what it paid."""
+    tides = subtask("N1", agent="supervisor", instruction="Look into the tides as a whole.")
+    script = Script().plan(subtask("X1"), subtask("X2", after=["X1"])).plan(tides, goal=GOAL.goal)
+    script = script.work("X1", use("search_documents"), answer("The tide is high.", ref="search_documents.md#L1"))
+    script = script.work("X2", Held(answer("Never."))).synthesis(report("The tide is high. [S1]"))
+    session = VirtualSession(limited(deadline=60), script)
+    session.run_until(30)
+    if stop == "finish_now":
+        session.update(UpdateName.FINISH_NOW)
+    result = session.report()
+
+    assert [(record.state, record.reason) for record in result.subtasks] == [("partial", stop)]
+    assert "The tide is high." in result.answer
+    assert [source.ref for source in result.sources] == ["search_documents.md#L1"]
+    assert result.usage.cost_usd == COST * session.replies + result.usage.possibly_billed_twice_usd
+    assert "lost" not in {line.purpose for line in result.spend}
+    assert result.reserved_usd == 0
+
+
+def _unsure() -> Script:
+    """Let the agent of T1 ask back until a person, or a better instruction, has decided."""
+    question = answer("", status="ambiguous_input").model_copy(update={"message": ASKED})
+    script = Script().plan(*topics(2)).refine(refined(BETTER)).work("T1", question)
+    return script.work(MEANT, answer("Known."))
+
+
+def _asking(answer_within: timedelta, deadline: timedelta) -> SessionRequest:
+    return limited(deadline=deadline.total_seconds()).model_copy(
+        update={"questions": "allowed", "answer_within": answer_within}
+    )
+
+
+def test_a_question_that_is_not_answered_in_time_gives_way_to_the_next_entry() -> None:
+    """After `answer_within` the instruction is refined instead, once and without asking again."""
+    session = VirtualSession(_asking(timedelta(minutes=4), timedelta(minutes=10)), _unsure())
+    session.run_until(239)
+    asking = session.status()
+    result = session.report()
+
+    assert [asked.text for asked in asking.questions] == [ASKED]
+    assert [task.instruction for task in session.tasks(WorkTask)][-1] == BETTER
+    assert [(record.state, record.attempts) for record in result.subtasks] == [("success", 2), ("success", 1)]
+    assert result.timing.wall == timedelta(minutes=4)
+
+
+@pytest.mark.parametrize("seconds", [0, 239, 241])
+def test_an_answer_decides_as_long_as_the_question_is_open(seconds: int) -> None:
+    """The answer stands in the next instruction; one that comes too late changes nothing."""
+    session = VirtualSession(_asking(timedelta(minutes=4), timedelta(minutes=10)), _unsure())
+    session.run_until(seconds)
+    session.update(UpdateName.ANSWER, Answer(subtask="T1", text=MEANT))
+    session.report()
+
+    assert any(MEANT in task.instruction for task in session.tasks(WorkTask)) == (seconds < 240)
+
+
+def test_the_time_to_answer_ends_before_the_report_is_written() -> None:
+    """However long a question may wait, the report comes by the deadline and names what was asked."""
+    session = VirtualSession(_asking(timedelta(days=1), timedelta(minutes=10)), _unsure())
+    session.run_until(60)
+    asking = session.status()
+    result = session.report()
+
+    assert asking.deadline_at is not None
+    assert asking.questions[0].open_until < asking.deadline_at
+    assert result.stop_reason == "deadline"
+    assert result.timing.wall <= timedelta(minutes=10)
+    assert ASKED in " ".join(result.gaps)
+
+
+UNHURRIED_SECONDS = 10 + 20 + 20 + 20 + 10
+"""The plan, two turns of each link of the chain, and the report."""
+
+
+def _struck(seconds: float) -> Report:
+    """Run a chain of subtasks, whose every turn takes ten seconds, with this deadline."""
+
+    def work(call: ModelCall) -> BaseModel:
+        return answer(f"Known: {_topic(work_task(call))}.", ref="search_documents.md#L1")
+
+    chain = plan(subtask("T1"), subtask("T2"), subtask("T3", after=["T1"]), subtask("T4", after=["T2", "T3"]))
+    respond = Script().plans(chain).work("", use("search_documents"), work)
+    return VirtualSession(limited(deadline=seconds), lambda call: Held(respond(call), seconds=10)).report()
+
+
+@pytest.mark.parametrize("seconds", range(2, 92, 3))
+def test_the_deadline_may_strike_at_any_moment(seconds: int) -> None:
+    """Struck anywhere between the first turn and the last, a session ends within its deadline and 5 s, in a report
+    that keeps what was finished and names what was not."""
+    result = _struck(seconds)
+
+    finished = [record.id for record in result.subtasks if record.state == "success"]
+    named = " ".join(result.gaps)
+    assert result.stop_reason == "deadline" or seconds >= UNHURRIED_SECONDS
+    assert result.timing.wall <= timedelta(seconds=seconds) + GRACE
+    assert result.reserved_usd == 0
+    assert result.answer
+    assert all(f"Known: {id_}" in result.answer or "All of it." in result.answer for id_ in finished)
+    assert all(record.id in named for record in result.subtasks if record.state in {"failure", "waiting"})

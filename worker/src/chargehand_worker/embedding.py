@@ -1,0 +1,57 @@
+"""What `chargehand.worker` loads: the parts of the worker program, with the errors of the client package."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import ValidationError
+from temporalio.client import Client
+
+from activities.backends import SettingsError
+from activities.crew_files import CrewError
+from activities.settings import NoJson, Settings, describe_unusable
+from chargehand.errors import UnusableSettings
+from chargehand.payloads.errors import ProtectionSettingsError
+from worker_main import main, serving
+
+_UNUSABLE = (SettingsError, CrewError, ProtectionSettingsError)
+
+
+def choose_settings(given: Mapping[str, Any]) -> Settings:
+    """Read the settings from what is given and from the environment.
+
+    Raises:
+        UnusableSettings: one of them is unknown or invalid.
+    """
+    for name in given.keys() - Settings.model_fields.keys():
+        similar = get_close_matches(name, Settings.model_fields, n=1)
+        hint = f"; did you mean {similar[0]}?" if similar else ""
+        raise UnusableSettings(f"{name} is not a setting of the worker{hint}")
+    try:
+        return Settings(**given)
+    except (ValidationError, NoJson) as error:
+        raise UnusableSettings(describe_unusable(error)) from error
+
+
+@asynccontextmanager
+async def embedded(client: Client, settings: Settings) -> AsyncGenerator[None]:
+    """Run a worker.
+
+    Raises:
+        UnusableSettings: a backend, a crew or a tool cannot be used.
+    """
+    worker = serving(client, settings)
+    try:
+        await worker.__aenter__()
+    except _UNUSABLE as error:
+        raise UnusableSettings(str(error)) from error
+    try:
+        yield
+    finally:
+        await worker.__aexit__(None, None, None)
+
+
+def run(given: Mapping[str, Any]) -> int:
+    """Run the worker program until it is told to stop, and return its exit code."""
+    return main([], choose_settings(given))
