@@ -126,7 +126,7 @@ async def test_a_call_is_made_as_it_was_approved_edited_or_not_at_all(desk: Desk
         trace = await session.trace()
 
     assert waiting.state == "awaiting_call_approval"
-    assert {call["amount"] for call in opened.tools["refund"].calls} == {10, 19}
+    assert [call["amount"] for call in opened.tools["refund"].calls] in ([10, 19], [19, 10])
     assert told(opened)[1]["arguments_set_by_a_person"] == {"amount": 19}
     assert told(opened)[2]["error"] == "A person rejected this call. Too much."
     assert [record.state for record in result.subtasks] == ["success"]
