@@ -40,8 +40,8 @@ class CallClient:
     def receive(self, reply: CallReply) -> None:
         """Keep the reply to an open request; anything else is ignored."""
         request = self._open.get(reply.number)
-        if request is not None and request.reply is None and reply.token == request.token:
-            request.reply = reply
+        if request is not None:
+            request.take(reply)
 
     async def ask(self, request: SubtaskRequest, call: ToolCall) -> CallReply | None:
         """Ask whether a call may be made, if anything binds it; None if nothing does.
@@ -91,6 +91,11 @@ class _Open:
 
     token: str
     reply: CallReply | None = None
+
+    def take(self, reply: CallReply) -> None:
+        """Take the reply; of several, the first."""
+        if self.reply is None and reply.token == self.token:
+            self.reply = reply
 
 
 async def _signal(session: str, name: SignalName, message: CallRequest | CallReport) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from chargehand.contracts import CallDecision, Obligation, PendingCall, PolicyMode
+from chargehand.converter import join_problems
 from workflows.contracts import CallReply, CallRequest, Verdict
 from workflows.rules.policy import Arguments, PolicyLedger, call_hash
 
@@ -22,6 +23,14 @@ class Pending:
     reply: CallReply | None = None
     is_delivered: bool | None = None
     """Whether the subtask was there to take the reply; None until that is known."""
+
+    def decide(self, reply: CallReply) -> None:
+        """Keep a person's decision."""
+        self.reply = reply
+
+    def deliver(self, is_delivered: bool) -> None:  # noqa: FBT001  # a fact, not an option
+        """Note whether the reply reached the subtask."""
+        self.is_delivered = is_delivered
 
 
 class Calls:
@@ -50,9 +59,9 @@ class Calls:
         """Decide about a call by policy; None if a person has to."""
         enforced = _in_mode(request.policy, "enforce")
         if violations := self.policy.violations(enforced, request.arguments):
-            return _reply(request, "denied", "; ".join(violations))
+            return _reply(request, "denied", join_problems(violations))
         if early := self.policy.too_early(enforced, request.arguments):
-            return _reply(request, "too_early", "; ".join(early))
+            return _reply(request, "too_early", join_problems(early))
         return None if request.needs_approval else self._allowed(request, "allowed", request.arguments)
 
     def open(self, request: CallRequest, until: datetime) -> Pending:
@@ -94,7 +103,7 @@ class Calls:
         arguments = _decided(pending, decision)
         problems = [*self.policy.violations(enforced, arguments), *self.policy.too_early(enforced, arguments)]
         if problems and decision.decision != "reject":
-            raise CallRefused(f"The policy does not allow this call: {'; '.join(problems)}. Edit or reject it.")
+            raise CallRefused(f"The policy does not allow this call: {join_problems(problems)}. Edit or reject it.")
         return pending
 
     def decide(self, decision: CallDecision) -> Pending:
@@ -106,11 +115,11 @@ class Calls:
         pending = self.check(decision)
         match decision.decision:
             case "approve":
-                pending.reply = self._allowed(pending.request, "approved", pending.request.arguments)
+                pending.decide(self._allowed(pending.request, "approved", pending.request.arguments))
             case "edit":
-                pending.reply = self._allowed(pending.request, "edited", _decided(pending, decision))
+                pending.decide(self._allowed(pending.request, "edited", _decided(pending, decision)))
             case "reject":
-                pending.reply = _reply(pending.request, "rejected", decision.reason)
+                pending.decide(_reply(pending.request, "rejected", decision.reason))
         del self._pending[decision.call]
         return pending
 
@@ -119,7 +128,7 @@ class Calls:
         reporting = _in_mode(request.policy, "report")
         against = [*self.policy.violations(reporting, arguments), *self.policy.too_early(reporting, arguments)]
         self.policy.count(request.policy, arguments)
-        reason = f"against the policy, which only reports: {'; '.join(against)}" if against else ""
+        reason = f"against the policy, which only reports: {join_problems(against)}" if against else ""
         reply = _reply(request, verdict, reason)
         return reply.model_copy(update={"arguments": dict(arguments)}) if verdict == "edited" else reply
 

@@ -67,7 +67,9 @@ class BudgetClient:
         )
         waiting = _Open(request.token, missing, missing + held)
         for other in self._open.values():
-            waiting.compete(other)
+            before = waiting.most
+            waiting.allow_more(other.most)
+            other.allow_more(before)
         self._open[number] = waiting
         try:
             # By id alone: after a reset of the supervisor, its newest run is the one that grants.
@@ -96,9 +98,9 @@ class _Open:
     most: Amount
     answer: Amount | None = None
 
-    def compete(self, other: "_Open") -> None:
-        """Allow for both being answered, in either order: what one is granted, the other may be granted once more."""
-        self.most, other.most = self.most + other.most, other.most + self.most
+    def allow_more(self, granted: Amount) -> None:
+        """Allow for another request being answered before: a parent may double what that one is granted, too."""
+        self.most += granted
 
     def take(self, token: str, amount: Amount) -> bool:
         """Take the parent's answer: nothing, or an amount between the two; False if this cannot be it."""

@@ -27,7 +27,7 @@ async def answer_call_request(session: Session, request: CallRequest) -> None:
     left = min(session.request.answer_within, session.clock.report_starts_at - workflow.now())
     pending = session.calls.open(request, workflow.now() + max(left, timedelta(0)))
     reply = await _decision(session, pending, left)
-    pending.is_delivered = await _send(request.child, reply)
+    pending.deliver(await _send(request.child, reply))
 
 
 def note_success(session: Session, report: CallReport) -> None:

@@ -113,6 +113,11 @@ class StandInSession(Session):
         self._run().answers.append(answer)
         return await self.status()
 
+    async def decide_call(self, decision: CallDecision) -> Status:
+        """Note the decision, and say where the session stands."""
+        self._run().call_decisions.append(decision)
+        return await self.status()
+
     async def finish_now(self) -> Status:
         """Say where the session stands; its report is there already."""
         return await self.status()
