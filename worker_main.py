@@ -45,13 +45,14 @@ from activities.model_turn.activity import TurnActivities
 from activities.model_turn.conversations import Conversations
 from activities.model_turn.resets import RunningDuplicateActivities
 from activities.models.registry import MODELS, build_models
+from activities.own_tools import choose_own_tools, find_own_tools, open_own_tools
 from activities.search.registry import SEARCH
 from activities.session_facts import SessionActivities
 from activities.settings import NoJson, Settings, describe_unknown, describe_unusable
 from activities.slots import POLLS, PacedSlots, paced_tuner
 from activities.tape.registry import Traffic, choose_tape, with_tape
 from activities.tool_use import ToolActivities
-from activities.toolbox import absent_tools, build_tools, choose_charts, choose_pages
+from activities.toolbox import TOOL_NAMES, absent_tools, build_tools, choose_charts, choose_pages
 from activities.tools import acting_tools, tool_capabilities
 from activities.watchdog import watch_event_loop
 from chargehand.converter import data_converter
@@ -79,6 +80,7 @@ def choose(settings: Settings) -> dict[str, Choice]:
         search,
         CODE.choose(settings),
         choose_pages(search),
+        choose_own_tools(settings.tools, TOOL_NAMES),
         choose_charts(),
         Choice("documents", "embedded parsers", "always"),
         Choice("data", "duckdb", "always"),
@@ -117,6 +119,7 @@ async def compose(
         page_hosts=settings.page_hosts,
         closing=closing,
     )
+    tools |= await open_own_tools(find_own_tools(settings.tools, tools), settings.max_activities, closing)
     models = build_models(settings, chosen["model"].adapter, closing)
     traffic = wrap(with_tape(settings, Traffic(models, tools, absent_tools(chosen)), closing))
     models, tools = traffic.models, traffic.tools
@@ -124,7 +127,14 @@ async def compose(
     crews = load_crews(folders, tool_capabilities(tools), traffic.absent, acting_tools(tools))
     return [
         SessionActivities(
-            crews, models, tools, settings.ceilings, turns_queue(settings), library, settings.output_tokens
+            crews,
+            models,
+            tools,
+            settings.ceilings,
+            turns_queue(settings),
+            library,
+            settings.output_tokens,
+            stores_payloads=settings.storage not in {None, "off"},
         ).open_session,
         TurnActivities(crews, models, tools, library, conversations).take_turn,
         ToolActivities(crews, tools, library).use_tool,

@@ -104,6 +104,14 @@ async def _ask_server(run: _Run) -> _Caller:
             return _Caller()
         raise
     about, parent = described.workflow_execution_info, described.workflow_execution_info.parent_execution
+    if about.first_run_id not in {"", about.execution.run_id}:
+        # What continues as new can do so as any type, and on any task queue. Its first run may have been deleted.
+        first = await _ask_server((about.execution.workflow_id, about.first_run_id))
+        if first.type and (first.type, first.task_queue) != (
+            about.type.name,
+            described.execution_config.task_queue.name,
+        ):
+            return _Caller()
     return _Caller(
         type=about.type.name,
         task_queue=described.execution_config.task_queue.name,

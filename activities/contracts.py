@@ -142,6 +142,8 @@ class SessionFacts(Contract):
     """A gap of the report for each document that cannot be read."""
     output_caps: OutputCaps = left_out(OutputCaps())
     """The most that a turn may write, by its purpose."""
+    stores_payloads: bool = left_out(False)
+    """Whether large payloads are stored outside of histories, so that one of any size can be handed on."""
 
 
 class OpenSessionRequest(Contract):
@@ -182,6 +184,8 @@ class ToolResult(Contract):
     """Files that the tool made; the model is told their names, the user gets them with the report."""
     may_be_repeated: bool = left_out(False)
     """Whether the call was not made, and making it again later is no repetition."""
+    is_unknown: bool = left_out(False)
+    """Whether nobody knows if the call, which changes something in the world, was applied."""
 
 
 class Round(Contract):

@@ -59,7 +59,16 @@ class Pulse:
             self._beaten_at = time.monotonic()
             await asyncio.sleep(BEAT_SECONDS)
 
-    async def settle(self) -> None:
+    async def record(self, *details: object) -> None:
+        """Record details; on return the server has stored them, and later heartbeats repeat them."""
+        self.details = lambda: details
+        await self._settle()
+        await self._handle.heartbeat(*details)
+        if self.has_beaten:
+            # When an attempt fails, the SDK repeats the last of its own heartbeats; it must not restore older details.
+            activity.heartbeat(*details)
+
+    async def _settle(self) -> None:
         """Wait until no heartbeat of the thread is under way, which could overwrite newer details."""
         with self._lock:
             under_way = self._under_way
@@ -129,6 +138,13 @@ def pulse() -> Pulse:
     return _running.get()
 
 
+def begin(waited: float = 0.0) -> Pulse:
+    """Give the running activity its heartbeats, so many seconds after the server handed it out."""
+    pulse = Pulse(waited)
+    _running.set(pulse)
+    return pulse
+
+
 class Heartbeats(Interceptor):
     """Sends heartbeats from an activity's begin until the SDK has sent its result."""
 
@@ -148,9 +164,8 @@ class _BeatingActivities(ActivityInboundInterceptor):
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002  # the SDK's own name
         waited = self._slots.begin(activity.info().started_time)
-        pulse, pulses = Pulse(waited), _pacemaker().pulses
+        pulse, pulses = begin(waited), _pacemaker().pulses
         pulses.add(pulse)
-        _running.set(pulse)
         sending = asyncio.create_task(pulse.send())
         try:
             return await super().execute_activity(input)

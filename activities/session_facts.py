@@ -40,6 +40,7 @@ class SessionActivities:
     turns_queue: str | None = None
     library: DocumentLibrary | None = None
     output_caps: OutputCaps = field(default_factory=OutputCaps)
+    stores_payloads: bool = False
 
     @activity.defn(name=ActivityType.OPEN_SESSION)
     async def open_session(self, opening: OpenSessionRequest) -> SessionFacts:
@@ -65,6 +66,7 @@ class SessionActivities:
             turns_queue=self.turns_queue,
             unread=await self.unread(request.documents),
             output_caps=self.output_caps,
+            stores_payloads=self.stores_payloads,
         )
 
     async def unread(self, documents: tuple[str, ...]) -> tuple[str, ...]:

@@ -40,6 +40,8 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
     task_queue: str = Field(default=TASK_QUEUE, max_length=200, pattern=r"^\S+$")
     crews: DirectoryPath | None = None
     """A folder of crew files; they add to the crews that come with Chargehand, and replace those of the same name."""
+    tools: str = Field(default="", max_length=4_000)
+    """Modules of tools of one's own, separated by commas; see docs/how-to/own-tools.md."""
     ceilings: Limits = Limits(
         max_turns=_TURNS_WITHOUT_STORAGE,
         budget_usd=Decimal(50),

@@ -10,6 +10,7 @@ from typing import Final
 from pydantic import JsonValue
 from temporalio import activity
 
+from activities.apply_once import apply_once, idempotency_key
 from activities.contracts import ToolRequest, ToolResult
 from activities.crews import Crew
 from activities.documents.library import DocumentLibrary
@@ -19,6 +20,10 @@ from activities.tools import Tool, ToolAnswer, ToolContext, failed
 from chargehand.wire import ActivityType
 
 _IS_ADDRESS: Final = re.compile(r"://|^\s*\S+\.\S+\s*$")
+UNKNOWN_OUTCOME: Final = (
+    "Whether this call was applied is unknown, and it is not repeated. Do not make it again. Say in your answer that "
+    "a person has to check it."
+)
 _NAMES_AN_ADDRESS: Final = re.compile(r"url|uri|href|link|address", re.IGNORECASE)
 
 
@@ -37,15 +42,9 @@ class ToolActivities:
         """Use one tool once. A mistake of the agent is an answer, not an error."""
         answer = self._refusal(request) or await self._leak(request)
         if answer is None:
-            info = activity.info()
-            context = ToolContext(
-                session=request.session,
-                agent=request.agent,
-                idempotency_key=f"{info.workflow_id}:{info.workflow_run_id}:{request.step}",
-                documents=request.documents,
-            )
-            async with tool_silence_limit(self.silence.total_seconds()):
-                answer = await self.tools[request.call.tool].use(request.call.arguments, context)
+            answer = await self._use(request)
+        is_unknown = answer is None
+        answer = answer or failed(UNKNOWN_OUTCOME)
         return ToolResult(
             call_id=request.call.id,
             tool=request.call.tool,
@@ -53,7 +52,33 @@ class ToolActivities:
             output=answer.output,
             sources=answer.sources,
             artifacts=answer.artifacts,
+            is_unknown=is_unknown,
         )
+
+    async def _use(self, request: ToolRequest) -> ToolAnswer | None:
+        """Use the tool within its time; None if it acts and nobody knows whether it was applied."""
+        tool, arguments, info = self.tools[request.call.tool], request.call.arguments, activity.info()
+        step = f"{info.workflow_id}:{info.workflow_run_id}:{request.step}"
+        context = ToolContext(
+            session=request.session,
+            agent=request.agent,
+            idempotency_key=idempotency_key(tool.spec.name, arguments) if tool.spec.acts else step,
+            documents=request.documents,
+        )
+
+        async def use() -> ToolAnswer:
+            limit = tool.spec.time_limit_seconds
+            async with tool_silence_limit(max(self.silence.total_seconds(), limit or 0.0)):
+                time = asyncio.timeout(limit)
+                try:
+                    async with time:
+                        return await tool.use(arguments, context)
+                except TimeoutError as error:
+                    if not time.expired():
+                        raise
+                    raise TimeoutError(f"it took more than {limit:g} seconds") from error
+
+        return await (apply_once(tool, arguments, context, use) if tool.spec.acts else use())
 
     def _refusal(self, request: ToolRequest) -> ToolAnswer | None:
         crew = self.crews.get(request.crew)

@@ -19,6 +19,9 @@ from activities.search.protocol import SearchBackend
 from activities.search.tool import Search
 from activities.tools import Tool
 
+TOOL_NAMES: Final = frozenset(
+    ("search", "read_page", "search_documents", "read_document", "query_data", "draw_chart", "run_code")
+)
 _TOOLS_OF_BACKENDS: Final = {"pages": "read_page", "charts": "draw_chart"}
 """The tool that agents do not get while the backend is off."""
 _OFF: Final = "off"

@@ -1,11 +1,14 @@
 """The interface of a tool that an agent may use."""
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
-from chargehand.contracts import Artifact, Capability, Contract, Source, left_out
+from chargehand.contracts import Capability, Contract, left_out
+from chargehand.tools import ToolAnswer, ToolContext, failed
+
+__all__ = ["LooksUp", "Tool", "ToolAnswer", "ToolContext", "ToolSpec", "failed", "object_schema", "tool_capabilities"]
 
 OUTPUT_CAP_CHARACTERS: Final = 8_000
 """The most text that one call of a tool that finds or computes hands to a model, output and quotes together."""
@@ -28,30 +31,12 @@ class ToolSpec(Contract):
     """Arguments that a tool that reaches out never sends anywhere: they may name what is private."""
     acts: bool = left_out(False)
     """Whether it changes something in the world; such a call is applied once."""
+    idempotent: bool = left_out(False)
+    """Whether an acting tool may be called again with the same idempotency key, which changes nothing more."""
     approval: bool = left_out(False)
     """Whether a person must approve each call."""
     time_limit_seconds: float | None = left_out(None)
     """The most that one call may take; None if only its silence is limited."""
-
-
-class ToolContext(Contract):
-    """The session and the agent that a tool runs for."""
-
-    session: str
-    agent: str
-    idempotency_key: str
-    """Names the call across attempts."""
-    documents: tuple[str, ...] = ()
-    """The session's documents, as in its request."""
-
-
-class ToolAnswer(Contract):
-    """The answer of a tool; see `ToolResult`."""
-
-    ok: bool = True
-    output: dict[str, JsonValue] = {}
-    sources: tuple[Source, ...] = ()
-    artifacts: tuple[Artifact, ...] = ()
 
 
 class Tool(Protocol):
@@ -68,6 +53,15 @@ class Tool(Protocol):
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer: ...
 
 
+@runtime_checkable
+class LooksUp(Protocol):
+    """A tool that acts, and can find out whether a call was applied."""
+
+    async def look_up(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer | None:
+        """Return what the call would have returned, or None if it was not applied."""
+        ...
+
+
 def tool_capabilities(tools: Mapping[str, Tool]) -> dict[str, frozenset[Capability]]:
     """Map each tool to what it lets an agent do."""
     return {name: tool.capabilities for name, tool in tools.items()}
@@ -82,8 +76,3 @@ def object_schema(**arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Describe a tool's arguments, which are all required, as JSON Schema."""
     properties: dict[str, JsonValue] = {name: dict(schema) for name, schema in arguments.items()}
     return {"type": "object", "properties": properties, "required": [*arguments], "additionalProperties": False}
-
-
-def failed(error: str) -> ToolAnswer:
-    """Build the answer of a failed call; `error` says what happened and what to do instead."""
-    return ToolAnswer(ok=False, output={"error": error})

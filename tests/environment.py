@@ -65,7 +65,9 @@ class Backends:
         library = DocumentLibrary(ArtifactStore(folder / "artifacts"), folder / "indexes", self.document_roots)
         conversations = Conversations(ArtifactStore(folder / "conversations"))
         return [
-            SessionActivities(self.crews, models, self.tools, ceilings, library=library).open_session,
+            SessionActivities(
+                self.crews, models, self.tools, ceilings, library=library, stores_payloads=True
+            ).open_session,
             TurnActivities(self.crews, models, self.tools, library, conversations, self.pause).take_turn,
             ToolActivities(self.crews, self.tools, library).use_tool,
             RunningDuplicateActivities().await_duplicate,

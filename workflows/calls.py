@@ -6,7 +6,7 @@ from datetime import datetime
 
 from chargehand.contracts import CallDecision, Obligation, PendingCall, PolicyMode
 from chargehand.converter import join_problems
-from workflows.contracts import CallReply, CallRequest, Verdict
+from workflows.contracts import CallReply, CallRequest, CallsState, Verdict
 from workflows.rules.policy import Arguments, PolicyLedger, call_hash
 
 
@@ -43,6 +43,15 @@ class Calls:
         self._pending: dict[str, Pending] = {}
         """By the id of the call, those without a decision."""
         self._tokens: set[str] = set()
+
+    def state(self) -> CallsState:
+        """Return what a new run continues with."""
+        return CallsState(asked=self._asked, policy=self.policy.state())
+
+    def resume(self, before: CallsState) -> None:
+        """Continue where the run before this one stopped, which left no call open."""
+        self._asked = before.asked
+        self.policy.resume(before.policy)
 
     @property
     def pending(self) -> tuple[PendingCall, ...]:

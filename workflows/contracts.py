@@ -6,21 +6,27 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, JsonValue
 
-from activities.contracts import AgentCard, InputOutcome, ModelCard, Note, OutputCaps, Round
+from activities.contracts import AgentCard, InputOutcome, ModelCard, Note, OutputCaps, Round, SessionFacts
 from activities.model_turn.contracts import Counted
 from chargehand.contracts import (
     Artifact,
+    Capability,
     Contract,
+    Contradiction,
     Dollars,
     Message,
     Obligation,
     Outcome,
+    Plan,
+    SessionRequest,
     Source,
     SpendLine,
     Subtask,
+    SubtaskRecord,
     Usage,
     left_out,
 )
+from workflows.peaks import Peaks
 
 
 class ModelCallsState(Contract):
@@ -48,6 +54,7 @@ class ConversationState(Contract):
     artifacts: tuple[Artifact, ...] = left_out(())
     addresses: tuple[str, ...] = left_out(())
     tool_calls: int = left_out(0)
+    doubts: tuple[str, ...] = left_out(())
     kept: str = left_out("")
     kept_rounds: int = left_out(0)
     counted: Counted | None = left_out(None)
@@ -65,6 +72,72 @@ class SubtaskState(Contract):
     grants_asked: int = left_out(0)
     calls_requested: int = left_out(0)
     waited: timedelta = left_out(timedelta(0))
+
+
+class PolicyState(Contract):
+    """What the calls of a session have used of its policies."""
+
+    calls: dict[str, int] = left_out({})
+    sums: dict[str, Decimal] = left_out({})
+    succeeded: tuple[str, ...] = left_out(())
+
+
+class CallsState(Contract):
+    """What a session has decided about tool calls; none waits for a person."""
+
+    asked: int = left_out(0)
+    policy: PolicyState = left_out(PolicyState())
+
+
+class ProgressState(Contract):
+    """What a session has done; see `workflows.progress`. No question is open, and no call waits for a person."""
+
+    plan: Plan
+    outcomes: dict[str, Outcome]
+    records: tuple[SubtaskRecord, ...]
+    gaps: tuple[str, ...] = left_out(())
+    contradictions: tuple[Contradiction, ...] = left_out(())
+    reviews: int = left_out(0)
+    ignored_messages: int = left_out(0)
+    calls: CallsState = left_out(CallsState())
+
+
+class ProvenanceState(Contract):
+    """What outcomes and instructions rest on; see `workflows.rules.information_flow`."""
+
+    outcomes: dict[str, frozenset[Capability]] = left_out({})
+    instructions: dict[str, frozenset[Capability]] = left_out({})
+
+
+class SupervisorState(Contract):
+    """A session that continues in a new run. It has a plan, and no child is running."""
+
+    facts: SessionFacts
+    run: str
+    was_reset: bool = left_out(False)
+    children: tuple[str, ...]
+    """Ids of all the child workflows that it has had."""
+    started_at: datetime
+    deadline_at: datetime
+    model_calls: ModelCallsState
+    holds_report: bool
+    """Whether the report's worst case was reserved."""
+    grants_asked: int = left_out(0)
+    waited: timedelta = left_out(timedelta(0))
+    peaks: Peaks
+    provenance: ProvenanceState
+    progress: ProgressState
+
+
+class SupervisorRequest(SessionRequest, title="SessionRequest"):
+    """A request as the workflow takes it: what a client writes, and the state of a session that continues as new."""
+
+    largest_bytes: ClassVar[int] = 50 << 20
+    """All outcomes are in the state."""
+    most_values: ClassVar[int] = 500_000
+
+    state: SupervisorState | None = left_out(None)
+    """Where the run before this one stopped. Set by that run; refused from anyone else."""
 
 
 class SubtaskRequest(Message):
@@ -174,14 +247,6 @@ class CallReport(Message):
 
     child: Annotated[str, Field(max_length=1_000)]
     keys: Annotated[tuple[Annotated[str, Field(max_length=64)], ...], Field(max_length=1_000)]
-
-
-class PolicyState(Contract):
-    """What the calls of a session have used of its policies."""
-
-    calls: dict[str, int] = left_out({})
-    sums: dict[str, Decimal] = left_out({})
-    succeeded: tuple[str, ...] = left_out(())
 
 
 class SubtaskResult(Contract):

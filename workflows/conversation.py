@@ -1,11 +1,12 @@
 """The conversation of a subtask: its rounds, what others have of them, and what stays of it when it begins anew."""
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
-from activities.contracts import Round
+from activities.contracts import Round, ToolCall
 from activities.model_turn.contracts import TurnResult
 from activities.turn_kinds.compact import CompactAnswer, CompactTask
 from activities.turn_kinds.work import WorkTask
@@ -24,6 +25,7 @@ _LEAST_SHARE: Final = 0.2
 _SUMMARY_CHARACTERS: Final = 20_000
 _MOST_SOURCES: Final = 300
 """Sources of earlier conversations that can still be cited."""
+_DOUBT_CHARACTERS: Final = 300
 _MOST_ADDRESSES: Final = 500
 _ADDRESS: Final = re.compile(r"https?://[^\s<>\"')\]]{1,2000}")
 
@@ -45,6 +47,8 @@ class Conversation:
         self.rounds = list(before.rounds)
         self.tool_calls = before.tool_calls
         """Calls that reached a tool."""
+        self.doubts = before.doubts
+        """A gap for each call that acts and of which nobody knows whether it was applied."""
         self._sources = before.sources
         """What was read in earlier conversations."""
         self._artifacts = before.artifacts
@@ -69,6 +73,7 @@ class Conversation:
             artifacts=self._artifacts,
             addresses=self._addresses,
             tool_calls=self.tool_calls,
+            doubts=self.doubts,
             kept=self._kept,
             kept_rounds=self._kept_rounds,
             counted=self.counted,
@@ -128,6 +133,11 @@ class Conversation:
     def count_tool_call(self) -> None:
         """Note that a call reaches a tool."""
         self.tool_calls += 1
+
+    def doubt(self, call: ToolCall) -> None:
+        """Note that nobody knows whether a call was applied."""
+        asked = json.dumps(call.arguments, ensure_ascii=False)[:_DOUBT_CHARACTERS]
+        self.doubts += (f"Outcome unknown: whether {call.tool} {asked} was applied has to be checked by a person.",)
 
     def add(self, past: Round) -> None:
         """Add a round."""

@@ -18,6 +18,7 @@ from chargehand.contracts import (
 from workflows.budget.ledger import Ledger
 from workflows.calls import Calls
 from workflows.clock import Clock
+from workflows.contracts import ProgressState
 from workflows.rules.report_content import input_for, reason_of, state_of, usage_of
 
 
@@ -48,6 +49,30 @@ class Progress:
         self.ignored_messages = 0
         """Signals that no workflow of this session can have sent, or that could not be handled."""
         self._records: dict[str, SubtaskRecord] = {}
+
+    def snapshot(self) -> ProgressState:
+        """Return what a new run continues with."""
+        if self.plan is None:
+            raise AssertionError("a session continues as new only while it carries out its plan")
+        return ProgressState(
+            plan=self.plan,
+            outcomes=self.outcomes,
+            records=self.records,
+            gaps=tuple(self.gaps),
+            contradictions=tuple(self.contradictions),
+            reviews=self.reviews,
+            ignored_messages=self.ignored_messages,
+            calls=self.calls.state(),
+        )
+
+    def resume(self, before: ProgressState) -> None:
+        """Go on where the run before this one stopped."""
+        self.plan, self.outcomes = before.plan, dict(before.outcomes)
+        self._records = {record.id: record for record in before.records}
+        self.gaps, self.contradictions = [*before.gaps], [*before.contradictions]
+        self.reviews = before.reviews
+        self.ignored_messages += before.ignored_messages
+        self.calls.resume(before.calls)
 
     @property
     def records(self) -> tuple[SubtaskRecord, ...]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Final, TypeVar
 
@@ -14,14 +14,15 @@ from activities.model_turn.contracts import TurnResult
 from activities.turn_kinds.protocol import TurnAnswer
 from activities.turn_kinds.registry import Task
 from chargehand.contracts import Authority, RaisedLimits, SessionRequest, SessionState, Tier
-from workflows import options
+from workflows import history, options
 from workflows.budget.client import BudgetClient
 from workflows.budget.estimates import fixed_bytes, input_bound, least_of_agent, least_workable
 from workflows.budget.grants import Grants, ReportReserve
 from workflows.budget.ledger import Amount, Ledger
-from workflows.budget.model_calls import CannotPay, MeteredModelCalls, TurnLost
+from workflows.budget.model_calls import CannotPay, MeteredModelCalls, TurnLost, was_reset
 from workflows.calls import Calls
 from workflows.clock import Clock
+from workflows.peaks import Peaks
 from workflows.progress import Progress
 from workflows.rules.authority import authority_of
 from workflows.rules.deduplication import fingerprint
@@ -43,36 +44,14 @@ def priority_of(request: SessionRequest) -> Priority:
     return Priority(priority_key=request.priority, fairness_key=request.tenant)
 
 
-@dataclass
-class Peaks:
-    """How far a session used the limits that no ledger counts."""
-
-    parallel: int = 0
-    attempts: int = 0
-    rounds: int = 0
-    depth: int = 0
-    longest_attempt: timedelta = timedelta(0)
-
-    def count_parallel(self, running: int) -> None:
-        """Note how many subtasks run at the same time."""
-        self.parallel = max(self.parallel, running)
-
-    def count_attempts(self, attempts: int) -> None:
-        """Note how many attempts a subtask took."""
-        self.attempts = max(self.attempts, attempts)
-
-    def measure_attempt(self, rounds: int, depth: int, time: timedelta) -> None:
-        """Note how far one attempt went."""
-        self.rounds = max(self.rounds, rounds)
-        self.depth = max(self.depth, depth)
-        self.longest_attempt = max(self.longest_attempt, time)
-
-
 @dataclass(frozen=True)
 class Session:
     """What the steps of a session share."""
 
+    asked: SessionRequest
+    """The request as it was written."""
     request: SessionRequest
+    """The request on the crew's terms."""
     facts: SessionFacts
     progress: Progress
     clock: Clock
@@ -86,6 +65,12 @@ class Session:
     run: str
     """Identifies the run of the session at the root in the ids of its children."""
     peaks: Peaks = field(default_factory=Peaks)
+    children: set[str] = field(default_factory=set[str])
+    """Ids of the child workflows that it has started, in earlier runs too."""
+    resumed_with: int = 0
+    """Outcomes that earlier runs have handed on."""
+    was_reset_before: bool = False
+    """Whether one of the earlier runs went on from the middle of another one."""
 
     @property
     def calls(self) -> Calls:
@@ -125,6 +110,21 @@ class Session:
         return priority_of(self.request)
 
     @property
+    def was_reset(self) -> bool:
+        """Whether an operator has reset this session, so that children may exist that it does not know."""
+        return self.was_reset_before or was_reset()
+
+    @property
+    def must_continue_as_new(self) -> bool:
+        """Whether a new run has to go on, as soon as no child is running.
+
+        Without storage for large payloads, the ceiling of turns keeps histories short. The next run of a cron would
+        start with what this one hands on.
+        """
+        has_moved = len(self.progress.outcomes) > self.resumed_with
+        return has_moved and self.facts.stores_payloads and history.is_long() and not workflow.info().cron_schedule
+
+    @property
     def may_ask(self) -> bool:
         """Whether a person may be asked. People watch only the session at the root."""
         return self.request.questions == "allowed" and self.request.delegation is None
@@ -148,6 +148,12 @@ class Session:
         if card is None:
             return least_workable(self.facts, self.request.documents)
         return least_of_agent(card, self.model(card.tier), self.request.documents)
+
+    def record_child(self, child: str) -> bool:
+        """Note that a child workflow of this id is started; False if one was before, in whichever run."""
+        is_new = child not in self.children
+        self.children.add(child)
+        return is_new
 
     def stop_if_overcharged(self) -> None:
         """Start nothing more once providers charged more than the budget, unless somebody can raise it.

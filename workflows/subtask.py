@@ -87,7 +87,11 @@ class SubtaskWorkflow:
             outcome = self._unfinished("cancelled", "It was asked to stop.")
         return SubtaskResult(
             outcome=outcome.model_copy(
-                update={"spend": self._spend(request, model_calls), "artifacts": self._conversation.artifacts}
+                update={
+                    "gaps": (*outcome.gaps, *self._conversation.doubts),
+                    "spend": self._spend(request, model_calls),
+                    "artifacts": self._conversation.artifacts,
+                }
             ),
             notes=self._conversation.notes.kept,
             wasted=model_calls.wasted,

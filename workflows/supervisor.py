@@ -14,7 +14,6 @@ with workflow.unsafe.imports_passed_through():
         PlanDecision,
         RaisedLimits,
         Report,
-        SessionRequest,
         Status,
     )
     from chargehand.converter import join_problems
@@ -22,7 +21,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows import options
     from workflows.budget.client import BudgetClient
     from workflows.calls import CallRefused
-    from workflows.contracts import CallReport, CallRequest, Grant, GrantRequest
+    from workflows.contracts import CallReport, CallRequest, Grant, GrantRequest, SupervisorRequest
     from workflows.progress import Progress
     from workflows.rules.plan_validation import InvalidPlan
     from workflows.session import Session
@@ -50,14 +49,11 @@ class SupervisorWorkflow:
         self._budget_client = BudgetClient()
 
     @workflow.run
-    async def run(self, request: SessionRequest) -> Report:
+    async def run(self, request: SupervisorRequest) -> Report:
         """Plan, execute, review, write the report."""
         try:
             session = self._session = await open_session(request, self._progress, self._budget_client)
-            plan = await session.clock.limit(make_plan(session))
-            if plan is not None and session.request.approval == "plan":
-                session.enter("awaiting_approval")
-                plan = await session.clock.limit(self._approval())
+            plan = self._progress.plan or await self._plan(session)
             while plan is not None:
                 session.enter("executing")
                 await execute(session)
@@ -125,6 +121,7 @@ class SupervisorWorkflow:
     async def raise_limits(self, raised: RaisedLimits) -> Status:
         """Apply higher limits; a paused session continues."""
         await _next_task()
+        self._refuse_problems(raised)
         self._open.raise_limits(raised)
         return self._progress.status()
 
@@ -133,9 +130,8 @@ class SupervisorWorkflow:
         self._refuse_if_over()
         if workflow.info().parent is not None:
             raise _refusal("A nested session gets its limits from its parent; raise them at the root session.")
-        problems = self._open.problems_with(raised)
-        if problems:
-            raise _refusal(join_problems(problems))
+        if not self._is_resuming:
+            self._refuse_problems(raised)
 
     @workflow.update(name=UpdateName.ANSWER, description="Answer the question of a subtask.")
     async def answer(self, answer: Answer) -> Status:
@@ -209,9 +205,29 @@ class SupervisorWorkflow:
             raise _refusal("The session is still being opened; try again.")
         return self._session
 
+    @property
+    def _is_resuming(self) -> bool:
+        """Whether another run has continued in this one, which is open before any handler is."""
+        return self._session is None and workflow.info().continued_run_id is not None
+
+    def _refuse_problems(self, raised: RaisedLimits) -> None:
+        problems = self._open.problems_with(raised)
+        if problems:
+            raise _refusal(join_problems(problems))
+
     def _refuse_if_over(self) -> None:
+        if self._is_resuming:
+            return
         if self._open.clock.work_is_over or self._progress.state in {"synthesising", "finished", "failed", "cancelled"}:
             raise _refusal(f"The session can no longer be changed: it is {self._progress.state}.")
+
+    async def _plan(self, session: Session) -> Plan | None:
+        """Make a plan, and have a person decide on it if the request asks for that; None if time is up."""
+        plan = await session.clock.limit(make_plan(session))
+        if plan is not None and session.request.approval == "plan":
+            session.enter("awaiting_approval")
+            plan = await session.clock.limit(self._approval())
+        return plan
 
     async def _approval(self) -> Plan | None:
         """Wait for a person's decision on the plan; returns the plan, as edited."""

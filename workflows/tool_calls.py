@@ -11,7 +11,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 from activities.contracts import Round, ToolCall, ToolRequest, ToolResult
 from activities.model_turn.contracts import TurnResult
 from activities.notes import NOTE
-from activities.tool_use import ToolActivities
+from activities.tool_use import UNKNOWN_OUTCOME, ToolActivities
 from chargehand.contracts import Source
 from workflows import options
 from workflows.call_client import ALLOWED, CallClient
@@ -104,8 +104,9 @@ async def _use_tool(
     request: SubtaskRequest, conversation: Conversation, call: ToolCall, step: str, left: timedelta
 ) -> ToolResult:
     conversation.count_tool_call()
+    acts = call.tool in request.agent.acting
     try:
-        return await workflow.execute_activity_method(
+        result = await workflow.execute_activity_method(
             ToolActivities.use_tool,
             ToolRequest(
                 session=request.session,
@@ -121,11 +122,18 @@ async def _use_tool(
             summary=_summary(call),
             **options.tool(left),
         )
-    except ActivityError as error:
-        if is_cancelled_exception(error):
+    except (asyncio.CancelledError, ActivityError) as error:
+        if acts:
+            conversation.doubt(call)
+        if isinstance(error, asyncio.CancelledError) or is_cancelled_exception(error):
             raise
+        if acts:
+            return _refused(call, UNKNOWN_OUTCOME)
         message = error.cause.message if isinstance(error.cause, ApplicationError) else "it timed out"
         return _refused(call, f"The tool failed and is not retried: {message}. Go another way, or name the gap.")
+    if result.is_unknown:
+        conversation.doubt(call)
+    return result
 
 
 def _private_texts(request: SubtaskRequest) -> tuple[str, ...]:

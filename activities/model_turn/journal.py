@@ -86,12 +86,8 @@ class Journal:
         self.entry = entry
         if entry.result is not None:
             _unrecorded.keep(self._step, entry)
-        await self._pulse.settle()
-        await self._handle.heartbeat(entry)
+        await self._pulse.record(entry)
         _unrecorded.forget(self._step)
-        if self._pulse.has_beaten:
-            # When an attempt fails, the SDK repeats the last of its own heartbeats; it must not restore an older entry.
-            activity.heartbeat(entry)
 
     def job(self) -> ProviderJob:
         """Return the provider's job for this call, with the callbacks that maintain it."""

@@ -24,8 +24,9 @@ from tests.scripted_provider import (
 from tests.waiting import until
 
 ROUNDS = 9
+SUBTASKS = 4
 GOAL = SessionRequest(
-    goal="Look into all parts of the matter, please.", limits=Limits(max_turns=30, max_rounds=20), review="never"
+    goal="Look into all parts of the matter, please.", limits=Limits(max_turns=40, max_rounds=20), review="never"
 )
 _SHORT_HISTORIES = """
 import sys, worker_main
@@ -36,35 +37,45 @@ sys.exit(worker_main.main([]))
 
 
 def respond(request: ScriptedRequest) -> ScriptedReply:
-    """Search for something new in each round, then answer."""
+    """Have one subtask search for something new in each round and then answer, and the others answer at once."""
     if request.answer == "PlanAnswer":
-        return plan(subtask("T1", "researcher", "Look into it: give the facts, the figures and where they stand."))
-    if request.tools and request.rounds < ROUNDS:
+        first = subtask("T1", "researcher", "Look into it: give the facts, the figures and where they stand.")
+        then = [subtask(f"T{n}", "analyst", f"Compare part {n}.") for n in range(2, SUBTASKS + 1)]
+        after = [each.model_copy(update={"depends_on": [f"T{n}"]}) for n, each in enumerate(then, start=1)]
+        return plan(first, *after)
+    if request.tools and "Compare part" not in request.text and request.rounds < ROUNDS:
         return calling(ToolUse("search", {"query": f"fact {request.rounds}"})).after(0.05)
-    return answer("It was looked into.")
+    return answer("It was looked into.").after(0.05)
 
 
-async def test_a_worker_killed_when_a_subtask_continues_as_new_loses_nothing(client: Client, tmp_path: Path) -> None:
-    """Killed when a subtask has begun another run, the work goes on in the run that is there: every round is
-    taken once, and only a call that was running can be charged again."""
+async def _has_continued(client: Client, workflow_id: str) -> bool:
+    about = (await describe(client, workflow_id)).workflow_execution_info
+    return about.execution.run_id != about.first_run_id
+
+
+async def test_workers_killed_when_work_continues_as_new_lose_nothing(client: Client, tmp_path: Path) -> None:
+    """Killed when a subtask has begun another run, and when the session has, the work goes on in the run that is there:
+    every round is taken once, and only a call that was running can be charged again."""
     async with ScriptedProvider(respond) as server:
         chosen = settings("openai_compatible", server.base_url, client, tmp_path)
+        chosen |= {"CHARGEHAND_STORAGE": str(tmp_path / "payloads")}
         session = await Chargehand(client, chosen["CHARGEHAND_TASK_QUEUE"]).start(GOAL)
 
-        async def continues_as_new() -> bool:
+        async def subtask_continues_as_new() -> bool:
             children = (await describe(client, session.id)).pending_children
-            found = [(await describe(client, child.workflow_id)).workflow_execution_info for child in children]
-            return any(about.execution.run_id != about.first_run_id for about in found)
+            return any([await _has_continued(client, child.workflow_id) for child in children])
 
-        async with worker_process(chosen, "40", program=_SHORT_HISTORIES) as worker:
-            await until(continues_as_new)
-            worker.send_signal(signal.SIGKILL)
-            await worker.wait()
+        for continues in (subtask_continues_as_new, lambda: _has_continued(client, session.id)):
+            async with worker_process(chosen, "40", program=_SHORT_HISTORIES) as worker:
+                await until(continues, 60)
+                worker.send_signal(signal.SIGKILL)
+                await worker.wait()
         async with worker_process(chosen, "40", program=_SHORT_HISTORIES):
             result = await asyncio.wait_for(session.result(), 60)
 
-    assert [(record.state, record.attempts) for record in result.subtasks] == [("success", 1)]
-    assert result.usage.turns == ROUNDS + 2
+    assert [(record.state, record.attempts) for record in result.subtasks] == [("success", 1)] * SUBTASKS
+    expected = 1 + ROUNDS + SUBTASKS + 1  # plan, rounds of tools, answers, report
+    assert result.usage.turns == expected
     assert next(use.used for use in result.limits if use.limit == "max_rounds") == ROUNDS + 1
-    assert ROUNDS + 2 <= server.charges <= ROUNDS + 3
-    assert server.charges == ROUNDS + 2 or result.usage.possibly_billed_twice_usd > 0
+    assert expected <= server.charges <= expected + 2
+    assert server.charges == expected or result.usage.possibly_billed_twice_usd > 0

@@ -21,15 +21,18 @@ from temporalio.client import Client
 from tests.conftest import local_server
 from tests.environment import open_environment
 from tests.replay.shapes import Shape, ended, shapes
+from workflows import history
 
 HISTORIES: Final = Path(__file__).parent / "histories"
 CURRENT: Final = HISTORIES / version("chargehand")
 _AT_ONCE: Final = 4
+_MOST_EVENTS: Final = history.MOST_EVENTS
 _PROCESS: Final = re.compile(r"\d+@[\w.-]+")
 
 
 async def record(client: Client, folder: Path, name: str, shape: Shape) -> bytes:
     """Run one shape and return the histories of its session and everything below it."""
+    history.MOST_EVENTS = shape.most_events or _MOST_EVENTS
     async with open_environment(client, folder, shape.script) as environment:
         session = await environment.chargehand.start(shape.request, session_id=f"recorded-{name}")
         if shape.meanwhile:
@@ -77,9 +80,13 @@ async def _main() -> None:
         (CURRENT / f"{name}.json.gz").write_bytes(data)
         sys.stdout.write(f"{name}: {len(data)} bytes\n")
 
-    async with local_server() as client, asyncio.TaskGroup() as tasks:
-        for name, shape in shapes().items():
-            tasks.create_task(write(client, name, shape))
+    at_once = {name: shape for name, shape in shapes().items() if shape.most_events is None}
+    async with local_server() as client:
+        async with asyncio.TaskGroup() as tasks:
+            for name, shape in at_once.items():
+                tasks.create_task(write(client, name, shape))
+        for name in shapes().keys() - at_once:
+            await write(client, name, shapes()[name])
 
 
 if __name__ == "__main__":

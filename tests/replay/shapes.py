@@ -42,6 +42,8 @@ class Shape:
     request: SessionRequest = _USUAL
     meanwhile: Callable[[Session], Awaitable[None]] | None = None
     """What is done to the session while it runs."""
+    most_events: int | None = None
+    """After how many events it continues as new; its last run is recorded."""
 
 
 def _read(call: ModelCall) -> Turn:
@@ -189,4 +191,5 @@ def shapes() -> dict[str, Shape]:
         ),
         "long-conversation": Shape(_repeating(5, "and on " * 400)),
         "rejected": Shape(two, approval, _reject),
+        "continued": Shape(_USUALLY.plan(*chain), most_events=60),
     }

@@ -26,11 +26,11 @@ from activities.session_facts import SessionActivities
 from chargehand.contracts import Limits, SessionRequest, Source, Tier
 from chargehand.wire import ActivityType, ErrorType, WorkflowType
 from tests.scripted_model import ScriptedModel, ScriptedTool, found
-from tests.simulation.exchange import Answer
-from tests.simulation.executions import Execution, Task
-from tests.simulation.jobs import PAYLOADS, application_failure
 from tests.simulation.script import Script, choice
-from tests.simulation.server import Server
+from workflows.in_memory.exchange import Answer
+from workflows.in_memory.executions import Execution, Task
+from workflows.in_memory.jobs import PAYLOADS, application_failure
+from workflows.in_memory.server import Server
 
 ROOT: Final = "session"
 CEILINGS: Final = Limits(

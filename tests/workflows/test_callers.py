@@ -40,6 +40,8 @@ class Stranger:
     @workflow.run
     async def run(self, arguments: Sequence[RawValue]) -> str:
         what = workflow.payload_converter().from_payload(arguments[0].payload, dict[str, Any])
+        if "next" in what:
+            workflow.continue_as_new(what["input"], workflow=what["next"], task_queue=what["queue"])
         try:
             if "activity" in what:
                 await workflow.execute_activity(

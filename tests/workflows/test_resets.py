@@ -25,7 +25,7 @@ GOAL = SessionRequest(goal="What do the documents say about the topics?")
 _SCRIPT = Script().plan(*topics(2))
 
 
-async def _reset(client: Client, session: Session, to: Callable[[HistoryEvent], bool]) -> None:
+async def reset(client: Client, session: Session, to: Callable[[HistoryEvent], bool]) -> None:
     """Reset a session to the first workflow task that completed after an event."""
     history = await client.get_workflow_handle(session.id).fetch_history()
     after = next(event.event_id for event in history.events if to(event))
@@ -45,7 +45,7 @@ async def _reset(client: Client, session: Session, to: Callable[[HistoryEvent], 
     )
 
 
-def _plan_is_there(event: HistoryEvent) -> bool:
+def plan_is_there(event: HistoryEvent) -> bool:
     """The second activity of a session is its plan."""
     return event.HasField("activity_task_completed_event_attributes") and event.event_id > 10
 
@@ -56,7 +56,7 @@ async def test_a_reset_session_pays_nothing_twice(environment: OpenEnvironment) 
         session = await opened.chargehand.start(GOAL)
         before = await session.result()
         paid = len(opened.model.calls)
-        await _reset(opened.chargehand.client, session, _plan_is_there)
+        await reset(opened.chargehand.client, session, plan_is_there)
         after = await opened.chargehand.session(session.id).result()
 
     assert len(opened.model.calls) == paid
@@ -76,8 +76,8 @@ async def test_a_reset_waits_for_what_still_runs(environment: OpenEnvironment, *
         await until(lambda: _one_runs(client, session))
         [child] = (await describe(client, session.id)).pending_children
         async with paused(client, child.workflow_id) if is_paused else nullcontext():
-            await _reset(client, session, _plan_is_there)
-            await until(lambda: _is_awaiting_a_duplicate(client, session))
+            await reset(client, session, plan_is_there)
+            await until(lambda: is_awaiting_a_duplicate(client, session))
         held.released.set()
         result = await opened.chargehand.session(session.id).result()
 
@@ -101,7 +101,7 @@ async def test_what_was_paid_before_a_reset_is_not_forgotten(environment: OpenEn
     async with environment(_SCRIPT) as opened:
         session = await opened.chargehand.start(request)
         before = await decide(session, "Briefly.")
-        await _reset(opened.chargehand.client, session, _plan_is_there)
+        await reset(opened.chargehand.client, session, plan_is_there)
         after = await decide(opened.chargehand.session(session.id), "At length.")
 
     assert len(opened.model.of_kind("work")) == 2
@@ -114,7 +114,7 @@ async def _one_runs(client: Client, session: Session) -> bool:
     return len((await describe(client, session.id)).pending_children) == 1
 
 
-async def _is_awaiting_a_duplicate(client: Client, session: Session) -> bool:
+async def is_awaiting_a_duplicate(client: Client, session: Session) -> bool:
     described = await describe(client, session.id)
     return any(
         waiting.activity_type.name == ActivityType.AWAIT_DUPLICATE

@@ -127,9 +127,14 @@ class ReportReserve:
         self._reservation: Reservation | None = None
 
     @property
+    def is_held(self) -> bool:
+        """Whether it is reserved."""
+        return self._reservation is not None
+
+    @property
     def is_payable(self) -> bool:
         """Whether the report is reserved for, or could be."""
-        return self._reservation is not None or self._ledger.unspent.covers(self._worst)
+        return self.is_held or self._ledger.unspent.covers(self._worst)
 
     def hold(self) -> bool:
         """Reserve the report's worst case, unless it is reserved; False if the ledger does not cover it."""

@@ -9,6 +9,7 @@ from typing import Final
 
 from activities.contracts import CrewCard, SubtaskDraft
 from chargehand.contracts import Capability, Subtask
+from workflows.contracts import ProvenanceState
 
 Reads = frozenset[Capability]
 """What kinds of text something rests on."""
@@ -28,6 +29,14 @@ class Provenance:
         """What the goal rests on."""
         self._outcomes: dict[str, Reads] = {}
         self._instructions: dict[str, Reads] = {}
+
+    def state(self) -> ProvenanceState:
+        """Return what a new run continues with."""
+        return ProvenanceState(outcomes=self._outcomes, instructions=self._instructions)
+
+    def resume(self, state: ProvenanceState) -> None:
+        """Go on where the run before this one stopped."""
+        self._outcomes, self._instructions = dict(state.outcomes), dict(state.instructions)
 
     @property
     def everything(self) -> Reads:

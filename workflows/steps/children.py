@@ -34,7 +34,6 @@ from chargehand.contracts import (
 from chargehand.wire import ErrorType, SignalName, WorkflowType
 from workflows import options
 from workflows.budget.ledger import Amount
-from workflows.budget.model_calls import was_reset
 from workflows.contracts import Grant, GrantRequest, SubtaskRequest, SubtaskResult
 from workflows.rules.authority import delegated
 from workflows.rules.evidence import nested_outcome
@@ -204,6 +203,7 @@ async def _run(
     title: str,
     text: str,
 ) -> _Result | Failure:
+    is_repeated = not session.record_child(child)
     try:
         handle = await workflow.start_child_workflow(
             workflow_type,
@@ -219,6 +219,8 @@ async def _run(
     except ChildWorkflowError as error:
         return _failure(error)
     except WorkflowAlreadyStartedError:
+        if is_repeated or not session.was_reset:
+            return _DUPLICATE
         duplicate = await _await_duplicate(child)
         if duplicate.ended == "completed":
             return result_type.model_validate(duplicate.result)
@@ -246,8 +248,6 @@ async def _cancel(workflow_id: str) -> None:
 
 async def _await_duplicate(child: str) -> RunningDuplicate:
     """Wait for a child of that id which a run before a reset started; a `duplicate` is anything else."""
-    if not was_reset():
-        return RunningDuplicate(ended="duplicate")
     try:
         return await workflow.execute_activity_method(
             RunningDuplicateActivities.await_duplicate,

@@ -12,6 +12,7 @@ from workflows.rules.graph import ready
 from workflows.rules.recovery import skip_reason
 from workflows.session import Session
 from workflows.steps.attempts import attempt, reserve
+from workflows.steps.continuation import continue_as_new
 from workflows.steps.expand import expand, least_expansion
 from workflows.steps.writer import is_long, reserve_report
 
@@ -26,10 +27,13 @@ async def execute(session: Session) -> None:
     running: _Running = {}
     try:
         while not session.clock.work_is_over:
-            _start_ready(session, running)
+            if not session.must_continue_as_new:
+                _start_ready(session, running)
             if running:
                 await _wait_for_change(session, running)
                 _collect(session, running)
+            elif session.must_continue_as_new:
+                await continue_as_new(session)
             elif not await _wait_for_budget(session):
                 return
         session.clock.interrupt()

@@ -1,6 +1,7 @@
 """The first step of a session: read the facts about its request, and check that its limits pay for anything."""
 
 from collections.abc import Sequence
+from datetime import date
 from typing import Final
 
 from temporalio import workflow
@@ -16,8 +17,9 @@ from workflows.budget.client import BudgetClient
 from workflows.budget.estimates import fixed_bytes, least_workable, worst_report
 from workflows.budget.grants import Grants, ReportReserve
 from workflows.budget.ledger import Amount, Ledger
-from workflows.budget.model_calls import MeteredModelCalls
+from workflows.budget.model_calls import MeteredModelCalls, ledger_of
 from workflows.clock import Clock
+from workflows.contracts import SupervisorRequest, SupervisorState
 from workflows.progress import Progress
 from workflows.rules.authority import narrowed
 from workflows.rules.information_flow import Provenance
@@ -28,17 +30,19 @@ _LONGEST_ID: Final = 175
 """Characters. A child's id is at most 80 longer, and databases keep ids of 255 characters."""
 
 
-async def open_session(request: SessionRequest, progress: Progress, budget_client: BudgetClient) -> Session:
-    """Read the facts about a request, reserve the report, and refuse what cannot work.
+async def open_session(asked: SupervisorRequest, progress: Progress, budget_client: BudgetClient) -> Session:
+    """Read the facts about a request, reserve the report, and refuse what cannot work; or go on from a state.
 
     Raises:
         ApplicationError: `InvalidInput` or `LimitTooSmall`.
     """
-    _check(request)
-    progress.set_goal(request.goal)
-    delegation, now = request.delegation, workflow.now()
-    facts = _within_authority(await _read_facts(request), delegation)
-    request = request.model_copy(update=dict(facts.terms))
+    _check(asked)
+    progress.set_goal(asked.goal)
+    if asked.state is not None:
+        return _resume(asked.model_copy(update={"state": None}), asked.state, progress, budget_client)
+    delegation, now = asked.delegation, workflow.now()
+    facts = _within_authority(await _read_facts(asked), delegation)
+    request = asked.model_copy(update=dict(facts.terms))
     limits = request.limits
     progress.add_gaps(facts.unread)
     ledger = Ledger(Amount(limits.max_turns, limits.budget_usd))
@@ -48,6 +52,7 @@ async def open_session(request: SessionRequest, progress: Progress, budget_clien
     clock.start()
     progress.open(ledger, clock)
     session = Session(
+        asked=asked,
         request=request,
         facts=facts,
         progress=progress,
@@ -55,18 +60,7 @@ async def open_session(request: SessionRequest, progress: Progress, budget_clien
         ledger=ledger,
         grants=Grants(ledger),
         report_reserve=report_reserve,
-        model_calls=MeteredModelCalls(
-            ledger=ledger,
-            session=workflow.info().workflow_id,
-            crew=facts.crew.name,
-            documents=request.documents,
-            output_caps=facts.output_caps,
-            effort=facts.crew.effort,
-            today=now.date(),
-            urgency=request.urgency,
-            queue=facts.turns_queue,
-            priority=priority_of(request),
-        ),
+        model_calls=_model_calls(request, facts, ledger, now.date()),
         budget_client=budget_client,
         provenance=Provenance(delegation.goal_reads if delegation else ()),
         run=delegation.run if delegation else _run_name(),
@@ -93,6 +87,57 @@ def _within_authority(facts: SessionFacts, delegation: Delegation | None) -> Ses
     return facts.model_copy(update={"crew": crew})
 
 
+def _resume(
+    asked: SupervisorRequest, state: SupervisorState, progress: Progress, budget_client: BudgetClient
+) -> Session:
+    """Go on where the run before this one stopped."""
+    facts, ledger, clock = state.facts, ledger_of(state.model_calls), Clock(state.started_at, state.deadline_at)
+    request = asked.model_copy(update=dict(facts.terms))
+    clock.start()
+    progress.open(ledger, clock)
+    progress.resume(state.progress)
+    budget_client.resume(state.grants_asked, state.waited)
+    session = Session(
+        asked=asked,
+        request=request,
+        facts=facts,
+        progress=progress,
+        clock=clock,
+        ledger=ledger,
+        grants=Grants(ledger),
+        report_reserve=ReportReserve(ledger, _worst_report(facts, request.documents)),
+        model_calls=_model_calls(request, facts, ledger, state.started_at.date()),
+        budget_client=budget_client,
+        provenance=Provenance(request.delegation.goal_reads if request.delegation else ()),
+        run=state.run,
+        peaks=state.peaks,
+        children=set(state.children),
+        resumed_with=len(state.progress.outcomes),
+        was_reset_before=state.was_reset,
+    )
+    session.model_calls.resume(state.model_calls)
+    session.provenance.resume(state.provenance)
+    if state.holds_report:
+        session.report_reserve.hold()
+        reserve_report(session)
+    return session
+
+
+def _model_calls(request: SessionRequest, facts: SessionFacts, ledger: Ledger, today: date) -> MeteredModelCalls:
+    return MeteredModelCalls(
+        ledger=ledger,
+        session=workflow.info().workflow_id,
+        crew=facts.crew.name,
+        documents=request.documents,
+        output_caps=facts.output_caps,
+        effort=facts.crew.effort,
+        today=today,
+        urgency=request.urgency,
+        queue=facts.turns_queue,
+        priority=priority_of(request),
+    )
+
+
 def _run_name() -> str:
     """Name this run in the ids of its children: the same after a reset, another one in each run of a cron."""
     info = workflow.info()
@@ -100,10 +145,13 @@ def _run_name() -> str:
     return run.rpartition("-")[2]
 
 
-def _check(request: SessionRequest) -> None:
-    if request.delegation is not None and workflow.info().parent is None:
+def _check(request: SupervisorRequest) -> None:
+    info = workflow.info()
+    if request.state is not None and (info.continued_run_id is None or info.cron_schedule):
+        raise invalid_input("SessionRequest", ["state: is set by a session that continues as new; leave it out"])
+    if request.delegation is not None and info.parent is None:
         raise invalid_input("SessionRequest", ["delegation: is set by a supervisor only; leave it out"])
-    length = len(workflow.info().workflow_id)
+    length = len(info.workflow_id)
     if request.delegation is None and length > _LONGEST_ID:
         problem = f"has {length} characters; start it with {_LONGEST_ID} at most, since its subtasks' ids begin with it"
         raise invalid_input("id", [f"workflow id: {problem}"])
@@ -111,7 +159,7 @@ def _check(request: SessionRequest) -> None:
 
 def _reserve_report(ledger: Ledger, facts: SessionFacts, documents: Sequence[str]) -> ReportReserve:
     least = least_workable(facts, documents)
-    reserve = ReportReserve(ledger, worst_report(facts.models[facts.crew.tier], fixed_bytes(facts.crew, documents)))
+    reserve = ReportReserve(ledger, _worst_report(facts, documents))
     if not ledger.granted.covers(least) or not reserve.hold():
         raise ApplicationError(
             "The limits cannot pay for a plan, one turn of an agent and the report. The smallest that work here are "
@@ -120,6 +168,10 @@ def _reserve_report(ledger: Ledger, facts: SessionFacts, documents: Sequence[str
             non_retryable=True,
         )
     return reserve
+
+
+def _worst_report(facts: SessionFacts, documents: Sequence[str]) -> Amount:
+    return worst_report(facts.models[facts.crew.tier], fixed_bytes(facts.crew, documents))
 
 
 async def _read_facts(request: SessionRequest) -> SessionFacts:

@@ -4,7 +4,7 @@ import uuid
 from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from typing import Final, cast
+from typing import ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict
 from temporalio.client import (
@@ -45,14 +45,22 @@ from chargehand.interface import Supervisor
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
 from chargehand.trace_reader import read_trace
-from chargehand.visibility import list_executions, result_of, state_word
-from chargehand.wire import TASK_QUEUE, ErrorType, WorkflowType
+from chargehand.visibility import ROOT_SESSIONS, list_executions, result_of, state_word
+from chargehand.wire import TASK_QUEUE, ErrorType
 
 _UNANSWERED: Final = {RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED}
 
 
 _AFTER_THE_DEADLINE: Final = timedelta(days=1)
 """How long after its deadline the server itself ends a session that no worker has ended: none waits for ever."""
+
+
+class _Asked(SessionRequest):
+    """A request as the newest run of a session has it, beside what earlier runs have handed on."""
+
+    model_config = ConfigDict(extra="ignore")
+    largest_bytes: ClassVar[int] = 50 << 20
+    most_values: ClassVar[int] = 500_000
 
 
 class SessionSummary(BaseModel):
@@ -80,8 +88,8 @@ class Session:
         with _translated(self.id):
             started = await anext(self._handle.fetch_history_events(page_size=1))
             given = started.workflow_execution_started_event_attributes.input.payloads
-            (request,) = await self._client.data_converter.decode(list(given), [SessionRequest])
-            return cast("SessionRequest", request)
+            (asked,) = await self._client.data_converter.decode(list(given), [_Asked])
+            return SessionRequest(**{name: getattr(asked, name) for name in asked.model_fields_set})
 
     async def status(self) -> Status:
         """Say where the session stands."""
@@ -204,9 +212,8 @@ class Chargehand:
 
     async def list(self, limit: int = 20) -> AsyncIterator[SessionSummary]:
         """List sessions, the newest first."""
-        query = f"WorkflowType = '{WorkflowType.SUPERVISOR}' AND ParentWorkflowId IS NULL"
         with _translated(""):
-            async for execution in list_executions(self.client, query, limit):
+            async for execution in list_executions(self.client, ROOT_SESSIONS, limit):
                 yield SessionSummary(
                     id=execution.execution.workflow_id,
                     state=state_word(execution),
@@ -227,7 +234,7 @@ def _translated(session_id: str) -> Generator[None]:
     try:
         yield
     except WorkflowFailureError as error:
-        raise _ending(session_id, error.cause) from error
+        raise ending(session_id, error.cause) from error
     except WorkflowUpdateFailedError as error:
         raise _failure(error.cause) from error
     except (WorkflowQueryFailedError, WorkflowQueryRejectedError) as error:
@@ -247,7 +254,8 @@ def _translated(session_id: str) -> Generator[None]:
         raise ChargehandError(f"The Temporal server refused: {error.message}") from error
 
 
-def _ending(session_id: str, cause: BaseException) -> ChargehandError:
+def ending(session_id: str, cause: BaseException) -> ChargehandError:
+    """Translate the error that a session ended by."""
     match cause:
         case CancelledError():
             return SessionCancelled(f"Session '{session_id}' was cancelled.")

@@ -1,8 +1,13 @@
-"""A stand-in for your own tests: the client's API without a server, with sessions that end as you say.
+"""Means for your own tests: run a tool or a session with a scripted model, and stand in for the client.
 
-chargehand = StandInChargehand(report_of("Three months."))
-await code_under_test(chargehand)
-assert chargehand.requests["session-1"].goal == "…"
+    run = await run_session(SessionRequest(goal="…", crew="shop"), Script().plan(…), crews="crews", tools=[refund])
+    assert run.report.answer == "…"
+
+`StandInChargehand` is the client's API without a server, with sessions that end as you say:
+
+    chargehand = StandInChargehand(report_of("Three months."))
+    await code_under_test(chargehand)
+    assert chargehand.requests["session-1"].goal == "…"
 """
 
 from collections.abc import AsyncIterator
@@ -13,6 +18,7 @@ from typing import Final
 from chargehand.client import Chargehand, Session, SessionSummary
 from chargehand.contracts import (
     Answer,
+    CallDecision,
     Plan,
     PlanDecision,
     RaisedLimits,
@@ -32,15 +38,36 @@ from chargehand.errors import (
 )
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
+from chargehand.scripted_session import ScriptedRun, run_session, run_tool
+from chargehand.scripts import Asked, Reply, Script, ToolUse, answer, finding, subtask, use, use_all
 from chargehand.wire import TASK_QUEUE
+
+__all__ = [
+    "Asked",
+    "Reply",
+    "Script",
+    "ScriptedRun",
+    "StandInChargehand",
+    "StandInScript",
+    "StandInSession",
+    "ToolUse",
+    "answer",
+    "finding",
+    "report_of",
+    "run_session",
+    "run_tool",
+    "subtask",
+    "use",
+    "use_all",
+]
 
 _AT: Final = datetime(2025, 1, 1, tzinfo=UTC)
 _NO_TIME: Final = timedelta(0)
 
 
 @dataclass(frozen=True)
-class Script:
-    """How a session goes."""
+class StandInScript:
+    """How a session of a stand-in goes."""
 
     result: Report | SessionEnded
     """What waiting for it comes to: the report, or the error that is raised."""
@@ -67,10 +94,11 @@ def report_of(answer: str, *, session: str = "session-1", goal: str = "") -> Rep
 
 @dataclass
 class _Run:
-    script: Script
+    script: StandInScript
     request: SessionRequest
     decisions: list[PlanDecision] = field(default_factory=list[PlanDecision])
     answers: list[Answer] = field(default_factory=list[Answer])
+    call_decisions: list[CallDecision] = field(default_factory=list[CallDecision])
     was_cancelled: bool = False
 
 
@@ -149,14 +177,14 @@ class StandInSession(Session):
 class StandInChargehand(Chargehand):
     """Sessions without a server."""
 
-    def __init__(self, *scripts: Script | Report | SessionEnded, task_queue: str = TASK_QUEUE) -> None:
+    def __init__(self, *scripts: StandInScript | Report | SessionEnded, task_queue: str = TASK_QUEUE) -> None:
         """Say how sessions go, in the order in which they are started; the last is for all that follow."""
         if not scripts:
             raise ValueError(
                 "say how sessions end: StandInChargehand(report_of('…')) or StandInChargehand(SessionFailed(…))"
             )
         self.task_queue = task_queue
-        self._scripts = [script if isinstance(script, Script) else Script(script) for script in scripts]
+        self._scripts = [script if isinstance(script, StandInScript) else StandInScript(script) for script in scripts]
         self._runs: dict[str, _Run] = {}
 
     @property
@@ -168,6 +196,11 @@ class StandInChargehand(Chargehand):
     def decisions(self) -> dict[str, list[PlanDecision]]:
         """What was decided on plans, by session id."""
         return {session_id: run.decisions for session_id, run in self._runs.items()}
+
+    @property
+    def call_decisions(self) -> dict[str, list[CallDecision]]:
+        """The decisions on tool calls, by session."""
+        return {session_id: run.call_decisions for session_id, run in self._runs.items()}
 
     @property
     def answers(self) -> dict[str, list[Answer]]:

@@ -22,10 +22,16 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client, WorkflowHandle, WorkflowHistory
 from temporalio.service import RPCError, RPCStatusCode
 
+from chargehand.wire import WorkflowType
+
 T = TypeVar("T")
 
 _NO_END_YET: Final = "No completion event found"
 _WHILE_PAUSED_SECONDS: Final = 1.0
+ROOT_SESSIONS: Final = (
+    f"WorkflowType = '{WorkflowType.SUPERVISOR}' AND ParentWorkflowId IS NULL AND ExecutionStatus != 'ContinuedAsNew'"
+)
+"""The query for sessions that no other session started: of one that has continued as new, the newest run."""
 OPEN: Final = "CloseTime IS NULL"
 """The query for workflows that run or are paused; `ExecutionStatus = 'Running'` excludes paused ones."""
 

@@ -21,7 +21,7 @@ from chargehand import (
     Subtask,
     Trace,
 )
-from chargehand.testing import Script, StandInChargehand, StandInSession, report_of
+from chargehand.testing import StandInChargehand, StandInScript, StandInSession, report_of
 from chargehand.wire import ErrorType
 
 REQUEST = SessionRequest(goal="When can we leave?")
@@ -118,7 +118,7 @@ async def test_everything_of_a_session_can_be_scripted() -> None:
     """Status, plan and trace come back as given, and decisions on the plan are kept."""
     status = Status(session="s", goal="g", state="awaiting_approval", plan=PLAN)
     trace = Trace(session="s", exported_at=report_of("").timing.ended_at)
-    chargehand = StandInChargehand(Script(report_of("One."), status=status, plan=PLAN, trace=trace))
+    chargehand = StandInChargehand(StandInScript(report_of("One."), status=status, plan=PLAN, trace=trace))
     session = await chargehand.start(REQUEST)
     edited = Plan(subtasks=(*PLAN.subtasks, Subtask(id="T2", agent="writer", instruction="Write a letter")))
     decisions = [PlanDecision(decision="approve"), PlanDecision(decision="edit", plan=edited)]

@@ -11,7 +11,9 @@ from temporalio import workflow
 import chargehand
 from chargehand import contracts, errors
 from chargehand.api import __all__ as public_names
+from chargehand.contracts import Report, SessionRequest
 from chargehand.interface import Supervisor
+from workflows.contracts import SupervisorRequest
 from workflows.supervisor import SupervisorWorkflow
 
 
@@ -65,5 +67,9 @@ def _types(function: Any) -> dict[str, object]:
 
 
 def test_the_interface_is_what_is_registered() -> None:
-    """Callers see the same names and types that the worker registers: workflow, queries, updates."""
-    assert _definition(Supervisor) == _definition(SupervisorWorkflow)
+    """Callers see the same names and types that the worker registers: workflow, queries, updates. What the workflow
+    takes beyond a request is for itself."""
+    own = {"takes": [SupervisorRequest], "gives": Report}
+
+    assert _definition(Supervisor) | {"run": own} == _definition(SupervisorWorkflow)
+    assert issubclass(SupervisorRequest, SessionRequest)

@@ -207,12 +207,9 @@ def age(text: str) -> timedelta:
 
 
 async def _newest(client: "Client", limit: int | None, *, only_running: bool) -> AsyncIterator[str]:
-    from chargehand.visibility import OPEN, list_executions
-    from chargehand.wire import WorkflowType
+    from chargehand.visibility import OPEN, ROOT_SESSIONS, list_executions
 
-    query = f"WorkflowType = '{WorkflowType.SUPERVISOR}' AND ParentWorkflowId IS NULL"
-    if only_running:
-        query += f" AND {OPEN}"
+    query = f"{ROOT_SESSIONS} AND {OPEN}" if only_running else ROOT_SESSIONS
     async for execution in list_executions(client, query, limit):
         yield execution.execution.workflow_id
 

@@ -22,9 +22,9 @@ from temporalio.bridge.proto.workflow_commands import (
     WorkflowCommand,
 )
 
-from tests.simulation import jobs
-from tests.simulation.exchange import Backends, Unsent, Update
-from tests.simulation.executions import Execution, Status, Task, at
+from workflows.in_memory import jobs
+from workflows.in_memory.exchange import Backends, Unsent, Update
+from workflows.in_memory.executions import Execution, Status, Task, at
 
 _NANOSECONDS: Final = 1_000_000_000
 _WITHOUT_EFFECT: Final = {
@@ -221,7 +221,7 @@ class Server:
             return []
         if was_sent and activity.cancellation_type == ActivityCancellationType.WAIT_CANCELLATION_COMPLETED:
             self._later(
-                f"cancelled {activity.activity_id}", lambda: self._resolve(execution, activity, None, jobs.cancelled())
+                f"cancelled {activity.activity_id}", lambda: self.resolve(execution, activity, None, jobs.cancelled())
             )
             return []
         if was_sent:
@@ -313,6 +313,8 @@ class Server:
     def _send_activity(self, execution: Execution, asked: ScheduleActivity) -> None:
         execution.activities[asked.seq] = asked
         answer = self.backends.answer(execution, asked)
+        if answer is None:
+            return
         label = f"activity {execution.workflow_id} {asked.activity_id}"
         if asked.HasField("schedule_to_close_timeout"):
             limit = asked.schedule_to_close_timeout.ToTimedelta()
@@ -320,7 +322,7 @@ class Server:
                 self._at(
                     self.now + _nanoseconds(limit),
                     label,
-                    lambda: self._resolve(execution, asked, None, jobs.timed_out()),
+                    lambda: self.resolve(execution, asked, None, jobs.timed_out()),
                 )
                 return
         if answer.hangs:
@@ -328,12 +330,13 @@ class Server:
         self._at(
             self.now + _nanoseconds(answer.after),
             label,
-            lambda: self._resolve(execution, asked, answer.result, answer.cause),
+            lambda: self.resolve(execution, asked, answer.result, answer.cause),
         )
 
-    def _resolve(
+    def resolve(
         self, execution: Execution, asked: ScheduleActivity, result: Payload | None, cause: Failure | None
     ) -> None:
+        """Tell a workflow what an activity came to, if it still waits for it."""
         if execution.activities.pop(asked.seq, None) is not None:
             self.backends.resolved(execution, asked)
             self._tell(

@@ -22,16 +22,15 @@ from temporalio.worker import (
 )
 
 from chargehand.converter import data_converter
-from tests.simulation import jobs
+from workflows.in_memory import jobs
 from workflows.registry import WORKFLOWS, RefuseBadInput
 
 Status = Literal["running", "completed", "failed", "cancelled", "terminated"]
 
 _RUNNER: Final = UnsandboxedWorkflowRunner()
 _CONVERTER: Final = data_converter()
-_DEFINITIONS: Final = {
-    definition.name: definition for definition in (workflow._Definition.must_from_class(each) for each in WORKFLOWS)
-}
+_definition_of: Final = workflow._Definition.must_from_class  # noqa: SLF001  # as the SDK's worker does
+_DEFINITIONS: Final = {definition.name: definition for definition in map(_definition_of, WORKFLOWS)}
 _INTERCEPTORS: Final = [
     RefuseBadInput().workflow_interceptor_class(WorkflowInterceptorClassInput(unsafe_extern_functions={}))
 ]
@@ -253,7 +252,7 @@ class Execution:
             workflow_type=self.workflow_type,
         )
         details = WorkflowInstanceDetails(
-            payload_converter_factory=_CONVERTER._new_payload_converter,  # pyright: ignore[reportPrivateUsage]  # as the SDK does
+            payload_converter_factory=_CONVERTER._new_payload_converter,  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # as the SDK does
             failure_converter_class=_CONVERTER.failure_converter_class,
             interceptor_classes=_INTERCEPTORS,
             defn=_DEFINITIONS[self.workflow_type],
@@ -267,12 +266,12 @@ class Execution:
             last_failure=None,
         )
         # The SDK takes the loop that runs as the place to say which workflow is being made; a worker has one.
-        before = asyncio._get_running_loop()
-        asyncio._set_running_loop(_LOOP)
+        before = asyncio._get_running_loop()  # noqa: SLF001
+        asyncio._set_running_loop(_LOOP)  # noqa: SLF001
         try:
             return _RUNNER.create_instance(details)
         finally:
-            asyncio._set_running_loop(before)
+            asyncio._set_running_loop(before)  # noqa: SLF001
 
 
 class _Loop(asyncio.AbstractEventLoop):

@@ -22,6 +22,11 @@ def application_failure(error: ApplicationError) -> Failure:
     return failure
 
 
+def error_of(failure: Failure) -> BaseException:
+    """Read what a workflow ended by as a client does."""
+    return _CONVERTER.failure_converter.from_failure(failure, PAYLOADS)
+
+
 def timed_out() -> Failure:
     failure = Failure(message="activity ScheduleToClose timeout")
     failure.timeout_failure_info.timeout_type = TimeoutType.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE

@@ -15,7 +15,7 @@ from temporalio.bridge.proto.workflow_commands import (
     WorkflowCommand,
 )
 
-from tests.simulation.executions import Execution, Task
+from workflows.in_memory.executions import Execution, Task
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class Answer:
 class Backends(Protocol):
     """The world around the server."""
 
-    def answer(self, execution: Execution, asked: ScheduleActivity) -> Answer:
-        """Carry an activity out."""
+    def answer(self, execution: Execution, asked: ScheduleActivity) -> Answer | None:
+        """Carry an activity out; None if `Server.resolve` is told what it comes to."""
         ...
 
     def latency(self, label: str) -> timedelta:

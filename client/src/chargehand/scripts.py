@@ -1,0 +1,162 @@
+"""What a scripted model says: the replies that a test gives instead of a provider.
+
+    script = (
+        Script()
+        .plan(subtask("T1", "clerk", "Refund order A-17."))
+        .work("A-17", use("refund", order="A-17"), answer("It is refunded."))
+        .report("Order A-17 is refunded.")
+    )
+
+What a script does not say is said by default: a turn of an agent answers "Known.", the report says "All of it.", and
+reviews and critics are content.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, Self
+
+from pydantic import JsonValue
+
+ContentStatus = Literal[
+    "success", "partial", "no_answer", "ambiguous_input", "out_of_scope", "confidence_too_low", "too_big"
+]
+
+
+@dataclass(frozen=True)
+class ToolUse:
+    """A tool that an agent asks for."""
+
+    tool: str
+    arguments: Mapping[str, JsonValue]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A reply of a model: fields of its answer, or tools to be used."""
+
+    fields: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    """As the kind of turn has them; those that are left out are empty."""
+    tools: tuple[ToolUse, ...] = ()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a model is asked for in a turn."""
+
+    kind: str
+    """`plan`, `work`, `synthesis`, `review`, `critique`, …"""
+    agent: str
+    """The agent whose turn it is, or `supervisor`."""
+    instruction: str
+    """Of an agent's turn; else the goal."""
+    prompt: str
+    """All that the model is told."""
+
+
+@dataclass(frozen=True)
+class _Line:
+    matches: Callable[[Asked], bool]
+    replies: tuple[Reply, ...]
+
+
+_DEFAULTS: Final[Mapping[str, Mapping[str, JsonValue]]] = {
+    "work": {"status": "success", "content": "Known.", "confidence": 80},
+    "synthesis": {"answer": "All of it.", "confidence": 90},
+    "review": {"enough": True},
+    "critique": {"acceptable": True},
+    "compress": {"content": "In short: so."},
+    "compact": {"summary": "So far: so."},
+}
+
+
+@dataclass(frozen=True)
+class Script:
+    """What a model replies; every method returns a longer script. What comes later overrides what came before.
+
+    Of several replies in one line the first is for the first turn, and so on; the last is for all that follow.
+    """
+
+    lines: tuple[_Line, ...] = ()
+
+    def on(self, kind: str, *replies: Reply, words: str = "", agent: str = "") -> Self:
+        """Reply to turns of one kind, if these words are in the instruction or goal; "" is for every turn."""
+
+        def matches(asked: Asked) -> bool:
+            return asked.kind == kind and words in asked.instruction and agent in {"", asked.agent}
+
+        return replace(self, lines=(*self.lines, _Line(matches, replies)))
+
+    def plan(self, *subtasks: JsonValue, strategy: str = "merge", goal: str = "") -> Self:
+        """Plan these subtasks, if the goal contains these words."""
+        return self.on("plan", Reply({"subtasks": list(subtasks), "strategy": strategy}), words=goal)
+
+    def work(self, words: str, *replies: Reply, agent: str = "") -> Self:
+        """Work on subtasks with these words in their instruction, a reply each round."""
+        return self.on("work", *replies, words=words, agent=agent)
+
+    def report(self, text: str, *, confidence: int = 90, gaps: tuple[str, ...] = ()) -> Self:
+        """Write the report; a session of one subtask has none to write."""
+        return self.on("synthesis", Reply({"answer": text, "confidence": confidence, "gaps": list(gaps)}))
+
+    def reply(self, asked: Asked, given: Counter[tuple[int, str, str]]) -> Reply:
+        """Choose the reply to a turn; `given` counts the earlier ones."""
+        for number, line in reversed([*enumerate(self.lines)]):
+            if line.matches(asked) and line.replies:
+                key = (number, asked.agent, asked.instruction)
+                given[key] += 1
+                chosen = line.replies[min(given[key], len(line.replies)) - 1]
+                return chosen if chosen.tools else replace(chosen, fields={**_defaults(asked.kind), **chosen.fields})
+        return Reply(_defaults(asked.kind))
+
+
+def _defaults(kind: str) -> dict[str, JsonValue]:
+    return dict(_DEFAULTS.get(kind, {}))
+
+
+def subtask(
+    id: str,  # noqa: A002  # the contract's own name
+    agent: str,
+    instruction: str,
+    *,
+    after: tuple[str, ...] = (),
+    **fields: JsonValue,
+) -> dict[str, JsonValue]:
+    """Plan a subtask."""
+    return {"id": id, "agent": agent, "instruction": instruction, "depends_on": list(after), **fields}
+
+
+def use(tool: str, **arguments: Any) -> Reply:
+    """Ask for a tool; by `use_all` for several at once."""
+    return Reply(tools=(ToolUse(tool, arguments),))
+
+
+def use_all(*uses: Reply) -> Reply:
+    """Ask for several tools at once."""
+    return Reply(tools=tuple(each for one in uses for each in one.tools))
+
+
+def finding(claim: str, *refs: str, quote: str = "", confidence: int = 80) -> dict[str, JsonValue]:
+    """Claim something, by sources that tools returned."""
+    return {"claim": claim, "source_refs": list(refs), "quote": quote, "confidence": confidence}
+
+
+def answer(
+    content: str,
+    *findings: JsonValue,
+    status: ContentStatus = "success",
+    confidence: int = 80,
+    gaps: tuple[str, ...] = (),
+    message: str = "",
+) -> Reply:
+    """Answer a subtask."""
+    return Reply(
+        {
+            "status": status,
+            "content": content,
+            "findings": list(findings),
+            "confidence": confidence,
+            "gaps": list(gaps),
+            "message": message,
+        }
+    )

@@ -1,0 +1,207 @@
+"""Tools of your own: typed Python functions that agents call.
+
+    @tool(capabilities=["reads_private"])
+    def stock_level(item: str, warehouse: Literal["north", "south"] = "north") -> int:
+        \"\"\"Return how many pieces of an item are in stock.
+
+        Args:
+            item: The item's number, such as A-17.
+        \"\"\"
+
+A worker finds them by `CHARGEHAND_TOOLS=module,module` or by the entry point group `chargehand.tools`.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final, Generic, ParamSpec, TypeVar, get_args
+
+from pydantic import JsonValue, ValidationError
+from pydantic_core import PydanticSerializationError, to_json
+
+from chargehand.contracts import Artifact, Capability, Contract, Source
+from chargehand.converter import describe_problems, join_problems
+from chargehand.tool_signature import (
+    Depends,
+    Given,
+    Provider,
+    Signature,
+    ToolContext,
+    ToolDefinitionError,
+    read_signature,
+)
+
+__all__ = [
+    "Depends",
+    "Tool",
+    "ToolAnswer",
+    "ToolContext",
+    "ToolDefinitionError",
+    "ToolError",
+    "tool",
+]
+
+LONGEST_RESULT: Final = 8_000
+"""Characters of a result that a model is given; a longer one is cut off."""
+_LONGEST_TITLE: Final = 200
+LONGEST_TIME_LIMIT: Final = timedelta(minutes=10)
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class ToolError(Exception):
+    """A mistake that the model can mend: it is told the message, and nothing was changed.
+
+    Any other exception is a fault: the call is tried again if that is safe, and the agent is told that it failed.
+    """
+
+
+class ToolAnswer(Contract):
+    """The answer of a tool. A tool function returns one to name sources of its own."""
+
+    ok: bool = True
+    output: dict[str, JsonValue] = {}
+    """What the model is told beside the texts of `sources`; `error` in it says what went wrong if `ok` is false."""
+    sources: tuple[Source, ...] = ()
+    """What was read, with its words in `quote`."""
+    artifacts: tuple[Artifact, ...] = ()
+    """Files that the tool made."""
+
+
+def failed(error: str) -> ToolAnswer:
+    """Build the answer of a failed call; `error` says what happened and what to do instead."""
+    return ToolAnswer(ok=False, output={"error": error})
+
+
+@dataclass(eq=False)
+class Tool(Generic[_P, _R]):
+    """A function that agents may call, and what a worker has to know of it. Calling it calls the function."""
+
+    function: Callable[_P, _R]
+    capabilities: frozenset[Capability]
+    acts: bool
+    idempotent: bool
+    approval: bool
+    time_limit: timedelta | None
+    signature: Signature
+    outcome_lookup: Signature | None = field(default=None, init=False)
+
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        """Call the function itself."""
+        return self.function(*args, **kwargs)
+
+    @property
+    def name(self) -> str:
+        """The name under which agents call it."""
+        return self.signature.name
+
+    @property
+    def where(self) -> str:
+        """File, line and function."""
+        return self.signature.where
+
+    def lookup(self, function: Callable[..., object]) -> Callable[..., object]:
+        """Register a function that finds out whether a call was applied, for when a crash leaves that unknown.
+
+        It takes the tool's arguments, a `ToolContext` and dependencies, by the same names, as far as it needs them. It
+        returns what the tool would have returned, or None if the call was not applied.
+        """
+        if not self.acts:
+            raise ToolDefinitionError(
+                self.where, [f"lookup: '{self.name}' changes nothing, so it is just called again; pass acts=True"]
+            )
+        found = read_signature(function, needs_docstring=False)
+        unknown = sorted(found.parameters.keys() - self.signature.parameters.keys())
+        if unknown:
+            raise ToolDefinitionError(found.where, [f"{name}: '{self.name}' has no such argument" for name in unknown])
+        self.outcome_lookup = found
+        return function
+
+    @property
+    def providers(self) -> tuple[Provider, ...]:
+        """The providers of its dependencies."""
+        functions = [self.signature, *([self.outcome_lookup] if self.outcome_lookup else [])]
+        return tuple(dict.fromkeys(provider for each in functions for provider in each.dependencies.values()))
+
+    async def use(self, arguments: Mapping[str, JsonValue], given: Given) -> ToolAnswer:
+        """Call the function with a model's arguments; a mistake of the model is an answer, a fault raises."""
+        try:
+            values = self.signature.read_arguments(arguments)
+        except ValidationError as error:
+            problems = join_problems(describe_problems(error, self.signature.arguments))
+            return failed(f"The arguments do not fit: {problems}. Nothing was done.")
+        try:
+            result = await self.signature.call(values, given)
+        except ToolError as error:
+            return failed(str(error)[:LONGEST_RESULT] or "It failed, and gave no reason.")
+        return _answer(self.name, arguments, result)
+
+    async def look_up(self, arguments: Mapping[str, JsonValue], given: Given) -> ToolAnswer | None:
+        """Find out whether a call was applied; None if it was not."""
+        if self.outcome_lookup is None:
+            raise ToolDefinitionError(self.where, [f"'{self.name}' has no lookup"])
+        result = await self.outcome_lookup.call(self.signature.read_arguments(arguments), given)
+        return None if result is None else _answer(self.name, arguments, result)
+
+
+def tool(
+    *,
+    capabilities: Collection[Capability],
+    acts: bool = False,
+    idempotent: bool = False,
+    approval: bool = False,
+    time_limit: timedelta | None = None,
+) -> Callable[[Callable[_P, _R]], Tool[_P, _R]]:
+    """Make a tool of a function; its name, its docstring and its typed parameters are what a model sees.
+
+    Args:
+        capabilities: what it lets an agent do: `reads_untrusted` (what strangers write), `reads_private` (what is the
+            user's own), `reaches_out` (sends arguments somewhere). Empty for a computation.
+        acts: whether it changes something in the world. It is then applied once: after a crash it is not called again
+            unless its `lookup` says that it was not applied, or it is idempotent.
+        idempotent: whether calls with the same `ToolContext.idempotency_key` change something once.
+        approval: whether a person must approve each call.
+        time_limit: the most that a call may take, 10 minutes at most; by default 90 seconds.
+
+    Raises:
+        ToolDefinitionError: it cannot be a tool; the message names file, function and remedy.
+    """
+
+    def make(function: Callable[_P, _R]) -> Tool[_P, _R]:
+        signature = read_signature(function)
+        problems = [
+            f"capabilities: there is no '{each}'; there are {', '.join(get_args(Capability))}"
+            for each in capabilities
+            if each not in get_args(Capability)
+        ]
+        if time_limit is not None and not timedelta(0) < time_limit <= LONGEST_TIME_LIMIT:
+            problems.append("time_limit: must be above 0 and at most 10 minutes; have longer work done elsewhere")
+        if idempotent and not acts:
+            problems.append("idempotent: says something of tools that act; pass acts=True, or leave it out")
+        if problems:
+            raise ToolDefinitionError(signature.where, problems)
+        return Tool(function, frozenset(capabilities), acts, idempotent, approval, time_limit, signature)
+
+    return make
+
+
+def _answer(name: str, arguments: Mapping[str, JsonValue], result: object) -> ToolAnswer:
+    """Make the answer of what a function returned, which can be cited as a source."""
+    if isinstance(result, ToolAnswer):
+        return result
+    try:
+        text = result if isinstance(result, str) else to_json(result).decode()
+    except PydanticSerializationError as error:
+        raise TypeError(f"The tool '{name}' returned a {type(result).__name__}, which is not JSON: {error}") from error
+    if result is None:
+        return ToolAnswer(output={"done": True})
+    output: dict[str, JsonValue] = {}
+    if len(text) > LONGEST_RESULT:
+        output = {"note": f"These are the first {LONGEST_RESULT:,} of {len(text):,} characters. Ask for less."}
+    asked = json.dumps(arguments, sort_keys=True, ensure_ascii=False)
+    ref = f"{name}:{hashlib.sha256(asked.encode()).hexdigest()[:8]}"
+    source = Source(ref=ref, title=f"{name} {asked}"[:_LONGEST_TITLE], quote=text[:LONGEST_RESULT])
+    return ToolAnswer(output=output, sources=(source,))

@@ -1,0 +1,88 @@
+"""A worker of acting tools, killed at a moment: `python -m tests.activities.acting.worker ADDRESS QUEUE MOMENT`."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+
+from temporalio.client import Client
+from temporalio.worker import Worker
+
+from activities.apply_once import Entry
+from activities.crews import Crew
+from activities.heartbeats import BEAT_SECONDS, Heartbeats, Pulse
+from activities.own_tools import open_own_tools
+from activities.slots import PacedSlots
+from activities.tool_use import ToolActivities
+from chargehand.converter import data_converter
+from tests.activities.acting.shop import ACTING
+
+CREW = Crew.model_validate(
+    {
+        "name": "shop",
+        "description": "Sells things.",
+        "guidance": "Ask the clerk for everything.",
+        "agents": [
+            {
+                "name": "clerk",
+                "description": "Sells and ships things.",
+                "prompt": "You sell and ship things.",
+                "tools": [each.name for each in ACTING],
+            }
+        ],
+    }
+)
+
+
+@asynccontextmanager
+async def acting_worker(client: Client, task_queue: str) -> AsyncGenerator[None]:
+    """Run a worker of the production activity that uses tools."""
+    async with AsyncExitStack() as closing:
+        tools = await open_own_tools(ACTING, 10, closing)
+        async with Worker(
+            client,
+            task_queue=task_queue,
+            activities=[ToolActivities({"shop": CREW}, tools).use_tool],
+            interceptors=[Heartbeats(PacedSlots(100))],
+            build_id="shop",
+            max_heartbeat_throttle_interval=timedelta(seconds=BEAT_SECONDS),
+            default_heartbeat_throttle_interval=timedelta(seconds=BEAT_SECONDS),
+        ):
+            yield
+
+
+def kill_at(moment: str) -> None:
+    """Kill this process when all tools have reached the moment."""
+    record, arrived = Pulse.record, 0
+
+    async def reach(here: str) -> None:
+        nonlocal arrived
+        if here == moment:
+            arrived += 1
+            if arrived == len(ACTING):
+                os.kill(os.getpid(), signal.SIGKILL)
+            await asyncio.Event().wait()
+
+    async def record_and_reach(self: Pulse, *details: object) -> None:
+        [entry] = details
+        assert isinstance(entry, Entry)
+        what = "answer" if entry.answer else "intent"
+        await reach(f"before the {what} is recorded")
+        await record(self, *details)
+        await reach(f"after the {what} is recorded")
+
+    Pulse.record = record_and_reach
+
+
+async def _main(address: str, task_queue: str, moment: str) -> None:
+    kill_at(moment)
+    client = await Client.connect(address, data_converter=data_converter())
+    async with acting_worker(client, task_queue):
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(_main(*sys.argv[1:]))

@@ -1,0 +1,238 @@
+"""Tool functions: what a model is told of them, and how they are called."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Annotated, Any, Literal, cast
+
+import pytest
+from pydantic import BaseModel, Field, JsonValue
+
+from chargehand.tool_signature import Given
+from chargehand.tools import Depends, Tool, ToolAnswer, ToolContext, ToolDefinitionError, ToolError, tool
+
+CONTEXT = ToolContext(session="s", agent="a", idempotency_key="k")
+
+
+class Address(BaseModel):
+    street: str
+
+
+def open_stock() -> dict[str, int]:
+    return {"A-17": 3}
+
+
+@tool(capabilities=["reads_private"])
+def stock_level(
+    item: str,
+    stock: Annotated[dict[str, int], Depends(open_stock)],
+    site: Address | None = None,
+    wing: Literal["north", "south"] = "north",
+    least: Annotated[int, Field(ge=1, description="How many are needed.")] = 1,
+    *,
+    context: ToolContext,
+) -> str:
+    """Return how many pieces of an item are in stock.
+
+    Use it before anything is promised.
+
+    Args:
+        item: The item's number,
+            such as A-17.
+        wing (str): Wing of the warehouse.
+
+    Returns:
+        The number of pieces.
+    """
+    if item not in stock:
+        raise ToolError(f"There is no item {item}; search for its number.")
+    return f"{stock[item]} in {wing} of {site} for {context.agent}, at least {least}"
+
+
+def use(one: Tool[..., Any], **arguments: JsonValue) -> ToolAnswer:
+    return asyncio.run(one.use(arguments, Given(CONTEXT, {open_stock: open_stock()})))
+
+
+def test_a_model_is_told_what_the_signature_and_the_docstring_say() -> None:
+    """Context and dependencies are the worker's; whatever has a default may be null, since providers want it named."""
+    schema = stock_level.signature.schema
+
+    assert stock_level.name == "stock_level"
+    assert stock_level.signature.description == (
+        "Return how many pieces of an item are in stock.\n\nUse it before anything is promised."
+    )
+    assert schema["required"] == ["item", "site", "wing", "least"]
+    properties = schema["properties"]
+    assert isinstance(properties, dict)
+    assert {name: each.get("description") for name, each in properties.items() if isinstance(each, dict)} == {
+        "item": "The item's number, such as A-17.",
+        "site": "(null: nothing)",
+        "wing": "Wing of the warehouse. (null: 'north')",
+        "least": "How many are needed. (null: 1)",
+    }
+
+
+def test_null_stands_for_a_default() -> None:
+    """The function gets what its author wrote, and typed values."""
+    by_default = use(stock_level, item="A-17", site=None, wing=None, least=None)
+    given = use(stock_level, item="A-17", site={"street": "Quay 1"}, wing="south", least=2)
+
+    assert by_default.sources[0].quote == "3 in north of None for a, at least 1"
+    assert given.sources[0].quote == "3 in south of street='Quay 1' for a, at least 2"
+    assert by_default.sources[0].ref != given.sources[0].ref
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"item": "B"}, "There is no item B; search for its number."),
+        (
+            {"item": 3, "shelf": 1},
+            "The arguments do not fit: item: Input should be a valid string; shelf: is not a kno",
+        ),
+        ({}, "The arguments do not fit: item: is required. Nothing was done."),
+    ],
+)
+def test_what_the_model_can_mend_is_an_answer(arguments: dict[str, JsonValue], told: str) -> None:
+    """Wrong arguments never reach the function; both kinds of mistake say what to do."""
+    answer = use(stock_level, **arguments)
+
+    assert not answer.ok
+    assert str(answer.output["error"]).startswith(told)
+
+
+def test_a_fault_is_raised() -> None:
+    """Whatever is no `ToolError` is not for the model."""
+
+    @tool(capabilities=[])
+    def divide(number: int) -> float:
+        """Divide by a number."""
+        return 1 / number
+
+    with pytest.raises(ZeroDivisionError):
+        use(divide, number=0)
+
+
+async def test_a_synchronous_function_runs_in_a_thread() -> None:
+    """It does not block the worker; an asynchronous one runs in the event loop."""
+
+    @tool(capabilities=[])
+    def blocking() -> str:
+        """Block."""
+        return threading.current_thread().name
+
+    @tool(capabilities=[])
+    async def waiting() -> str:
+        """Wait."""
+        return threading.current_thread().name
+
+    threads = [(await one.use({}, Given(CONTEXT))).sources[0].quote for one in (blocking, waiting)]
+
+    assert threads[0] != threads[1] == threading.current_thread().name
+
+
+def test_a_long_result_is_cut_and_says_so() -> None:
+    """A model is given 8,000 characters at most."""
+
+    @tool(capabilities=[])
+    def read() -> str:
+        """Read."""
+        return "x" * 10_000
+
+    answer = use(read)
+
+    assert len(answer.sources[0].quote) == 8_000
+    assert answer.output == {"note": "These are the first 8,000 of 10,000 characters. Ask for less."}
+
+
+def no_docstring(item: str) -> str:
+    return item
+
+
+def untyped(item) -> str:  # pyright: ignore[reportUnknownParameterType, reportMissingParameterType]  # on purpose
+    """Return it."""
+    return str(item)  # pyright: ignore[reportUnknownArgumentType]  # as above
+
+
+def variadic(*items: str) -> str:
+    """Return them."""
+    return str(items)
+
+
+def Upper(item: str) -> str:  # noqa: N802
+    """Return it."""
+    return item
+
+
+def stray(item: str) -> str:
+    """Return it.
+
+    Args:
+        thing: What to return.
+    """
+    return item
+
+
+def unserialisable(item: threading.Lock) -> str:
+    """Return it."""
+    return str(item)
+
+
+@pytest.mark.parametrize(
+    ("function", "problem"),
+    [
+        (no_docstring, "has no docstring; say in one what it does and when to use it"),
+        (cast("Callable[..., str]", untyped), "item: has no type; annotate it"),
+        (variadic, "items: models pass arguments by name; make it a plain parameter"),
+        (Upper, "its name must be lower case"),
+        (stray, "thing: its docstring describes it, and it has no such parameter"),
+        (unserialisable, "its parameters have no JSON Schema"),
+    ],
+)
+def test_a_wrong_function_is_refused_with_file_function_and_remedy(
+    function: Callable[..., object], problem: str
+) -> None:
+    """It is refused where it is defined, before any worker or test uses it."""
+    with pytest.raises(ToolDefinitionError) as refused:
+        tool(capabilities=[])(function)
+
+    assert str(refused.value).startswith(f"{__file__}:{function.__code__.co_firstlineno}: {function.__name__}: ")
+    assert problem in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"capabilities": ["reads_all"]}, "there is no 'reads_all'; there are reads_untrusted"),
+        ({"capabilities": [], "time_limit": timedelta(hours=1)}, "at most 10 minutes"),
+        ({"capabilities": [], "idempotent": True}, "pass acts=True"),
+    ],
+)
+def test_wrong_options_are_refused(options: dict[str, Any], problem: str) -> None:
+    """Each names the option and the remedy."""
+
+    def read() -> str:
+        """Read."""
+        return ""
+
+    with pytest.raises(ToolDefinitionError, match=problem):
+        tool(**options)(read)
+
+
+def test_a_lookup_takes_arguments_of_its_tool_only() -> None:
+    """A tool that acts may have one; what it asks for beside them does not exist."""
+
+    @tool(capabilities=[], acts=True)
+    def book(room: str) -> str:
+        """Book a room."""
+        return room
+
+    with pytest.raises(ToolDefinitionError, match="day: 'book' has no such argument"):
+
+        @book.lookup
+        def find(day: str) -> str | None:
+            return day
+
+    with pytest.raises(ToolDefinitionError, match="pass acts=True"):
+        stock_level.lookup(open_stock)

@@ -1,0 +1,181 @@
+"""Long sessions: one continues as new between two subtasks, and nobody notices but its histories."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import pytest
+from temporalio.client import Client, WorkflowFailureError
+
+from chargehand.client import Session
+from chargehand.contracts import Limits, PlanDecision, RaisedLimits, Report, SessionRequest
+from chargehand.wire import WorkflowType
+from tests.scripted_model import (
+    Held,
+    Script,
+    answer,
+    disagreement,
+    plan,
+    refined,
+    report,
+    reviewed,
+    subtask,
+)
+from tests.waiting import until
+from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.test_callers import open_strangers
+from tests.workflows.test_long_subtasks import runs_of
+from tests.workflows.test_resets import is_awaiting_a_duplicate, reset
+from workflows import history
+
+NESTED = "Look into the second topic as a whole."
+GOAL = SessionRequest(goal="What do the documents say?", review="always", limits=Limits(max_turns=60))
+TWIN = subtask("T1").instruction
+
+
+@pytest.fixture
+def short_histories(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every run end after a subtask or two."""
+    monkeypatch.setattr(history, "MOST_EVENTS", 20)
+
+
+def _one_after_another(count: int) -> Script:
+    return Script().plan(*(subtask(f"T{n}", after=[f"T{n - 1}"] if n > 1 else []) for n in range(1, count + 1)))
+
+
+def _eventful() -> Script:
+    """Have an invalid plan mended, a nested session, a refusal, a twin of the first subtask, and a review that finds
+    a contradiction and something missing."""
+    chain = (
+        subtask("T1"),
+        subtask("N1", agent="supervisor", after=["T1"], instruction=NESTED),
+        subtask("T2", agent="analyst", after=["N1"]),
+        subtask("T3", after=["T2"]),
+    )
+    script = Script().plans(plan(subtask("T1", agent="nobody")), plan(*chain))
+    script = script.plan(subtask("X1"), subtask("X2", after=["X1"]), goal=NESTED)
+    script = script.work("T3", answer("", status="no_answer"), agent="reader").refine(refined(TWIN))
+    year = disagreement("the year", "T1 says 1987", "T2 says 1990")
+    missing = reviewed(subtask("T4", after=["T1"]), missing=["a fourth"], contradictions=[year])
+    script = script.on("review", missing).on("review", reviewed(), when=lambda call: "T4" in call.messages[0].text)
+    return script.synthesis(report("What is known."))
+
+
+def _lasting(result: Report) -> Mapping[str, object]:
+    """What does not depend on times and ids."""
+    shown = result.model_dump(exclude={"session", "timing", "limits", "subtasks"})
+    used = {use.limit: (use.used, use.allowed) for use in result.limits if "deadline" not in use.limit}
+    own = {"workflow_id", "started_at", "ended_at"}
+    return shown | {"limits": used, "subtasks": [record.model_dump(exclude=own) for record in result.subtasks]}
+
+
+async def _has_runs(client: Client, session: Session, least: int) -> bool:
+    return len(await runs_of(client, session.id)) >= least
+
+
+async def test_a_session_that_continues_as_new_reports_what_any_other_does(
+    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plan, outcomes, ledger, gaps, contradictions, peaks and waste go on in the next run, a nested session's too; a
+    task that an earlier run has given out is still refused. It is one session to all who list, ask for or trace it."""
+    async with environment(_eventful()) as opened:
+        usual = await opened.run(GOAL)
+    monkeypatch.setattr(history, "MOST_EVENTS", 20)
+    async with environment(_eventful()) as opened:
+        client = opened.chargehand.client
+        session = await opened.chargehand.start(GOAL)
+        result = await session.result()
+        await until(lambda: _has_runs(client, session, 4))
+        nested = next(record.workflow_id or "" for record in result.subtasks if record.id == "N1")
+        nested_runs = await runs_of(client, nested)
+        listed = [each.id async for each in opened.chargehand.list(1_000)]
+        asked, trace = await session.request(), await session.trace()
+
+    assert _lasting(result) == _lasting(usual)
+    assert [record.reason for record in result.subtasks if record.id == "T3"] == ["duplicate"]
+    assert len(nested_runs) > 1
+    assert {run.parent_id for run in nested_runs} == {session.id}
+    assert listed.count(session.id) == 1
+    assert asked == GOAL
+    turns = [step for step in trace.steps if step.kind == "turn"]
+    assert len({step.id for step in turns}) == len(turns) == result.usage.turns == len(opened.model.calls)
+    assert [step.state for step in trace.steps if step.id == session.id] == ["completed"]
+
+
+@pytest.mark.usefixtures("short_histories")
+async def test_messages_reach_a_session_whichever_run_it_is_in(environment: OpenEnvironment) -> None:
+    """Limits are raised again and again while runs follow each other: each update is applied once and answered, queries
+    are answered, and the deadline is that of the first run."""
+    held = Held(answer("Late."))
+    async with environment(_one_after_another(6).work("T6", held)) as opened:
+        session = await opened.chargehand.start(GOAL.model_copy(update={"approval": "plan", "review": "never"}))
+        await until(lambda: _is_waiting(session))
+        first = await session.status()
+        await session.decide_plan(PlanDecision(decision="approve"))
+        turns: list[int] = []
+        while not held.reached.is_set():
+            wanted = (turns[-1] if turns else GOAL.limits.max_turns) + 1
+            turns.append((await session.raise_limits(RaisedLimits(max_turns=wanted))).max_turns)
+        last = await session.status()
+        await session.finish_now()
+        result = await session.result()
+        runs = await runs_of(opened.chargehand.client, session.id)
+
+    assert len(runs) > 2
+    assert turns == [*range(GOAL.limits.max_turns + 1, GOAL.limits.max_turns + len(turns) + 1)]
+    assert (last.started_at, last.deadline_at, last.max_turns) == (first.started_at, first.deadline_at, turns[-1])
+    assert result.stop_reason == "finish_now"
+    assert result.timing.started_at == first.started_at
+
+
+async def _is_waiting(session: Session) -> bool:
+    return (await session.status()).state == "awaiting_approval"
+
+
+@pytest.mark.usefixtures("short_histories")
+async def test_a_later_run_that_is_reset_pays_nothing_twice(environment: OpenEnvironment) -> None:
+    """After a reset of the newest run its running child is awaited, and tasks of earlier runs are refused."""
+    held = Held(answer("", status="no_answer"))
+    script = _one_after_another(4).work("T3", held, agent="reader").refine(refined(TWIN))
+    async with environment(script) as opened:
+        client = opened.chargehand.client
+        session = await opened.chargehand.start(GOAL.model_copy(update={"review": "never"}))
+        await held.reached.wait()
+        assert len(await runs_of(client, session.id)) > 1
+        await reset(client, session, lambda event: event.event_id > 3)
+        await until(lambda: is_awaiting_a_duplicate(client, session))
+        held.released.set()
+        result = await opened.chargehand.session(session.id).result()
+
+    assert [record.reason for record in result.subtasks] == ["", "", "duplicate", ""]
+    assert len(opened.model.of_kind("work")) == 4
+    assert result.usage.turns == len(opened.model.calls)
+
+
+@pytest.mark.usefixtures("short_histories")
+async def test_nobody_else_hands_on_a_state(environment: OpenEnvironment) -> None:
+    """A state that a client sends is refused; one that a stranger's workflow continues with pays for nothing."""
+    async with environment(_one_after_another(3)) as opened:
+        client, queue = opened.chargehand.client, opened.chargehand.task_queue
+        session = await opened.chargehand.start(GOAL.model_copy(update={"review": "never"}))
+        await session.result()
+        forged = await _handed_on(client, session)
+        forged["state"]["run"] = "another"  # so that its children are new
+        forged["state"]["progress"] |= {"outcomes": {}}
+        paid = len(opened.model.calls)
+        with pytest.raises(WorkflowFailureError) as sent:
+            await client.execute_workflow(WorkflowType.SUPERVISOR, forged, id=f"{queue}-sent", task_queue=queue)
+        async with open_strangers(client) as strangers:
+            onward = {"next": WorkflowType.SUPERVISOR, "input": forged, "queue": queue}
+            report = await client.execute_workflow("Other", onward, id=f"{queue}-other", task_queue=strangers)
+
+    assert "state: is set by a session that continues as new" in str(sent.value.cause)
+    assert [record["state"] for record in report["subtasks"]] == ["failure"] * 3
+    assert len(opened.model.calls) == paid
+
+
+async def _handed_on(client: Client, session: Session) -> dict[str, Any]:
+    """Read what the newest run of a session was given."""
+    started = await anext(client.get_workflow_handle(session.id).fetch_history_events(page_size=1))
+    payloads = started.workflow_execution_started_event_attributes.input.payloads
+    [given] = await client.data_converter.decode(list(payloads), [dict[str, Any]])
+    return cast("dict[str, Any]", given)

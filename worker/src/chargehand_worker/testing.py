@@ -1,0 +1,177 @@
+"""What `chargehand.testing` loads to run a session: the worker's own parts, with a scripted model, in memory."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from os import PathLike
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from pydantic import JsonValue
+from temporalio.exceptions import ApplicationError
+
+from activities.backends import SettingsError
+from activities.contracts import ModelCard, PriceStep, ToolCall
+from activities.crew_files import CrewError
+from activities.models.protocol import ModelCall, ModelReply
+from activities.models.registry import Models
+from activities.own_tools import check_own_tools, open_own_tools
+from activities.settings import Settings
+from activities.tape.registry import Traffic
+from activities.toolbox import TOOL_NAMES
+from activities.tools import Tool, ToolAnswer, ToolContext, ToolSpec
+from chargehand.client import ending
+from chargehand.contracts import Capability, Report, SessionRequest, Tier, Usage
+from chargehand.errors import UnusableSettings
+from chargehand.scripted_session import ScriptedRun
+from chargehand.scripts import Asked, Reply, Script, ToolUse
+from chargehand.tool_signature import Provider
+from chargehand.tools import Tool as Definition
+from chargehand.wire import WorkflowType
+from worker_main import compose
+from workflows.in_memory.activities import run_workflow
+from workflows.in_memory.jobs import PAYLOADS, error_of
+
+_SESSION: Final = "session-1"
+_PROVIDER: Final = "scripted"
+_COST: Final = Usage(turns=1, input_tokens=100, output_tokens=50, cost_usd=Decimal("0.01"))
+_PRICES: Final = (PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(5)),)
+_EMPTY: Final[Mapping[str, JsonValue]] = {"string": "", "array": [], "boolean": False, "integer": 0, "number": 0}
+_THREADS: Final = 8
+
+
+@dataclass
+class ScriptedModel:
+    """Replies by a script, and keeps what it was asked."""
+
+    script: Script
+    asked: list[Asked] = field(default_factory=list[Asked])
+    _given: Counter[tuple[int, str, str]] = field(default_factory=Counter[tuple[int, str, str]])
+
+    async def complete(self, call: ModelCall) -> ModelReply:
+        """Reply by the script.
+
+        Raises:
+            ApplicationError: the script says what no model can.
+        """
+        instruction = getattr(call.task, "instruction", "") or getattr(call.task, "goal", "")
+        told = (text for message in call.messages for text in (message.text, *(each.text for each in message.results)))
+        prompt = "\n\n".join(filter(None, [call.system, *told]))
+        asked = Asked(call.task.kind, call.agent, instruction, prompt)
+        self.asked.append(asked)
+        reply = self.script.reply(asked, self._given)
+        common = ModelReply(stop="tools", model=_PROVIDER, provider=_PROVIDER, usage=_COST)
+        if reply.tools:
+            number = len(self.asked)
+            calls = tuple(
+                ToolCall(id=f"call-{number}.{position}", tool=use.tool, arguments=dict(use.arguments))
+                for position, use in enumerate(reply.tools, start=1)
+            )
+            return common.model_copy(update={"tool_calls": calls})
+        return common.model_copy(update={"stop": "answer", "text": json.dumps(_filled(call, reply))})
+
+
+def _filled(call: ModelCall, reply: Reply) -> dict[str, JsonValue]:
+    """Give every field that the script leaves out an empty value."""
+    schema = call.answer_type.model_json_schema()
+    unknown = sorted(reply.fields.keys() - schema["properties"].keys())
+    if unknown:
+        known = ", ".join(schema["properties"])
+        problem = f"the script replies to a turn '{call.task.kind}' with '{unknown[0]}'; its fields are {known}"
+        raise ApplicationError(problem, non_retryable=True)
+    filled = _completed(dict(reply.fields), schema, schema.get("$defs", {}))
+    return filled if isinstance(filled, dict) else {}
+
+
+def _completed(value: JsonValue, schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> JsonValue:
+    if "$ref" in schema:
+        schema = definitions[str(schema["$ref"]).rpartition("/")[2]]
+    if isinstance(value, list):
+        return [_completed(item, schema.get("items", {}), definitions) for item in value]
+    if not isinstance(value, dict) or "properties" not in schema:
+        return value
+    required = [name for name in schema.get("required", ()) if name not in value]
+    value = value | {name: _empty(schema["properties"][name]) for name in required}
+    return {name: _completed(item, schema["properties"].get(name, {}), definitions) for name, item in value.items()}
+
+
+def _empty(schema: Mapping[str, Any]) -> JsonValue:
+    return schema["enum"][0] if "enum" in schema else _EMPTY.get(str(schema.get("type")))
+
+
+@dataclass(frozen=True)
+class _WatchedTool:
+    """Notes the calls that reach a tool, or answers them."""
+
+    tool: Tool
+    calls: list[ToolUse]
+    answer: ToolAnswer | None
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self.tool.spec
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        return self.tool.capabilities
+
+    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
+        self.calls.append(ToolUse(self.tool.spec.name, arguments))
+        return self.answer or await self.tool.use(arguments, context)
+
+
+async def run_session(
+    request: SessionRequest,
+    script: Script,
+    *,
+    crews: str | PathLike[str] | None,
+    tools: Sequence[Definition[..., Any]],
+    dependencies: Mapping[Provider, object],
+    answers: Mapping[str, ToolAnswer],
+) -> ScriptedRun:
+    """Run a session to its report; see `chargehand.testing.run_session`."""
+    model, calls = ScriptedModel(script), list[ToolUse]()
+    cards = {tier: ModelCard(provider=_PROVIDER, name=f"{_PROVIDER}-{tier}", prices=_PRICES) for tier in Tier}
+    with TemporaryDirectory(prefix="chargehand-") as folder:
+        async with AsyncExitStack() as closing:
+            own = await _open(tools, dependencies, closing)
+
+            def wrap(traffic: Traffic) -> Traffic:
+                watched = {
+                    name: _WatchedTool(tool, calls, answers.get(name))
+                    for name, tool in {**traffic.tools, **own}.items()
+                }
+                return replace(traffic, models=Models(model, cards), tools=watched)
+
+            try:
+                activities = await compose(_settings(Path(folder), crews), closing, wrap)
+            except (SettingsError, CrewError) as error:
+                raise UnusableSettings(str(error)) from error
+            ended = await run_workflow(_SESSION, WorkflowType.SUPERVISOR, request, activities)
+    if ended.failure is not None:
+        raise ending(_SESSION, error_of(ended.failure))
+    [report] = PAYLOADS.from_payloads([ended.result] if ended.result else [], [Report])
+    return ScriptedRun(report, tuple(model.asked), tuple(calls))
+
+
+async def _open(
+    definitions: Sequence[Definition[..., Any]], dependencies: Mapping[Provider, object], closing: AsyncExitStack
+) -> dict[str, Tool]:
+    try:
+        check_own_tools(definitions, TOOL_NAMES)
+        return await open_own_tools(definitions, _THREADS, closing, dependencies)
+    except SettingsError as error:
+        raise UnusableSettings(str(error)) from error
+
+
+def _settings(folder: Path, crews: str | PathLike[str] | None) -> Settings:
+    """Choose what needs neither a key nor a network, whatever the environment says."""
+    return Settings.model_construct(
+        state_dir=folder / "state",
+        crews=None if crews is None else Path(crews),
+        document_roots=(Path.cwd(),),
+    )

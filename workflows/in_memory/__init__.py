@@ -1,0 +1,1 @@
+"""A Temporal server in memory, which runs the real workflows on a virtual clock; for tests."""

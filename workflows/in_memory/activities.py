@@ -1,0 +1,171 @@
+"""Real activities for workflows on the server in memory. They take no time on its clock."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, cast, get_type_hints
+
+from temporalio import activity
+from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob as Job
+from temporalio.bridge.proto.workflow_commands import ScheduleActivity
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+
+from activities import heartbeats
+from chargehand.contracts import Contract
+from workflows.in_memory import jobs
+from workflows.in_memory.exchange import Answer
+from workflows.in_memory.executions import Execution, Task
+from workflows.in_memory.server import Server, Stuck
+
+_NO_TIME: Final = timedelta(0)
+_MOST_ATTEMPTS: Final = 5
+_Activity = Callable[..., Any]
+_Key = tuple[str, int]
+
+
+class _NoServer:
+    """The client of an activity that no server knows: its heartbeats go nowhere."""
+
+    def get_async_activity_handle(self, **_: object) -> "_NoServer":
+        return self
+
+    async def heartbeat(self, *_: object, **__: object) -> None:
+        return None
+
+
+@dataclass
+class RunningActivities:
+    """Carries activities out as asyncio tasks."""
+
+    activities: dict[str, _Activity]
+    tasks: dict[asyncio.Task[Answer], tuple[Execution, ScheduleActivity]] = field(
+        default_factory=dict[asyncio.Task[Answer], tuple[Execution, ScheduleActivity]]
+    )
+    _asked: list[tuple[Execution, ScheduleActivity]] = field(default_factory=list[tuple[Execution, ScheduleActivity]])
+    _unwanted: set[_Key] = field(default_factory=set[_Key])
+
+    def answer(self, execution: Execution, asked: ScheduleActivity) -> None:
+        """Note an activity, which begins once the workflow task is over."""
+        self._asked.append((execution, asked))
+
+    def start(self) -> None:
+        """Begin what was asked for, and cancel what is no longer wanted."""
+        for execution, asked in self._asked:
+            if (execution.workflow_id, asked.seq) not in self._unwanted:
+                self.tasks[asyncio.create_task(self._carry_out(execution, asked))] = execution, asked
+        self._asked.clear()
+        for task, (execution, asked) in self.tasks.items():
+            if (execution.workflow_id, asked.seq) in self._unwanted:
+                task.cancel()
+        self._unwanted.clear()
+
+    def latency(self, label: str) -> timedelta:  # noqa: ARG002  # as the server asks
+        """Deliver every message at once."""
+        return _NO_TIME
+
+    def tie(self, label: str) -> int:  # noqa: ARG002  # as above
+        """Keep the order."""
+        return 0
+
+    def abandoned(self, execution: Execution, asked: ScheduleActivity) -> None:
+        """Note that an activity is cancelled."""
+        self._unwanted.add((execution.workflow_id, asked.seq))
+
+    def resolved(self, execution: Execution, asked: ScheduleActivity) -> None:
+        """Learn nothing."""
+
+    def after_task(self, execution: Execution, task: Task, given: Sequence[Job]) -> None:
+        """Look at nothing."""
+
+    async def _carry_out(self, execution: Execution, asked: ScheduleActivity) -> Answer:
+        """Make attempts without a pause, as long as a server would."""
+        function = self.activities[asked.activity_type]
+        kind = next(hint for name, hint in get_type_hints(function).items() if name != "return")
+        [argument] = jobs.PAYLOADS.from_payloads(list(asked.arguments), [kind])
+        most = asked.retry_policy.maximum_attempts or _MOST_ATTEMPTS
+        details: list[Sequence[object]] = [()]
+        for attempt in range(1, most + 1):
+            environment = ActivityEnvironment(cast("Client", _NoServer()))
+            environment.payload_converter = jobs.PAYLOADS
+            environment.on_heartbeat = lambda *given: details.append(given)
+            environment.info = _info(environment.info, execution, asked, attempt, details[-1])
+            try:
+                result: Contract = await environment.run(_with_heartbeats(function), argument)
+                return Answer(_NO_TIME, jobs.PAYLOADS.to_payload(result))
+            except Exception as error:  # noqa: BLE001  # whatever it is, it is the attempt's end
+                told = (
+                    error
+                    if isinstance(error, ApplicationError)
+                    else ApplicationError(str(error), type=type(error).__name__)
+                )
+                if told.non_retryable or attempt == most:
+                    return Answer(_NO_TIME, cause=jobs.application_failure(told))
+        raise AssertionError("unreachable")
+
+
+def _with_heartbeats(function: _Activity) -> _Activity:
+    async def run(argument: object) -> object:
+        heartbeats.begin().has_beaten = True  # so that what it records reaches the next attempt
+        return await function(argument)
+
+    return run
+
+
+def _info(
+    usual: activity.Info, execution: Execution, asked: ScheduleActivity, attempt: int, details: Sequence[object]
+) -> activity.Info:
+    now = datetime.now(UTC)
+    return replace(
+        usual,
+        activity_id=asked.activity_id,
+        activity_type=asked.activity_type,
+        attempt=attempt,
+        heartbeat_details=list(details),
+        scheduled_time=now,
+        started_time=now,
+        current_attempt_scheduled_time=now,
+        schedule_to_close_timeout=timedelta(minutes=10),
+        start_to_close_timeout=timedelta(minutes=10),
+        workflow_id=execution.workflow_id,
+        workflow_run_id=execution.run_id,
+        workflow_type=execution.workflow_type,
+    )
+
+
+async def run_workflow(
+    workflow_id: str, workflow_type: str, request: Contract, activities: Iterable[_Activity]
+) -> Execution:
+    """Run a workflow and all its children to its end.
+
+    Raises:
+        Stuck: it waits for a message that nobody sends.
+    """
+    running = RunningActivities({each.__name__: each for each in activities})
+    server = Server(running)
+    root = server.start(workflow_id, workflow_type, jobs.PAYLOADS.to_payload(request))
+    try:
+        while root.is_open:
+            # In a thread, since a workflow has an event loop of its own.
+            await asyncio.to_thread(server.run_until, server.now)
+            running.start()
+            if running.tasks:
+                await _resolve_first(server, running)
+            elif root.is_open and not await asyncio.to_thread(server.step):
+                raise Stuck(f"the session '{workflow_id}' waits for a message that nobody sends")
+    finally:
+        server.close()
+        for task in running.tasks:
+            task.cancel()
+    return root
+
+
+async def _resolve_first(server: Server, running: RunningActivities) -> None:
+    done, _ = await asyncio.wait(running.tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in done:
+        execution, asked = running.tasks.pop(task)
+        if not task.cancelled():
+            answer = task.result()
+            server.resolve(execution, asked, answer.result, answer.cause)
