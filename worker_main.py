@@ -29,7 +29,7 @@ from temporalio.worker import Worker, WorkerDeploymentConfig
 from activities.backends import Choice, SettingsError, secret
 from activities.caller_check import CallerCheck
 from activities.code.registry import CODE
-from activities.crew_files import CrewError, load_crews
+from activities.crew_files import CrewError, load_crews, mcp_declarations
 from activities.documents.cleanup import sweep
 from activities.documents.registry import (
     CACHES,
@@ -41,6 +41,7 @@ from activities.documents.registry import (
 )
 from activities.heartbeats import BEAT_SECONDS, Heartbeats
 from activities.log_redaction import SDK_LOGGING, configure_logging, disable_core_dumps
+from activities.mcp.registry import examine, mcp_tools
 from activities.model_turn.activity import TurnActivities
 from activities.model_turn.conversations import Conversations
 from activities.model_turn.resets import RunningDuplicateActivities
@@ -120,11 +121,16 @@ async def compose(
         closing=closing,
     )
     tools |= await open_own_tools(find_own_tools(settings.tools, tools), settings.max_activities, closing)
+    folders = _crew_folders(settings)
+    mcp = await mcp_tools(
+        mcp_declarations(folders), os.environ, closing, taken=tools, start=settings.tape_replay is None
+    )
+    tools |= mcp
     models = build_models(settings, chosen["model"].adapter, closing)
     traffic = wrap(with_tape(settings, Traffic(models, tools, absent_tools(chosen)), closing))
     models, tools = traffic.models, traffic.tools
-    folders = [_HERE / "crews", *([settings.crews] if settings.crews else [])]
-    crews = load_crews(folders, tool_capabilities(tools), traffic.absent, acting_tools(tools))
+    shared = {name: tool for name, tool in tools.items() if name not in mcp}
+    crews = load_crews(folders, tool_capabilities(shared), traffic.absent, acting_tools(shared))
     return [
         SessionActivities(
             crews,
@@ -140,6 +146,10 @@ async def compose(
         ToolActivities(crews, tools, library).use_tool,
         RunningDuplicateActivities().await_duplicate,
     ]
+
+
+def _crew_folders(settings: Settings) -> list[Path]:
+    return [_HERE / "crews", *([settings.crews] if settings.crews else [])]
 
 
 def encryption(settings: Settings) -> Encryption | None:
@@ -293,7 +303,9 @@ async def _connected(settings: Settings, stop: asyncio.Event, runtime: Runtime) 
 
 async def explain(settings: Settings) -> int:
     """Print the chosen adapters, and why, as JSON."""
-    active = [vars(await _tested(settings, choice)) for choice in choose(settings).values()]
+    chosen = [await _tested(settings, choice) for choice in choose(settings).values()]
+    servers = await examine(mcp_declarations(_crew_folders(settings)), os.environ)
+    active = [vars(choice) for choice in (*chosen, *servers)]
     report = {"active": active, "unknown": describe_unknown(os.environ), "task_queue": settings.task_queue}
     sys.stdout.write(json.dumps(report) + "\n")
     return 0

@@ -24,8 +24,12 @@ def capabilities_of(agent: Agent, tools: Tools) -> frozenset[Capability]:
 
 
 def crew_problems(crew: Crew, tools: Tools, acting: Collection[str] = ()) -> list[str]:
-    """List every reason why a crew cannot be used."""
+    """List every reason why a crew cannot be used; `tools` are those without an MCP server."""
+    for server in crew.mcp:
+        tools = {**tools, **dict.fromkeys(server.tool_names, server.capabilities)}
+        acting = {*acting, *(name for name, tool in server.tool_names.items() if tool in server.acts)}
     return [
+        *_server_problems(crew),
         *_size_problems(crew),
         *_ownership_problems(crew, acting),
         *(problem for agent in crew.agents for problem in _agent_problems(crew, agent, tools)),
@@ -50,6 +54,11 @@ def nesting_problems(crew: Crew, crews: Collection[str]) -> list[str]:
     if crew.nested is None or crew.nested in crews:
         return []
     return [f"nested: there is no crew '{crew.nested}'; there are {', '.join(sorted(crews))}"]
+
+
+def _server_problems(crew: Crew) -> Iterator[str]:
+    names = Counter(server.name for server in crew.mcp)
+    yield from (f"mcp: the name '{name}' occurs {count} times" for name, count in names.items() if count > 1)
 
 
 def _size_problems(crew: Crew) -> Iterator[str]:

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from activities.crew_checks import Tools, crew_problems, crew_warnings, nesting_problems
 from activities.crews import Crew
+from activities.mcp.declaration import McpDeclaration
 from chargehand.converter import describe_problems, join_problems
 
 _logger = logging.getLogger("chargehand.crews")
@@ -63,8 +64,26 @@ def load_crew(file: Path, tools: Tools, absent: Collection[str] = (), acting: Co
     Raises:
         CrewError: it is missing or wrong.
     """
+    crew = _without(_parse(file), absent)
+    problems = crew_problems(crew, tools, acting)
+    if problems:
+        raise CrewError(file, problems)
+    return crew
+
+
+def mcp_declarations(folders: Iterable[Path]) -> dict[str, tuple[McpDeclaration, ...]]:
+    """Read the MCP servers that the crews of the folders declare, by the name of the crew.
+
+    Raises:
+        CrewError: a file is wrong.
+    """
+    crews = (_parse(file) for folder in folders for file in sorted(folder.glob("*.toml")))
+    return {crew.name: crew.mcp for crew in crews}
+
+
+def _parse(file: Path) -> Crew:
     try:
-        crew = _without(Crew.model_validate(_tables(file)), absent)
+        return Crew.model_validate(_tables(file))
     except OSError as error:
         raise CrewError(file, [f"cannot be read: {error.strerror or error}"]) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -73,10 +92,6 @@ def load_crew(file: Path, tools: Tools, absent: Collection[str] = (), acting: Co
         raise CrewError(file, ["is nested too deeply"]) from error
     except ValidationError as error:
         raise CrewError(file, describe_problems(error, Crew)) from error
-    problems = crew_problems(crew, tools, acting)
-    if problems:
-        raise CrewError(file, problems)
-    return crew
 
 
 def _without(crew: Crew, absent: Collection[str]) -> Crew:

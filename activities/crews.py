@@ -4,6 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
+from activities.mcp.declaration import McpDeclaration
 from chargehand.contracts import (
     Capability,
     Confidence,
@@ -138,6 +139,8 @@ class Crew(TypedByPeople):
     """The crew of nested sessions, a team of its own; this crew if absent."""
     routing: Routing = Routing()
     """How requests get to agents without a plan."""
+    mcp: Annotated[tuple[McpDeclaration, ...], Field(max_length=10)] = ()
+    """MCP servers whose tools the agents may have."""
     agents: Annotated[tuple[Agent, ...], Field(min_length=1, max_length=20)]
 
     def agent(self, name: str) -> Agent | None:

@@ -1,5 +1,6 @@
 """The activity that opens a session: it looks up crew, models and ceilings for a request, and reads its documents."""
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from activities.crew_checks import capabilities_of
 from activities.crews import Agent, Crew, obligations_of, watched_of
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
+from activities.json_schema import schema_problems
 from activities.models.registry import Models
 from activities.notes import NOTE
 from activities.tools import Tool, tool_capabilities
@@ -55,6 +57,7 @@ class SessionActivities:
             *self._ceiling_problems(terms.limits),
             *_tier_problems(request, crew),
             *_document_problems(request.documents),
+            *await _output_problems(request),
         ]
         if problems:
             raise invalid_input("SessionRequest", problems)
@@ -127,8 +130,15 @@ class SessionActivities:
 
     def _prompt_bytes(self, crew: Crew, agent: Agent) -> int:
         offered = [*(self.tools[tool].spec for tool in agent.tools), *((NOTE,) if agent.tools else ())]
+        reserved = sum(spec.reserved_bytes for spec in offered)
         specs = "".join(json.dumps(spec.model_dump()) for spec in offered)
-        return len(WorkTask.system_text(crew, agent.name).encode()) + len(specs.encode()) + SCHEMA_BYTES
+        return len(WorkTask.system_text(crew, agent.name).encode()) + len(specs.encode()) + reserved + SCHEMA_BYTES
+
+
+async def _output_problems(request: SessionRequest) -> list[str]:
+    if request.output_schema is None:
+        return []
+    return await asyncio.to_thread(schema_problems, request.output_schema, "output_schema")
 
 
 def settle_terms(request: SessionRequest, crew: Crew) -> SessionTerms:

@@ -30,6 +30,7 @@ from activities.turn_kinds.expand import ExpandAnswer, ExpandTask
 from activities.turn_kinds.grade import GradeAnswer, GradeDraft
 from activities.turn_kinds.judge import JudgeAnswer
 from activities.turn_kinds.outline import OutlineAnswer, SectionDraft
+from activities.turn_kinds.output import OutputAnswer, OutputTask
 from activities.turn_kinds.plan import Allowance, PlanAnswer, PlanTask
 from activities.turn_kinds.refine import RefineAnswer
 from activities.turn_kinds.review import ReviewAnswer
@@ -126,6 +127,8 @@ def _position(call: ModelCall) -> int:
         case WorkTask(rounds=rounds):
             return len(rounds)
         case PlanTask(rejected=rejected) | ExpandTask(rejected=rejected):
+            return len(rejected)
+        case OutputTask(rejected=rejected):
             return len(rejected)
         case SynthesisTask(problems=problems):
             return 1 if problems else 0
@@ -363,6 +366,11 @@ def graded(*reasons: str) -> GradeAnswer:
     )
 
 
+def output(data: JsonValue, *missing: str) -> OutputAnswer:
+    """Put the report into another shape."""
+    return OutputAnswer(data=data, missing=list(missing))
+
+
 def compressed(content: str) -> CompressAnswer:
     return CompressAnswer(content=content)
 
@@ -388,6 +396,7 @@ DEFAULTS: Final[Mapping[str, BaseModel]] = {
     "grade": graded(),
     "compress": compressed("In short: so."),
     "outline": outlined("Topics"),
+    "output": output(None, "Nothing is scripted."),
     "compact": compacted("So far: so."),
 }
 

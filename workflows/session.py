@@ -58,6 +58,8 @@ class Session:
     ledger: Ledger
     grants: Grants
     report_reserve: ReportReserve
+    output_reserve: ReportReserve | None
+    """For the turn that puts the report into the shape that the request asks for, if it asks for one."""
     model_calls: MeteredModelCalls
     budget_client: BudgetClient
     """Asks the parent session for a larger grant, if there is one."""

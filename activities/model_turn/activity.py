@@ -18,6 +18,7 @@ from activities.documents.library import DocumentLibrary
 from activities.model_turn.breaker import Breakers
 from activities.model_turn.contracts import Counted, TurnRequest, TurnResult
 from activities.model_turn.conversations import Conversations
+from activities.model_turn.data import read_data
 from activities.model_turn.journal import Entry, Journal, open_journal
 from activities.model_turn.resets import DiscardedTurns, reuse
 from activities.model_turn.retry_policy import (
@@ -38,10 +39,10 @@ from activities.notes import NOTE
 from activities.pages.leak_check import repeats
 from activities.tools import Tool
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
-from activities.turn_kinds.protocol import REQUEST_TOKENS, SCHEMA_BYTES, Message, TurnAnswer
+from activities.turn_kinds.protocol import REQUEST_TOKENS, SCHEMA_BYTES, Message, TurnAnswer, TypedAnswer
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import AgentAnswer, WorkTask
-from chargehand.contracts import Tier, Usage
+from chargehand.contracts import JsonSchema, Tier, Usage
 from chargehand.converter import describe_problems, invalid_input, join_problems, printable
 from chargehand.wire import ActivityType, ErrorType
 
@@ -85,7 +86,7 @@ class TurnActivities:
             except BaseException:
                 storing.cancel()
                 raise
-            result = await asyncio.to_thread(_recordable, reply, call.answer_type)
+            result = await asyncio.to_thread(_recordable, reply, call)
             if isinstance(call.task, PlanTask) and not call.task.is_approved_by_person:
                 problem = await asyncio.to_thread(self._outward_words, call.task, call.catalog, request.crew, result)
                 if problem:
@@ -126,6 +127,7 @@ class TurnActivities:
             messages=task.messages(None if self._reaches_out(offered) else library.catalog, request.today),
             tools=(*(self.tools[tool].spec for tool in offered), *((NOTE,) if offered else ())),
             answer_type=task.answer_type_for(agent),
+            data_schema=task.data_schema_for(agent),
             max_output_tokens=request.max_output_tokens,
             effort=request.effort,
             temperature=agent.temperature if agent else None,
@@ -212,12 +214,12 @@ def _for_another_model(call: ModelCall, name: str) -> ModelCall:
     return call.model_copy(update={"model": name, "messages": messages})
 
 
-def _recordable(reply: ModelReply, answer_type: type[TurnAnswer]) -> TurnResult:
+def _recordable(reply: ModelReply, call: ModelCall) -> TurnResult:
     """Interpret a reply so that it can be recorded and read again; whatever is wrong with it, it is paid."""
     try:
         if any(depth(call.arguments) > MOST_DEPTH for call in reply.tool_calls):
             raise ValueError("arguments are nested too deeply")  # noqa: TRY301  # as any other reply that cannot be used
-        result = interpret(reply, answer_type)
+        result = interpret(reply, call.answer_type, call.data_schema)
         converter = activity.payload_converter()
         converter.from_payloads(converter.to_payloads([Entry(result=result)]), [Entry])
     except Exception as error:
@@ -229,7 +231,7 @@ def _recordable(reply: ModelReply, answer_type: type[TurnAnswer]) -> TurnResult:
             ModelReply(
                 stop="malformed", problem=problem, model=reply.model, provider=reply.provider, usage=reply.usage
             ),
-            answer_type,
+            call.answer_type,
         )
     return result
 
@@ -276,7 +278,7 @@ def _message_bytes(messages: Sequence[Message]) -> int:
     return sum(len(text.encode()) for text in texts) + items
 
 
-def interpret(reply: ModelReply, answer_type: type[TurnAnswer]) -> TurnResult:
+def interpret(reply: ModelReply, answer_type: type[TurnAnswer], data_schema: JsonSchema | None = None) -> TurnResult:
     """Parse a reply as an answer of the requested type; one that does not fit is `malformed`, with the reason."""
     common = TurnResult(
         stop=reply.stop,
@@ -297,7 +299,12 @@ def interpret(reply: ModelReply, answer_type: type[TurnAnswer]) -> TurnResult:
         answer = answer_type.model_validate_json(_without_fence(reply.text))
     except ValidationError as error:
         return _malformed(common, reply, join_problems(describe_problems(error, answer_type)))
-    return common.model_copy(update={"answer": _with_bounded_sources(answer)})
+    answer = _with_bounded_sources(answer)
+    if not isinstance(answer, TypedAnswer):
+        return common.model_copy(update={"answer": answer})
+    data, problems = read_data(answer.data, data_schema, is_required=answer.requires_data)
+    said = {"text": reply.text[:_KEPT_TEXT_CHARACTERS], "data_problems": problems[:_KEPT_TEXT_CHARACTERS]}
+    return common.model_copy(update={"answer": answer.model_copy(update={"data": data}), **(said if problems else {})})
 
 
 def _with_bounded_sources(answer: TurnAnswer) -> TurnAnswer:

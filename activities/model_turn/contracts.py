@@ -62,6 +62,8 @@ class TurnResult(Contract):
     stop: TurnStop
     answer: Answer | None = left_out(None)
     """What the model answered; only for the stop `answer`."""
+    data_problems: str = left_out("")
+    """Why the answer's data is not valid, for the model to mend; the answer is then without data."""
     tool_calls: tuple[ToolCall, ...] = left_out(())
     provider_items: tuple[JsonValue, ...] = left_out(())
     text: str = left_out("")

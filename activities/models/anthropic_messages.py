@@ -16,7 +16,7 @@ from activities.models.prices import Tokens
 from activities.models.protocol import ModelCall
 from activities.models.provider_jobs import run_job
 from activities.models.replies import LONGEST_ARGUMENTS, Content, shaped, token_count, tool_calls, within
-from activities.models.schemas import answer_schema, strict
+from activities.models.schemas import strict
 from activities.turn_kinds.protocol import Message
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _is_batch(call: ModelCall) -> bool:
 
 def request_body(call: ModelCall) -> "MessageCreateParamsStreaming":
     """Write the request; the parts that stay the same from turn to turn come first."""
-    schema = answer_schema(call.answer_type, call.agent_names)
+    schema = call.answer_schema
     body: dict[str, Any] = {
         "model": call.model,
         "max_tokens": call.max_output_tokens,

@@ -18,7 +18,7 @@ from activities.models.failures import ReportedError, UnreadableReply
 from activities.models.prices import Tokens
 from activities.models.protocol import ModelCall
 from activities.models.replies import Content, arguments_text, shaped, token_count, tool_calls, within
-from activities.models.schemas import answer_schema, strict
+from activities.models.schemas import strict
 from activities.models.streaming import SLOW_TO_BEGIN, Patience
 from activities.turn_kinds.protocol import Message
 from activities.turn_kinds.registry import Task
@@ -88,7 +88,7 @@ class OpenAIChatModel(ProviderModel["openai.AsyncOpenAI"]):
 
 def request_body(call: ModelCall) -> "CompletionCreateParamsStreaming":
     """Write the request; the parts that stay the same from turn to turn come first."""
-    schema = answer_schema(call.answer_type, call.agent_names)
+    schema = call.answer_schema
     system = f"{call.system}\n\nThe final answer is nothing but JSON of this schema:\n{json.dumps(schema)}"
     body: dict[str, Any] = {
         "model": call.model,

@@ -16,7 +16,7 @@ from activities.models.prices import Tokens
 from activities.models.protocol import ModelCall
 from activities.models.provider_jobs import REQUEST_SECONDS, job_id, run_job
 from activities.models.replies import Content, arguments_text, parse, shaped, token_count, tool_calls, within
-from activities.models.schemas import answer_schema, strict
+from activities.models.schemas import strict
 from activities.turn_kinds.protocol import Message
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def request_body(call: ModelCall) -> "ResponseCreateParamsStreaming":
             "format": {
                 "type": "json_schema",
                 "name": call.answer_type.__name__,
-                "schema": answer_schema(call.answer_type, call.agent_names),
+                "schema": call.answer_schema,
                 "strict": True,
             }
         },

@@ -10,13 +10,14 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from activities.contracts import ToolCall
 from activities.documents.catalog import Catalog
+from activities.models.schemas import Schema, answer_schema, with_data
 from activities.tools import ToolSpec
 from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.protocol import Message, TurnAnswer
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.review import ReviewTask
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import Contract, Effort, Usage
+from chargehand.contracts import Contract, Effort, JsonSchema, Usage
 
 LONGEST_TEXT: Final = 200_000
 """More characters than the output tokens of any turn allow; a longer reply is not parsed."""
@@ -57,6 +58,8 @@ class ModelCall(BaseModel):
     """The agent's tools, the same in every turn; see `may_use_tools`."""
     answer_type: type[TurnAnswer]
     """The model's final reply must be JSON of this shape."""
+    data_schema: JsonSchema | None = None
+    """The shape of the reply's `data`, if it has any."""
     max_output_tokens: int
     effort: Effort | None = None
     """How hard the model thinks; None leaves it to the model."""
@@ -75,6 +78,14 @@ class ModelCall(BaseModel):
         """The agents that a subtask in the answer may name."""
         nested = ("supervisor",) if isinstance(self.task, PlanTask | ReviewTask) and self.task.may_nest else ()
         return (*(name for name, _, _ in self.crew_agents), *nested)
+
+    @property
+    def answer_schema(self) -> Schema:
+        """The JSON Schema of the final reply. Do not modify it."""
+        schema = answer_schema(self.answer_type, self.agent_names)
+        if self.data_schema is None:
+            return schema
+        return with_data(schema, self.data_schema)
 
     @property
     def may_use_tools(self) -> bool:

@@ -9,8 +9,11 @@ from functools import cache
 from typing import Any, Final, cast
 
 from pydantic import BaseModel, JsonValue
+from pydantic_core import to_json
 
 from activities.contracts import SubtaskDraft
+from activities.turn_kinds.protocol import SCHEMA_BYTES
+from chargehand.contracts import JsonSchema
 
 Schema = dict[str, JsonValue]
 
@@ -27,6 +30,26 @@ _BOUNDS: Final = (
     "minItems",
     "maxItems",
 )
+
+
+_BEYOND: Final = frozenset(
+    (
+        "allOf",
+        "contains",
+        "dependencies",
+        "dependentRequired",
+        "dependentSchemas",
+        "else",
+        "if",
+        "not",
+        "prefixItems",
+        "propertyNames",
+        "then",
+    )
+)
+"""Keywords that the strict dialect has no word for."""
+_MOST_UNIONS: Final = 12
+"""Providers compile a grammar from a schema, which alternatives multiply."""
 
 
 class UnfitSchema(ValueError):  # noqa: N818  # reads as a statement of fact
@@ -48,6 +71,63 @@ def answer_schema(answer_type: type[BaseModel], agents: tuple[str, ...] = ()) ->
     # A class's docstring is for readers of the code; a field's is for the model.
     translated.pop("description", None)
     return {"title": answer_type.__name__, **translated}
+
+
+def with_data(schema: Schema, data: JsonSchema) -> Schema:
+    """Add the property `data` of a shape that people chose: in the strict dialect if it fits, as JSON text otherwise.
+
+    Args:
+        schema: of an answer, as `answer_schema` writes it.
+        data: the shape, which the prompt describes too; data may also be null.
+    """
+    text: Schema = {"type": "string", "description": "data as JSON text"}
+    for shape in filter(None, (_native(data), text)):
+        part: Schema = {"anyOf": [shape, {"type": "null"}]}
+        properties: Schema = {**cast("Schema", schema["properties"]), "data": part}
+        written: Schema = {**schema, "properties": properties, "required": [*properties]}
+        # One provider's prompt has it twice.
+        if len(to_json(written)) * 2 <= SCHEMA_BYTES:
+            return written
+    raise AssertionError("JSON text fits every answer")
+
+
+def _native(schema: JsonSchema) -> Schema | None:
+    """Translate a schema that people wrote, with null for what is optional; None if it says more than the dialect."""
+    try:
+        translated = strict({**cast("dict[str, Any]", _with_nulls(schema)), "$defs": _with_nulls_each(schema)})
+    except (UnfitSchema, RecursionError):
+        return None
+    return translated if to_json(translated).count(b'"anyOf"') <= _MOST_UNIONS else None
+
+
+def _with_nulls_each(schema: JsonSchema) -> dict[str, JsonValue]:
+    definitions = schema.get("$defs")
+    return {name: _with_nulls(each) for name, each in definitions.items()} if isinstance(definitions, dict) else {}
+
+
+def _with_nulls(schema: JsonValue) -> JsonValue:
+    """Let a model write null for each optional property, since the strict dialect requires every property."""
+    if not isinstance(schema, dict) or _BEYOND.intersection(schema):
+        raise UnfitSchema("it uses more than the strict dialect has")
+    written = dict(schema)
+    if not str(written.get("$ref", "#/$defs/")).startswith("#/$defs/") or written.get("additionalProperties") is True:
+        raise UnfitSchema("it uses more than the strict dialect has")
+    if isinstance(types := written.get("type"), list):
+        return {"anyOf": [_with_nulls({**written, "type": each}) for each in types]}
+    for keyword in ("anyOf", "oneOf"):
+        if isinstance(options := written.get(keyword), list):
+            written[keyword] = [_with_nulls(option) for option in options]
+    if "items" in written:
+        written["items"] = _with_nulls(written["items"])
+    properties, required = written.get("properties"), written.get("required", [])
+    if isinstance(properties, dict) and isinstance(required, list):
+        written["properties"] = {
+            name: _with_nulls(each) if name in required else {"anyOf": [_with_nulls(each), {"type": "null"}]}
+            for name, each in properties.items()
+        }
+    elif written.get("type") == "object":
+        raise UnfitSchema("it names no properties")
+    return written
 
 
 def strict(schema: Mapping[str, Any]) -> Schema:

@@ -10,7 +10,7 @@ from pydantic_core import CoreSchema
 from activities.contracts import ToolCall
 from activities.crews import Agent, Crew
 from activities.documents.catalog import Catalog
-from chargehand.contracts import Contract
+from chargehand.contracts import Contract, JsonSchema, left_out
 
 SCHEMA_BYTES: Final = 6_000
 """Upper bound of an answer's JSON Schema, in the form of any provider."""
@@ -58,8 +58,22 @@ class TurnAnswer(Contract):
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         """Leave `kind` out of the schema."""
         schema = handler(core_schema)
-        handler.resolve_ref_schema(schema)["properties"].pop("kind", None)
+        properties = handler.resolve_ref_schema(schema)["properties"]
+        for name in ("kind", "data"):
+            properties.pop(name, None)
         return schema
+
+
+class TypedAnswer(TurnAnswer):
+    """An answer that may hold data of a shape that people chose; a model is told of it only where they did."""
+
+    data: JsonValue = left_out(None)
+    """Valid by the JSON Schema of its task or agent; None if there is none, or if the model gave no such data."""
+
+    @property
+    def requires_data(self) -> bool:
+        """Whether it may not be without data, if any is asked for."""
+        return True
 
 
 class TurnTask(Contract):
@@ -97,6 +111,11 @@ class TurnTask(Contract):
         )
         strategy = f"\n\nThe strategy of this crew is {crew.strategy}." if crew.strategy else ""
         return f"{cls.instructions}\n\n{crew.guidance}{strategy}\n\nAgents:\n{agents}"
+
+    def data_schema_for(self, agent: Agent | None) -> JsonSchema | None:
+        """Return the JSON Schema of the answer's `data`, if it has any; `agent` is None for the supervisor."""
+        del agent
+        return None
 
     def messages(self, catalog: Catalog | None, today: date) -> tuple[Message, ...]:
         """Render the part of the prompt that belongs to the session.

@@ -12,6 +12,7 @@ from activities.turn_kinds.expand import ExpandAnswer, ExpandTask
 from activities.turn_kinds.grade import GradeAnswer, GradeTask
 from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
 from activities.turn_kinds.outline import OutlineAnswer, OutlineTask
+from activities.turn_kinds.output import OutputAnswer, OutputTask
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from activities.turn_kinds.protocol import TurnTask
 from activities.turn_kinds.refine import RefineAnswer, RefineTask
@@ -31,7 +32,8 @@ Task = Annotated[
     | CritiqueTask
     | GradeTask
     | CompressTask
-    | OutlineTask,
+    | OutlineTask
+    | OutputTask,
     Field(discriminator="kind"),
 ]
 """What one turn is for, told apart by `kind`."""
@@ -49,7 +51,8 @@ Answer = Annotated[
     | CritiqueAnswer
     | GradeAnswer
     | CompressAnswer
-    | OutlineAnswer,
+    | OutlineAnswer
+    | OutputAnswer,
     Field(discriminator="kind"),
 ]
 """What a model answered, told apart by `kind`."""

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from typing import Final
 
+from pydantic_core import to_json
+
 from activities.contracts import ContradictionDraft, InputOutcome, Note
 from activities.documents.catalog import Catalog
 from activities.untrusted_text import data_block, request_block
-from chargehand.contracts import Contract, Contradiction, Escalation, Failure, Finding, Outcome, left_out
+from chargehand.contracts import Contract, Contradiction, Escalation, Failure, Finding, JsonSchema, Outcome, left_out
 
 CATALOG_BYTES: Final = 9_000
 """The most that a prompt says about the session's documents."""
@@ -113,6 +115,16 @@ def outcome_section(result: InputOutcome) -> str:
     return f"{outcome_heading(result)}, confidence {outcome.confidence}:\n" + data_block(
         f"{instruction_line(result)}{outcome.content}\n\n{findings_text(outcome)}"
     )
+
+
+def findings_section(result: InputOutcome) -> str:
+    """Render the findings of an outcome without its text."""
+    return f"{outcome_heading(result)}:\n{data_block(findings_text(result.outcome))}"
+
+
+def schema_section(schema: JsonSchema) -> str:
+    """Render the JSON Schema of an answer's data."""
+    return f"JSON Schema of data:\n{data_block(to_json(schema).decode())}"
 
 
 def verdict_section(result: InputOutcome) -> str:

@@ -19,6 +19,7 @@ import pytest
 from chargehand.contracts import Plan, Report, Trace
 from chargehand_cli.embedded import EmbeddedServer, StateDirectory
 from chargehand_cli.embedded.state import is_held
+from chargehand_cli.terminal import Exit
 from tests.acceptance.commands import Ran, command_environment, run_command
 from tests.waiting import hold_until
 
@@ -196,6 +197,20 @@ def test_json_is_alone_on_standard_output(served: Path, documents: Path, chargeh
     assert ran.code == 0, ran.said
     assert report.goal == "What happens to a lamp that flickers?"
     assert {use.allowed for use in report.limits if "turns" in use.limit} == {15}
+
+
+def test_without_a_valid_output_standard_output_stays_empty(
+    served: Path, documents: Path, tmp_path: Path, chargehand: Commands
+) -> None:
+    """A program that reads JSON from it gets none; the exit code and standard error say so, and the text is kept."""
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"type": "object"}')
+
+    ran = chargehand("run", "--state-dir", served, "--docs", documents, "--output-schema", schema, _QUESTION)
+
+    assert (ran.code, ran.out) == (Exit.PARTIAL, "")
+    assert "No valid output: To put a report into another shape takes a language model" in ran.said
+    assert "Report page:" in ran.said
 
 
 def test_a_session_is_looked_at_from_elsewhere(served: Path, documents: Path, chargehand: Commands) -> None:

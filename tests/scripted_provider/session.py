@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tests.scripted_model import compressed, criticised, expanded, graded, judged, outlined, refined, reviewed
+from tests.scripted_model import compressed, criticised, expanded, graded, judged, outlined, output, refined, reviewed
 from tests.scripted_provider.drafts import answer, plan, report, subtask
 from tests.scripted_provider.exchange import ScriptedReply, ScriptedRequest, ToolUse, calling, saying
 
@@ -95,5 +95,6 @@ _DECISIONS: dict[str, ScriptedReply] = {
     "CritiqueAnswer": saying(criticised()),
     "CompressAnswer": saying(compressed("In short: it is so.")),
     "OutlineAnswer": saying(outlined("Topics")),
+    "OutputAnswer": saying(output(None, "Nothing is scripted.")),
 }
 """All went well: nothing to refine, nothing missing, nothing decided, nothing wrong."""

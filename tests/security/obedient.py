@@ -17,6 +17,7 @@ from activities.turn_kinds.critique import CritiqueTask
 from activities.turn_kinds.expand import ExpandTask
 from activities.turn_kinds.grade import GradeTask
 from activities.turn_kinds.judge import JudgeTask
+from activities.turn_kinds.output import OutputTask
 from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.refine import RefineTask
 from activities.turn_kinds.registry import Task
@@ -30,6 +31,7 @@ from tests.scripted_model import (
     expanded,
     graded,
     judged,
+    output,
     plan,
     refined,
     reply,
@@ -117,6 +119,8 @@ class Obedient:
                 return criticised(told)
             case GradeTask():
                 return graded(told)
+            case OutputTask():
+                return output(told)
             case SynthesisTask():
                 return report(told).model_copy(update={"contradictions": [disagreement(told[:80], told[:80])]})
             case _:

@@ -15,6 +15,7 @@ from activities.turn_kinds.expand import ExpandTask
 from activities.turn_kinds.grade import GradeTask
 from activities.turn_kinds.judge import JudgeTask
 from activities.turn_kinds.outline import OutlineTask
+from activities.turn_kinds.output import OutputTask
 from activities.turn_kinds.plan import PlanTask, RejectedPlan
 from activities.turn_kinds.refine import RefineTask
 from activities.turn_kinds.registry import Task
@@ -112,6 +113,7 @@ def _tasks(text: str) -> list[tuple[Task, int]]:
         (JudgeTask(question=text, candidates=outcomes), 3),
         (CritiqueTask(goal=text, draft=draft, outcomes=outcomes, sources=sources), 5),
         (GradeTask(goal=text, criteria=(text,), answer=text, gaps=(text,), sources=outcomes[0].outcome.sources), 3),
+        (OutputTask(goal=text, data_schema={text: text}, answer=text, gaps=(text,), outcomes=outcomes), 5),
         (CompressTask(instruction=text, content=text, most_words=9), 2),
     ]
 

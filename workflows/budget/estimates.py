@@ -4,14 +4,16 @@ from collections.abc import Sequence
 from decimal import ROUND_UP, Decimal
 from typing import Final
 
+from pydantic_core import to_json
+
 from activities.contracts import AgentCard, CrewCard, ModelCard, OutputCaps, Round, SessionFacts
 from activities.model_turn.contracts import Counted
 from activities.turn_kinds.protocol import REQUEST_TOKENS
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import round_up_dollars
+from chargehand.contracts import JsonSchema, round_up_dollars
 from workflows.budget.ledger import Amount
-from workflows.budget.purposes import OUTPUT_SHARE, PLAN, REPORT, WORK, output_range
+from workflows.budget.purposes import OUTPUT, OUTPUT_SHARE, PLAN, REPORT, WORK, output_range
 from workflows.rules.plan_validation import least_turns
 
 REVIEW_INPUT_BYTES: Final = 50_000
@@ -151,6 +153,12 @@ def worst_report(model: ModelCard, prompt_bytes: int, outcome_bytes: int = 0) ->
     """Estimate the worst case of the turn that writes the report from so many bytes of outcomes."""
     shown = outcome_bytes + _REPORT_TASK_BYTES + _MARGIN_BYTES
     return worst_case(model, likely_input(model, prompt_bytes + shown, None), REPORT.least_output)
+
+
+def worst_output(model: ModelCard, prompt_bytes: int, schema: JsonSchema) -> Amount:
+    """Estimate the worst case of the turn that puts the report into the shape of a schema."""
+    shown = _REPORT_TASK_BYTES + _MARGIN_BYTES + 2 * len(to_json(schema))
+    return worst_case(model, likely_input(model, prompt_bytes + shown, None), OUTPUT.least_output)
 
 
 def least_of_agent(agent: AgentCard, model: ModelCard, documents: Sequence[str]) -> Amount:

@@ -33,6 +33,7 @@ class Purpose:
 PLAN: Final = Purpose("plan", "high", 4_000)
 WORK: Final = Purpose("work", "medium", 4_000)
 REPORT: Final = Purpose("report", "high", 6_000)
+OUTPUT: Final = Purpose("report", "medium", 4_000)
 DECISION: Final = Purpose("decision", "low", 2_000)
 _BY_KIND: Final[Mapping[str, Purpose]] = {
     "plan": PLAN,
@@ -41,6 +42,7 @@ _BY_KIND: Final[Mapping[str, Purpose]] = {
     "compact": WORK,
     "synthesis": REPORT,
     "outline": PLAN,
+    "output": OUTPUT,
 }
 """Kinds of tasks that are no decision; another effort in mid-conversation would miss the cache of the prompt."""
 

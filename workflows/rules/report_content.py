@@ -108,7 +108,8 @@ def bounded(report: Report) -> Report:
     for longest, most in _REPORT_STEPS:
         if len(report.model_dump_json().encode()) <= _REPORT_BYTES:
             break
-        report = Report.model_validate(_cut(report.model_dump(mode="json"), longest, most))
+        cut = Report.model_validate(_cut(report.model_dump(mode="json", exclude={"output"}), longest, most))
+        report = cut.model_copy(update={"output": report.output})
         gap = f"The report was too large: texts were cut to {longest:,} characters, and lists to {most:,} items."
         report = report.model_copy(update={"gaps": (*report.gaps, gap)})
     return report

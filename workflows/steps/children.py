@@ -144,6 +144,7 @@ async def run_nested_session(
             # Those by agent are of this session's crew.
             "tiers": Tiers() if session.facts.crew.nested else session.request.tiers,
             "criteria": (),
+            "output_schema": None,
             "approval": "none",
             "questions": "none",
             "limits": limits,

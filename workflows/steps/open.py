@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import date
+from decimal import ROUND_UP, Decimal
 from typing import Final
 
 from temporalio import workflow
@@ -9,12 +10,12 @@ from temporalio.exceptions import ActivityError, ApplicationError
 
 from activities.contracts import OpenSessionRequest, SessionFacts
 from activities.session_facts import SessionActivities
-from chargehand.contracts import Delegation, SessionRequest
+from chargehand.contracts import Delegation, JsonSchema, SessionRequest
 from chargehand.converter import invalid_input
 from chargehand.wire import ErrorType
 from workflows import options
 from workflows.budget.client import BudgetClient
-from workflows.budget.estimates import fixed_bytes, least_workable, worst_report
+from workflows.budget.estimates import fixed_bytes, least_workable, worst_output, worst_report
 from workflows.budget.grants import Grants, ReportReserve
 from workflows.budget.ledger import Amount, Ledger
 from workflows.budget.model_calls import MeteredModelCalls, ledger_of
@@ -46,7 +47,7 @@ async def open_session(asked: SupervisorRequest, progress: Progress, budget_clie
     limits = request.limits
     progress.add_gaps(facts.unread)
     ledger = Ledger(Amount(limits.max_turns, limits.budget_usd))
-    report_reserve = _reserve_report(ledger, facts, request.documents)
+    report_reserve, output_reserve = _reserve_report(ledger, facts, request)
     deadline_at = now + limits.deadline
     clock = Clock(now, min(deadline_at, delegation.deadline_at) if delegation else deadline_at)
     clock.start()
@@ -60,6 +61,7 @@ async def open_session(asked: SupervisorRequest, progress: Progress, budget_clie
         ledger=ledger,
         grants=Grants(ledger),
         report_reserve=report_reserve,
+        output_reserve=output_reserve,
         model_calls=_model_calls(request, facts, ledger, now.date()),
         budget_client=budget_client,
         provenance=Provenance(delegation.goal_reads if delegation else ()),
@@ -106,6 +108,9 @@ def _resume(
         ledger=ledger,
         grants=Grants(ledger),
         report_reserve=ReportReserve(ledger, _worst_report(facts, request.documents)),
+        output_reserve=None
+        if request.output_schema is None
+        else ReportReserve(ledger, _worst_output(facts, request.documents, request.output_schema)),
         model_calls=_model_calls(request, facts, ledger, state.started_at.date()),
         budget_client=budget_client,
         provenance=Provenance(request.delegation.goal_reads if request.delegation else ()),
@@ -117,6 +122,8 @@ def _resume(
     )
     session.model_calls.resume(state.model_calls)
     session.provenance.resume(state.provenance)
+    if session.output_reserve:
+        session.output_reserve.hold()
     if state.holds_report:
         session.report_reserve.hold()
         reserve_report(session)
@@ -157,21 +164,32 @@ def _check(request: SupervisorRequest) -> None:
         raise invalid_input("id", [f"workflow id: {problem}"])
 
 
-def _reserve_report(ledger: Ledger, facts: SessionFacts, documents: Sequence[str]) -> ReportReserve:
-    least = least_workable(facts, documents)
-    reserve = ReportReserve(ledger, _worst_report(facts, documents))
-    if not ledger.granted.covers(least) or not reserve.hold():
+def _reserve_report(
+    ledger: Ledger, facts: SessionFacts, request: SessionRequest
+) -> tuple[ReportReserve, ReportReserve | None]:
+    least = least_workable(facts, request.documents)
+    report, output = ReportReserve(ledger, _worst_report(facts, request.documents)), None
+    if request.output_schema is not None:
+        worst = _worst_output(facts, request.documents, request.output_schema)
+        least += Amount(worst.turns, worst.usd.quantize(Decimal("0.01"), rounding=ROUND_UP))
+        output = ReportReserve(ledger, worst)
+    if not ledger.granted.covers(least) or not all(reserve.hold() for reserve in (report, output) if reserve):
+        also = ", the report and its output" if output else " and the report"
         raise ApplicationError(
-            "The limits cannot pay for a plan, one turn of an agent and the report. The smallest that work here are "
+            f"The limits cannot pay for a plan, one turn of an agent{also}. The smallest that work here are "
             f"max_turns {least.turns} and budget_usd {least.usd:.2f}.",
             type=ErrorType.LIMIT_TOO_SMALL,
             non_retryable=True,
         )
-    return reserve
+    return report, output
 
 
 def _worst_report(facts: SessionFacts, documents: Sequence[str]) -> Amount:
     return worst_report(facts.models[facts.crew.tier], fixed_bytes(facts.crew, documents))
+
+
+def _worst_output(facts: SessionFacts, documents: Sequence[str], schema: JsonSchema) -> Amount:
+    return worst_output(facts.models[facts.crew.tier], fixed_bytes(facts.crew, documents), schema)
 
 
 async def _read_facts(request: SessionRequest) -> SessionFacts:

@@ -9,7 +9,7 @@ from temporalio import workflow
 
 from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
 from activities.turn_kinds.synthesis import SynthesisAnswer
-from chargehand.contracts import Claim, Contradiction, LimitUse, Report, Source
+from chargehand.contracts import Claim, Contradiction, LimitUse, Report, Source, StopReason
 from workflows.rules.citations import without_citations
 from workflows.rules.claims import claims_of, mark_uncited, weakest
 from workflows.rules.evidence import percentage
@@ -34,6 +34,7 @@ from workflows.rules.report_content import (
 from workflows.rules.writer_input import fitted_task
 from workflows.session import Session
 from workflows.steps.grade import grade
+from workflows.steps.output import fill_output
 from workflows.steps.review import DOUBTFUL, any_doubtful, settle_contradictions, stated
 from workflows.steps.sections import write_by_section
 from workflows.steps.synthesis import STRATEGIES
@@ -56,15 +57,17 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
     session.report_reserve.release()
     gaps = gaps_of(outcomes, [*draft.text.gaps, *progress.gaps, *_not_started(session)])
     answer, cited, claims = _checked(draft, material, gaps)
+    output, output_problems = await fill_output(session, answer, gaps, material, why_not=draft.notice)
     lost_spend = session.grants.lost_spend
     own_and_lost = [*session.model_calls.spend, *lost_spend]
     spend = merged_spend([*own_and_lost, *(line for outcome in progress.outcomes.values() for line in outcome.spend)])
     ended_at = workflow.now()
-    is_unwritten = bool(draft.notice) and material.stop_reason == "completed"
     report = Report(
         session=workflow.info().workflow_id,
         goal=session.request.goal,
         answer=answer,
+        output=output,
+        output_problems=output_problems,
         notice=draft.notice,
         verification=weakest(claims),
         claims=claims,
@@ -73,7 +76,7 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         contradictions=tuple(progress.contradictions),
         grades=grades,
         confidence=percentage(draft.text.confidence),
-        stop_reason="unwritten" if is_unwritten else material.stop_reason,
+        stop_reason=_stop_reason(material, draft, output_problems),
         brain=brain_of(spend),
         usage=usage_of(spend),
         spend=spend,
@@ -86,6 +89,12 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         artifacts=artifacts_of(progress.outcomes.values()),
     )
     return bounded(report)
+
+
+def _stop_reason(material: Material, draft: Draft, output_problems: Sequence[str]) -> StopReason:
+    if material.stop_reason != "completed" or not (draft.notice or output_problems):
+        return material.stop_reason
+    return "unwritten" if draft.notice else "invalid_output"
 
 
 def _checked(

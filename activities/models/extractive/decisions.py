@@ -15,6 +15,7 @@ from activities.turn_kinds.critique import CritiqueAnswer
 from activities.turn_kinds.expand import ExpandAnswer
 from activities.turn_kinds.grade import GradeAnswer
 from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
+from activities.turn_kinds.output import OutputAnswer
 from activities.turn_kinds.refine import RefineAnswer
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.review import ReviewAnswer
@@ -27,6 +28,7 @@ _UNDECIDED: Final[Mapping[str, BaseModel]] = {
     "critique": CritiqueAnswer(acceptable=True, problems=[]),
     "expand": ExpandAnswer(instructions=[], omitted=[]),
     "grade": GradeAnswer(grades=[]),
+    "output": OutputAnswer(missing=["To put a report into another shape takes a language model, and none was used."]),
     "refine": RefineAnswer(worthwhile=False, instruction="", reason="This takes a language model."),
     "review": ReviewAnswer(enough=True, missing=[], contradictions=[], subtasks=[]),
 }

@@ -50,6 +50,10 @@ class RequestOptions:
         int | None,
         typer.Option(help="About how long the report is to be; from 3,000 words on, by section."),
     ] = None
+    output_schema: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Print the result as JSON that is valid by the JSON Schema in this file."),
+    ] = None
     approve_plan: Annotated[
         bool, typer.Option("--approve-plan", help="Wait for approval: `chargehand plan SESSION --approve`.")
     ] = False
@@ -107,6 +111,7 @@ def build_request(
         profile=options.profile,
         criteria=options.criteria or None,
         length_words=options.words,
+        output_schema=_read_json(str(options.output_schema)) if options.output_schema else None,
         approval="plan" if options.approve_plan else None,
         review=options.review,
         questions="allowed" if options.questions else None,

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import json
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -68,14 +69,22 @@ async def wait_for_report(connection: Connection, session_id: str) -> Report:
         return kept
 
 
-async def put_report(connection: Connection, report: Report, *, as_json: bool) -> Exit:
-    """Write a report to standard output, keep it and its trace as files, and print their paths."""
+async def put_report(connection: Connection, report: Report, *, as_json: bool, as_output: bool = False) -> Exit:
+    """Write a report to standard output, keep it and its trace as files, and print their paths.
+
+    With `as_output`, standard output gets nothing but the output that the request asked for, if it is valid.
+    """
     trace = None
     try:
         trace = await connection.session(report.session).trace()
     except ChargehandError as error:
         say(f"The trace could not be read: {error}")
-    if as_json:
+    if as_output and not as_json:
+        if not report.output_problems:
+            put_json(json.dumps(report.output, indent=2, ensure_ascii=False))
+        for problem in report.output_problems:
+            say(f"No valid output: {problem}")
+    elif as_json:
         put_json(report.model_dump_json(indent=2))
     else:
         put_markdown(report_markdown(report))

@@ -7,6 +7,7 @@ from chargehand.converter import data_converter
 from chargehand.errors import (
     ChargehandError,
     NotReachable,
+    OutputInvalid,
     SessionCancelled,
     SessionEnded,
     SessionFailed,
@@ -21,6 +22,7 @@ __all__ = [
     "ChargehandError",
     "ErrorType",
     "NotReachable",
+    "OutputInvalid",
     "Session",
     "SessionCancelled",
     "SessionEnded",

@@ -4,9 +4,10 @@ import uuid
 from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeVar, overload
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import to_json
 from temporalio.client import (
     Client,
     WorkflowFailureError,
@@ -32,10 +33,11 @@ from chargehand.contracts import (
     Status,
     Trace,
 )
-from chargehand.converter import data_converter
+from chargehand.converter import data_converter, describe_problems, join_problems
 from chargehand.errors import (
     ChargehandError,
     NotReachable,
+    OutputInvalid,
     SessionCancelled,
     SessionFailed,
     SessionNotFound,
@@ -47,6 +49,8 @@ from chargehand.payloads.storage import Storage
 from chargehand.trace_reader import read_trace
 from chargehand.visibility import ROOT_SESSIONS, list_executions, result_of, state_word
 from chargehand.wire import TASK_QUEUE, ErrorType
+
+OutputModel = TypeVar("OutputModel", bound=BaseModel)
 
 _UNANSWERED: Final = {RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED}
 
@@ -206,6 +210,29 @@ class Chargehand:
             )
         return self.session(session_id)
 
+    @overload
+    async def run(self, request: SessionRequest, *, session_id: str | None = None) -> Report: ...
+
+    @overload
+    async def run(
+        self, request: SessionRequest, *, output: type[OutputModel], session_id: str | None = None
+    ) -> OutputModel: ...
+
+    async def run(
+        self, request: SessionRequest, *, output: type[OutputModel] | None = None, session_id: str | None = None
+    ) -> Report | OutputModel:
+        """Run a session to its end; returns the report, or the report's output as an instance of a pydantic model.
+
+        Raises:
+            SessionEnded: there is no report.
+            OutputInvalid: there is a report without a valid output; the error has the report.
+        """
+        if output is not None:
+            request = request.model_copy(update={"output_schema": output.model_json_schema()})
+        session = await self.start(request, session_id=session_id)
+        report = await session.result()
+        return report if output is None else output_of(report, output)
+
     def session(self, session_id: str) -> Session:
         """Give access to a session by its id, without asking the server whether it exists."""
         return Session(self.client, session_id)
@@ -220,6 +247,20 @@ class Chargehand:
                     started_at=execution.start_time.ToDatetime(UTC),
                     ended_at=execution.close_time.ToDatetime(UTC) if execution.HasField("close_time") else None,
                 )
+
+
+def output_of(report: Report, output: type[OutputModel]) -> OutputModel:
+    """Read the output of a report as an instance of a pydantic model.
+
+    Raises:
+        OutputInvalid: there is none, or the model has rules that its JSON Schema does not express.
+    """
+    if report.output_problems:
+        raise OutputInvalid(report, join_problems(report.output_problems))
+    try:
+        return output.model_validate_json(to_json(report.output))
+    except ValidationError as error:
+        raise OutputInvalid(report, join_problems(describe_problems(error, output))) from error
 
 
 def one_line(text: str, most: int) -> str:

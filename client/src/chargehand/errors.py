@@ -8,6 +8,7 @@ ChargehandError
 ├── UploadRefused         documents cannot be uploaded
 ├── DownloadRefused       files cannot be downloaded
 ├── BucketError           a bucket cannot be used
+├── OutputInvalid         there is a report, but no valid output
 ├── ProtectionError       encryption and stored payloads: chargehand.payloads.errors
 └── SessionEnded          the session ended without a report
     ├── SessionFailed     it failed, with a typed reason
@@ -15,7 +16,12 @@ ChargehandError
     └── SessionTerminated it was terminated, or the server ended it
 """
 
+from typing import TYPE_CHECKING
+
 from chargehand.wire import ErrorType
+
+if TYPE_CHECKING:
+    from chargehand.contracts import Report
 
 
 class ChargehandError(Exception):
@@ -35,6 +41,15 @@ class UnusableSettings(ChargehandError):  # noqa: N818  # as above
 
 class NotReachable(ChargehandError):  # noqa: N818  # as above
     """The Temporal server or a worker does not answer."""
+
+
+class OutputInvalid(ChargehandError):  # noqa: N818  # as above
+    """There is a report, but no output that is valid."""
+
+    def __init__(self, report: "Report", problems: str) -> None:
+        super().__init__(f"Session '{report.session}' has no valid output: {problems}")
+        self.report = report
+        """The report, with its text."""
 
 
 class SessionNotFound(ChargehandError):  # noqa: N818  # as above

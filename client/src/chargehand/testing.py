@@ -227,6 +227,8 @@ class StandInChargehand(Chargehand):
             self._runs[session_id] = _Run(self._scripts[min(number, len(self._scripts) - 1)], request)
         return self.session(session_id)
 
+    run = Chargehand.run
+
     def session(self, session_id: str) -> StandInSession:
         """Give access to a session by its id, whether it exists or not."""
         return StandInSession(session_id, self._runs)

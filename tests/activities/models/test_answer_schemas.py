@@ -8,7 +8,8 @@ import pytest
 from openai.lib._pydantic import to_strict_json_schema
 from pydantic import BaseModel, Field
 
-from activities.models.schemas import UnfitSchema, answer_schema
+from activities.models.schemas import UnfitSchema, answer_schema, with_data
+from activities.turn_kinds.output import OutputAnswer
 from activities.turn_kinds.plan import PlanAnswer
 from activities.turn_kinds.protocol import SCHEMA_BYTES
 from activities.turn_kinds.registry import TASK_TYPES
@@ -49,6 +50,8 @@ def simplified(schema: dict[str, Any], outer: dict[str, Any] | None = None) -> d
         kept.pop("type", None)
     if "items" in kept:
         kept["items"] = simplified(kept["items"], definitions)
+    if "anyOf" in kept:
+        kept["anyOf"] = [simplified(inner, definitions) for inner in kept["anyOf"]]
     if "properties" in kept:
         kept["properties"] = {name: simplified(inner, definitions) for name, inner in kept["properties"].items()}
     return kept
@@ -127,3 +130,52 @@ def test_a_shape_without_a_strict_schema_is_refused(shape: type[BaseModel], prob
     """Mappings, endless nesting and properties of any type are refused with their place."""
     with pytest.raises(UnfitSchema, match=problem):
         answer_schema(shape)
+
+
+class Line(BaseModel):
+    amount: float
+    note: str = ""
+
+
+class Invoice(BaseModel):
+    lines: list[Line]
+    currency: Literal["EUR", "USD"]
+    due: str | None = None
+
+
+def test_data_of_a_users_own_shape_is_held_to_it_by_the_provider() -> None:
+    """A schema that fits the strict dialect is part of the answer's, with null for what may be left out."""
+    schema: Any = with_data(answer_schema(OutputAnswer), Invoice.model_json_schema())
+
+    data, nothing = simplified(schema)["properties"]["data"]["anyOf"]
+    text, null = {"type": "string"}, {"type": "null"}
+    line = {"amount": {"type": "number"}, "note": {"anyOf": [text, null]}}
+    assert nothing == null
+    assert data["properties"] == {
+        "lines": {
+            "type": "array",
+            "items": {"type": "object", "properties": line, "required": [*line], "additionalProperties": False},
+        },
+        "currency": {"enum": ["EUR", "USD"]},
+        "due": {"anyOf": [{"anyOf": [text, null]}, null]},
+    }
+    assert simplified(anthropic.transform_schema(json.loads(json.dumps(schema)))) == simplified(schema)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object"},
+        {"type": "object", "properties": {}, "additionalProperties": {"type": "string"}},
+        {"type": "array", "items": {"$ref": "#"}},
+        {"type": "string", "allOf": [{"minLength": 2}]},
+        {"type": "object", "properties": {f"field_{number}": {"type": "string"} for number in range(200)}},
+        {},
+    ],
+)
+def test_data_that_the_dialect_cannot_describe_is_asked_for_as_text(schema: dict[str, Any]) -> None:
+    """The prompt describes it instead."""
+    written: Any = with_data(answer_schema(OutputAnswer), schema)
+    data, _ = written["properties"]["data"]["anyOf"]
+
+    assert data["type"] == "string"

@@ -15,6 +15,7 @@ from activities.turn_kinds.expand import ExpandTask
 from activities.turn_kinds.grade import GradeTask
 from activities.turn_kinds.judge import JudgeTask
 from activities.turn_kinds.outline import OutlineTask
+from activities.turn_kinds.output import OutputTask, RejectedOutput
 from activities.turn_kinds.plan import PlanTask, RejectedPlan
 from activities.turn_kinds.protocol import Message
 from activities.turn_kinds.refine import RefineTask
@@ -152,6 +153,21 @@ TASKS: Final[Mapping[str, tuple[str, Task]]] = {
     "outline": (
         "supervisor",
         OutlineTask(goal=_GOAL, length_words=3_000, most_sections=3, outcomes=(_FOUND, _LOST), sources=(_CITED,)),
+    ),
+    "output": (
+        "supervisor",
+        OutputTask(
+            goal=_GOAL,
+            data_schema={
+                "type": "object",
+                "properties": {"months": {"type": "integer", "minimum": 0}, "party": {"type": "string"}},
+                "required": ["months"],
+            },
+            answer=_REPORT.answer,
+            gaps=tuple(_REPORT.gaps),
+            outcomes=(_FOUND, _LOST),
+            rejected=(RejectedOutput(output='{"months": "3"}', errors="data.months: '3' is not of type 'integer'"),),
+        ),
     ),
 }
 """A task of each kind, with every part that it can have, and the agent that gets it."""

@@ -12,6 +12,7 @@ from activities.model_turn.activity import interpret
 from activities.model_turn.contracts import TurnResult
 from activities.models.protocol import ModelReply
 from activities.turn_kinds.plan import PlanAnswer
+from activities.turn_kinds.protocol import TypedAnswer
 from activities.turn_kinds.registry import TASK_TYPES
 from activities.turn_kinds.synthesis import SynthesisAnswer
 from activities.turn_kinds.work import FindingDraft, WorkAnswer
@@ -40,6 +41,8 @@ def test_an_answer_is_read_as_what_was_asked(kind: str, data: st.DataObject, wri
     answer = data.draw(contracts(TASK_TYPES[kind].answer_type))
     text = written.replace("{}", answer.model_dump_json(exclude={"kind"}))
 
+    if isinstance(answer, TypedAnswer):  # nobody asked for its data
+        answer = answer.model_copy(update={"data": None})
     assert interpret(_reply(text), type(answer)) == _result(answer=answer)
 
 

@@ -1,5 +1,6 @@
 """Reports as self-contained HTML pages: nothing to run, nothing to load, safe to share."""
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
@@ -32,6 +33,7 @@ def report_page(report: Report, trace: Trace | None = None) -> str:
     """Render the report, its sources and gaps, the plan, a timeline, usage and limits."""
     sections = [
         _section("Answer", f'<div class="answer">{_markdown(answer_below_notice(report), report.sources)}</div>'),
+        _section("Output", _output(report)),
         _section("Contradictions", _contradictions(report)),
         _section("Not found or not done", _list(report.gaps)),
         _section("Sources", _sources(report.sources)),
@@ -99,6 +101,12 @@ def _cited(match: re.Match[str], known: int) -> str:
     if any(not 1 <= int(label[1:]) <= known for label in labels):
         return match[0]
     return "".join(f'<a class="cite" href="#{label}">{label}</a>' for label in labels)
+
+
+def _output(report: Report) -> str:
+    if report.output_problems or report.output is None:
+        return _list(report.output_problems)
+    return f"<pre>{_text(json.dumps(report.output, indent=2, ensure_ascii=False))}</pre>"
 
 
 def _contradictions(report: Report) -> str:

@@ -1,5 +1,6 @@
 """Reports as Markdown, for terminals and files."""
 
+import json
 from collections import Counter
 from datetime import timedelta
 from typing import Final, get_args
@@ -17,6 +18,7 @@ STOP_WORDS: Final[dict[StopReason, str]] = {
     "finish_now": "stopped by `finish`",
     "nothing_succeeded": "nothing succeeded",
     "unwritten": "not written by a model",
+    "invalid_output": "without a valid output",
 }
 _QUOTE_CHARACTERS: Final = 240
 _CLAIM_CHARACTERS: Final = 120
@@ -27,6 +29,7 @@ def report_markdown(report: Report) -> str:
     known = {source.url for source in report.sources if source.url and is_web_address(source.url)}
     parts = [f"> **{_inline(report.notice)}**"] if report.notice else []
     parts.append(without_links(answer_below_notice(report), known))
+    parts += _section("Output", output_lines(report))
     parts += _section("Contradictions", [_contradiction(each) for each in report.contradictions])
     parts += _section("Not found or not done", [f"- {_inline(gap)}" for gap in report.gaps])
     parts += _section("Sources", [_source(number, each) for number, each in enumerate(report.sources, start=1)])
@@ -36,6 +39,13 @@ def report_markdown(report: Report) -> str:
     parts.append("---")
     parts.append(summary_line(report))
     return "\n\n".join(parts) + "\n"
+
+
+def output_lines(report: Report) -> list[str]:
+    """Show the output as JSON, or list why there is none; nothing if none was asked for."""
+    if report.output_problems or report.output is None:
+        return [f"- {_inline(problem)}" for problem in report.output_problems]
+    return ["```json", json.dumps(report.output, indent=2, ensure_ascii=False), "```"]
 
 
 def answer_below_notice(report: Report) -> str:

@@ -38,7 +38,8 @@ async def run(
 
     session = await _start(connection, options, tape)
     try:
-        return await _follow(connection, session.id, as_json=as_json, quiet=quiet)
+        is_typed = options.output_schema is not None
+        return await _follow(connection, session.id, as_json=as_json, quiet=quiet, as_output=is_typed)
     except asyncio.CancelledError:
         say("Interrupted: cancelling the session. Press Ctrl-C again to exit at once.")
         if await cancel(connection, session.id):
@@ -162,9 +163,11 @@ async def _list_resumed(connection: Connection, session_id: str | None) -> None:
         say(f"… and {len(resumed) - _MAX_RESUMED_SHOWN} more (chargehand list)")
 
 
-async def _follow(connection: Connection, session_id: str, *, as_json: bool, quiet: bool) -> Exit:
+async def _follow(
+    connection: Connection, session_id: str, *, as_json: bool, quiet: bool, as_output: bool = False
+) -> Exit:
     from chargehand_cli.live_session import follow
     from chargehand_cli.session_files import put_report
 
     report = await follow(connection, session_id, quiet=quiet)
-    return await put_report(connection, report, as_json=as_json)
+    return await put_report(connection, report, as_json=as_json, as_output=as_output)

@@ -9,6 +9,7 @@ from chargehand.contracts.authority import ToolRule as ToolRule
 from chargehand.contracts.authority import Watched as Watched
 from chargehand.contracts.base import Contract as Contract
 from chargehand.contracts.base import Dollars as Dollars
+from chargehand.contracts.base import JsonSchema as JsonSchema
 from chargehand.contracts.base import Message as Message
 from chargehand.contracts.base import TypedByPeople as TypedByPeople
 from chargehand.contracts.base import left_out as left_out

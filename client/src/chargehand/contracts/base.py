@@ -10,10 +10,14 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    JsonValue,
     PlainSerializer,
     StringConstraints,
 )
+from pydantic_core import to_json
 
+_SCHEMA_BYTES: Final = 32_000
+_SCHEMA_LEVELS: Final = 32
 _NANODOLLAR: Final = Decimal("0.000000001")
 # Not white space: pasted text has tabs, line ends and page breaks.
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]")
@@ -61,6 +65,22 @@ def left_out(default: Any) -> Any:
     """
     return Field(default=default, exclude_if=lambda value: value == default)
 
+
+def _refuse_large_schema(schema: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    levels, level = 0, [*schema.values()]
+    while level and levels <= _SCHEMA_LEVELS:
+        levels += 1
+        lists = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)]
+        level = [inner for each in lists for inner in each]
+    if levels > _SCHEMA_LEVELS:
+        raise ValueError(f"is nested more than {_SCHEMA_LEVELS} levels deep")
+    if (size := len(to_json(schema))) > _SCHEMA_BYTES:
+        raise ValueError(f"has {size:,} bytes; at most {_SCHEMA_BYTES:,} are allowed")
+    return schema
+
+
+JsonSchema = Annotated[dict[str, JsonValue], AfterValidator(_refuse_large_schema)]
+"""A JSON Schema (draft 2020-12 or 7) of at most 32,000 bytes and 32 levels that refers to itself only."""
 
 NoControlCharacters = AfterValidator(_refuse_control_characters)
 """Refuses NUL, escape sequences and other control characters."""

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from chargehand.contracts.base import Contract, Dollars, left_out
 from chargehand.contracts.calls import PendingCall
@@ -29,10 +29,12 @@ StopReason = Literal[
     "finish_now",
     "nothing_succeeded",
     "unwritten",
+    "invalid_output",
 ]
 """Why the session stopped: `completed` means that the plan was carried out to its end and the report was written;
-`unwritten`, that no model could write the report, so that the outcomes are set out as they are; `overcharged`, that a
-provider charged more than could be reserved, beyond the budget."""
+`unwritten`, that no model could write the report, so that the outcomes are set out as they are; `invalid_output`, that
+the report was written, but no `output` satisfies the request's `output_schema`; `overcharged`, that a provider charged
+more than could be reserved, beyond the budget."""
 
 
 class Contradiction(Contract):
@@ -158,6 +160,10 @@ class Report(Contract):
     """The goal of the request."""
     answer: str
     """Markdown. `[S1]` refers to the first of `sources`."""
+    output: JsonValue = None
+    """What the request's `output_schema` asks for, valid against it; null if none was asked for, or none is valid."""
+    output_problems: tuple[str, ...] = ()
+    """Why there is no valid `output`; empty if there is one, or if none was asked for."""
     notice: str = ""
     """A warning to be shown above the answer, such as that no model could write the report; empty if there is none."""
     verification: Verification = "unchecked"

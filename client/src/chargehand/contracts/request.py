@@ -20,6 +20,7 @@ from chargehand.contracts.authority import Authority, Capability
 from chargehand.contracts.base import (
     Contract,
     Dollars,
+    JsonSchema,
     Name,
     NoControlCharacters,
     NullIsEmpty,
@@ -217,6 +218,9 @@ class SessionRequest(TypedByPeople):
     ] = ()
     """What makes a report good: a text, or a list of 20 criteria at most. A model with a context of its own grades the
     report by each of them; where one is not met, the report is revised, twice at most and within the limits."""
+    output_schema: JsonSchema | None = None
+    """A JSON Schema (draft 2020-12 or 7, at most 32,000 bytes) that the report's `output` is to satisfy, beside its
+    text. A model fills it from the report, and mends what is invalid, twice at most and within the limits."""
     approval: Literal["none", "plan"] = "none"
     """`plan` makes the session wait after planning until a person approves, edits or rejects the plan. A crew may
     require that of every request."""

@@ -1,0 +1,238 @@
+"""JSON Schemas that people write, and values that models write by them: both are hostile, so all work is bounded.
+
+A schema refers to itself only, its patterns run in linear time, and checking a value ends after a number of steps.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from datetime import date, datetime, time, timedelta
+from itertools import islice
+from typing import Any, Final, cast
+from urllib.parse import unquote
+from uuid import UUID
+
+from jsonschema import Draft7Validator, Draft202012Validator, validators
+from jsonschema.exceptions import SchemaError
+from jsonschema.exceptions import ValidationError as InvalidValue
+from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic_core import SchemaError as PatternError
+from pydantic_core import SchemaValidator, core_schema
+from referencing import Registry
+
+from chargehand.contracts import JsonSchema
+from chargehand.converter import printable
+
+_MOST_STEPS: Final = 50_000
+"""Keywords that are applied to values; a step for each 100 characters of an error too."""
+_MOST_PROBLEMS: Final = 10
+_PROBLEM_CHARACTERS: Final = 300
+_PATTERNS: Final = 500
+"""The most compiled patterns that are kept."""
+_UNSUPPORTED: Final = frozenset(
+    (
+        "$anchor",
+        "$dynamicAnchor",
+        "$dynamicRef",
+        "$recursiveAnchor",
+        "$recursiveRef",
+        "patternProperties",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    )
+)
+_OF_VALUES: Final = frozenset({"const", "default", "enum", "examples"})
+"""Keywords whose value is no schema, whatever it looks like."""
+_OF_NAMES: Final = frozenset({"properties", "$defs", "definitions", "dependentSchemas", "dependencies"})
+"""Keywords whose value maps names to schemas."""
+_TRIALS: Final[Sequence[JsonValue]] = (None, True, 0, "", [], {})
+_FORMATS: Final[Mapping[str, TypeAdapter[Any]]] = {
+    "date": TypeAdapter(date),
+    "date-time": TypeAdapter(datetime),
+    "time": TypeAdapter(time),
+    "duration": TypeAdapter(timedelta),
+    "uuid": TypeAdapter(UUID),
+}
+"""Formats that are checked, as pydantic reads them; others are for readers."""
+_NOTHING_ELSE: Final[Registry[Any]] = Registry()  # pyright: ignore[reportUnknownArgumentType]  # its own default
+"""Other schemas that a schema could refer to."""
+_ENDLESS: Final = "its schema refers to itself without end, or takes too many steps to check"
+
+
+class _TooMuch(Exception):  # noqa: N818  # it is raised as a statement of fact
+    """Checking a value takes more steps than are allowed."""
+
+
+class _Steps:
+    def __init__(self) -> None:
+        self._left = _MOST_STEPS
+
+    def take(self, steps: int) -> None:
+        self._left -= steps
+        if self._left < 0:
+            raise _TooMuch
+
+
+_STEPS: Final[ContextVar[_Steps]] = ContextVar("steps")
+
+
+def schema_problems(schema: JsonSchema, where: str) -> list[str]:
+    """List why a schema cannot be used, each by its place in the field; nothing if it can."""
+    problems = [f"{where}{path}: {problem}" for path, problem in islice(_refused(schema, schema, ""), _MOST_PROBLEMS)]
+    if problems:
+        return problems
+    validator = _validator_of(schema)
+    if validator is None:
+        return [f"{where}.$schema: names another dialect; leave it out, or name draft 2020-12 or draft 7"]
+    try:
+        validator.check_schema(schema, format_checker=None)
+    except SchemaError as error:
+        return [_described(error, where)]
+    endless = f"{where}: {_ENDLESS}"
+    return [endless] if any(endless in value_problems(schema, value, where) for value in _TRIALS) else []
+
+
+def value_problems(schema: JsonSchema, value: JsonValue, where: str = "value") -> list[str]:
+    """List what keeps a value from being valid, each by its path; nothing if it is valid."""
+    validator = _validator_of(schema)
+    if validator is None:
+        return [f"{where}: its schema names another dialect"]
+    token = _STEPS.set(_Steps())
+    try:
+        errors = islice(validator(schema, registry=_NOTHING_ELSE).iter_errors(value), _MOST_PROBLEMS)
+        return [_described(error, where) for error in errors]
+    except (_TooMuch, RecursionError):
+        return [f"{where}: {_ENDLESS}"]
+    finally:
+        _STEPS.reset(token)
+
+
+def canonical(value: JsonValue) -> str:
+    """Write JSON in the one way in which equal values are the same text."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def _refused(schema: object, root: JsonSchema, path: str) -> Iterator[tuple[str, str]]:
+    """Find what no dialect's own schema refuses: by path, and why."""
+    if isinstance(schema, list):
+        for number, inner in enumerate(cast("list[object]", schema)):
+            yield from _refused(inner, root, f"{path}.{number}")
+    if not isinstance(schema, dict):
+        return
+    for keyword, value in cast("dict[str, object]", schema).items():
+        place = f"{path}.{printable(keyword, 60)}"
+        if keyword in _OF_VALUES:
+            continue
+        if keyword in _OF_NAMES and isinstance(value, dict):
+            for name, inner in cast("dict[str, object]", value).items():
+                yield from _refused(inner, root, f"{place}.{printable(name, 60)}")
+            continue
+        if problem := _problem_of(keyword, value, root, is_root=not path):
+            yield place, problem
+        yield from _refused(value, root, place)
+
+
+def _problem_of(keyword: str, value: object, root: JsonSchema, *, is_root: bool) -> str:
+    if keyword in _UNSUPPORTED:
+        return "is not supported; describe the shape by properties, items, anyOf and local $ref"
+    if keyword == "$id" and not is_root:
+        return "is allowed at the top only; refer to definitions by #/$defs/NAME"
+    if keyword == "$ref" and not (isinstance(value, str) and _resolves(value, root)):
+        return "must name a definition of this schema, such as #/$defs/NAME; nothing is fetched"
+    if keyword == "pattern" and isinstance(value, str):
+        try:
+            _pattern(value)
+        except PatternError:
+            return "is no regular expression that runs in linear time; look-around and back-references are not"
+    return ""
+
+
+def _resolves(reference: str, root: JsonSchema) -> bool:
+    if reference == "#":
+        return True
+    if not reference.startswith("#/"):
+        return False
+    value: object = root
+    for part in unquote(reference[2:]).split("/"):
+        name = part.replace("~1", "/").replace("~0", "~")
+        if not isinstance(value, dict) or name not in value:
+            return False
+        value = cast("dict[str, object]", value)[name]
+    return isinstance(value, dict | bool)
+
+
+def _described(error: InvalidValue | SchemaError, where: str) -> str:
+    path = "".join(f".{printable(str(part), 60)}" for part in error.absolute_path)
+    return f"{where}{path}: {printable(error.message, _PROBLEM_CHARACTERS)}"
+
+
+_Check = Callable[[Any, Any, Any, Any], Any]
+"""A keyword of the library: validator, the keyword's value, the instance, the schema."""
+
+
+def _pattern(pattern: str) -> SchemaValidator:
+    """Compile a pattern by the engine of pydantic, which has no backtracking. Raises `PatternError`."""
+    compiled = _COMPILED.get(pattern)
+    if compiled is None:
+        if len(_COMPILED) >= _PATTERNS:
+            _COMPILED.clear()
+        compiled = SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
+        _COMPILED[pattern] = compiled
+    return compiled
+
+
+_COMPILED: Final[dict[str, SchemaValidator]] = {}
+
+
+def _check_pattern(_: object, pattern: str, instance: object, __: object) -> Iterator[InvalidValue]:
+    if isinstance(instance, str) and not _pattern(pattern).isinstance_python(instance):
+        yield InvalidValue(f"does not match the pattern {pattern!r}")
+
+
+def _check_format(_: object, name: object, instance: object, __: object) -> Iterator[InvalidValue]:
+    known = _FORMATS.get(name) if isinstance(name, str) else None
+    if known is None or not isinstance(instance, str):
+        return
+    try:
+        known.validate_json(json.dumps(instance))
+    except ValidationError:
+        yield InvalidValue(f"is not a {name}")
+
+
+def _check_unique(_: object, is_unique: object, instance: object, __: object) -> Iterator[InvalidValue]:
+    if is_unique and isinstance(instance, list):
+        items = cast("list[JsonValue]", instance)
+        if len({canonical(item) for item in items}) < len(items):
+            yield InvalidValue("has an item twice")
+
+
+def _counted(check: _Check) -> _Check:
+    """Count the steps of a keyword, and the length of the errors that it words."""
+
+    def counted(validator: object, value: object, instance: object, schema: object) -> Iterator[InvalidValue]:
+        steps = _STEPS.get()
+        steps.take(1)
+        for error in check(validator, value, instance, schema) or ():
+            steps.take(len(error.message) // 100)
+            error.message = error.message[:_PROBLEM_CHARACTERS]
+            yield error
+
+    return counted
+
+
+def _bounded(dialect: Any) -> Any:
+    own = {"pattern": _check_pattern, "format": _check_format, "uniqueItems": _check_unique}
+    counted = {name: _counted(check) for name, check in (dict(dialect.VALIDATORS) | own).items()}
+    return cast("Any", validators).extend(dialect, counted)
+
+
+_DIALECTS: Final[Mapping[str, Any]] = {
+    "https://json-schema.org/draft/2020-12/schema": _bounded(Draft202012Validator),
+    "http://json-schema.org/draft-07/schema": _bounded(Draft7Validator),
+}
+
+
+def _validator_of(schema: JsonSchema) -> Any:  # the library's classes are made at run time
+    """Find the validator of a schema's dialect; None if it names an unknown one."""
+    named = schema.get("$schema", "https://json-schema.org/draft/2020-12/schema")
+    return _DIALECTS.get(named.rstrip("#")) if isinstance(named, str) else None

@@ -1,0 +1,79 @@
+"""A turn that puts a report into the shape that its user asked for."""
+
+from typing import ClassVar, Final, Literal
+
+from activities.contracts import InputOutcome
+from activities.crews import Agent
+from activities.documents.catalog import Catalog
+from activities.turn_kinds.protocol import TurnTask, TypedAnswer
+from activities.turn_kinds.rendering import bullet_list, findings_section, request_section, schema_section
+from activities.untrusted_text import data_block
+from chargehand.contracts import Contract, JsonSchema
+
+_INSTRUCTIONS: Final = """You put a finished report into the shape that a program expects.
+
+- data: a JSON value that is valid against the JSON Schema of the task, and says what the report and the findings say.
+  Copy figures, names, dates and units as they stand there. Add nothing from memory. Where the schema leaves a choice,
+  prefer to leave out, or to set null, what neither report nor findings give.
+- missing: each value that the schema requires and that neither report nor findings give, in a sentence of its own.
+  Never invent one: name it here, and data may then be null. Usually empty."""
+
+
+class RejectedOutput(Contract):
+    """An output that is not valid."""
+
+    output: str
+    """The beginning of what the model wrote."""
+    errors: str
+
+
+class OutputAnswer(TypedAnswer):
+    """The report as data as the model writes it."""
+
+    kind: Literal["output"] = "output"
+    missing: list[str]
+    """What the schema requires and nobody found."""
+
+    @property
+    def requires_data(self) -> bool:
+        """Whether nothing is missing that the schema requires."""
+        return not self.missing
+
+
+class OutputTask(TurnTask):
+    """Put a report into the shape of a JSON Schema."""
+
+    instructions: ClassVar = _INSTRUCTIONS
+    answer_type: ClassVar = OutputAnswer
+
+    kind: Literal["output"] = "output"
+    goal: str
+    data_schema: JsonSchema
+    answer: str
+    """The report."""
+    gaps: tuple[str, ...] = ()
+    outcomes: tuple[InputOutcome, ...] = ()
+    """Whose findings the report was written from."""
+    rejected: tuple[RejectedOutput, ...] = ()
+    """Earlier attempts and what was wrong with them."""
+
+    def data_schema_for(self, agent: Agent | None) -> JsonSchema | None:
+        """Return the request's schema."""
+        del agent
+        return self.data_schema
+
+    def sections(self, catalog: Catalog | None) -> list[str]:
+        """Render the schema, the report, the findings, and what was wrong with earlier attempts."""
+        del catalog
+        report = f"{self.answer}\n\nGaps:\n{bullet_list(self.gaps)}"
+        return [
+            request_section(self.goal, context_only=True),
+            schema_section(self.data_schema),
+            f"Report:\n{data_block(report)}",
+            *(findings_section(result) for result in self.outcomes),
+            *(
+                f"Your data was rejected:\n{data_block(attempt.output)}\nfor these reasons:\n"
+                f"{data_block(attempt.errors)}\nFix all of them."
+                for attempt in self.rejected
+            ),
+        ]

@@ -1,0 +1,77 @@
+"""The report in the shape that its request asks for: filled by a model, checked by code, mended twice at most."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pydantic import JsonValue
+from temporalio import workflow
+
+from activities.turn_kinds.output import OutputAnswer, OutputTask, RejectedOutput
+from workflows import options
+from workflows.budget.estimates import DECISION_INPUT_BYTES, fixed_bytes, input_bound, likely_input, worst_case
+from workflows.budget.model_calls import CannotPay, TurnLost
+from workflows.budget.purposes import OUTPUT
+from workflows.rules.report_content import fitted
+from workflows.session import Session
+from workflows.steps.writer import Material
+
+_ATTEMPTS: Final = 3
+"""The first output, and two more after its errors were named."""
+_MOST_PROBLEMS: Final = 20
+_PROBLEM_CHARACTERS: Final = 500
+
+
+async def fill_output(
+    session: Session, answer: str, gaps: Sequence[str], material: Material, why_not: str
+) -> tuple[JsonValue, tuple[str, ...]]:
+    """Have a model put a report into the shape of the request's schema; returns the output, or why there is none.
+
+    Args:
+        session: whose request has the schema, if any.
+        answer: the report.
+        gaps: what it does not answer.
+        material: what it was written from.
+        why_not: why no model is to be asked; empty if one is.
+    """
+    schema = session.request.output_schema
+    if schema is None or session.output_reserve is None:
+        return None, ()
+    session.output_reserve.release()
+    if why_not:
+        return None, (why_not,)
+    rejected: list[RejectedOutput] = []
+    while len(rejected) < _ATTEMPTS:
+        task = OutputTask(
+            goal=session.request.goal,
+            data_schema=schema,
+            answer=answer,
+            gaps=tuple(gaps),
+            outcomes=fitted(material.outcomes, DECISION_INPUT_BYTES),
+            rejected=tuple(rejected),
+        )
+        try:
+            until = max(session.clock.deadline_at, workflow.now() + options.LEAST_REPORT_TIME)
+            result = await session.take_turn(_payable(session, task), until=until)
+        except CannotPay:
+            return None, _problems(["The limits left nothing to pay for it.", *(each.errors for each in rejected)])
+        except TurnLost as error:
+            return None, _problems([error.message])
+        found = result.answer_as(OutputAnswer)
+        if found and not result.data_problems:
+            return (None if found.missing else found.data), _problems(found.missing)
+        rejected.append(
+            RejectedOutput(output=result.text, errors=result.data_problems or result.problem or f"it was {result.stop}")
+        )
+    return None, _problems([rejected[-1].errors])
+
+
+def _payable(session: Session, task: OutputTask) -> OutputTask:
+    """Leave the findings out if the budget does not cover them beside the report."""
+    model = session.model(session.facts.crew.tier)
+    fixed = fixed_bytes(session.facts.crew, session.request.documents)
+    worst = worst_case(model, likely_input(model, input_bound(task, fixed), None), OUTPUT.least_output)
+    return task if session.ledger.unspent.covers(worst) else task.model_copy(update={"outcomes": ()})
+
+
+def _problems(problems: Sequence[str]) -> tuple[str, ...]:
+    return tuple(problem[:_PROBLEM_CHARACTERS] for problem in problems[:_MOST_PROBLEMS])
