@@ -113,6 +113,8 @@ class CrewCard(Contract):
     """The crew of nested sessions; this one if absent."""
     routing: Routing = left_out(Routing())
     """How requests get to agents without a plan."""
+    disclaimer: str = left_out("")
+    """What every report of the crew says of the limits of such work."""
     prompt_bytes: int
     """UTF-8 bytes of the supervisor's own fixed prompts, the longest of them."""
 

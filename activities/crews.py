@@ -139,6 +139,8 @@ class Crew(TypedByPeople):
     """The crew of nested sessions, a team of its own; this crew if absent."""
     routing: Routing = Routing()
     """How requests get to agents without a plan."""
+    disclaimer: Annotated[str, StringConstraints(strip_whitespace=True, max_length=1_000)] = ""
+    """What readers of every report are told of the limits of such work, such as that it is no legal advice."""
     mcp: Annotated[tuple[McpDeclaration, ...], Field(max_length=10)] = ()
     """MCP servers whose tools the agents may have."""
     agents: Annotated[tuple[Agent, ...], Field(min_length=1, max_length=20)]

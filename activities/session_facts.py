@@ -125,6 +125,7 @@ class SessionActivities:
             strategy=crew.strategy,
             nested=crew.nested,
             routing=crew.routing,
+            disclaimer=crew.disclaimer,
             prompt_bytes=own + SCHEMA_BYTES,
         )
 

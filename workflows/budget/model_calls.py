@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from temporalio import workflow
 from temporalio.common import Priority
@@ -59,6 +59,13 @@ class TurnLost(Exception):  # noqa: N818  # as above
         self.reason: FailureReason = reason
         self.message = message
         self.error_type = error_type
+
+
+class Mark(NamedTuple):
+    """What had been spent at some time."""
+
+    lines: int
+    wasted: Usage
 
 
 @dataclass(kw_only=True)
@@ -214,6 +221,14 @@ class MeteredModelCalls:
     def waste_last(self) -> None:
         """Count the latest turn as wasted after all."""
         self.wasted += self.spend[-1].usage
+
+    def mark(self) -> "Mark":
+        """Remember what is spent, for `waste_since`."""
+        return Mark(len(self.spend), self.wasted)
+
+    def waste_since(self, mark: "Mark") -> None:
+        """Count everything as wasted that was spent after a mark."""
+        self.wasted = sum((line.usage for line in self.spend[mark.lines :]), mark.wasted)
 
     async def _reserve(self, turn: "_Turn") -> Reservation:
         turn.change(max_output_tokens=turn.outputs.least)

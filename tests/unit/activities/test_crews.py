@@ -91,7 +91,9 @@ def test_a_users_crew_replaces_a_shipped_one(tmp_path: Path) -> None:
 
     crews = load_crews([SHIPPED, tmp_path], TOOLS)
 
-    assert {name: crew.description for name, crew in crews.items()} == {"research": "Answers small questions."}
+    shipped = load_crews([SHIPPED], TOOLS)
+    assert crews["research"].description == "Answers small questions."
+    assert {**shipped, "research": crews["research"]} == crews
 
 
 @pytest.mark.parametrize(

@@ -166,6 +166,8 @@ class Report(Contract):
     """Why there is no valid `output`; empty if there is one, or if none was asked for."""
     notice: str = ""
     """A warning to be shown above the answer, such as that no model could write the report; empty if there is none."""
+    disclaimer: str = ""
+    """What the crew says of the limits of such work, to be shown below the answer; empty if it says nothing."""
     verification: Verification = "unchecked"
     """The weakest of `claims`: the whole is no better verified than that."""
     claims: tuple[Claim, ...] = ()
