@@ -1,5 +1,6 @@
 """What workflows and activities exchange. Pure values; imported by both sides."""
 
+from datetime import timedelta
 from typing import Annotated, Final, Literal
 
 from pydantic import Field, JsonValue
@@ -111,6 +112,8 @@ class CrewCard(Contract):
     """How outcomes become the report; the plan says if absent."""
     nested: str | None = left_out(None)
     """The crew of nested sessions; this one if absent."""
+    confidence_threshold: int = left_out(0)
+    """A route that is less sure than this is not used."""
     routing: Routing = left_out(Routing())
     """How requests get to agents without a plan."""
     disclaimer: str = left_out("")
@@ -254,6 +257,22 @@ class RunningDuplicate(Contract):
     result: JsonValue = None
     """The child's own result, for `completed`."""
     message: str = ""
+
+
+# --- routing ------------------------------------------------------------------------------------------------------
+
+
+class BacklogRequest(Contract):
+    """Read how long the oldest task of a task queue waits."""
+
+    queue: str
+
+
+class Backlog(Contract):
+    """The backlog of a task queue."""
+
+    age: timedelta
+    """How long its oldest task waits."""
 
 
 # --- a tool call -------------------------------------------------------------------------------------------------

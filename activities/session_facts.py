@@ -124,6 +124,7 @@ class SessionActivities:
             effort=effort,
             strategy=crew.strategy,
             nested=crew.nested,
+            confidence_threshold=crew.confidence_threshold,
             routing=crew.routing,
             disclaimer=crew.disclaimer,
             prompt_bytes=own + SCHEMA_BYTES,

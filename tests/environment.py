@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from temporalio.client import Client
 
+from activities.backlogs import BacklogActivities
 from activities.contracts import ModelCard, PriceStep
 from activities.crew_files import load_crews
 from activities.crews import Crew
@@ -52,12 +53,12 @@ class Backends:
     document_roots: tuple[Path, ...] = ()
     pause: Pause = pause_after
     fallback: Models | None = None
-    crew_folder: Path = _CREWS
+    own_crews: tuple[Path, ...] = ()
 
     @cached_property
     def crews(self) -> dict[str, Crew]:
-        """The crews of a folder, by default those of the repository."""
-        return load_crews([self.crew_folder], tool_capabilities(self.tools))
+        """The crews of the repository, and those of a test."""
+        return load_crews([_CREWS, *self.own_crews], tool_capabilities(self.tools))
 
     def activities(self, folder: Path, ceilings: Limits) -> list[Callable[..., Any]]:
         """Build the production activities, which keep their files in a folder."""
@@ -71,6 +72,7 @@ class Backends:
             TurnActivities(self.crews, models, self.tools, library, conversations, self.pause).take_turn,
             ToolActivities(self.crews, self.tools, library).use_tool,
             RunningDuplicateActivities().await_duplicate,
+            BacklogActivities().read_backlog,
         ]
 
 
@@ -98,7 +100,7 @@ async def open_environment(
     cached_workflows: int = 1_000,
     task_queue: str = "",
     cards: Mapping[Tier, ModelCard] | None = None,
-    crew_folder: Path = _CREWS,
+    own_crews: tuple[Path, ...] = (),
     acting: Sequence[str] = (),
 ) -> AsyncGenerator[SessionEnvironment]:
     """Run a worker whose model answers by a function, on a task queue of its own unless one is named.
@@ -114,7 +116,7 @@ async def open_environment(
         for name in (*TOOLS, *acting)
     }
     model = ScriptedModel(respond)
-    backends = Backends(model, {**fakes}, cards or scripted_cards(), crew_folder=crew_folder)
+    backends = Backends(model, {**fakes}, cards or scripted_cards(), own_crews=own_crews)
     activities = backends.activities(folder, ceilings or settings.ceilings)
     async with build_worker(client, settings, activities, cached_workflows=cached_workflows):
         yield SessionEnvironment(Chargehand(client, task_queue), model, fakes)

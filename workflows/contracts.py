@@ -18,6 +18,7 @@ from chargehand.contracts import (
     Obligation,
     Outcome,
     Plan,
+    Route,
     SessionRequest,
     Source,
     SpendLine,
@@ -97,6 +98,7 @@ class ProgressState(Contract):
     records: tuple[SubtaskRecord, ...]
     gaps: tuple[str, ...] = left_out(())
     contradictions: tuple[Contradiction, ...] = left_out(())
+    routes: tuple[Route, ...] = left_out(())
     reviews: int = left_out(0)
     ignored_messages: int = left_out(0)
     calls: CallsState = left_out(CallsState())

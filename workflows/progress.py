@@ -9,6 +9,7 @@ from chargehand.contracts import (
     Outcome,
     Plan,
     Question,
+    Route,
     SessionState,
     Status,
     Subtask,
@@ -42,6 +43,8 @@ class Progress:
         """Tool calls that a policy or a person must allow."""
         self.gaps: list[str] = []
         """What the session itself knows to be missing."""
+        self.routes: list[Route] = []
+        """How the request got to its agents without a plan."""
         self.contradictions: list[Contradiction] = []
         """Where outcomes are known to disagree."""
         self.reviews = 0
@@ -60,6 +63,7 @@ class Progress:
             records=self.records,
             gaps=tuple(self.gaps),
             contradictions=tuple(self.contradictions),
+            routes=tuple(self.routes),
             reviews=self.reviews,
             ignored_messages=self.ignored_messages,
             calls=self.calls.state(),
@@ -70,7 +74,7 @@ class Progress:
         self.plan, self.outcomes = before.plan, dict(before.outcomes)
         self._records = {record.id: record for record in before.records}
         self.gaps, self.contradictions = [*before.gaps], [*before.contradictions]
-        self.reviews = before.reviews
+        self.routes, self.reviews = [*before.routes], before.reviews
         self.ignored_messages += before.ignored_messages
         self.calls.resume(before.calls)
 
@@ -184,6 +188,7 @@ class Progress:
             state=self.state,
             plan=self.plan,
             subtasks=self.records,
+            routes=tuple(self.routes),
             questions=tuple(self.questions.values()),
             calls=self.calls.pending,
             ignored_messages=self.ignored_messages,

@@ -13,7 +13,7 @@ from activities.contracts import AgentCard, ModelCard, SessionFacts
 from activities.model_turn.contracts import TurnResult
 from activities.turn_kinds.protocol import TurnAnswer
 from activities.turn_kinds.registry import Task
-from chargehand.contracts import Authority, RaisedLimits, SessionRequest, SessionState, Tier
+from chargehand.contracts import Authority, RaisedLimits, Route, SessionRequest, SessionState, Tier
 from workflows import history, options
 from workflows.budget.client import BudgetClient
 from workflows.budget.estimates import fixed_bytes, input_bound, least_of_agent, least_workable
@@ -182,6 +182,11 @@ class Session:
         """Leave a state in which the session waits for a person, unless another question is open."""
         waiting: SessionState = "awaiting_call_approval" if self.calls.pending else "executing"
         self.enter("awaiting_answer" if self.progress.questions else waiting)
+
+    def add_route(self, route: Route) -> None:
+        """Record how an agent got its work; the memo shows it to whoever reads the history."""
+        self.progress.routes.append(route)
+        workflow.upsert_memo({"routes": [each.model_dump() for each in self.progress.routes]})
 
     def refresh_details(self) -> None:
         """Refresh the Web UI details."""

@@ -32,6 +32,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.steps.plan import invalid_plan, make_plan, validate
     from workflows.steps.report import write_report
     from workflows.steps.review import review
+    from workflows.steps.route import route
 
 
 @workflow.defn(name=WorkflowType.SUPERVISOR)
@@ -223,7 +224,7 @@ class SupervisorWorkflow:
 
     async def _plan(self, session: Session) -> Plan | None:
         """Make a plan, and have a person decide on it if the request asks for that; None if time is up."""
-        plan = await session.clock.limit(make_plan(session))
+        plan = await session.clock.limit(_route_or_plan(session))
         if plan is not None and session.request.approval == "plan":
             session.enter("awaiting_approval")
             plan = await session.clock.limit(self._approval())
@@ -248,6 +249,10 @@ class SupervisorWorkflow:
             return
         with suppress(TimeoutError):
             await workflow.wait_condition(workflow.all_handlers_finished, timeout=options.HANDLER_TIMEOUT)
+
+
+async def _route_or_plan(session: Session) -> Plan:
+    return await route(session) or await make_plan(session)
 
 
 async def _report_after(error: BaseException, session: Session) -> Report:

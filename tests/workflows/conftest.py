@@ -23,7 +23,7 @@ class OpenEnvironment(Protocol):
         *,
         ceilings: Limits | None = None,
         cached_workflows: int = 1_000,
-        crew_folder: Path = ...,
+        own_crews: tuple[Path, ...] = (),
         acting: Sequence[str] = (),
     ) -> AbstractAsyncContextManager[SessionEnvironment]: ...
 

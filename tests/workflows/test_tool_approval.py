@@ -66,7 +66,7 @@ def desk(environment: OpenEnvironment, tmp_path: Path) -> Desk:
         folder = tmp_path / "crews"
         folder.mkdir(exist_ok=True)
         (folder / "desk.toml").write_text(DESK.format(clerk=clerk, crew=crew))
-        return environment(script, crew_folder=folder, acting=("refund", "fraud_check", "letter"))
+        return environment(script, own_crews=(folder,), acting=("refund", "fraud_check", "letter"))
 
     return opened
 

@@ -42,6 +42,7 @@ from workflows.rules.report_content import USABLE, input_for, usage_of
 from workflows.session import Session
 from workflows.steps.children import Ended, run_nested_session, run_subtask
 from workflows.steps.review import judge
+from workflows.steps.route import around_backlog
 
 _READS_DOCUMENTS: Final = frozenset[Capability]({"reads_private"})
 _ABOVE: Final = {Tier.SMALL: Tier.MEDIUM, Tier.MEDIUM: Tier.LARGE}
@@ -92,8 +93,8 @@ async def _attempt_until_decided(
     session: Session, subtask: Subtask, first: Reservation, tried: _Tried
 ) -> Outcome | None:
     """Make attempts until an outcome is accepted; None gives up."""
-    attempts = Attempts(made=0, agents=(subtask.agent,))
-    following = _Try(subtask)
+    following = _Try(*await around_backlog(session, subtask))
+    attempts = Attempts(made=0, agents=(following.subtask.agent,))
     reservation: Reservation | None = first
     while reservation is not None:
         notes = _notes_for(session, following.subtask, tried)

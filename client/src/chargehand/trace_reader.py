@@ -15,7 +15,7 @@ from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from chargehand.contracts import Contract, Step, Trace, Usage
+from chargehand.contracts import Contract, Route, Step, Trace, Usage
 from chargehand.visibility import describe, histories
 from chargehand.wire import ActivityType, SignalName, WorkflowType
 
@@ -23,7 +23,7 @@ _SUPERVISOR: Final = "supervisor"
 _MAX_PARALLEL_READS: Final = 8
 
 _State = Literal["running", "completed", "failed", "timed_out", "cancelled", "terminated"]
-_Kind = Literal["session", "subtask", "turn", "tool", "decision", "other"]
+_Kind = Literal["session", "subtask", "turn", "tool", "decision", "route", "other"]
 
 _KINDS: Final[dict[str, _Kind]] = {
     WorkflowType.SUPERVISOR: "session",
@@ -102,6 +102,8 @@ class _WorkflowSteps:
     decisions: dict[int, _Draft] = field(default_factory=dict[int, _Draft])
     """About tool calls, by the number of the request."""
     runs: dict[int, str] = field(default_factory=dict[int, str])
+    routes: list[_Draft] = field(default_factory=list["_Draft"])
+    """How agents got their work without a plan, as the memo says."""
 
 
 async def read_trace(client: Client, session_id: str) -> Trace:
@@ -141,10 +143,8 @@ class _Reader:
                 if key in found.runs
             )
         )
-        own = [
-            workflow,
-            *(step for found in collected for step in (*found.activities.values(), *found.decisions.values())),
-        ]
+        steps_of_runs = ((*found.routes, *found.activities.values(), *found.decisions.values()) for found in collected)
+        own = [workflow, *(step for steps in steps_of_runs for step in steps)]
         return [*(draft.finished() for draft in own), *(step for steps in below for step in steps)]
 
     async def _collect(self, workflow: _Draft, events: Iterable[HistoryEvent]) -> _WorkflowSteps:
@@ -155,6 +155,8 @@ class _Reader:
             attributes = getattr(event, kind) if kind else None
             if kind.startswith("activity_task"):
                 await self._read_activity(found, event, kind, attributes)
+            elif kind == "workflow_properties_modified_event_attributes":
+                await self._read_routes(found, event, attributes)
             elif "child_workflow" in kind:
                 await self._read_child(found, event, kind, attributes)
             elif getattr(attributes, "signal_name", "") in _CALL_SIGNALS:
@@ -244,6 +246,30 @@ class _Reader:
             return cast("_Payload", (await self._client.data_converter.decode(list(payloads.payloads), [kind]))[0])
         except Exception:  # noqa: BLE001  # whatever is wrong with it
             return None
+
+    async def _read_routes(self, found: _WorkflowSteps, event: HistoryEvent, attributes: Any) -> None:
+        """Read the routes of a memo, which repeats all those before."""
+        if (payload := attributes.upserted_memo.fields.get("routes")) is None:
+            return
+        try:
+            decoded = (await self._client.data_converter.decode([payload], [list[Route]]))[0]
+        except Exception:  # noqa: BLE001  # as for a turn without its cost
+            return
+        known = len(found.routes)
+        for number, route in enumerate(cast("list[Route]", decoded)[known:], start=known + 1):
+            name = f"{route.subtask} " if route.subtask else ""
+            found.routes.append(
+                _Draft(
+                    id=f"{found.workflow.id}#route-{number}",
+                    parent=found.workflow.id,
+                    kind="route",
+                    name=f"{name}by {route.by}: {route.agent}{'' if route.used else ', not used'} ({route.reason})",
+                    agent=found.workflow.agent,
+                    started_at=_time(event.event_time),
+                    ended_at=_time(event.event_time),
+                    state="completed",
+                )
+            )
 
     async def _add_usage(self, draft: _Draft, result: Payloads) -> None:
         if draft.kind == "tool":

@@ -24,6 +24,7 @@ class ActivityType(StrEnum):
     TAKE_TURN = "take_turn"
     USE_TOOL = "use_tool"
     AWAIT_DUPLICATE = "await_duplicate"
+    READ_BACKLOG = "read_backlog"
 
 
 class QueryName(StrEnum):

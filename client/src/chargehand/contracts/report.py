@@ -50,6 +50,21 @@ class Contradiction(Contract):
     """How sure a judge is of the resolution: 0 (no judge was asked, or it could not decide) to 100 (certain)."""
 
 
+class Route(Contract):
+    """Why an agent got a request, or a subtask, other than by the plan."""
+
+    by: Literal["rule", "model", "fallback", "load"]
+    """A rule of the crew, a model, the crew's fallback route, or the load of a task queue."""
+    agent: str
+    """The agent that was chosen."""
+    reason: str
+    """Why it was chosen, or why the route was not used."""
+    used: bool = True
+    """False for a route that was dropped."""
+    subtask: str = ""
+    """The subtask that was given to it, for `load`; empty if it is the request."""
+
+
 SubtaskState = Literal["waiting", "running", "success", "partial", "failure", "escalation", "skipped"]
 
 
@@ -201,6 +216,8 @@ class Report(Contract):
     """How long the session took, and what parallel work gained."""
     subtasks: tuple[SubtaskRecord, ...] = ()
     """How each subtask of the plan ended, in the plan's order."""
+    routes: tuple[Route, ...] = left_out(())
+    """How the request got to its agents without a plan, routes that were dropped included."""
     issues: tuple[Issue, ...] = ()
     """Defects that reviewing agents found, the most severe first."""
     artifacts: tuple[Artifact, ...] = ()
@@ -234,6 +251,8 @@ class Status(Contract):
     """The plan; absent until there is one."""
     subtasks: tuple[SubtaskRecord, ...] = ()
     """The state of each subtask, in the plan's order."""
+    routes: tuple[Route, ...] = left_out(())
+    """How the request got to its agents without a plan."""
     questions: tuple[Question, ...] = ()
     """Open questions."""
     calls: tuple[PendingCall, ...] = ()
