@@ -14,6 +14,7 @@ from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Capability, Escalation, Failure, Outcome, Question, Subtask, Tier
 from workflows.budget.estimates import usual_of_agent
 from workflows.budget.ledger import Amount, Reservation
+from workflows.rules.authority import in_place_of
 from workflows.rules.deduplication import child_workflow_id
 from workflows.rules.information_flow import capabilities_of, is_leak
 from workflows.rules.inputs import DECISION_TOKENS, SUBTASK_TOKENS, fitted
@@ -149,6 +150,7 @@ async def _attempt_once(session: Session, trying: _Try, reservation: Reservation
         )
         own_time = timedelta(0)
     else:
+        agent = in_place_of(agent, session.agent(session.progress.planned(subtask).agent))
         agent = agent.model_copy(update={"tier": tier, "model": None}) if tier else agent
         ended = await run_subtask(session, subtask, agent, inputs, notes=notes, grant=reservation.amount, child=child)
         own_time = workflow.now() - began_at - ended.waited

@@ -83,7 +83,7 @@ def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[Gateway]:
     """The provider of the how-to page, installed."""
     Gateway.asked, Gateway.closed = [], False
     (tmp_path / "house_models.py").write_text(files_of("own-models")["house_models.py"])
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     sdk: Any = ModuleType("house_gateway")
     sdk.Gateway, sdk.GatewayBusy = Gateway, TimeoutError
     monkeypatch.setitem(sys.modules, "house_gateway", sdk)

@@ -22,7 +22,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A project of a user's, in which tests are run."""
     before = set(sys.modules)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     yield tmp_path
     for name in set(sys.modules) - before:
         if not name.startswith(("chargehand", "activities", "workflows")):
