@@ -50,7 +50,7 @@ from activities.mcp.registry import examine, mcp_tools
 from activities.model_turn.activity import TurnActivities
 from activities.model_turn.conversations import Conversations
 from activities.model_turn.resets import RunningDuplicateActivities
-from activities.models.registry import MODELS, build_models
+from activities.models.registry import build_models, model_backend, name_models
 from activities.own_tools import choose_own_tools, find_own_tools, open_own_tools
 from activities.search.registry import SEARCH
 from activities.session_facts import SessionActivities
@@ -82,7 +82,7 @@ def choose(settings: Settings) -> dict[str, Choice]:
     """Choose the adapter of each backend, by the name of the backend."""
     search = SEARCH.choose(settings)
     choices = (
-        MODELS.choose(settings),
+        model_backend(settings).choose(settings),
         search,
         CODE.choose(settings),
         choose_pages(search),
@@ -128,7 +128,8 @@ async def compose(
     models, tools = traffic.models, traffic.tools
     shared = {name: tool for name, tool in tools.items() if name not in mcp}
     loaded = load_crews(folders, tool_capabilities(shared), traffic.absent, acting_tools(shared))
-    crews = CrewVersions(loaded, tools, models.cards, crew_store(settings, store, keys))
+    models = name_models(models, loaded.values())
+    crews = CrewVersions(loaded, tools, models.cards, crew_store(settings, store, keys), models.named)
     return [
         SessionActivities(
             crews,

@@ -13,12 +13,14 @@ from chargehand.contracts import (
     Dollars,
     Effort,
     Limits,
+    Obligation,
     Outcome,
     SessionRequest,
     Source,
     Strategy,
     Tier,
     TypedByPeople,
+    Watched,
     left_out,
 )
 from chargehand.contracts.request import Profile
@@ -80,8 +82,14 @@ class AgentCard(Contract):
     """Those of its tools that change something in the world."""
     approvals: tuple[str, ...] = left_out(())
     """Those of its tools whose every call a person must approve."""
+    policy: tuple[Obligation, ...] = left_out(())
+    """What its policy demands of its tools; empty if it has none."""
+    watched: tuple[Watched, ...] = left_out(())
+    """Those of its tools whose success a rule of the crew waits for."""
     effort: Effort | None = left_out(None)
     """How hard it thinks; None for the usual effort."""
+    model: ModelCard | None = left_out(None)
+    """The model that it uses instead of its tier's."""
     rounds: int | None = left_out(None)
     """The most rounds of an attempt, if the request allows more."""
     sees_goal: bool = left_out(True)
@@ -150,6 +158,10 @@ class SessionFacts(Contract):
     stores_payloads: bool = left_out(False)
     """Whether large payloads are stored outside of histories, so that one of any size can be handed on."""
 
+    def model_of(self, agent: AgentCard) -> ModelCard:
+        """Return the model that an agent uses."""
+        return agent.model or self.models[agent.tier]
+
 
 class OpenSessionRequest(Contract):
     session: str
@@ -187,6 +199,8 @@ class ToolResult(Contract):
     """What was read, with its words in `quote`."""
     artifacts: tuple[Artifact, ...] = ()
     """Files that the tool made; the model is told their names, the user gets them with the report."""
+    may_be_repeated: bool = left_out(False)
+    """Whether the call was not made, and making it again later is no repetition."""
     is_unknown: bool = left_out(False)
     """Whether nobody knows if the call, which changes something in the world, was applied."""
 

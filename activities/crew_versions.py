@@ -38,6 +38,8 @@ class _Version(Contract):
     capabilities: dict[str, tuple[Capability, ...]]
     """Of the tools."""
     models: dict[Tier, ModelCard]
+    named: dict[str, ModelCard] = {}
+    """The models that agents name."""
 
     def content(self) -> bytes:
         # What a crew leaves to the request is told by what it does not set.
@@ -51,6 +53,8 @@ class PinnedCrew:
     crew: Crew
     specs: Mapping[str, ToolSpec]
     models: Mapping[Tier, ModelCard]
+    named: Mapping[str, ModelCard]
+    """The models that agents name."""
     reference: str
     """`<name>@<digest of the version>`, by which activities find it."""
 
@@ -69,11 +73,13 @@ class CrewVersions:
         tools: Mapping[str, Tool],
         models: Mapping[Tier, ModelCard] | None = None,
         store: Store | None = None,
+        named: Mapping[str, ModelCard] | None = None,
     ) -> None:
         self.names = sorted(crews)
         self._crews = crews
         self._tools = tools
         self._models = models or {}
+        self._named = named or {}
         self._store = store
         self._known: dict[str, _Version] = {}
         """By digest."""
@@ -107,7 +113,9 @@ class CrewVersions:
         self._known[digest] = version
         if name not in version.crews:
             raise _unavailable(name, "is none of the crews that the session began with")
-        return PinnedCrew(version.crews[name], self._described(version), version.models, f"{name}@{digest}")
+        return PinnedCrew(
+            version.crews[name], self._described(version), version.models, version.named, f"{name}@{digest}"
+        )
 
     def _described(self, version: _Version) -> Mapping[str, ToolSpec]:
         """Describe the tools as at the beginning, but those that were not known then as they are now."""
@@ -137,12 +145,15 @@ class CrewVersions:
         while following and following not in needed:
             needed[following] = self._crews[following]
             following = self._crews[following].nested
-        tools = sorted({tool for crew in needed.values() for agent in crew.agents for tool in agent.tools})
+        agents = [agent for crew in needed.values() for agent in crew.agents]
+        tools = sorted({tool for agent in agents for tool in agent.tools})
+        models = {agent.model for agent in agents if agent.model}
         return _Version(
             crews=needed,
             tools={tool: self._tools[tool].spec for tool in tools},
             capabilities={tool: tuple(sorted(self._tools[tool].capabilities)) for tool in tools},
             models=dict(self._models),
+            named={name: self._named[name] for name in sorted(models) if name in self._named},
         )
 
 

@@ -119,7 +119,7 @@ class TurnActivities:
         offered = agent.tools if agent else ()
         info = activity.info()
         return ModelCall(
-            model=pinned.models[request.tier].name,
+            model=request.model_name or pinned.models[request.tier].name,
             task=task,
             agent=request.agent,
             crew_agents=tuple((agent.name, agent.description, agent.tools) for agent in crew.agents),
@@ -191,12 +191,12 @@ class TurnActivities:
     async def _call_available(
         self, call: ModelCall, job: ProviderJob, request: TurnRequest
     ) -> tuple[ModelCall, ModelReply]:
-        """Call the tier's model, or its fallback while that model's breaker allows no call."""
+        """Call the model, or its fallback while that model's breaker allows no call."""
         own = call.model_copy(update={"job": job})
         if job.id or call.urgency == "batch":
             # The provider queues such calls itself.
             return call, await self.models.adapter.complete(own)
-        card = self.models.card(request.tier).model_copy(update={"name": call.model})
+        card = self.models.card(request.tier, request.model_name).model_copy(update={"name": call.model})
         breaker, fallback = self._breakers.of(card, self.pause), self.models.fallback
         if breaker.allows_call:
             try:

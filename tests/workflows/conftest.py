@@ -1,5 +1,6 @@
 """An environment for every test of workflows."""
 
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ class OpenEnvironment(Protocol):
         ceilings: Limits | None = None,
         cached_workflows: int = 1_000,
         own_crews: tuple[Path, ...] = (),
+        acting: Sequence[str] = (),
     ) -> AbstractAsyncContextManager[SessionEnvironment]: ...
 
 
