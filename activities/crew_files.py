@@ -3,7 +3,7 @@
 import logging
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from activities.crew_checks import Tools, crew_problems, crew_warnings, nesting_problems
 from activities.crews import Crew
 from activities.mcp.declaration import McpDeclaration
+from chargehand.contracts import Contract
 from chargehand.converter import describe_problems, join_problems
 
 _logger = logging.getLogger("chargehand.crews")
@@ -94,9 +95,42 @@ def _parse(file: Path) -> Crew:
         raise CrewError(file, describe_problems(error, Crew)) from error
 
 
+class CheckedCrew(Contract):
+    """What became of checking a crew."""
+
+    file: str
+    problem: str = ""
+    """Every reason why it cannot be used; empty if it can."""
+    warnings: tuple[str, ...] = ()
+    crew: Crew | None = None
+    """As agents get it here: without tools that are absent."""
+
+
+def check_crews(
+    folders: Sequence[Path], file: Path | None, tools: Tools, absent: Collection[str], acting: Collection[str]
+) -> Iterator[CheckedCrew]:
+    """Check a file, or all files of the folders, and say of each what is wrong."""
+    files = [file] if file else [found for folder in folders for found in sorted(folder.glob("*.toml"))]
+    others = {found.stem for folder in folders for found in folder.glob("*.toml")}
+    for each in files:
+        try:
+            crew = load_crew(each, tools, absent, acting)
+        except CrewError as error:
+            yield CheckedCrew(file=str(each), problem=str(error).removeprefix(f"{each}: "))
+            continue
+        problem = join_problems(nesting_problems(crew, others | {crew.name}))
+        yield CheckedCrew(file=str(each), problem=problem, warnings=tuple(crew_warnings(crew)), crew=crew)
+
+
 def _without(crew: Crew, absent: Collection[str]) -> Crew:
     agents = tuple(
-        agent.model_copy(update={"tools": tuple(tool for tool in agent.tools if tool not in absent)})
+        agent.model_copy(
+            update={
+                "tools": tuple(tool for tool in agent.tools if tool not in absent),
+                "approve": tuple(tool for tool in agent.approve if tool not in absent),
+                "policy": tuple(rule for rule in agent.policy if rule.tool not in absent),
+            }
+        )
         for agent in crew.agents
     )
     return crew.model_copy(update={"agents": agents})
@@ -109,6 +143,6 @@ def _tables(file: Path) -> Mapping[str, object]:
         raise CrewError(file, [f"is larger than {_LARGEST_FILE_BYTES // 1024} KiB; a crew is a page of text"])
     text = data.decode()
     if _ENDLESS_KEY.search(text):
-        raise CrewError(file, ["has a key of more than 20 parts; a crew has no tables below agents"])
+        raise CrewError(file, ["has a key of more than 20 parts; a crew has no tables that deep"])
     tables: dict[str, object] = tomllib.loads(text)
     return tables

@@ -1,5 +1,6 @@
 """An environment for every test of workflows."""
 
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,13 @@ class OpenEnvironment(Protocol):
     """Opens an environment; see `tests.environment.open_environment`."""
 
     def __call__(
-        self, respond: Respond, *, ceilings: Limits | None = None, cached_workflows: int = 1_000
+        self,
+        respond: Respond,
+        *,
+        ceilings: Limits | None = None,
+        cached_workflows: int = 1_000,
+        own_crews: tuple[Path, ...] = (),
+        acting: Sequence[str] = (),
     ) -> AbstractAsyncContextManager[SessionEnvironment]: ...
 
 

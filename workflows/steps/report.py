@@ -63,6 +63,7 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         output=output,
         output_problems=output_problems,
         notice=draft.notice,
+        disclaimer=session.facts.crew.disclaimer,
         verification=weakest(claims),
         claims=claims,
         sources=cited,
@@ -79,6 +80,7 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         limits=_limit_use(session, ended_at),
         timing=timing_of(progress.plan, progress.records, clock.started_at, ended_at),
         subtasks=tuple(progress.records),
+        routes=tuple(progress.routes),
         issues=issues_of(progress.outcomes.values()),
         artifacts=artifacts_of(progress.outcomes.values()),
     )
