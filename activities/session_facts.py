@@ -109,6 +109,8 @@ class SessionActivities:
                     approvals=tuple(tool for tool in agent.tools if self.tools[tool].spec.approval),
                     rounds=agent.rounds,
                     sees_goal=agent.sees_goal,
+                    input=agent.input,
+                    output=agent.output,
                     confidence_threshold=agent.confidence_threshold
                     if agent.confidence_threshold is not None
                     else crew.confidence_threshold,

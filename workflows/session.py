@@ -13,7 +13,7 @@ from activities.contracts import AgentCard, ModelCard, SessionFacts
 from activities.model_turn.contracts import TurnResult
 from activities.turn_kinds.protocol import TurnAnswer
 from activities.turn_kinds.registry import Task
-from chargehand.contracts import RaisedLimits, SessionRequest, SessionState, Tier
+from chargehand.contracts import RaisedLimits, SessionRequest, SessionState, Subtask, Tier
 from workflows import history, options
 from workflows.budget.client import BudgetClient
 from workflows.budget.estimates import fixed_bytes, input_bound, least_of_agent, least_workable
@@ -122,6 +122,10 @@ class Session:
     def model(self, tier: Tier) -> ModelCard:
         """Find the model of a tier, priced at what it has proven to cost."""
         return self.model_calls.proven(self.facts.models[tier])
+
+    def tier_of(self, subtask: Subtask, agent: AgentCard) -> Tier:
+        """Return the model tier of a subtask: the user's for its agent, the plan's, or the agent's own."""
+        return agent.tier if agent.name in self.request.tiers.agents else subtask.tier or agent.tier
 
     def least_grant(self, agent: str) -> Amount:
         """Estimate the least that is of use to an agent: its fewest turns, or a whole nested session."""

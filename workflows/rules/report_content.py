@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final, cast, get_args
 
+from pydantic_core import to_json
+
 from activities.contracts import InputOutcome
 from activities.turn_kinds.synthesis import SynthesisAnswer
 from chargehand.contracts import (
@@ -234,7 +236,8 @@ def input_for(subtask: Subtask, outcome: Outcome) -> InputOutcome:
 def nested_goal(subtask: Subtask, inputs: Iterable[InputOutcome]) -> str:
     """Write the goal of a nested session: the instruction, and what is known already."""
     known = [f"Known already, from {given.id}:\n{given.outcome.content}" for given in inputs if given.outcome.content]
-    return without_control_characters("\n\n".join([subtask.instruction, *known]))[:_GOAL_CHARACTERS]
+    data = [] if subtask.input is None else [f"Input: {to_json(subtask.input).decode()}"]
+    return without_control_characters("\n\n".join([subtask.instruction, *data, *known]))[:_GOAL_CHARACTERS]
 
 
 def json_bytes(outcomes: Iterable[InputOutcome]) -> int:
@@ -264,6 +267,7 @@ def _shortened(given: InputOutcome, most: int) -> InputOutcome:
                     "content": outcome.content[:most],
                     "sources": sources,
                     "findings": outcome.findings[: most // 150],
+                    "data": outcome.data if len(to_json(outcome.data)) <= most else None,
                     "gaps": outcome.gaps[: most // 100],
                     "issues": outcome.issues[: most // 400],
                 }
