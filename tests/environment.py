@@ -52,11 +52,12 @@ class Backends:
     document_roots: tuple[Path, ...] = ()
     pause: Pause = pause_after
     fallback: Models | None = None
+    crew_folder: Path = _CREWS
 
     @cached_property
     def crews(self) -> dict[str, Crew]:
-        """The crews of the repository."""
-        return load_crews([_CREWS], tool_capabilities(self.tools))
+        """The crews of a folder, by default those of the repository."""
+        return load_crews([self.crew_folder], tool_capabilities(self.tools))
 
     def activities(self, folder: Path, ceilings: Limits) -> list[Callable[..., Any]]:
         """Build the production activities, which keep their files in a folder."""
@@ -97,6 +98,7 @@ async def open_environment(
     cached_workflows: int = 1_000,
     task_queue: str = "",
     cards: Mapping[Tier, ModelCard] | None = None,
+    crew_folder: Path = _CREWS,
 ) -> AsyncGenerator[SessionEnvironment]:
     """Run a worker whose model answers by a function, on a task queue of its own unless one is named.
 
@@ -107,7 +109,7 @@ async def open_environment(
     settings = Settings(state_dir=folder, task_queue=task_queue)
     fakes = {name: ScriptedTool(name, found(f"{name}.md#L1", f"what {name} read")) for name in TOOLS}
     model = ScriptedModel(respond)
-    backends = Backends(model, {**fakes}, cards or scripted_cards())
+    backends = Backends(model, {**fakes}, cards or scripted_cards(), crew_folder=crew_folder)
     activities = backends.activities(folder, ceilings or settings.ceilings)
     async with build_worker(client, settings, activities, cached_workflows=cached_workflows):
         yield SessionEnvironment(Chargehand(client, task_queue), model, fakes)

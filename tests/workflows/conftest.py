@@ -17,7 +17,12 @@ class OpenEnvironment(Protocol):
     """Opens an environment; see `tests.environment.open_environment`."""
 
     def __call__(
-        self, respond: Respond, *, ceilings: Limits | None = None, cached_workflows: int = 1_000
+        self,
+        respond: Respond,
+        *,
+        ceilings: Limits | None = None,
+        cached_workflows: int = 1_000,
+        crew_folder: Path = ...,
     ) -> AbstractAsyncContextManager[SessionEnvironment]: ...
 
 
