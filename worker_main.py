@@ -27,10 +27,13 @@ from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 from temporalio.worker import Worker, WorkerDeploymentConfig
 
 from activities.backends import Choice, SettingsError, secret
+from activities.backlogs import BacklogActivities
 from activities.caller_check import CallerCheck
 from activities.code.registry import CODE
-from activities.crew_files import CrewError, load_crews
+from activities.crew_files import CrewError, check_crews, load_crews, mcp_declarations
+from activities.documents.artifacts import Artifacts
 from activities.documents.cleanup import sweep
+from activities.documents.library import DocumentLibrary
 from activities.documents.registry import (
     CACHES,
     artifact_store,
@@ -41,10 +44,11 @@ from activities.documents.registry import (
 )
 from activities.heartbeats import BEAT_SECONDS, Heartbeats
 from activities.log_redaction import SDK_LOGGING, configure_logging, disable_core_dumps
+from activities.mcp.registry import examine, mcp_tools
 from activities.model_turn.activity import TurnActivities
 from activities.model_turn.conversations import Conversations
 from activities.model_turn.resets import RunningDuplicateActivities
-from activities.models.registry import MODELS, build_models
+from activities.models.registry import build_models, model_backend, name_models
 from activities.own_tools import choose_own_tools, find_own_tools, open_own_tools
 from activities.search.registry import SEARCH
 from activities.session_facts import SessionActivities
@@ -53,7 +57,7 @@ from activities.slots import POLLS, PacedSlots, paced_tuner
 from activities.tape.registry import Traffic, choose_tape, with_tape
 from activities.tool_use import ToolActivities
 from activities.toolbox import TOOL_NAMES, absent_tools, build_tools, choose_charts, choose_pages
-from activities.tools import acting_tools, tool_capabilities
+from activities.tools import Tool, acting_tools, tool_capabilities
 from activities.watchdog import watch_event_loop
 from chargehand.converter import data_converter
 from chargehand.payloads.encryption import Encryption
@@ -76,7 +80,7 @@ def choose(settings: Settings) -> dict[str, Choice]:
     """Choose the adapter of each backend, by the name of the backend."""
     search = SEARCH.choose(settings)
     choices = (
-        MODELS.choose(settings),
+        model_backend(settings).choose(settings),
         search,
         CODE.choose(settings),
         choose_pages(search),
@@ -111,20 +115,18 @@ async def compose(
     caches = [settings.state_dir / name for name in CACHES]
     sweeping = asyncio.create_task(asyncio.to_thread(sweep, caches, timedelta(days=settings.index_days)))
     closing.callback(sweeping.cancel)
-    tools = build_tools(
-        search=SEARCH.builder(settings, chosen["search"].adapter)(settings, library, closing),
-        code=await CODE.builder(settings, chosen["code"].adapter)(settings, closing),
-        library=library,
-        artifacts=store,
-        page_hosts=settings.page_hosts,
-        closing=closing,
+    tools = await _tools(settings, chosen, library, store, closing)
+    folders = _crew_folders(settings)
+    mcp = await mcp_tools(
+        mcp_declarations(folders), os.environ, closing, taken=tools, start=settings.tape_replay is None
     )
-    tools |= await open_own_tools(find_own_tools(settings.tools, tools), settings.max_activities, closing)
+    tools |= mcp
     models = build_models(settings, chosen["model"].adapter, closing)
     traffic = wrap(with_tape(settings, Traffic(models, tools, absent_tools(chosen)), closing))
     models, tools = traffic.models, traffic.tools
-    folders = [_HERE / "crews", *([settings.crews] if settings.crews else [])]
-    crews = load_crews(folders, tool_capabilities(tools), traffic.absent, acting_tools(tools))
+    shared = {name: tool for name, tool in tools.items() if name not in mcp}
+    crews = load_crews(folders, tool_capabilities(shared), traffic.absent, acting_tools(shared))
+    models = name_models(models, crews.values())
     return [
         SessionActivities(
             crews,
@@ -139,7 +141,30 @@ async def compose(
         TurnActivities(crews, models, tools, library, conversations).take_turn,
         ToolActivities(crews, tools, library).use_tool,
         RunningDuplicateActivities().await_duplicate,
+        BacklogActivities().read_backlog,
     ]
+
+
+async def _tools(
+    settings: Settings,
+    chosen: Mapping[str, Choice],
+    library: DocumentLibrary,
+    store: Artifacts,
+    closing: AsyncExitStack,
+) -> dict[str, Tool]:
+    tools = build_tools(
+        search=SEARCH.builder(settings, chosen["search"].adapter)(settings, library, closing),
+        code=await CODE.builder(settings, chosen["code"].adapter)(settings, closing),
+        library=library,
+        artifacts=store,
+        page_hosts=settings.page_hosts,
+        closing=closing,
+    )
+    return tools | await open_own_tools(find_own_tools(settings.tools, tools), settings.max_activities, closing)
+
+
+def _crew_folders(settings: Settings) -> list[Path]:
+    return [_HERE / "crews", *([settings.crews] if settings.crews else [])]
 
 
 def encryption(settings: Settings) -> Encryption | None:
@@ -293,7 +318,9 @@ async def _connected(settings: Settings, stop: asyncio.Event, runtime: Runtime) 
 
 async def explain(settings: Settings) -> int:
     """Print the chosen adapters, and why, as JSON."""
-    active = [vars(await _tested(settings, choice)) for choice in choose(settings).values()]
+    chosen = [await _tested(settings, choice) for choice in choose(settings).values()]
+    servers = await examine(mcp_declarations(_crew_folders(settings)), os.environ)
+    active = [vars(choice) for choice in (*chosen, *servers)]
     report = {"active": active, "unknown": describe_unknown(os.environ), "task_queue": settings.task_queue}
     sys.stdout.write(json.dumps(report) + "\n")
     return 0
@@ -333,9 +360,22 @@ async def verify(settings: Settings, file: Path) -> int:
     return 0 if all(check.stands for check in checks) else 1
 
 
+async def crews(settings: Settings, file: Path) -> int:
+    """Check a crew file, or without one every crew that there is, and print one result per line; 1 if one is wrong."""
+    chosen = choose(settings)
+    store = artifact_store(settings, encryption(settings))
+    async with AsyncExitStack() as closing:
+        tools = await _tools(settings, chosen, document_library(settings, store), store, closing)
+        known = tool_capabilities(tools), absent_tools(chosen), acting_tools(tools)
+        checks = list(check_crews(_crew_folders(settings), None if file == Path() else file, *known))
+    sys.stdout.writelines(check.model_dump_json() + "\n" for check in checks)
+    return 1 if any(check.problem for check in checks) else 0
+
+
 _FILE_VERBS: Final[Mapping[str, Callable[[Settings, Path], Coroutine[object, object, int]]]] = {
     "--replay": replay,
     "--verify": verify,
+    "--crews": crews,
 }
 
 

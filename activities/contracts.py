@@ -1,5 +1,6 @@
 """What workflows and activities exchange. Pure values; imported by both sides."""
 
+from datetime import timedelta
 from typing import Final, Literal
 
 from pydantic import GetJsonSchemaHandler, JsonValue
@@ -15,12 +16,14 @@ from chargehand.contracts import (
     Effort,
     JsonSchema,
     Limits,
+    Obligation,
     Outcome,
     SessionRequest,
     Source,
     Strategy,
     Tier,
     TypedByPeople,
+    Watched,
     left_out,
 )
 from chargehand.contracts.request import OutputTokens, Profile
@@ -83,8 +86,14 @@ class AgentCard(Contract):
     """Those of its tools that change something in the world."""
     approvals: tuple[str, ...] = left_out(())
     """Those of its tools whose every call a person must approve."""
+    policy: tuple[Obligation, ...] = left_out(())
+    """What its policy demands of its tools; empty if it has none."""
+    watched: tuple[Watched, ...] = left_out(())
+    """Those of its tools whose success a rule of the crew waits for."""
     effort: Effort | None = left_out(None)
     """How hard it thinks; None for the usual effort."""
+    model: ModelCard | None = left_out(None)
+    """The model that it uses instead of its tier's."""
     rounds: int | None = left_out(None)
     """The most rounds of an attempt, if the request allows more."""
     sees_goal: bool = left_out(True)
@@ -109,8 +118,12 @@ class CrewCard(Contract):
     """How outcomes become the report; the plan says if absent."""
     nested: str | None = left_out(None)
     """The crew of nested sessions; this one if absent."""
+    confidence_threshold: int = left_out(0)
+    """A route that is less sure than this is not used."""
     routing: Routing = left_out(Routing())
     """How requests get to agents without a plan."""
+    disclaimer: str = left_out("")
+    """What every report of the crew says of the limits of such work."""
     prompt_bytes: int
     """UTF-8 bytes of the supervisor's own fixed prompts, the longest of them."""
 
@@ -142,6 +155,10 @@ class SessionFacts(Contract):
     """The most that a turn may write, by its purpose."""
     stores_payloads: bool = left_out(False)
     """Whether large payloads are stored outside of histories, so that one of any size can be handed on."""
+
+    def model_of(self, agent: AgentCard) -> ModelCard:
+        """Return the model that an agent uses."""
+        return agent.model or self.models[agent.tier]
 
 
 class OpenSessionRequest(Contract):
@@ -180,6 +197,8 @@ class ToolResult(Contract):
     """What was read, with its words in `quote`."""
     artifacts: tuple[Artifact, ...] = ()
     """Files that the tool made; the model is told their names, the user gets them with the report."""
+    may_be_repeated: bool = left_out(False)
+    """Whether the call was not made, and making it again later is no repetition."""
     is_unknown: bool = left_out(False)
     """Whether nobody knows if the call, which changes something in the world, was applied."""
 
@@ -264,6 +283,22 @@ class RunningDuplicate(Contract):
     result: JsonValue = None
     """The child's own result, for `completed`."""
     message: str = ""
+
+
+# --- routing ------------------------------------------------------------------------------------------------------
+
+
+class BacklogRequest(Contract):
+    """Read how long the oldest task of a task queue waits."""
+
+    queue: str
+
+
+class Backlog(Contract):
+    """The backlog of a task queue."""
+
+    age: timedelta
+    """How long its oldest task waits."""
 
 
 # --- a tool call -------------------------------------------------------------------------------------------------

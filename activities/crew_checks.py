@@ -25,11 +25,16 @@ def capabilities_of(agent: Agent, tools: Tools) -> frozenset[Capability]:
 
 
 def crew_problems(crew: Crew, tools: Tools, acting: Collection[str] = ()) -> list[str]:
-    """List every reason why a crew cannot be used."""
+    """List every reason why a crew cannot be used; `tools` are those without an MCP server."""
+    for server in crew.mcp:
+        tools = {**tools, **dict.fromkeys(server.tool_names, server.capabilities)}
+        acting = {*acting, *(name for name, tool in server.tool_names.items() if tool in server.acts)}
     return [
+        *_server_problems(crew),
         *_size_problems(crew),
         *_ownership_problems(crew, acting),
         *(problem for agent in crew.agents for problem in _agent_problems(crew, agent, tools)),
+        *(problem for agent in crew.agents for problem in _policy_problems(crew, agent)),
         *_route_problems(crew),
         *_limit_problems(crew),
     ]
@@ -50,6 +55,11 @@ def nesting_problems(crew: Crew, crews: Collection[str]) -> list[str]:
     if crew.nested is None or crew.nested in crews:
         return []
     return [f"nested: there is no crew '{crew.nested}'; there are {', '.join(sorted(crews))}"]
+
+
+def _server_problems(crew: Crew) -> Iterator[str]:
+    names = Counter(server.name for server in crew.mcp)
+    yield from (f"mcp: the name '{name}' occurs {count} times" for name, count in names.items() if count > 1)
 
 
 def _size_problems(crew: Crew) -> Iterator[str]:
@@ -102,6 +112,22 @@ def _agent_problems(crew: Crew, agent: Agent, tools: Tools) -> Iterator[str]:
             yield f"{where}.{field}: '{name}' is not another agent of this crew"
         elif (backup := crew.agent(name or "")) and (backup.input, backup.output) != (agent.input, agent.output):
             yield f"{where}.{field}: '{name}' has another input or output; a backup takes and gives the same data"
+
+
+def _policy_problems(crew: Crew, agent: Agent) -> Iterator[str]:
+    where = f"agents.{agent.name}"
+    tools = {tool for each in crew.agents for tool in each.tools}
+    for field, named in (("approve", agent.approve), ("policy", tuple(rule.tool for rule in agent.policy))):
+        yield from (
+            f"{where}.{field}: '{tool}' is not one of its tools; they are {', '.join(agent.tools) or 'none'}"
+            for tool in named
+            if tool not in agent.tools
+        )
+    for rule in agent.policy:
+        if rule.after is not None and rule.after not in tools:
+            yield f"{where}.policy: no agent of this crew has '{rule.after}', after which {rule.tool} may be used"
+        if rule.same is not None and rule.after is None:
+            yield f"{where}.policy: 'same' compares {rule.tool} with the tool of 'after'; name that too"
 
 
 def _route_problems(crew: Crew) -> Iterator[str]:

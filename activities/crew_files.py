@@ -3,7 +3,7 @@
 import logging
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +11,8 @@ from pydantic import ValidationError
 
 from activities.crew_checks import Tools, crew_problems, crew_warnings, nesting_problems
 from activities.crews import Crew
+from activities.mcp.declaration import McpDeclaration
+from chargehand.contracts import Contract
 from chargehand.converter import describe_problems, join_problems
 
 _logger = logging.getLogger("chargehand.crews")
@@ -63,8 +65,26 @@ def load_crew(file: Path, tools: Tools, absent: Collection[str] = (), acting: Co
     Raises:
         CrewError: it is missing or wrong.
     """
+    crew = _without(_parse(file), absent)
+    problems = crew_problems(crew, tools, acting)
+    if problems:
+        raise CrewError(file, problems)
+    return crew
+
+
+def mcp_declarations(folders: Iterable[Path]) -> dict[str, tuple[McpDeclaration, ...]]:
+    """Read the MCP servers that the crews of the folders declare, by the name of the crew.
+
+    Raises:
+        CrewError: a file is wrong.
+    """
+    crews = (_parse(file) for folder in folders for file in sorted(folder.glob("*.toml")))
+    return {crew.name: crew.mcp for crew in crews}
+
+
+def _parse(file: Path) -> Crew:
     try:
-        crew = _without(Crew.model_validate(_tables(file)), absent)
+        return Crew.model_validate(_tables(file))
     except OSError as error:
         raise CrewError(file, [f"cannot be read: {error.strerror or error}"]) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -73,15 +93,44 @@ def load_crew(file: Path, tools: Tools, absent: Collection[str] = (), acting: Co
         raise CrewError(file, ["is nested too deeply"]) from error
     except ValidationError as error:
         raise CrewError(file, describe_problems(error, Crew)) from error
-    problems = crew_problems(crew, tools, acting)
-    if problems:
-        raise CrewError(file, problems)
-    return crew
+
+
+class CheckedCrew(Contract):
+    """What became of checking a crew."""
+
+    file: str
+    problem: str = ""
+    """Every reason why it cannot be used; empty if it can."""
+    warnings: tuple[str, ...] = ()
+    crew: Crew | None = None
+    """As agents get it here: without tools that are absent."""
+
+
+def check_crews(
+    folders: Sequence[Path], file: Path | None, tools: Tools, absent: Collection[str], acting: Collection[str]
+) -> Iterator[CheckedCrew]:
+    """Check a file, or all files of the folders, and say of each what is wrong."""
+    files = [file] if file else [found for folder in folders for found in sorted(folder.glob("*.toml"))]
+    others = {found.stem for folder in folders for found in folder.glob("*.toml")}
+    for each in files:
+        try:
+            crew = load_crew(each, tools, absent, acting)
+        except CrewError as error:
+            yield CheckedCrew(file=str(each), problem=str(error).removeprefix(f"{each}: "))
+            continue
+        problem = join_problems(nesting_problems(crew, others | {crew.name}))
+        yield CheckedCrew(file=str(each), problem=problem, warnings=tuple(crew_warnings(crew)), crew=crew)
 
 
 def _without(crew: Crew, absent: Collection[str]) -> Crew:
     agents = tuple(
-        agent.model_copy(update={"tools": tuple(tool for tool in agent.tools if tool not in absent)})
+        agent.model_copy(
+            update={
+                "tools": tuple(tool for tool in agent.tools if tool not in absent),
+                "approve": tuple(tool for tool in agent.approve if tool not in absent),
+                "policy": tuple(rule for rule in agent.policy if rule.tool not in absent),
+            }
+        )
         for agent in crew.agents
     )
     return crew.model_copy(update={"agents": agents})
@@ -94,6 +143,6 @@ def _tables(file: Path) -> Mapping[str, object]:
         raise CrewError(file, [f"is larger than {_LARGEST_FILE_BYTES // 1024} KiB; a crew is a page of text"])
     text = data.decode()
     if _ENDLESS_KEY.search(text):
-        raise CrewError(file, ["has a key of more than 20 parts; a crew has no tables below agents"])
+        raise CrewError(file, ["has a key of more than 20 parts; a crew has no tables that deep"])
     tables: dict[str, object] = tomllib.loads(text)
     return tables

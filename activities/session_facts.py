@@ -10,7 +10,7 @@ from temporalio import activity
 
 from activities.contracts import AgentCard, CrewCard, OpenSessionRequest, OutputCaps, SessionFacts, SessionTerms
 from activities.crew_checks import capabilities_of
-from activities.crews import Agent, Crew
+from activities.crews import Agent, Crew, obligations_of, watched_of
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
 from activities.json_schema import schema_problems
@@ -104,9 +104,15 @@ class SessionActivities:
                     tier=request.tiers.agents.get(agent.name, agent.tier),
                     fallback=agent.fallback,
                     effort=agent.effort or effort,
+                    # A request that names a tier for it wants that tier's model.
+                    model=None if agent.name in request.tiers.agents else self.models.named.get(agent.model or ""),
                     capabilities=tuple(sorted(capabilities_of(agent, tool_capabilities(self.tools)))),
                     acting=tuple(tool for tool in agent.tools if self.tools[tool].spec.acts),
-                    approvals=tuple(tool for tool in agent.tools if self.tools[tool].spec.approval),
+                    approvals=tuple(
+                        tool for tool in agent.tools if tool in agent.approve or self.tools[tool].spec.approval
+                    ),
+                    policy=obligations_of(crew, agent),
+                    watched=watched_of(crew, agent),
                     rounds=agent.rounds,
                     sees_goal=agent.sees_goal,
                     input=agent.input,
@@ -122,14 +128,17 @@ class SessionActivities:
             effort=effort,
             strategy=crew.strategy,
             nested=crew.nested,
+            confidence_threshold=crew.confidence_threshold,
             routing=crew.routing,
+            disclaimer=crew.disclaimer,
             prompt_bytes=own + SCHEMA_BYTES,
         )
 
     def _prompt_bytes(self, crew: Crew, agent: Agent) -> int:
         offered = [*(self.tools[tool].spec for tool in agent.tools), *((NOTE,) if agent.tools else ())]
+        reserved = sum(spec.reserved_bytes for spec in offered)
         specs = "".join(json.dumps(spec.model_dump()) for spec in offered)
-        return len(WorkTask.system_text(crew, agent.name).encode()) + len(specs.encode()) + SCHEMA_BYTES
+        return len(WorkTask.system_text(crew, agent.name).encode()) + len(specs.encode()) + reserved + SCHEMA_BYTES
 
 
 async def _output_problems(request: SessionRequest) -> list[str]:

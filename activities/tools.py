@@ -35,6 +35,8 @@ class ToolSpec(Contract):
     """Whether an acting tool may be called again with the same idempotency key, which changes nothing more."""
     approval: bool = left_out(False)
     """Whether a person must approve each call."""
+    reserved_bytes: int = left_out(0)
+    """Room in the prompt for a description that is not known yet."""
     time_limit_seconds: float | None = left_out(None)
     """The most that one call may take; None if only its silence is limited."""
 

@@ -24,8 +24,8 @@ from activities.turn_kinds.registry import Task
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import WorkAnswer, WorkTask
 from workflows.rules.evidence import ground, sources_read
+from workflows.rules.inputs import Numbering, with_outcomes
 from workflows.rules.report_content import numbered_sources, quotations_of
-from workflows.rules.writer_input import Numbering, with_outcomes
 
 _CREW: Final = Path(__file__).resolve().parent.parent / "crews" / "research.toml"
 _BOLD: Final = re.compile(r"\*\*(.+?)\*\*")

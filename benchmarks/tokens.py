@@ -46,8 +46,10 @@ def _row(task: str, purpose: str, usage: Usage) -> Row:
 
 
 def _note(name: str, played: Played) -> str:
-    ratio = median(turn.reserved / turn.cost for turn in played.turns)
+    reserved = median(turn.reserved / turn.cost for turn in played.turns)
+    needed = median(turn.needed / turn.cost for turn in played.turns)
     return (
         f"{name}: {played.report.stop_reason}, {len(played.pages)} pages read, "
-        f"{sum(turn.must_answer for turn in played.turns)} forced answers, reserved {ratio:.1f} times the cost (median)"
+        f"{sum(turn.must_answer for turn in played.turns)} forced answers, reserved {reserved:.1f} times the cost, "
+        f"{needed:.1f} times of it without which a turn is not taken (medians)"
     )

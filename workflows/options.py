@@ -49,6 +49,8 @@ _TOOL_RETRIES: Final = RetryPolicy(
 _RUNNING_DUPLICATE_TIMEOUT: Final = timedelta(days=7)
 """The longest that a session may run; its own deadline ends the wait sooner."""
 
+_BACKLOG_TIMEOUT: Final = timedelta(seconds=10)
+
 REPORT_TIME: Final = timedelta(minutes=2)
 """The most of a session's time that is kept for writing the report, with thinking; a fifth of it if that is less."""
 LEAST_REPORT_TIME: Final = timedelta(seconds=1)
@@ -126,6 +128,15 @@ def running_duplicate() -> ActivityLimits:
         heartbeat_timeout=HEARTBEAT_TIMEOUT,
         retry_policy=_OPEN_SESSION_RETRIES,
         cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+    )
+
+
+def backlog() -> ActivityLimits:
+    """Build the limits of the activity that reads a backlog: without an answer, nothing is slow."""
+    return ActivityLimits(
+        schedule_to_close_timeout=_BACKLOG_TIMEOUT,
+        start_to_close_timeout=_BACKLOG_TIMEOUT,
+        retry_policy=_OPEN_SESSION_RETRIES,
     )
 
 

@@ -9,6 +9,7 @@ from chargehand.contracts import (
     Outcome,
     Plan,
     Question,
+    Route,
     SessionState,
     Status,
     Subtask,
@@ -16,6 +17,7 @@ from chargehand.contracts import (
     Usage,
 )
 from workflows.budget.ledger import Ledger
+from workflows.calls import Calls
 from workflows.clock import Clock
 from workflows.contracts import ProgressState
 from workflows.rules.report_content import input_for, reason_of, state_of, usage_of
@@ -37,8 +39,12 @@ class Progress:
         """Questions that are open, by subtask."""
         self.answers: dict[str, str] = {}
         """What a person answered, by the subtask that asked."""
+        self.calls = Calls()
+        """Tool calls that a policy or a person must allow."""
         self.gaps: list[str] = []
         """What the session itself knows to be missing."""
+        self.routes: list[Route] = []
+        """How the request got to its agents without a plan."""
         self.contradictions: list[Contradiction] = []
         """Where outcomes are known to disagree."""
         self.reviews = 0
@@ -57,8 +63,10 @@ class Progress:
             records=self.records,
             gaps=tuple(self.gaps),
             contradictions=tuple(self.contradictions),
+            routes=tuple(self.routes),
             reviews=self.reviews,
             ignored_messages=self.ignored_messages,
+            calls=self.calls.state(),
         )
 
     def resume(self, before: ProgressState) -> None:
@@ -66,8 +74,9 @@ class Progress:
         self.plan, self.outcomes = before.plan, dict(before.outcomes)
         self._records = {record.id: record for record in before.records}
         self.gaps, self.contradictions = [*before.gaps], [*before.contradictions]
-        self.reviews = before.reviews
+        self.routes, self.reviews = [*before.routes], before.reviews
         self.ignored_messages += before.ignored_messages
+        self.calls.resume(before.calls)
 
     @property
     def records(self) -> tuple[SubtaskRecord, ...]:
@@ -179,7 +188,9 @@ class Progress:
             state=self.state,
             plan=self.plan,
             subtasks=self.records,
+            routes=tuple(self.routes),
             questions=tuple(self.questions.values()),
+            calls=self.calls.pending,
             ignored_messages=self.ignored_messages,
         )
         if self.ledger is None or self.clock is None:

@@ -1,7 +1,7 @@
 """The tool calls of a round: which are refused, and what each may send out."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -15,7 +15,8 @@ from activities.notes import NOTE
 from activities.tool_use import UNKNOWN_OUTCOME, ToolActivities
 from chargehand.contracts import Source
 from workflows import options
-from workflows.contracts import SubtaskRequest
+from workflows.call_client import ALLOWED, CallClient
+from workflows.contracts import CallReply, SubtaskRequest
 from workflows.conversation import Conversation
 from workflows.rules.repetition import executed, refuse_repetition
 
@@ -24,13 +25,20 @@ MOST_CALLS: Final = 8
 
 
 async def make_calls(
-    request: SubtaskRequest, conversation: Conversation, result: TurnResult, number: int, left: timedelta
+    request: SubtaskRequest,
+    conversation: Conversation,
+    call_client: CallClient,
+    result: TurnResult,
+    *,
+    number: int,
+    left: Callable[[], timedelta],
 ) -> None:
     """Make the calls that the model asks for in a round, side by side, and add the round to the conversation.
 
     Args:
         request: of the subtask.
         conversation: so far.
+        call_client: asks the session about calls that a policy or a person must allow.
         result: the model's reply.
         number: of the round.
         left: the time until the calls have to end.
@@ -44,7 +52,17 @@ async def make_calls(
             return _refused(call, f"At most {MOST_CALLS} tools can be used at once; ask for this one again.")
         if call.tool == NOTE.name and request.agent.tools:
             return conversation.notes.answer(call, read)
-        return await _use_tool(request, conversation, call, f"turn-{number}.{position + 1}", left)
+        if refusal := _refusal(request, conversation, call):
+            return refusal
+        reply = await call_client.ask(request, call)
+        if reply is not None and reply.verdict not in ALLOWED:
+            return _not_allowed(call, reply)
+        if reply is not None and reply.arguments is not None:
+            call = call.model_copy(update={"arguments": reply.arguments})
+        answered = await _use_tool(request, conversation, call, f"turn-{number}.{position + 1}", left())
+        if answered.ok:
+            await call_client.report(request, call)
+        return answered if reply is None or reply.arguments is None else _with_arguments(answered, reply)
 
     results = await asyncio.gather(*(answer(position, call) for position, call in enumerate(calls)))
     turns_left = request.max_rounds - number
@@ -53,9 +71,7 @@ async def make_calls(
     )
 
 
-async def _use_tool(
-    request: SubtaskRequest, conversation: Conversation, call: ToolCall, step: str, left: timedelta
-) -> ToolResult:
+def _refusal(request: SubtaskRequest, conversation: Conversation, call: ToolCall) -> ToolResult | None:
     if call.tool not in request.agent.tools:
         return _refused(call, f"You have no such tool. Your tools: {', '.join(request.agent.tools) or 'none'}.")
     repetition = refuse_repetition(call, conversation.rounds, MOST_CALLS)
@@ -63,6 +79,31 @@ async def _use_tool(
         return repetition
     if call.malformed:
         return _refused(call, f"The arguments could not be read: {call.malformed}. Send them again.")
+    return None
+
+
+def _not_allowed(call: ToolCall, reply: CallReply) -> ToolResult:
+    """Tell the agent why a call is not made."""
+    match reply.verdict:
+        case "too_early":
+            refused = _refused(call, f"Not yet: {reply.reason}. Then make this call again.")
+            return refused.model_copy(update={"may_be_repeated": True})
+        case "rejected":
+            return _refused(call, f"A person rejected this call. {reply.reason}".strip())
+        case "expired":
+            return _refused(call, f"The call was not made: {reply.reason}. Go another way, or name the gap.")
+        case _:
+            return _refused(call, f"The policy denies this call: {reply.reason}. Go another way, or name the gap.")
+
+
+def _with_arguments(answered: ToolResult, reply: CallReply) -> ToolResult:
+    """Tell the agent what a person has made of its arguments."""
+    return answered.model_copy(update={"output": {**answered.output, "arguments_set_by_a_person": reply.arguments}})
+
+
+async def _use_tool(
+    request: SubtaskRequest, conversation: Conversation, call: ToolCall, step: str, left: timedelta
+) -> ToolResult:
     conversation.count_tool_call()
     acts = call.tool in request.agent.acting
     try:

@@ -43,7 +43,7 @@ from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from activities.turn_kinds.protocol import REQUEST_TOKENS, SCHEMA_BYTES, Message, TurnAnswer, TypedAnswer
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import AgentAnswer, WorkTask
-from chargehand.contracts import JsonSchema, Tier, Usage
+from chargehand.contracts import JsonSchema, Usage
 from chargehand.converter import describe_problems, invalid_input, join_problems, printable
 from chargehand.wire import ActivityType, ErrorType
 
@@ -83,7 +83,7 @@ class TurnActivities:
             call = await self._prepare(request, record)
             storing = asyncio.create_task(self.conversations.keep(call.task))
             try:
-                reply = await self._complete(call, record, request)
+                call, reply = await self._complete(call, record, request)
             except BaseException:
                 storing.cancel()
                 raise
@@ -119,7 +119,7 @@ class TurnActivities:
         offered = agent.tools if agent else ()
         info = activity.info()
         return ModelCall(
-            model=self.models.card(request.tier).name,
+            model=self.models.card(request.tier, request.model_name).name,
             task=task,
             agent=request.agent,
             crew_agents=tuple((agent.name, agent.description, agent.tools) for agent in crew.agents),
@@ -177,37 +177,46 @@ class TurnActivities:
     def _reaches_out(self, tools: Sequence[str]) -> bool:
         return any("reaches_out" in self.tools[tool].capabilities for tool in tools)
 
-    async def _complete(self, call: ModelCall, record: Journal, request: TurnRequest) -> ModelReply:
+    async def _complete(self, call: ModelCall, record: Journal, request: TurnRequest) -> tuple[ModelCall, ModelReply]:
+        """Make a call; returns it as it was made, and the reply."""
         await refuse_if_stale(self._freshness, record)
         try:
-            return await self._call_available(call, record.job(), request.tier)
+            return await self._call_available(call, record.job(), request)
+        except ApplicationError:
+            raise
         except ProviderError as failure:
             raise await decide_retry(failure, record, request.provider_failures, self.pause) from None
         except Exception as error:
             raise fault_while_paying(error) from error
 
-    async def _call_available(self, call: ModelCall, job: ProviderJob, tier: Tier) -> ModelReply:
-        """Call the tier's model, or its fallback while that model's breaker allows no call."""
+    async def _call_available(
+        self, call: ModelCall, job: ProviderJob, request: TurnRequest
+    ) -> tuple[ModelCall, ModelReply]:
+        """Call the model, or its fallback while that model's breaker allows no call."""
         own = call.model_copy(update={"job": job})
         if job.id or call.urgency == "batch":
             # The provider queues such calls itself.
-            return await self.models.adapter.complete(own)
-        breaker, fallback = self._breakers.of(self.models.card(tier), self.pause), self.models.fallback
+            return call, await self.models.adapter.complete(own)
+        card, fallback = self.models.card(request.tier, request.model_name), self.models.fallback
+        breaker = self._breakers.of(card, self.pause)
         if breaker.allows_call:
             try:
                 with breaker.call():
-                    return await self.models.adapter.complete(own)
+                    return call, await self.models.adapter.complete(own)
             except ProviderError as failure:
                 if failure.is_final or failure.fault.possibly_billed or breaker.allows_call or fallback is None:
                     raise
         if fallback is None:
             raise breaker.refusal()
-        other = self._breakers.of(fallback.card(tier), self.pause)
+        other = self._breakers.of(fallback.card(request.tier), self.pause)
         if not other.allows_call:
             raise min(breaker, other, key=lambda each: each.left).refusal()
+        call = _for_another_model(call, other.card.name)
+        # What was reserved may rest on what the first model has counted.
+        await self._refuse_above_reserve(call, request)
         with other.call():
-            reply = await fallback.adapter.complete(_for_another_model(call, other.card.name))
-        return reply.model_copy(update={"provider_items": ()})
+            reply = await fallback.adapter.complete(call)
+        return call, reply.model_copy(update={"provider_items": ()})
 
 
 def _written_for(subtask: SubtaskDraft) -> str:

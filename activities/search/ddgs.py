@@ -8,8 +8,7 @@ from typing import Any, Final
 from temporalio.exceptions import ApplicationError
 
 from activities.child_process import ChildError, ChildProcess, ChildTimeoutError
-from activities.documents.words import content_words, words
-from activities.search.engine import QUERY_CHARACTERS, transient_error
+from activities.search.engine import QUERY_CHARACTERS, confidence_by_words, transient_error
 from activities.search.protocol import SearchHit, SearchResults
 from chargehand.wire import ErrorType
 
@@ -68,7 +67,7 @@ def _results(query: str, limit: int, answer: dict[str, Any]) -> SearchResults:
     return SearchResults(
         query=query,
         results=hits,
-        confidence=_confidence(query, hits),
+        confidence=confidence_by_words(query, hits),
         note="" if hits else "The engines may also have refused an automated search.",
     )
 
@@ -77,10 +76,3 @@ def _fault(problem: str) -> ApplicationError:
     if problem == "rate":
         return ApplicationError("the public search engines limit the rate of searches", type=ErrorType.RATE_LIMITED)
     return transient_error(_PROBLEMS[problem])
-
-
-def _confidence(query: str, hits: tuple[SearchHit, ...]) -> int:
-    """Say how many of the query's words the best hit has, since the engines state no scores."""
-    wanted = set(content_words(query))
-    shares = (len(wanted & set(words(f"{hit.title} {hit.snippet}"))) / len(wanted) for hit in hits if wanted)
-    return round(100 * max(shares, default=0.0))

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -11,7 +11,9 @@ from urllib.parse import urlsplit
 
 from temporalio.exceptions import ApplicationError
 
+from activities.documents.words import content_words, words
 from activities.http_limits import BodyRefused, describe_tls_error, limit_client
+from activities.search.protocol import SearchHit
 from chargehand.wire import ErrorType
 
 if TYPE_CHECKING:
@@ -113,6 +115,13 @@ def transient_error(message: str) -> ApplicationError:
 def permanent_error(message: str) -> ApplicationError:
     """An error that needs an operator: it is not retried."""
     return ApplicationError(message, type=ErrorType.TOOL_UNAVAILABLE, non_retryable=True)
+
+
+def confidence_by_words(query: str, hits: Sequence[SearchHit]) -> int:
+    """Say how many of the query's words the best hit has, for engines that state no scores."""
+    wanted = set(content_words(query))
+    shares = (len(wanted & set(words(f"{hit.title} {hit.snippet}"))) / len(wanted) for hit in hits if wanted)
+    return round(100 * max(shares, default=0.0))
 
 
 def iso_date(stated: str | None) -> str | None:

@@ -20,6 +20,7 @@ class SearchSettings(BaseSettings):
     """Which search engine to use; by default the first whose key or address is set, and never `ddgs`."""
     searxng_url: WebAddress | None = None
     """The address of a SearXNG instance that answers in JSON; it may be an internal one."""
+    brave_api_key: SecretStr | None = Field(default=None, validation_alias="BRAVE_API_KEY")
     tavily_api_key: SecretStr | None = Field(default=None, validation_alias="TAVILY_API_KEY")
     tavily_base_url: WebAddress | None = Field(default=None, validation_alias="TAVILY_BASE_URL")
 
@@ -30,6 +31,14 @@ def _tavily(settings: SearchSettings, _: "DocumentLibrary", closing: AsyncExitSt
     engine = TavilySearch(
         secret(settings.tavily_api_key), base_url=settings.tavily_base_url or "https://api.tavily.com"
     )
+    closing.push_async_callback(engine.close)
+    return engine
+
+
+def _brave(settings: SearchSettings, _: "DocumentLibrary", closing: AsyncExitStack) -> "SearchBackend":
+    from activities.search.brave import BraveSearch
+
+    engine = BraveSearch(secret(settings.brave_api_key))
     closing.push_async_callback(engine.close)
     return engine
 
@@ -62,6 +71,7 @@ SEARCH: Final = Backend(
     "CHARGEHAND_SEARCH",
     (
         Row("tavily", _tavily, chosen_by="TAVILY_API_KEY", needs="TAVILY_API_KEY"),
+        Row("brave", _brave, chosen_by="BRAVE_API_KEY", needs="BRAVE_API_KEY"),
         Row("searxng", _searxng, chosen_by="CHARGEHAND_SEARXNG_URL", needs="CHARGEHAND_SEARXNG_URL"),
         Row("ddgs", _ddgs, package=("ddgs", "pip install 'chargehand[ddgs]'")),
         Row("local", _local),

@@ -17,11 +17,13 @@ from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from activities.turn_kinds.protocol import TurnTask
 from activities.turn_kinds.refine import RefineAnswer, RefineTask
 from activities.turn_kinds.review import ReviewAnswer, ReviewTask
+from activities.turn_kinds.route import RouteAnswer, RouteTask
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import WorkAnswer, WorkTask, WorkWithIssuesAnswer
 
 Task = Annotated[
     PlanTask
+    | RouteTask
     | ExpandTask
     | WorkTask
     | CompactTask
@@ -40,6 +42,7 @@ Task = Annotated[
 
 Answer = Annotated[
     PlanAnswer
+    | RouteAnswer
     | ExpandAnswer
     | WorkAnswer
     | WorkWithIssuesAnswer

@@ -143,13 +143,17 @@ def instruction_line(result: InputOutcome) -> str:
 
 def notes_section(notes: Sequence[Note]) -> list[str]:
     """Render what an agent has noted, if it has."""
-    lines = "\n".join(
+    return [f"Your notes so far:\n{data_block(note_lines(notes))}"] if notes else []
+
+
+def note_lines(notes: Sequence[Note]) -> str:
+    """Render notes, one a line."""
+    return "\n".join(
         f"- {note.claim}"
         + (f" [{note.source.ref}]" if note.source else "")
         + (f" Quote: {note.source.quote}" if note.source and note.source.quote else "")
         for note in notes
     )
-    return [f"Your notes so far:\n{data_block(lines)}"] if notes else []
 
 
 def evidence_text(outcome: Outcome) -> str:

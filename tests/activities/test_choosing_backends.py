@@ -17,6 +17,7 @@ from activities.search.registry import SEARCH
 from activities.settings import Settings
 
 TAVILY, SEARXNG = {"TAVILY_API_KEY": "tvly-key"}, {"CHARGEHAND_SEARXNG_URL": "http://searx.internal:8080"}
+BRAVE = {"BRAVE_API_KEY": "brave-key"}
 E2B = {"E2B_API_KEY": "e2b_key"}
 
 
@@ -44,7 +45,8 @@ async def sandbox(settings: Settings) -> CodeRunner:
         ({}, ("local", "monty")),
         (TAVILY, ("tavily", "monty")),
         (SEARXNG | E2B, ("searxng", "e2b")),
-        (TAVILY | SEARXNG, ("tavily", "monty")),
+        (BRAVE | SEARXNG, ("brave", "monty")),
+        (TAVILY | BRAVE | SEARXNG, ("tavily", "monty")),
         ({"TAVILY_API_KEY": "", "CHARGEHAND_SEARXNG_URL": "", "E2B_API_KEY": ""}, ("local", "monty")),
         (TAVILY | SEARXNG | {"CHARGEHAND_SEARCH": "local"}, ("local", "monty")),
         (TAVILY | SEARXNG | {"CHARGEHAND_SEARCH": "searxng"}, ("searxng", "monty")),
@@ -64,8 +66,12 @@ async def test_a_key_chooses_unless_the_setting_does(settings: Settings, names: 
         ({"CHARGEHAND_SEARCH": "tavily"}, "TAVILY_API_KEY is not set, but the search backend 'tavily' needs it"),
         ({"CHARGEHAND_SEARCH": "tavily", "TAVILY_API_KEY": " "}, "TAVILY_API_KEY is not set"),
         ({"TAVILY_API_KEY": " "}, "TAVILY_API_KEY is not set"),
+        ({"CHARGEHAND_SEARCH": "brave"}, "BRAVE_API_KEY is not set, but the search backend 'brave' needs it"),
         ({"CHARGEHAND_SEARCH": "searxng"}, "CHARGEHAND_SEARXNG_URL is not set"),
-        ({"CHARGEHAND_SEARCH": "google"}, "CHARGEHAND_SEARCH: 'google' is not one of ddgs, local, searxng, tavily"),
+        (
+            {"CHARGEHAND_SEARCH": "google"},
+            "CHARGEHAND_SEARCH: 'google' is not one of brave, ddgs, local, searxng, tavily",
+        ),
         (
             {"CHARGEHAND_SEARXNG_URL": "http://searx.internal/?q=1"},
             "CHARGEHAND_SEARXNG_URL: the address of a SearXNG instance",

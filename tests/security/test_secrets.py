@@ -22,7 +22,8 @@ from tests.scripted_provider.exchange import ToolUse
 CANARY: Final = "canary-7f3a"
 """Begins every secret: what a user, a model, a document, a provider or an operator's key says."""
 _KEYS: Final = {
-    name: f"{CANARY}-of-{name}" for name in ("OPENAI_API_KEY", "TAVILY_API_KEY", "E2B_API_KEY", "ANTHROPIC_API_KEY")
+    name: f"{CANARY}-of-{name}"
+    for name in ("OPENAI_API_KEY", "BRAVE_API_KEY", "TAVILY_API_KEY", "E2B_API_KEY", "ANTHROPIC_API_KEY")
 }
 
 

@@ -19,13 +19,13 @@ from activities.models.protocol import ModelCall, ModelReply
 from chargehand.contracts import Report, SessionRequest, Status
 from chargehand.wire import QueryName, UpdateName
 from tests.scripted_model import Held, Respond, reply
-from tests.simulation.exchange import Answer
-from tests.simulation.executions import Execution
 from tests.simulation.invariants import report_of
-from tests.simulation.jobs import PAYLOADS
 from tests.simulation.script import Script
 from tests.simulation.traces import unanswered_handlers_are_no_error
 from tests.simulation.world import ROOT, Scenario, World
+from workflows.in_memory.exchange import Answer
+from workflows.in_memory.executions import Execution
+from workflows.in_memory.jobs import PAYLOADS
 
 _SECOND: Final = 1_000_000_000
 _Task = TypeVar("_Task", bound=BaseModel)

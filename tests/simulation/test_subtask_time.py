@@ -3,11 +3,13 @@
 from datetime import timedelta
 
 from activities.models.protocol import ModelCall
+from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, RaisedLimits, Report, SessionRequest
 from chargehand.wire import UpdateName
 from tests.scripted_model import Held, Script, answer, keep_using, plan, subtask, topics, use
 from tests.simulation.directed import VirtualSession
+from tests.workflows.test_note_taking import QUOTED, READ, note
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never")
 NEVER = "Never said."
@@ -42,6 +44,22 @@ def test_an_attempt_out_of_time_becomes_a_session_of_its_own() -> None:
     assert (sibling.state, sibling.attempts) == ("success", 1)
     assert _use(result, "subtask_deadline_seconds") == (90, 90)
     assert result.stop_reason == "completed"
+
+
+def test_the_session_that_splits_an_attempt_is_told_what_was_noted() -> None:
+    """It plans with the notes in its goal, and no agent of it that reaches out may see what private text they hold."""
+    leaking = plan(subtask("X1", agent="researcher"))
+    script = Script().plans(leaking, plan(subtask("X1"))).plan(subtask("T1"), goal=GOAL.goal)
+    session = VirtualSession(
+        timed(90), script.work("T1", use("search_documents"), note("It says so."), Held(answer(NEVER)))
+    )
+    result = session.report()
+
+    _, split, again = session.tasks(PlanTask)
+    noted = f"Noted in an attempt that did not end:\n- It says so. [{READ.ref}] Quote: {QUOTED.quote}"
+    assert split.goal.endswith(noted)
+    assert "X1" in again.rejected[0].errors[0]
+    assert [(record.state, record.attempts) for record in result.subtasks] == [("success", 2)]
 
 
 def test_what_was_read_in_time_is_handed_on_when_nothing_can_be_split() -> None:

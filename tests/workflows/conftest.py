@@ -1,5 +1,6 @@
 """An environment for every test of workflows."""
 
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,8 @@ class OpenEnvironment(Protocol):
         *,
         ceilings: Limits | None = None,
         cached_workflows: int = 1_000,
-        crew_folder: Path = ...,
+        own_crews: tuple[Path, ...] = (),
+        acting: Sequence[str] = (),
     ) -> AbstractAsyncContextManager[SessionEnvironment]: ...
 
 

@@ -1,5 +1,6 @@
 """A worker in a process of one's own, by the public module `chargehand.worker`."""
 
+import sys
 from pathlib import Path
 from uuid import uuid4
 
@@ -8,7 +9,7 @@ from temporalio.client import Client
 
 from chargehand import Chargehand, SessionRequest
 from chargehand.upload import store_documents
-from chargehand.worker import UnusableSettings, Worker
+from chargehand.worker import MissingExtra, UnusableSettings, Worker, run
 
 _CREW = """
 name = "inspectors"
@@ -41,6 +42,17 @@ async def test_a_worker_runs_sessions_in_a_process_of_ones_own(client: Client, t
 
     assert "every six months" in report.answer
     assert {each.agent for each in report.subtasks} == {"reader"}
+
+
+async def test_a_missing_worker_is_named_by_its_extra(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client package alone imports the module, and says what to install."""
+    for name in [each for each in sys.modules if each.partition(".")[0] == "chargehand_worker"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if not (Path(each) / "chargehand_worker").is_dir()])
+
+    for use in (run, lambda: Worker(client)):
+        with pytest.raises(MissingExtra, match=r"The worker is not installed: pip install 'chargehand\[worker\]'"):
+            use()
 
 
 async def test_settings_that_cannot_be_used_are_named(client: Client, tmp_path: Path) -> None:

@@ -66,6 +66,7 @@ async def test_a_report_that_fails_a_criterion_is_revised(
     assert len(again) == revisions
     assert f"“{CRITERIA[0]}”: {grades[0][0]}" in again[0][0]
     assert _met(result) == met
+    assert result.wasted.turns == (0 if all(met) else 2)
     assert result.answer == ("First." if met == [False, True] else "Revised.")
     assert result.gaps == tuple(
         f"A criterion is not met: {criterion}" for criterion, is_met in zip(CRITERIA, met, strict=True) if not is_met

@@ -63,7 +63,7 @@ async def test_data_goes_in_and_comes_out_by_schema(environment: OpenEnvironment
         .work("Add up", lambda call: adding({"total": len(str(work_task(call).input))}))
         .synthesis(report("Done."))
     )
-    async with environment(script, crew_folder=crew_folder) as opened:
+    async with environment(script, own_crews=(crew_folder,)) as opened:
         result = await opened.run(GOAL)
 
     tasks = [work_task(call) for call in opened.model.of_kind("work")]
@@ -85,7 +85,7 @@ async def test_invalid_data_of_an_agent_is_mended_twice_at_most(
 ) -> None:
     """Each error is named to the agent; without valid data the subtask fails for that reason, and its text is kept."""
     script = Script().plan(clerk("T1", "A")).work("", *map(adding, given))
-    async with environment(script, crew_folder=crew_folder) as opened:
+    async with environment(script, own_crews=(crew_folder,)) as opened:
         result = await opened.run(GOAL.model_copy(update={"limits": Limits(max_attempts=1)}))
 
     [record] = result.subtasks
@@ -113,7 +113,7 @@ async def test_a_plan_with_unusable_data_goes_back_to_its_planner(
 ) -> None:
     """The error names the subtask and the place in its data."""
     script = Script().plans(plan(clerk("T1", "A", **wrong)), plan(clerk("T1", "A"))).work("", adding({"total": 1}))
-    async with environment(script, crew_folder=crew_folder) as opened:
+    async with environment(script, own_crews=(crew_folder,)) as opened:
         result = await opened.run(GOAL)
 
     [rejected] = opened.model.tasks(PlanTask)[1].rejected
@@ -127,7 +127,7 @@ async def test_a_subtask_has_limits_of_its_own_within_the_sessions(
     """Its tier and its output tokens are those of the plan; a tier that the user sets for the agent comes first."""
     limited = clerk("T1", "A", tier="large", max_output_tokens=5_000, deadline=20)
     script = Script().plan(limited).work("", adding({"total": 1}))
-    async with environment(script, crew_folder=crew_folder) as opened:
+    async with environment(script, own_crews=(crew_folder,)) as opened:
         await opened.run(GOAL)
         await opened.run(GOAL.model_copy(update={"tiers": Tiers(agents={"clerk": Tier.SMALL})}))
 
@@ -141,7 +141,7 @@ async def test_a_persons_plan_is_held_to_the_schema(environment: OpenEnvironment
     """An edited plan is refused by the same rules, and taken once it is right."""
     right = Subtask(id="T1", agent="clerk", instruction="Add up the lines of this.", input={"invoice": "A"})
     script = Script().plan(clerk("T1", "A")).work("", adding({"total": 1}))
-    async with environment(script, crew_folder=crew_folder) as opened:
+    async with environment(script, own_crews=(crew_folder,)) as opened:
         session = await opened.chargehand.start(GOAL.model_copy(update={"approval": "plan"}))
         await until_state(session, "awaiting_approval")
         drafted = await session.plan()

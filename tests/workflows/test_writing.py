@@ -11,7 +11,20 @@ from activities.turn_kinds.outline import OutlineTask
 from activities.turn_kinds.synthesis import SynthesisTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import SessionRequest
-from tests.scripted_model import Script, answer, outlined, plan, refuse, report, subtask, topics, use
+from tests.scripted_model import (
+    Script,
+    answer,
+    criticised,
+    graded,
+    judged,
+    outlined,
+    plan,
+    refuse,
+    report,
+    subtask,
+    topics,
+    use,
+)
 from tests.workflows.conftest import OpenEnvironment
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?")
@@ -95,6 +108,59 @@ async def test_what_is_uncited_is_sent_back_once_and_then_marked(environment: Op
     assert result.verification == "unsupported"
 
 
+UNCITED = f"So it is, as all of them say [{REF}].\n\nIt rains in every month."
+DELIVERED = plan(*topics(2), strategy="deliver").model_copy(update={"deliver": "T2"})
+
+
+@pytest.mark.parametrize(
+    ("planned", "words", "turns"),
+    [
+        pytest.param(plan(subtask("T1")), None, 0, id="lone"),
+        pytest.param(plan(*topics(2)), None, 1, id="merge"),
+        pytest.param(plan(*topics(2), strategy="select"), None, 0, id="select"),
+        pytest.param(DELIVERED, None, 0, id="deliver"),
+        pytest.param(plan(*topics(2)), 3_000, 2, id="by section"),
+    ],
+)
+async def test_a_report_is_checked_alike_whoever_wrote_it(
+    environment: OpenEnvironment, planned: BaseModel, words: int | None, turns: int
+) -> None:
+    """Uncited statements and a critic's problems are sent back once, a criterion that is not met once more."""
+
+    def write(call: ModelCall) -> BaseModel:
+        assert isinstance(call.task, SynthesisTask)
+        if call.task.section and call.task.section.heading == "Two":
+            return report("It is dry [S1].")
+        if any("criterion" in problem for problem in call.task.problems):
+            return report("It was so in 1987 [S1].")
+        return report("So it was, as all of them say [S1].\n\nIt pours." if call.task.problems else UNCITED)
+
+    script = Script().plans(planned).work("", use("search_documents"), answer(UNCITED, ref=REF, quote=QUOTE))
+    script = script.on("outline", outlined("Topics", "One", "Two")).synthesis(write)
+    script = script.on("critique", criticised("“So it is, as all of them say” is too vague.")).on("judge", judged("T1"))
+    script = script.on(
+        "grade", lambda call: graded("" if "1987" in call.messages[0].text else "“as all of them say” names no year")
+    )
+    request = GOAL.model_copy(
+        update={"review": "always", "criteria": ("Names a year.",), "length_words": words, "limits": ROOMY}
+    )
+    async with environment(script) as opened:
+        result = await opened.run(request)
+
+    written = opened.model.tasks(SynthesisTask)
+    first, second = [task for task in written if task.problems]
+    assert len(written) == turns + 2
+    assert first.first_version.startswith("So it is, as all of them say [S1].\n\nIt rains in every month.")
+    assert first.problems[0] == "“So it is, as all of them say” is too vague."
+    assert [problem.rpartition(": ")[2] for problem in first.problems[1:]] == ["It rains in every month."]
+    assert first.sources[0].quotations[0].text == QUOTE
+    assert [problem.rpartition(": ")[2] for problem in second.problems] == ["“as all of them say” names no year"]
+    assert second.first_version.startswith("So it was, as all of them say [S1].\n\nIt pours.")
+    assert "It was so in 1987 [S1]." in result.answer
+    assert "It is dry [S1]." in result.answer or words is None
+    assert [each.met for each in result.grades] == [True]
+
+
 async def test_a_report_that_no_model_wrote_is_not_completed(environment: OpenEnvironment) -> None:
     """It has a stop reason and a notice of its own, and sets out the outcomes with their sources."""
     script = _long("Known [search_documents.md#L1].", 2).synthesis(refuse)
@@ -108,7 +174,7 @@ async def test_a_report_that_no_model_wrote_is_not_completed(environment: OpenEn
 
 async def test_a_text_is_delivered_as_it_is(environment: OpenEnvironment) -> None:
     """`deliver` hands out one subtask's text, told how to write it; only its citations are checked."""
-    letter = f"Dear Ms Hall,\n\nit is so [{REF}], and so [nowhere.md#L9].\n\nYours"
+    letter = f"Dear Ms Hall,\n\nit is so [{REF}], and so [nowhere.md#L9].\n\nYours,"
     planned = plan(subtask("T1"), subtask("T2", agent="writer", after=["T1"]), strategy="deliver")
     script = Script().plans(planned.model_copy(update={"deliver": "T2", "length_words": 90}))
     script = script.work("T1", use("search_documents"), answer("Known.", ref=REF, quote=QUOTE))

@@ -16,12 +16,6 @@ from workflows.budget.ledger import Amount
 from workflows.budget.purposes import OUTPUT, OUTPUT_SHARE, PLAN, REPORT, WORK, output_range
 from workflows.rules.plan_validation import least_turns
 
-REVIEW_INPUT_BYTES: Final = 50_000
-"""The most of the outcomes that a reviewer reads."""
-INPUT_BYTES: Final = 100_000
-"""The most that a subtask reads of the outcomes it depends on: in a dense plan they would multiply."""
-DECISION_INPUT_BYTES: Final = 40_000
-"""The most of the outcomes that a judge or a critic reads."""
 CATALOG_BYTES: Final = 12_000
 """The most that a prompt says about the session's documents, if there are any and it may name them."""
 _MARGIN_BYTES: Final = 2_000
@@ -186,6 +180,6 @@ def least_workable(facts: SessionFacts, documents: Sequence[str]) -> Amount:
     own = facts.models[facts.crew.tier]
     plan = early_turn(own, fixed_bytes(facts.crew, documents))
     report = worst_report(own, fixed_bytes(facts.crew, documents))
-    agent = min(least_of_agent(agent, facts.models[agent.tier], documents).usd for agent in facts.crew.agents)
+    agent = min(least_of_agent(agent, facts.model_of(agent), documents).usd for agent in facts.crew.agents)
     cents = (plan.usd + report.usd + agent).quantize(Decimal("0.01"), rounding=ROUND_UP)
     return Amount(least_turns(None), cents)

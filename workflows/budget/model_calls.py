@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from temporalio import workflow
 from temporalio.common import Priority
@@ -59,6 +59,13 @@ class TurnLost(Exception):  # noqa: N818  # as above
         self.reason: FailureReason = reason
         self.message = message
         self.error_type = error_type
+
+
+class Mark(NamedTuple):
+    """What had been spent at some time."""
+
+    lines: int
+    wasted: Usage
 
 
 @dataclass(kw_only=True)
@@ -133,6 +140,7 @@ class MeteredModelCalls:
         tier: Tier,
         model: ModelCard,
         input_tokens: int,
+        model_name: str = "",
         until: Callable[[], datetime | None] | None = None,
         sent: Task | None = None,
         counted: Counted | None = None,
@@ -146,6 +154,7 @@ class MeteredModelCalls:
             agent: whose prompt and tools are used.
             model: the model of the tier, and its prices.
             input_tokens: the most that the prompt may have.
+            model_name: of an agent whose model is not its tier's.
             until: returns when the turn's time is up with all its attempts.
             sent: what is sent instead of the task, if a worker keeps the rest.
             counted: what of the prompt the provider has counted before.
@@ -162,6 +171,7 @@ class MeteredModelCalls:
             crew=self.crew,
             agent=agent,
             tier=tier,
+            model_name=model_name,
             documents=self.documents,
             task=sent or task,
             today=self.today,
@@ -214,6 +224,14 @@ class MeteredModelCalls:
     def waste_last(self) -> None:
         """Count the latest turn as wasted after all."""
         self.wasted += self.spend[-1].usage
+
+    def mark(self) -> "Mark":
+        """Remember what is spent, for `waste_since`."""
+        return Mark(len(self.spend), self.wasted)
+
+    def waste_since(self, mark: "Mark") -> None:
+        """Count everything as wasted that was spent after a mark."""
+        self.wasted = sum((line.usage for line in self.spend[mark.lines :]), mark.wasted)
 
     async def _reserve(self, turn: "_Turn") -> Reservation:
         turn.change(max_output_tokens=turn.outputs.least)

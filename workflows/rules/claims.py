@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
+from itertools import islice
 from typing import Final
 
 from activities.contracts import PASSAGE_GAP
@@ -25,7 +26,10 @@ _LEAST_BYTES: Final = 6
 NO_SOURCE: Final = "*(no source)*"
 
 _LIST_ITEM: Final = re.compile(r"^[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]+")
-_HEADING: Final = re.compile(r"[ \t]{0,3}#{1,6}(?:[ \t]|$)")
+_HEADING: Final = re.compile(r"[ \t]{0,3}#{1,6}(?:[ \t]|$)|[ \t]*(\*\*|__)[^*_\d]{1,80}(?<![.!?…。])\1[ \t]*$")
+"""With `#`, or a line of its own in bold that is no sentence."""
+_LEAD_IN: Final = re.compile(r"[ \t]*(\*\*|__)[^*_]{1,40}[.:]\1")
+"""Words in bold that begin a paragraph, and belong to its first sentence."""
 _RULE: Final = re.compile(r"(?:[-*_][ \t]*){3,}|[ \t:|-]+")
 _FENCE: Final = re.compile(r"[ \t]*(?:```|~~~)")
 _REMARK: Final = re.compile(r"(?:\*[^*]+\*|_[^_]+_|\([^()]+\))[.\s]*")
@@ -38,6 +42,22 @@ _ATTRIBUTION: Final = re.compile(rf"[—–-][ \t]*(?:{CITATION.pattern}[ \t]*)+
 _NUMBER: Final = re.compile(r"\d+(?:[.,'’\u00a0\u202f]\d+)*")
 _EMPHASIS: Final = re.compile(r"\*{1,3}|(?<!\w)_{1,3}|_{1,3}(?!\w)|`")
 _LOOSE_MARK: Final = re.compile(r" ([.,;:!?。，；：！？])")
+_RUN: Final = 12
+"""Letters that two texts share if one quotes the other."""
+_SENTENCE_BREAK: Final = re.compile(r"(?<=[.!?…;])\s+|[。！？；؟۔।\n]")
+_NEGATION: Final = re.compile(
+    r"\b(?:not|no(?!\.)|non|never|none|nobody|nothing|neither|nor|without|cannot|"
+    r"nicht|nichts|niemals?|niemand\w*|kein\w*|ohne|weder|noch nie|nie|"
+    r"ne|n[’'](?=\w)|pas|jamais|aucun\w*|sans|rien|"
+    r"nunca|jamás|ning[uú]n\w*|sin|tampoco|nessun\w*|senza|né|"
+    r"não|nenhum\w*|sem|niet|geen|nooit|zonder|inte|inget|ingen|ikke|intet|aldrig|aldri|utan|uten|uden|"
+    r"nem|nincs|nincsen\w*|değil|yok|bez|żad\w+|δεν|μην|χωρίς|"
+    r"не|нет|ни|никогда|никто|нельзя|без|немає|ні|"
+    r"لا|لم|لن|ليس|ليست|غير|بدون|לא|אין|בלי|ללא|không|chưa|tidak|bukan|tanpa)\b"
+    r"|n[’']t\b|不|没|沒|未|无|無|ない|なか[っろ]|なく|なし|ません|않|없|아니|못|ไม่|नहीं|बिना",
+    re.IGNORECASE,
+)
+"""Words that negate; a language that negates by an ending of its verbs has none here."""
 _DIGITS: Final = 40
 """Of a number; a longer one is compared as it is written."""
 
@@ -79,9 +99,9 @@ class _Block:
 
     @property
     def is_statement(self) -> bool:
-        """Whether it states something: no remark in italics or brackets, and more than an introduction."""
+        """Whether it states something: no remark in italics or brackets, no introduction and no address."""
         said = without_citations(self.text).strip()
-        is_remark = bool(_REMARK.fullmatch(said)) or said.endswith((":", "："))
+        is_remark = bool(_REMARK.fullmatch(said)) or said.endswith((":", "：", ",", "，"))
         return any(map(str.isalnum, said)) and not is_remark
 
 
@@ -150,21 +170,57 @@ def _uncited(text: str, evidence: Evidence) -> Iterator[tuple[str, _Block]]:
             yield block.plain, block
 
 
-def verification_of(text: str, refs: Sequence[str], quotes: Sequence[str], results: Sequence[str]) -> Verification:
+def by_words_quoted(problems: Iterable[str], texts: Sequence[str]) -> list[list[str]]:
+    """Assign each problem to the texts whose words it quotes, and one that quotes no text's words to all of them."""
+    runs = [_runs(text) for text in texts]
+    assigned: list[list[str]] = [[] for _ in texts]
+    for problem in problems:
+        own = _runs(problem)
+        shared = [len(own & each) for each in runs]
+        least = max(shared, default=0) / 2
+        for each, count in zip(assigned, shared, strict=True):
+            if count >= least:
+                each.append(problem)
+    return assigned
+
+
+def verification_of(text: str, sources: Sequence[Source], quotes: Iterable[tuple[Source, str]]) -> Verification:
     """Decide what a claim rests on.
+
+    Words that say the opposite are no support: a sentence of a quotation counts only if it is negated as the claim is.
 
     Args:
         text: the claim.
-        refs: its sources, each returned by a tool.
-        quotes: words on which it rests, which stand in one of these sources.
-        results: what queries and programs among these sources returned, with the query.
+        sources: what it cites, each returned by a tool.
+        quotes: words on which it rests, each with the source in which they stand.
     """
-    if not refs:
+    if not sources:
         return "unsupported"
-    figures = _figures(text)
-    if quotes and _all_in(figures, quotes):
+    figures, negated = _figures(text), _is_negated(text)
+    said: list[str] = []
+    rows: list[str] = []
+    for source, quote in quotes:
+        if is_computed(source):
+            rows.append(quote)
+        elif stands_in(text, quote):
+            said.append(quote)
+        else:
+            said += [sentence for sentence in _SENTENCE_BREAK.split(quote) if _is_negated(sentence) == negated]
+    if any(map(str.strip, said)) and _all_in(figures, said):
         return "quoted"
-    return "computed" if results and figures and _all_in(figures, (*quotes, *results)) else "inferred"
+    results = [f"{source.title}\n{source.quote}" for source in sources if is_computed(source)]
+    is_result = bool(rows or (results and figures))
+    return "computed" if is_result and _all_in(figures, (*said, *rows, *results)) else "inferred"
+
+
+def _runs(text: str) -> frozenset[str]:
+    """List every run of so many letters and digits that a text has, whatever stands between them."""
+    letters = "".join(filter(str.isalnum, text.casefold()))
+    return frozenset(letters[start : start + _RUN] for start in range(len(letters) - _RUN + 1))
+
+
+def _is_negated(text: str) -> bool:
+    return bool(_NEGATION.search(text))
 
 
 def is_computed(source: Source) -> bool:
@@ -203,29 +259,35 @@ def _checked(statement: _Statement, evidence: Evidence) -> Claim:
     sources = [evidence.sources[number - 1] for number in statement.numbers if number <= len(evidence.sources)]
     refs = tuple(source.ref for source in sources)
     quotes = [*_cited_quotes(statement, evidence), *_inline_quotes(statement, sources, evidence)]
-    results = [f"{source.title}\n{source.quote}" for source in sources if is_computed(source)]
     text = plain(_ATTRIBUTION.sub("", statement.text))
-    verification = verification_of(text, refs, quotes, results)
-    quote = PASSAGE_GAP.join(dict.fromkeys(quotes)) if verification in {"quoted", "computed"} else ""
+    verification = verification_of(text, sources, quotes)
+    quote = (
+        PASSAGE_GAP.join(dict.fromkeys(quote for _, quote in quotes)) if verification in {"quoted", "computed"} else ""
+    )
     return Claim(text=text[:_CLAIM_CHARACTERS], verification=verification, sources=refs, quote=quote)
 
 
-def _cited_quotes(statement: _Statement, evidence: Evidence) -> Iterator[str]:
+def _cited_quotes(statement: _Statement, evidence: Evidence) -> Iterator[tuple[Source, str]]:
     for number, position in cited_quotations(statement.text):
         if number <= len(evidence.sources):
-            known = evidence.quotations.get(evidence.sources[number - 1].ref, ())
-            yield from known[position - 1 : position]
+            source = evidence.sources[number - 1]
+            yield from ((source, quote) for quote in evidence.quotations.get(source.ref, ())[position - 1 : position])
 
 
-def _inline_quotes(statement: _Statement, sources: Sequence[Source], evidence: Evidence) -> Iterator[str]:
-    """Find what the statement itself quotes, if it stands in a source that it cites."""
+def _inline_quotes(
+    statement: _Statement, sources: Sequence[Source], evidence: Evidence
+) -> Iterator[tuple[Source, str]]:
+    """Find what the statement itself quotes, with the first of its sources in which it stands."""
     if statement.is_quotation:
         said = [plain(_ATTRIBUTION.sub("", statement.text))]
     else:
         said = ["".join(match.groups(default="")) for match in _QUOTED.finditer(without_citations(statement.text))]
-    texts = [text for source in sources for text in (source.quote, *evidence.quotations.get(source.ref, ()))]
-    bare = [plain(text) for text in texts]
-    yield from (quote for quote in said if len(quote) >= _LEAST_QUOTATION and any(stands_in(quote, t) for t in bare))
+    texts = [
+        (source, plain(text)) for source in sources for text in (source.quote, *evidence.quotations.get(source.ref, ()))
+    ]
+    for quote in said:
+        if len(quote) >= _LEAST_QUOTATION:
+            yield from islice(((source, quote) for source, text in texts if stands_in(quote, text)), 1)
 
 
 def _blocks(text: str) -> Iterator[_Block]:
@@ -277,7 +339,8 @@ def _statements(block: _Block) -> Iterator[_Statement]:
         return
     start = 0
     text = _LIST_ITEM.sub("", " ".join(block.lines), count=1) if _is_introduced(block) else " ".join(block.lines)
-    ends = [match.end() for match in _SENTENCE_END.finditer(text)]
+    led_in = lead_in.end() if (lead_in := _LEAD_IN.match(text)) else 0
+    ends = [match.end() for match in _SENTENCE_END.finditer(text) if match.end() > led_in]
     for end in [*ends, len(text)]:
         sentence, start = text[start:end], end
         said = without_citations(sentence).strip()

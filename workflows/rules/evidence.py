@@ -111,14 +111,12 @@ def _finding(draft: FindingDraft, read: Mapping[str, Source]) -> Finding:
 
 def _checked(claim: str, sources: Sequence[Source], quote: str, confidence: int) -> Finding:
     """Build a finding; its quote stands in the first of its sources."""
-    refs = tuple(source.ref for source in sources)
-    results = [f"{source.title}\n{source.quote}" for source in sources if is_computed(source)]
     return Finding(
         claim=claim,
-        sources=refs,
+        sources=tuple(source.ref for source in sources),
         confidence=confidence,
         quote=quote,
-        verification=verification_of(claim, refs, (quote,) if quote else (), results),
+        verification=verification_of(claim, sources, [(sources[0], quote)] if quote else ()),
     )
 
 

@@ -45,12 +45,16 @@ class Provenance:
 
     def of_inputs(self, subtask: Subtask, planned: Subtask) -> Reads:
         """Name what a subtask's inputs rest on, and its instruction, if a model rewrote the planned one."""
-        rewritten = self._outcomes.get(subtask.id, _NOTHING) if planned.instruction != subtask.instruction else _NOTHING
+        rewritten = self.of_attempts(subtask.id) if planned.instruction != subtask.instruction else _NOTHING
         return self.inherited.union(
             self._instructions.get(subtask.id, _NOTHING),
             rewritten,
-            *(self._outcomes.get(needed, _NOTHING) for needed in subtask.depends_on),
+            *map(self.of_attempts, subtask.depends_on),
         )
+
+    def of_attempts(self, subtask_id: str) -> Reads:
+        """Name what the attempts at a subtask rest on, and what they noted with them."""
+        return self._outcomes.get(subtask_id, _NOTHING)
 
     def is_as_planned(self, subtask: Subtask, planned: Subtask) -> bool:
         """Whether an instruction is the first plan's, and nothing that a model wrote later."""
@@ -58,7 +62,7 @@ class Provenance:
 
     def record_attempt(self, subtask_id: str, inputs: Reads, own: Reads) -> None:
         """Note what an attempt's outcome rests on, in addition to what earlier attempts rest on."""
-        self._outcomes[subtask_id] = reads_of([inputs, self._outcomes.get(subtask_id, _NOTHING)], own)
+        self._outcomes[subtask_id] = reads_of([inputs, self.of_attempts(subtask_id)], own)
 
     def record_instructions(self, subtask_ids: Iterable[str], reads: Reads) -> None:
         """Note what instructions rest on that were written after others had ended."""

@@ -71,9 +71,7 @@ def check_plan(
     Raises:
         InvalidPlan: with every reason against it.
     """
-    draft = _with_lists_as_inputs(draft)
-    if crew.strategy is not None:
-        draft = draft.model_copy(update={"strategy": crew.strategy})
+    draft = _with_strategy(_with_lists_as_inputs(draft), crew)
     agents = {agent.name for agent in crew.agents}
     if may_nest:
         agents.add(SUPERVISOR)
@@ -111,6 +109,15 @@ def _delivery_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
     if draft.strategy == "deliver" and draft.deliver not in ids:
         named = printable(draft.deliver or "", 20)
         yield f"deliver: '{named}' is not in the plan; name the subtask whose text is the report"
+
+
+def _with_strategy(draft: PlanAnswer | Plan, crew: CrewCard) -> PlanAnswer | Plan:
+    """Have a plan follow its crew's strategy; of a single subtask there is only one text to deliver."""
+    if crew.strategy is not None:
+        draft = draft.model_copy(update={"strategy": crew.strategy})
+    if draft.strategy == "deliver" and not draft.deliver and len(draft.subtasks) == 1:
+        draft = draft.model_copy(update={"deliver": draft.subtasks[0].id})
+    return draft
 
 
 def _with_lists_as_inputs(draft: PlanAnswer | Plan) -> PlanAnswer | Plan:

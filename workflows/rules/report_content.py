@@ -6,7 +6,8 @@ from typing import Final, cast, get_args
 
 from pydantic_core import to_json
 
-from activities.contracts import InputOutcome
+from activities.contracts import InputOutcome, Note
+from activities.turn_kinds.rendering import note_lines
 from activities.turn_kinds.synthesis import SynthesisAnswer
 from chargehand.contracts import (
     Artifact,
@@ -36,7 +37,8 @@ _SEVERITIES: Final = get_args(Severity)
 USABLE: Final = frozenset({"success", "partial"})
 """Kinds of outcomes that others can build on."""
 _GOAL_CHARACTERS: Final = 20_000
-_CONTENT_STEPS: Final = (32_000, 16_000, 8_000, 4_000, 2_000, 1_000, 500)
+_NOTES_CHARACTERS: Final = 12_000
+"""Of what an earlier attempt noted, in the goal of a nested session."""
 _REPORT_BYTES: Final = 1_000_000
 """Half of what Temporal takes: every client can read a report, without any storage."""
 _REPORT_STEPS: Final = ((100_000, 2_000), (20_000, 1_000), (5_000, 500), (2_000, 200), (500, 100))
@@ -233,47 +235,12 @@ def input_for(subtask: Subtask, outcome: Outcome) -> InputOutcome:
     )
 
 
-def nested_goal(subtask: Subtask, inputs: Iterable[InputOutcome]) -> str:
+def nested_goal(subtask: Subtask, inputs: Iterable[InputOutcome], notes: Sequence[Note] = ()) -> str:
     """Write the goal of a nested session: the instruction, and what is known already."""
+    noted = [f"Noted in an attempt that did not end:\n{note_lines(notes)}"[:_NOTES_CHARACTERS]] if notes else []
     known = [f"Known already, from {given.id}:\n{given.outcome.content}" for given in inputs if given.outcome.content]
     data = [] if subtask.input is None else [f"Input: {to_json(subtask.input).decode()}"]
-    return without_control_characters("\n\n".join([subtask.instruction, *data, *known]))[:_GOAL_CHARACTERS]
-
-
-def json_bytes(outcomes: Iterable[InputOutcome]) -> int:
-    """Measure how many bytes outcomes take in a prompt, at most."""
-    return sum(len(given.model_dump_json().encode()) for given in outcomes)
-
-
-def fitted(outcomes: Sequence[InputOutcome], most_bytes: int) -> tuple[InputOutcome, ...]:
-    """Shorten outcomes evenly until all of them together fit."""
-    for most in _CONTENT_STEPS:
-        shortened = tuple(_shortened(given, most) for given in outcomes)
-        if json_bytes(shortened) <= most_bytes:
-            return shortened
-    return tuple(_shortened(given, 0) for given in outcomes)
-
-
-def _shortened(given: InputOutcome, most: int) -> InputOutcome:
-    outcome = given.outcome
-    sources = tuple(
-        source.model_copy(update={"quote": source.quote[: most // 10]}) for source in outcome.sources[: most // 100]
-    )
-    return given.model_copy(
-        update={
-            "instruction": given.instruction[: max(most, 200)],
-            "outcome": outcome.model_copy(
-                update={
-                    "content": outcome.content[:most],
-                    "sources": sources,
-                    "findings": outcome.findings[: most // 150],
-                    "data": outcome.data if len(to_json(outcome.data)) <= most else None,
-                    "gaps": outcome.gaps[: most // 100],
-                    "issues": outcome.issues[: most // 400],
-                }
-            ),
-        }
-    )
+    return without_control_characters("\n\n".join([subtask.instruction, *data, *noted, *known]))[:_GOAL_CHARACTERS]
 
 
 def stop_reason_of(outcomes: Sequence[Outcome], stopped: StopReason | None) -> StopReason:

@@ -8,16 +8,16 @@ from typing import Final
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
-from activities.contracts import Note
+from activities.contracts import InputOutcome, Note
 from activities.turn_kinds.refine import RefineAnswer, RefineTask
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Capability, Escalation, Failure, Outcome, Question, Subtask, Tier
-from workflows.budget.estimates import (
-    INPUT_BYTES,
-    usual_of_agent,
-)
+from workflows.budget.estimates import usual_of_agent
 from workflows.budget.ledger import Amount, Reservation
+from workflows.rules.authority import in_place_of
 from workflows.rules.deduplication import child_workflow_id, task_text
 from workflows.rules.information_flow import capabilities_of, is_leak
+from workflows.rules.inputs import DECISION_TOKENS, SUBTASK_TOKENS, fitted
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.recovery import (
     Accept,
@@ -38,10 +38,11 @@ from workflows.rules.recovery import (
     next_action,
     question_of,
 )
-from workflows.rules.report_content import USABLE, fitted, input_for, json_bytes, usage_of
+from workflows.rules.report_content import USABLE, input_for, usage_of
 from workflows.session import Session
 from workflows.steps.children import Ended, run_nested_session, run_subtask
 from workflows.steps.review import judge
+from workflows.steps.route import around_backlog
 
 _READS_DOCUMENTS: Final = frozenset[Capability]({"reads_private"})
 _ABOVE: Final = {Tier.SMALL: Tier.MEDIUM, Tier.MEDIUM: Tier.LARGE}
@@ -71,7 +72,8 @@ def reserve(session: Session, subtask: Subtask, not_started: int) -> Reservation
         usual = Amount(least.turns * _NESTED_SHARE, least.usd * _NESTED_SHARE)
     else:
         facts, documents = session.facts, session.request.documents
-        usual = usual_of_agent(agent, session.model(session.tier_of(subtask, agent)), documents, facts.output_caps)
+        own = session.model_of(session.card_for(subtask, agent))
+        usual = usual_of_agent(agent, own, documents, facts.output_caps)
     return session.grants.reserve(least, usual, not_started)
 
 
@@ -92,8 +94,8 @@ async def _attempt_until_decided(
     session: Session, subtask: Subtask, first: Reservation, tried: _Tried
 ) -> Outcome | None:
     """Make attempts until an outcome is accepted; None gives up."""
-    attempts = Attempts(made=0, agents=(subtask.agent,))
-    following = _Try(subtask)
+    following = _Try(*await around_backlog(session, subtask))
+    attempts = Attempts(made=0, agents=(following.subtask.agent,))
     reservation: Reservation | None = first
     while reservation is not None:
         notes = _notes_for(session, following.subtask, tried)
@@ -136,16 +138,22 @@ async def _attempt_once(session: Session, trying: _Try, reservation: Reservation
     is_granted = session.grants.open(child, reservation)
     session.refresh_details()
     inputs = session.progress.inputs(subtask.depends_on)
-    if json_bytes(inputs) > INPUT_BYTES:
-        inputs = fitted(inputs, INPUT_BYTES)
-    own = capabilities_of(subtask.agent, session.facts.crew)
-    session.provenance.record_attempt(subtask.id, _input_reads(session, subtask), own)
+    if inputs:
+        inputs = fitted(inputs, lambda read: WorkTask(goal="", instruction="", inputs=read), SUBTASK_TOKENS).inputs
+    own, reads = capabilities_of(subtask.agent, session.facts.crew), _input_reads(session, subtask)
+    if notes:
+        reads |= session.provenance.of_attempts(subtask.id)
+    session.provenance.record_attempt(subtask.id, reads, own)
     agent = session.agent(subtask.agent)
     if agent is None:
-        ended = await run_nested_session(session, subtask, inputs, grant=reservation.amount, child=child)
+        ended = await run_nested_session(
+            session, subtask, inputs, notes=notes, reads=reads, grant=reservation.amount, child=child
+        )
         own_time = timedelta(0)
     else:
-        agent = agent.model_copy(update={"tier": tier or session.tier_of(subtask, agent)})
+        agent = in_place_of(agent, session.agent(session.progress.planned(subtask).agent))
+        agent = session.card_for(subtask, agent)
+        agent = agent.model_copy(update={"tier": tier, "model": None}) if tier else agent
         ended = await run_subtask(session, subtask, agent, inputs, notes=notes, grant=reservation.amount, child=child)
         own_time = workflow.now() - began_at - ended.waited
     session.peaks.measure_attempt(ended.rounds, max(ended.depth, session.depth + 1), own_time)
@@ -230,7 +238,7 @@ def _means(session: Session, subtask: Subtask, attempts: Attempts) -> Means:
     return Means(
         max_attempts=session.request.limits.max_attempts,
         fallback=fallback,
-        stronger=_ABOVE.get(session.tier_of(subtask, agent)) if agent else None,
+        stronger=_ABOVE.get(session.card_for(subtask, agent).tier) if agent else None,
         may_nest=session.may_nest,
         may_ask=session.may_ask,
         can_pay=session.ledger.unspent.covers(_needed(session, subtask)),
@@ -240,14 +248,19 @@ def _means(session: Session, subtask: Subtask, attempts: Attempts) -> Means:
 async def _refine(session: Session, subtask: Subtask, outcome: Outcome, attempts: int) -> str | None:
     """Have the instruction rewritten in view of the error; None if the model expects nothing from that."""
     problem = outcome.message if isinstance(outcome, Failure | Escalation) else ""
-    task = RefineTask(
-        goal=session.request.goal,
-        agent=subtask.agent,
-        instruction=subtask.instruction,
-        problem=problem or outcome.kind,
-        outcome=outcome.model_copy(update={"spend": ()}),
-        attempts=attempts,
-    )
+
+    def reading(outcomes: tuple[InputOutcome, ...]) -> RefineTask:
+        [given] = outcomes
+        return RefineTask(
+            goal=session.request.goal,
+            agent=subtask.agent,
+            instruction=subtask.instruction,
+            problem=problem or outcome.kind,
+            outcome=given.outcome,
+            attempts=attempts,
+        )
+
+    task = fitted([input_for(subtask, outcome)], reading, DECISION_TOKENS)
     draft = await session.try_turn(task, RefineAnswer)
     if draft is None or not draft.worthwhile or draft.instruction.strip() == subtask.instruction:
         return None

@@ -36,7 +36,9 @@ from chargehand.wire import ErrorType, SignalName, WorkflowType
 from workflows import options
 from workflows.budget.ledger import Amount
 from workflows.contracts import Grant, GrantRequest, SubtaskRequest, SubtaskResult
+from workflows.rules.authority import delegated
 from workflows.rules.evidence import nested_outcome
+from workflows.rules.information_flow import Reads
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.report_content import nested_goal
 from workflows.session import Session
@@ -87,10 +89,9 @@ async def run_subtask(
         goal=session.request.goal,
         crew=session.facts.crew.name,
         subtask=subtask,
-        agent=agent.model_copy(
-            update={"description": "", "fallback": None, "input": None}
-        ),  # only its supervisor reads these
-        model=session.model(agent.tier),
+        # Only its supervisor reads these.
+        agent=agent.model_copy(update={"description": "", "fallback": None, "input": None}),
+        model=session.model_of(agent),
         output_caps=_caps(session.facts.output_caps, subtask),
         documents=session.request.documents,
         inputs=tuple(inputs),
@@ -127,17 +128,25 @@ def _caps(caps: OutputCaps, subtask: Subtask) -> OutputCaps:
 
 
 async def run_nested_session(
-    session: Session, subtask: Subtask, inputs: Sequence[InputOutcome], *, grant: Amount, child: str
+    session: Session,
+    subtask: Subtask,
+    inputs: Sequence[InputOutcome],
+    *,
+    notes: Sequence[Note],
+    reads: Reads,
+    grant: Amount,
+    child: str,
 ) -> Ended:
-    """Run a subtask as a session of its own; its report becomes the outcome."""
-    ends_at = session.clock.report_starts_at
+    """Run a subtask as a session of its own; its report becomes the outcome. Inputs and notes rest on `reads`."""
+    ends_at, planned = session.clock.report_starts_at, session.progress.planned(subtask)
     delegation = Delegation(
         session=session.root,
         run=session.run,
         depth=session.depth + 1,
         ancestors=session.ancestors,
-        goal_reads=tuple(sorted(session.provenance.of_inputs(subtask, session.progress.planned(subtask)))),
+        goal_reads=tuple(sorted(reads)),
         deadline_at=ends_at - options.nested_margin(ends_at - workflow.now()),
+        authority=delegated(session.authority, session.agent(planned.agent)),
         crew_changes=session.facts.crew.nested is not None,
         overcharges=session.model_calls.overcharges,
     )
@@ -145,7 +154,7 @@ async def run_nested_session(
     limits = session.request.limits.model_copy(
         update={"max_turns": grant.turns, "budget_usd": grant.usd, "on_limit": "finish"}
     )
-    goal = nested_goal(subtask, inputs)
+    goal = nested_goal(subtask, inputs, notes)
     request = session.request.model_copy(
         update={
             "goal": goal,

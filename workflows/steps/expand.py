@@ -5,16 +5,18 @@ from typing import Final
 
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
+from activities.contracts import InputOutcome
 from activities.turn_kinds.expand import ExpandAnswer, ExpandTask
 from activities.turn_kinds.plan import RejectedPlan
 from chargehand.contracts import Failure, Outcome, Subtask
-from workflows.budget.estimates import DECISION_INPUT_BYTES, early_turn, fixed_bytes
+from workflows.budget.estimates import early_turn, fixed_bytes
 from workflows.budget.ledger import Amount
 from workflows.budget.model_calls import CannotPay, TurnLost
 from workflows.rules.expansion import expanded, item_ids
 from workflows.rules.information_flow import capabilities_of, is_leak
+from workflows.rules.inputs import DECISION_TOKENS, fitted
 from workflows.rules.plan_validation import InvalidPlan
-from workflows.rules.report_content import USABLE, fitted
+from workflows.rules.report_content import USABLE
 from workflows.session import Session
 from workflows.steps.plan import validate
 
@@ -83,16 +85,20 @@ async def _ask(session: Session, template: Subtask, rejected: list[RejectedPlan]
     most = MOST_ITEMS if _may_grow(session) else _room(session, template, _own_turn(session))
     if not most:
         raise CannotPay("out_of_budget")
-    [items] = fitted(session.progress.inputs([template.for_each or ""]), DECISION_INPUT_BYTES)
-    task = ExpandTask(
-        goal=session.request.goal,
-        agent=template.agent,
-        template=template.instruction,
-        items=items,
-        max_subtasks=most,
-        rejected=tuple(rejected),
-    )
-    result = await session.take_turn(task)
+
+    def reading(lists: tuple[InputOutcome, ...]) -> ExpandTask:
+        [items] = lists
+        return ExpandTask(
+            goal=session.request.goal,
+            agent=template.agent,
+            template=template.instruction,
+            items=items,
+            max_subtasks=most,
+            rejected=tuple(rejected),
+        )
+
+    found = session.progress.inputs([template.for_each or ""])
+    result = await session.take_turn(fitted(found, reading, DECISION_TOKENS))
     answer = result.answer_as(ExpandAnswer)
     return answer or RejectedPlan(plan=result.text, errors=(result.problem or f"the reply was {result.stop}",))
 

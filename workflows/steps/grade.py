@@ -1,14 +1,14 @@
 """The user's own measure: a report is graded by the criteria of its request, and revised where it fails them."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from activities.turn_kinds.grade import GradeAnswer, GradeTask
-from activities.turn_kinds.synthesis import SynthesisAnswer
 from chargehand.contracts import Grade, Source
-from workflows.budget.estimates import DECISION_INPUT_BYTES
+from workflows.rules.inputs import DECISION_TOKENS, beginning
 from workflows.rules.report_content import checked_citations, only_cited
 from workflows.session import Session
+from workflows.steps.writer import Draft, Material
 
 _NOT_GRADED: Final = "The report was not graded by its criteria: no model could do so in time and within the limits."
 _MOST_REVISIONS: Final = 2
@@ -16,51 +16,41 @@ _LEAST_TURNS: Final = 2
 """A revision, and the grades of what it gave."""
 _LONGEST_GAP: Final = 200
 
-Revise = Callable[[SynthesisAnswer, Sequence[str]], Awaitable[SynthesisAnswer | None]]
-"""Writes a report again without some problems; None if it cannot."""
 
-
-async def grade(
-    session: Session, draft: SynthesisAnswer, sources: Sequence[Source], revise: Revise | None
-) -> tuple[SynthesisAnswer, tuple[Grade, ...]]:
-    """Grade a draft by the request's criteria, and revise it while that helps; returns the best draft and its grades.
-
-    Args:
-        session: whose request has the criteria, if any.
-        draft: the report.
-        sources: what its citations refer to.
-        revise: None if the draft may not be changed.
-    """
+async def grade(session: Session, draft: Draft, material: Material) -> tuple[Draft, tuple[Grade, ...]]:
+    """Grade a draft by the request's criteria, and revise it while that helps; returns the best, and its grades."""
     if not session.request.criteria:
         return draft, ()
-    grades = await _grades(session, draft, sources)
+    grades = await _grades(session, draft, material.sources)
     if grades is None:
         session.progress.add_gaps([_NOT_GRADED])
         return draft, ()
     for _ in range(_MOST_REVISIONS):
         problems = [f"It does not meet the criterion “{each.criterion}”: {each.reason}" for each in _unmet(grades)]
-        if revise is None or not problems or session.ledger.unspent.turns < _LEAST_TURNS:
+        if not problems or session.ledger.unspent.turns < _LEAST_TURNS:
             break
-        revised = await revise(draft, problems)
-        regraded = None if revised is None else await _grades(session, revised, sources)
+        before = session.model_calls.mark()
+        revised = await draft.rewrite(session, material, problems)
+        regraded = None if revised is None else await _grades(session, revised, material.sources)
         if revised is None or regraded is None or len(_unmet(regraded)) >= len(problems):
+            session.model_calls.waste_since(before)
             break
         draft, grades = revised, regraded
     session.progress.add_gaps(f"A criterion is not met: {each.criterion[:_LONGEST_GAP]}" for each in _unmet(grades))
     return draft, grades
 
 
-async def _grades(session: Session, draft: SynthesisAnswer, sources: Sequence[Source]) -> tuple[Grade, ...] | None:
+async def _grades(session: Session, draft: Draft, sources: Sequence[Source]) -> tuple[Grade, ...] | None:
     """Have a model grade a draft as its reader would see it; None if no model can."""
     if session.clock.was_interrupted:
         return None
-    answer, cited = only_cited(checked_citations(draft.answer, sources), sources)
+    answer, cited = only_cited(checked_citations(draft.text.answer, sources), sources)
     criteria = session.request.criteria
     task = GradeTask(
         goal=session.request.goal,
         criteria=criteria,
         answer=answer,
-        gaps=tuple(draft.gaps),
+        gaps=tuple(draft.text.gaps),
         sources=_shortened(cited),
     )
     found = await session.try_turn(task, GradeAnswer, until=session.clock.deadline_at)
@@ -81,5 +71,5 @@ def _unmet(grades: Sequence[Grade]) -> list[Grade]:
 
 def _shortened(sources: Sequence[Source]) -> tuple[Source, ...]:
     """Cut quotations evenly to what a grader reads."""
-    most = DECISION_INPUT_BYTES // max(len(sources), 1) // 4
-    return tuple(Source(ref=source.ref, quote=source.quote[:most]) for source in sources)
+    most = DECISION_TOKENS // max(len(sources), 1)
+    return tuple(Source(ref=source.ref, quote=beginning(source.quote, most)) for source in sources)

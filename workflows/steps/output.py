@@ -6,12 +6,13 @@ from typing import Final
 from pydantic import JsonValue
 from temporalio import workflow
 
+from activities.contracts import InputOutcome
 from activities.turn_kinds.output import OutputAnswer, OutputTask, RejectedOutput
 from workflows import options
-from workflows.budget.estimates import DECISION_INPUT_BYTES, fixed_bytes, input_bound, likely_input, worst_case
+from workflows.budget.estimates import fixed_bytes, input_bound, likely_input, worst_case
 from workflows.budget.model_calls import CannotPay, TurnLost
 from workflows.budget.purposes import OUTPUT
-from workflows.rules.report_content import fitted
+from workflows.rules.inputs import DECISION_TOKENS, fitted
 from workflows.session import Session
 from workflows.steps.writer import Material
 
@@ -39,16 +40,21 @@ async def fill_output(
     session.output_reserve.release()
     if why_not:
         return None, (why_not,)
+    goal = session.request.goal
     rejected: list[RejectedOutput] = []
-    while len(rejected) < _ATTEMPTS:
-        task = OutputTask(
-            goal=session.request.goal,
+
+    def reading(outcomes: tuple[InputOutcome, ...]) -> OutputTask:
+        return OutputTask(
+            goal=goal,
             data_schema=schema,
             answer=answer,
             gaps=tuple(gaps),
-            outcomes=fitted(material.outcomes, DECISION_INPUT_BYTES),
+            outcomes=outcomes,
             rejected=tuple(rejected),
         )
+
+    while len(rejected) < _ATTEMPTS:
+        task = fitted(material.outcomes, reading, DECISION_TOKENS)
         try:
             until = max(session.clock.deadline_at, workflow.now() + options.LEAST_REPORT_TIME)
             result = await session.take_turn(_payable(session, task), until=until)

@@ -1,18 +1,16 @@
 """The last step of a session: the report, whatever happened before."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
-from functools import partial
 
 from temporalio import workflow
 
 from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
 from activities.turn_kinds.synthesis import SynthesisAnswer
 from chargehand.contracts import Claim, Contradiction, LimitUse, Report, Source, StopReason
-from workflows.rules.citations import without_citations
 from workflows.rules.claims import claims_of, mark_uncited, weakest
 from workflows.rules.evidence import percentage
+from workflows.rules.inputs import fitted_task
 from workflows.rules.report_content import (
     USABLE,
     artifacts_of,
@@ -31,14 +29,13 @@ from workflows.rules.report_content import (
     usage_of,
     wasted_of,
 )
-from workflows.rules.writer_input import fitted_task
 from workflows.session import Session
 from workflows.steps.grade import grade
 from workflows.steps.output import fill_output
 from workflows.steps.review import DOUBTFUL, any_doubtful, settle_contradictions, stated
 from workflows.steps.sections import write_by_section
 from workflows.steps.synthesis import STRATEGIES
-from workflows.steps.writer import Draft, Material, material_of, uncited_problems, write
+from workflows.steps.writer import Draft, Material, material_of, uncited_problems
 
 
 async def write_report(session: Session, *, by_models: bool = True) -> Report:
@@ -47,10 +44,7 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
     outcomes = progress.inputs()
     material = material_of(outcomes, stop_reason_of(list(progress.outcomes.values()), stopped=clock.stop_reason))
     if by_models:
-        draft = await _draft(session, material)
-        revise = None if draft.is_final or draft.notice else partial(_again, session, material)
-        text, grades = await grade(session, draft.text, material.sources, revise)
-        draft = replace(draft, text=text)
+        draft, grades = await grade(session, await _draft(session, material), material)
     else:
         grades = ()
         draft = _unwritten(material, "The session was stopped before its report was written.")
@@ -69,6 +63,7 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         output=output,
         output_problems=output_problems,
         notice=draft.notice,
+        disclaimer=session.facts.crew.disclaimer,
         verification=weakest(claims),
         claims=claims,
         sources=cited,
@@ -85,6 +80,7 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         limits=_limit_use(session, ended_at),
         timing=timing_of(progress.plan, progress.records, clock.started_at, ended_at),
         subtasks=tuple(progress.records),
+        routes=tuple(progress.routes),
         issues=issues_of(progress.outcomes.values()),
         artifacts=artifacts_of(progress.outcomes.values()),
     )
@@ -104,16 +100,8 @@ def _checked(
     evidence = evidence_of(material.outcomes, material.sources, gaps)
     text = checked_citations(draft.text.answer, material.sources)
     claims = claims_of(text, evidence)
-    # A letter that is handed out as it is may cite nothing at all; its claims are unsupported all the same.
-    is_marked = material.sources and not (draft.is_final and text == without_citations(text))
+    is_marked = material.sources and draft.has_to_cite
     return *only_cited(mark_uncited(text, evidence) if is_marked else text, material.sources), claims
-
-
-async def _again(
-    session: Session, material: Material, draft: SynthesisAnswer, problems: Sequence[str]
-) -> SynthesisAnswer | None:
-    """Have a draft written again without some problems."""
-    return await write(session, material, material.outcomes, problems=problems, first_version=draft.answer)
 
 
 def _not_started(session: Session) -> list[str]:
@@ -137,7 +125,7 @@ async def _draft(session: Session, material: Material) -> Draft:
     if draft is None:
         return _unwritten(material, "No model could write this report.")
     session.report_reserve.release()
-    return replace(draft, text=await _revise(session, draft, material))
+    return await _revise(session, draft, material)
 
 
 def _unwritten(material: Material, why: str) -> Draft:
@@ -146,12 +134,12 @@ def _unwritten(material: Material, why: str) -> Draft:
     return Draft(draft_without_writer(material.outcomes, material.sources, f"{why}{rest}"), f"{why}{rest}")
 
 
-async def _revise(session: Session, draft: Draft, material: Material) -> SynthesisAnswer:
+async def _revise(session: Session, draft: Draft, material: Material) -> Draft:
     """Have contradictions decided and a critic read the draft; what is wrong or uncited is sent back once."""
     progress, outcomes, text = session.progress, material.outcomes, draft.text
-    if session.clock.was_interrupted or draft.is_final:
+    if session.clock.was_interrupted:
         progress.add_contradictions(stated(found, outcomes) for found in text.contradictions)
-        return text
+        return draft
     known = {found.about for found in progress.contradictions}
     new = [found for found in text.contradictions if found.about not in known]
     settled = await settle_contradictions(session, new, outcomes)
@@ -159,11 +147,9 @@ async def _revise(session: Session, draft: Draft, material: Material) -> Synthes
     problems = [_decision(found) for found in settled if found.confidence]
     if _wants_critic(session, text):
         problems += await _criticise(session, text, material)
-    if draft.is_own and session.request.review != "never":
+    if draft.has_to_cite and session.request.review != "never":
         problems += uncited_problems(text.answer, material, gaps_of(outcomes, text.gaps))
-    if not problems:
-        return text
-    return await write(session, material, outcomes, problems=problems, first_version=text.answer) or text
+    return (await draft.rewrite(session, material, problems) if problems else None) or draft
 
 
 def _decision(found: Contradiction) -> str:

@@ -9,11 +9,11 @@ from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
 from activities.turn_kinds.plan import PlanAnswer
 from activities.turn_kinds.review import ReviewAnswer, ReviewTask
 from chargehand.contracts import Contradiction, Outcome, Plan, Success
-from workflows.budget.estimates import DECISION_INPUT_BYTES, REVIEW_INPUT_BYTES
 from workflows.rules.evidence import percentage
 from workflows.rules.information_flow import leaks
+from workflows.rules.inputs import DECISION_TOKENS, REVIEW_TOKENS, fitted
 from workflows.rules.plan_validation import InvalidPlan
-from workflows.rules.report_content import USABLE, fitted
+from workflows.rules.report_content import USABLE
 from workflows.session import Session
 from workflows.steps.plan import most_subtasks, validate
 
@@ -31,13 +31,13 @@ async def review(session: Session) -> Plan | None:
         return None
     progress.count_review()
     outcomes, turns = progress.inputs(), session.ledger.unspent.turns - 2  # without this turn and the report's
-    task = ReviewTask(
-        goal=session.request.goal,
-        outcomes=fitted(outcomes, REVIEW_INPUT_BYTES),
-        max_subtasks=most_subtasks(turns) if session.report_reserve.is_payable and turns > 0 else 0,
-        may_nest=session.may_nest,
-    )
-    found = await session.try_turn(task, ReviewAnswer)
+    most = most_subtasks(turns) if session.report_reserve.is_payable and turns > 0 else 0
+    goal, may_nest = session.request.goal, session.may_nest
+
+    def reading(outcomes: tuple[InputOutcome, ...]) -> ReviewTask:
+        return ReviewTask(goal=goal, outcomes=outcomes, max_subtasks=most, may_nest=may_nest)
+
+    found = await session.try_turn(fitted(outcomes, reading, REVIEW_TOKENS), ReviewAnswer)
     if found is None:
         return None
     progress.add_contradictions(await settle_contradictions(session, found.contradictions, outcomes))
@@ -58,7 +58,7 @@ def any_doubtful(outcomes: Iterable[Outcome]) -> bool:
 
 async def judge(session: Session, question: str, candidates: Sequence[InputOutcome]) -> JudgeAnswer | None:
     """Have a judge decide between candidates; None if it does not decide."""
-    task = JudgeTask(question=question, candidates=fitted(candidates, DECISION_INPUT_BYTES))
+    task = fitted(candidates, lambda read: JudgeTask(question=question, candidates=read), DECISION_TOKENS)
     decision = await session.try_turn(task, JudgeAnswer, until=session.clock.deadline_at)
     return decision if decision and decision.chosen in {candidate.id for candidate in candidates} else None
 

@@ -2,17 +2,57 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from activities.contracts import InputOutcome
 from activities.turn_kinds.outline import OutlineAnswer, OutlineTask
 from activities.turn_kinds.synthesis import Section, SynthesisAnswer
-from workflows.rules.writer_input import fitted_task
+from workflows.rules.claims import by_words_quoted
+from workflows.rules.inputs import fitted_task
 from workflows.session import Session
-from workflows.steps.writer import Draft, Material, is_long, length_words, named, sections_for, uncited_problems, write
+from workflows.steps.writer import Draft, Material, is_long, length_words, named, sections_for, write
 
 _LINE: Final = 200
 """Characters of a title or heading."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A section as it is written."""
+
+    section: Section
+    words: int
+    text: SynthesisAnswer
+
+
+@dataclass(frozen=True, kw_only=True)
+class _SectionedDraft(Draft):
+    """A report whose sections are written, and written again, each by itself."""
+
+    outline: OutlineAnswer
+    parts: tuple[_Part, ...]
+
+    async def rewrite(self, session: Session, material: Material, problems: Sequence[str]) -> Draft | None:
+        """Have the sections written again that problems quote; all of them for a problem that quotes none."""
+
+        async def again(part: _Part, problems: Sequence[str]) -> _Part:
+            if not problems:
+                return part
+            text = await write(
+                session,
+                material,
+                material.outcomes,
+                section=part.section,
+                words=part.words,
+                problems=problems,
+                first_version=part.text.answer,
+            )
+            return replace(part, text=text) if text else part
+
+        assigned = by_words_quoted(problems, [part.text.answer for part in self.parts])
+        parts = tuple(await asyncio.gather(*map(again, self.parts, assigned)))
+        return None if parts == self.parts else _joined(self.outline, parts)
 
 
 async def write_by_section(session: Session, material: Material, outcomes: Sequence[InputOutcome]) -> Draft | None:
@@ -23,27 +63,32 @@ async def write_by_section(session: Session, material: Material, outcomes: Seque
     session.report_reserve.release()
     # One turn is kept for the report in one piece, should the outline fail.
     most = min(sections_for(words), session.ledger.unspent.turns - 1)
+    before = session.model_calls.mark()
     outline = await _outline(session, material, outcomes, words, most) if most > 1 else None
     if outline is None or len(outline.sections) < 2:
+        session.model_calls.waste_since(before)
         session.progress.add_gaps(["The limits or the outline left no room for a report by section; it is shorter."])
         return None
     headings = tuple(_line(each.heading) for each in outline.sections[:most])
     usual = words // len(headings)
-    writers = (
-        _write_section(
-            session,
-            material,
-            outcomes,
-            Section(heading=heading, brief=planned.brief, outline=headings),
-            planned.words if 0 < planned.words < 2 * usual else usual,
+    planned = [
+        (
+            Section(heading=heading, brief=each.brief, outline=headings),
+            each.words if 0 < each.words < 2 * usual else usual,
         )
-        for heading, planned in zip(headings, outline.sections, strict=False)
+        for heading, each in zip(headings, outline.sections, strict=False)
+    ]
+    texts = await asyncio.gather(
+        *(write(session, material, outcomes, section=section, words=words) for section, words in planned)
     )
-    written = await asyncio.gather(*writers)
-    if not any(written):
+    parts = [_Part(section, words, text) for (section, words), text in zip(planned, texts, strict=True) if text]
+    if not parts:
+        session.model_calls.waste_since(before)
         return None
-    missing = [heading for heading, text in zip(headings, written, strict=True) if text is None]
-    return Draft(_joined(outline, headings, written, material, missing), is_final=True)
+    lost = [heading for heading, text in zip(headings, texts, strict=True) if text is None]
+    gaps = [*(f"The section '{heading}' could not be written." for heading in lost), *outline.gaps]
+    found = named(outline.contradictions, material)
+    return _joined(outline.model_copy(update={"gaps": gaps, "contradictions": found}), tuple(parts))
 
 
 async def _outline(
@@ -61,45 +106,18 @@ async def _outline(
     return await session.try_turn(task, OutlineAnswer, until=session.clock.deadline_at)
 
 
-async def _write_section(
-    session: Session,
-    material: Material,
-    outcomes: Sequence[InputOutcome],
-    section: Section,
-    words: int,
-) -> SynthesisAnswer | None:
-    """Write one section; what it leaves uncited is sent back once."""
-    draft = await write(session, material, outcomes, section=section, words=words)
-    if draft is None or session.request.review == "never":
-        return draft
-    problems = uncited_problems(draft.answer, material, draft.gaps)
-    if not problems:
-        return draft
-    again = await write(
-        session, material, outcomes, section=section, words=words, problems=problems, first_version=draft.answer
-    )
-    return again or draft
-
-
-def _joined(
-    outline: OutlineAnswer,
-    headings: Sequence[str],
-    written: Sequence[SynthesisAnswer | None],
-    material: Material,
-    missing: Sequence[str],
-) -> SynthesisAnswer:
-    texts = [f"## {heading}\n\n{text.answer}" for heading, text in zip(headings, written, strict=True) if text]
-    there = [text for text in written if text]
-    found = [*named(outline.contradictions, material), *(each for text in there for each in text.contradictions)]
-    return SynthesisAnswer(
-        answer="\n\n".join([f"# {_line(outline.title)}", *texts]),
-        gaps=[
-            *(f"The section '{heading}' could not be written." for heading in missing),
-            *dict.fromkeys(gap for each in (outline, *there) for gap in each.gaps),
-        ],
+def _joined(outline: OutlineAnswer, parts: tuple[_Part, ...]) -> Draft:
+    texts = [part.text for part in parts]
+    found = [*outline.contradictions, *(each for text in texts for each in text.contradictions)]
+    whole = SynthesisAnswer(
+        answer="\n\n".join(
+            [f"# {_line(outline.title)}", *(f"## {p.section.heading}\n\n{p.text.answer}" for p in parts)]
+        ),
+        gaps=list(dict.fromkeys(gap for each in (outline, *texts) for gap in each.gaps)),
         contradictions=list({each.about: each for each in found}.values()),
-        confidence=min(each.confidence for each in (outline, *there)),
+        confidence=min(each.confidence for each in (outline, *texts)),
     )
+    return _SectionedDraft(text=whole, outline=outline, parts=parts)
 
 
 def _line(text: str) -> str:

@@ -13,8 +13,8 @@ from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from chargehand.contracts import Partial, Strategy, Tier
 from workflows.rules.citations import name_refs, number_more_refs, number_refs
 from workflows.rules.evidence import percentage
+from workflows.rules.inputs import WRITER_TOKENS, fitted_task, rendered_tokens, tokens_of, with_outcomes
 from workflows.rules.report_content import USABLE, draft_from, numbered_sources
-from workflows.rules.writer_input import WRITER_TOKENS, fitted_task, rendered_tokens, tokens_of, with_outcomes
 from workflows.session import Session
 from workflows.steps.review import judge
 from workflows.steps.sections import write_by_section
@@ -47,9 +47,11 @@ async def reduce(session: Session, material: Material) -> Draft | None:
     outcomes = material.outcomes
     while len(outcomes) > 1 and is_too_long(session, material, outcomes) and not session.clock.was_interrupted:
         groups = [outcomes[start : start + _GROUP_OUTCOMES] for start in range(0, len(outcomes), _GROUP_OUTCOMES)]
+        before = session.model_calls.mark()
         parts = await asyncio.gather(*(_summarise(session, material, group) for group in groups))
         summaries = [part for part in parts if part is not None]
         if len(summaries) < len(groups):
+            session.model_calls.waste_since(before)
             break
         outcomes = summaries
     return await _write(session, material, outcomes)
@@ -85,7 +87,7 @@ async def deliver(session: Session, material: Material) -> Draft | None:
                 contradictions=[],
                 confidence=given.outcome.confidence,
             )
-            return Draft(text, is_final=True)
+            return Draft(text, is_delivered=True)
     session.progress.add_gaps(["The text that was to be delivered is missing; the report is written from the rest."])
     return await merge(session, material)
 
@@ -103,7 +105,7 @@ async def _write(session: Session, material: Material, outcomes: Sequence[InputO
     if by_section is not None:
         return by_section
     text = await write(session, material, outcomes)
-    return Draft(text, is_own=True) if text else None
+    return Draft(text) if text else None
 
 
 async def _shorten_longest(session: Session, outcomes: Sequence[InputOutcome]) -> Sequence[InputOutcome]:

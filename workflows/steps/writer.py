@@ -1,7 +1,7 @@
 """The writer of a report: a model that reads outcomes whole, as far as its cap and the budget allow."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Final
 
@@ -14,16 +14,19 @@ from workflows import options
 from workflows.budget.estimates import fixed_bytes, input_bound, likely_input, worst_case, worst_report
 from workflows.budget.ledger import Amount
 from workflows.budget.purposes import REPORT
-from workflows.rules.citations import name_refs, number_more_refs
+from workflows.rules.citations import name_refs, number_more_refs, without_citations
 from workflows.rules.claims import uncited
+from workflows.rules.inputs import WRITER_TOKENS, Numbering, fitted_task
 from workflows.rules.report_content import evidence_of, numbered_sources, quotations_of
-from workflows.rules.writer_input import WRITER_TOKENS, Numbering, fitted_task, rendered_tokens
 from workflows.session import Session
 
 LONG_WORDS: Final = 3_000
 """A report of so many words is written by section."""
 _SECTION_WORDS: Final = 1_000
 _MOST_SECTIONS: Final = 20
+_UNCITED: Final = (
+    "It has no citation; cite what it rests on, leave it out if it rests on nothing, and keep it if it states nothing"
+)
 _MOST_BYTES: Final = 4 * WRITER_TOKENS
 """The most of the outcomes that is reserved for."""
 
@@ -49,11 +52,21 @@ class Draft:
 
     text: SynthesisAnswer
     notice: str = ""
-    """Why no model wrote it, if so."""
-    is_own: bool = False
-    """Whether the supervisor wrote it, and can be asked for what it left uncited."""
-    is_final: bool = False
-    """Whether it is handed out as it is."""
+    """Why no model wrote it, if so; then none is asked again."""
+    is_delivered: bool = False
+    """Whether it is handed out as its agent wrote it."""
+
+    @property
+    def has_to_cite(self) -> bool:
+        """Whether what it states has to be cited; a letter that is delivered may cite nothing at all."""
+        return not self.is_delivered or self.text.answer != without_citations(self.text.answer)
+
+    async def rewrite(self, session: Session, material: Material, problems: Sequence[str]) -> "Draft | None":
+        """Have it written again without some problems; None if that cannot be done."""
+        if self.notice:
+            return None
+        text = await write(session, material, material.outcomes, problems=problems, first_version=self.text.answer)
+        return replace(self, text=text) if text else None
 
 
 def material_of(outcomes: Sequence[InputOutcome], stop_reason: StopReason) -> Material:
@@ -146,18 +159,15 @@ def payable_task(
     model = session.model(session.facts.crew.tier)
     fixed = fixed_bytes(session.facts.crew, session.request.documents)
 
-    def fits(task: SynthesisTask) -> bool:
+    def can_be_paid(task: SynthesisTask) -> bool:
         worst = worst_case(model, likely_input(model, input_bound(task, fixed), None), REPORT.least_output)
-        return rendered_tokens(task) <= WRITER_TOKENS and session.ledger.unspent.covers(worst)
+        return session.ledger.unspent.covers(worst)
 
-    return fitted_task(task, outcomes, material.numbering, fits)
+    return fitted_task(task, outcomes, material.numbering, can_be_paid)
 
 
 def uncited_problems(text: str, material: Material, gaps: Sequence[str]) -> list[str]:
     """Word what a text leaves without a citation, for its writer; nothing if there is nothing to cite."""
     if not material.sources:
         return []
-    return [
-        f"It has no citation; cite what it rests on, or leave it out: {said}"
-        for said in uncited(text, evidence_of(material.outcomes, material.sources, gaps))
-    ]
+    return [f"{_UNCITED}: {said}" for said in uncited(text, evidence_of(material.outcomes, material.sources, gaps))]

@@ -19,6 +19,7 @@ from activities.turn_kinds.output import OutputAnswer
 from activities.turn_kinds.refine import RefineAnswer
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.review import ReviewAnswer
+from activities.turn_kinds.route import RouteAnswer
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from chargehand.contracts import Failure
 
@@ -30,6 +31,7 @@ _UNDECIDED: Final[Mapping[str, BaseModel]] = {
     "grade": GradeAnswer(grades=[]),
     "output": OutputAnswer(missing=["To put a report into another shape takes a language model, and none was used."]),
     "refine": RefineAnswer(worthwhile=False, instruction="", reason="This takes a language model."),
+    "route": RouteAnswer(routes=[], confidence=0),
     "review": ReviewAnswer(enough=True, missing=[], contradictions=[], subtasks=[]),
 }
 """Answers that leave everything as it is, by the kind of task."""

@@ -24,6 +24,7 @@ class ActivityType(StrEnum):
     TAKE_TURN = "take_turn"
     USE_TOOL = "use_tool"
     AWAIT_DUPLICATE = "await_duplicate"
+    READ_BACKLOG = "read_backlog"
 
 
 class QueryName(StrEnum):
@@ -40,6 +41,7 @@ class UpdateName(StrEnum):
     RAISE_LIMITS = "raise_limits"
     FINISH_NOW = "finish_now"
     ANSWER = "answer"
+    DECIDE_CALL = "decide_call"
 
 
 class SignalName(StrEnum):
@@ -47,6 +49,9 @@ class SignalName(StrEnum):
 
     REQUEST_GRANT = "request_grant"
     GRANT = "receive_grant"
+    REQUEST_CALL = "request_call"
+    CALL_REPLY = "receive_call_reply"
+    REPORT_CALL = "report_call"
 
 
 class ErrorType(StrEnum):

@@ -25,6 +25,7 @@ from tests.acceptance.played.web import Web, serve_web
 from tests.scripted_provider import ScriptedProvider, ScriptedRequest
 from worker_main import build_worker, compose
 from workflows.budget.estimates import worst_case
+from workflows.budget.purposes import purpose_of
 
 _SCHEDULED: Final = EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
 _COMPLETED: Final = EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED
@@ -40,6 +41,8 @@ class Turn:
     purpose: str
     stop: str
     reserved: Decimal
+    needed: Decimal
+    """Without which the turn would not have been taken: what is reserved beyond it lets the model write more."""
     cost: Decimal
     must_answer: bool
 
@@ -140,11 +143,13 @@ class Stage:
 def _turn(provider: str, request: TurnRequest, result: TurnResult) -> Turn:
     card = price_card(provider, result.model)
     assert card is not None
+    least = min(purpose_of(request.task).least_output, request.max_output_tokens)
     return Turn(
         agent=request.agent,
         purpose=request.task.kind,
         stop=result.stop,
         reserved=worst_case(card, request.max_input_tokens, request.max_output_tokens).usd,
+        needed=worst_case(card, request.max_input_tokens, least).usd,
         cost=result.usage.cost_usd,
         must_answer=bool(getattr(request.task, "must_answer", False)),
     )

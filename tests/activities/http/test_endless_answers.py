@@ -24,6 +24,7 @@ from activities.models.protocol import ProviderJob
 from activities.pages.fetch import Fetcher
 from activities.pages.guarded_get import GuardedBackend
 from activities.pages.page import FetchError, FetchLimits
+from activities.search.brave import BraveSearch
 from activities.search.searxng import SearxngSearch
 from activities.search.tavily import TavilySearch
 from chargehand import gcs_bucket
@@ -77,7 +78,7 @@ async def _ask_model(wire: str, url: str, *, as_job: bool = False) -> None:
         await model.aclose()
 
 
-async def _search(engine: SearxngSearch | TavilySearch) -> None:
+async def _search(engine: BraveSearch | SearxngSearch | TavilySearch) -> None:
     try:
         await engine.search("q", 3, ())
     finally:
@@ -130,6 +131,7 @@ CLIENTS: Mapping[str, Callable[[str, Path], Awaitable[None]]] = {
     "model responses background": lambda url, _: _ask_model("responses", url, as_job=True),
     "model chat": lambda url, _: _ask_model("chat", url),
     "search tavily": lambda url, _: _search(TavilySearch("tvly-key", base_url=url)),
+    "search brave": lambda url, _: _search(BraveSearch("brave-key", base_url=url)),
     "search searxng": lambda url, _: _search(SearxngSearch(url)),
     "page": lambda url, _: _read_page(url),
     "document": _download,

@@ -13,6 +13,7 @@ NOT_CHOSEN = (
     "activities.models.anthropic_messages",
     "activities.models.openai_chat",
     "activities.models.openai_responses",
+    "activities.search.brave",
     "activities.search.ddgs",
     "activities.search.searxng",
     "activities.search.tavily",

@@ -20,12 +20,16 @@ class EngineServer:
     headers: dict[str, str] = field(default_factory=dict)
     headers_by_query: dict[str, dict[str, str]] = field(default_factory=dict)
     body: bytes = b'{"results": []}'
+    below: str = ""
+    """The key under which the results stand, if they do not stand at the top."""
     results_for: Callable[[str], list[dict[str, Any]]] | None = None
     """What is found for a query, if that is not always the same."""
     hold: threading.Event | None = None
     """Answers wait for it."""
     asked: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
     """Method, path and parameters of each request."""
+    tokens: list[str | None] = field(default_factory=list)
+    """`X-Subscription-Token` of each request."""
     authorizations: list[str | None] = field(default_factory=list)
 
 
@@ -41,8 +45,12 @@ def serve_engine() -> Generator[EngineServer]:
                 parameters = json.loads(body) if is_json else dict(parse_qsl(body.decode()))
             state.asked.append((self.command, urlsplit(self.path).path, parameters))
             state.authorizations.append(self.headers.get("authorization"))
+            state.tokens.append(self.headers.get("x-subscription-token"))
             query = parameters.get("query", "")
-            body = json.dumps({"results": state.results_for(query)}).encode() if state.results_for else state.body
+            body = state.body
+            if state.results_for:
+                found = {"results": state.results_for(query)}
+                body = json.dumps({state.below: found} if state.below else found).encode()
             if state.hold is not None:
                 state.hold.wait(30)
             self.answer(state.status, body, **state.headers, **state.headers_by_query.get(query, {}))

@@ -185,17 +185,18 @@ async def open_harness(
 
 def harness_worker(client: Client, task_queue: str, folder: Path, model: Model, name: str) -> Worker:
     """Make a worker that takes turns by a model."""
-    return _worker(client, task_queue, turn_activities(folder, model, name))
+    return turn_worker(client, task_queue, turn_activities(folder, model, name))
 
 
 @asynccontextmanager
 async def open_front(client: Client) -> AsyncGenerator[Harness]:
     """Run a worker that asks for turns and takes none."""
-    async with _worker(client, f"front-{uuid4().hex[:8]}", None) as worker:
+    async with turn_worker(client, f"front-{uuid4().hex[:8]}", None) as worker:
         yield Harness(client, worker.task_queue)
 
 
-def _worker(client: Client, task_queue: str, turns: TurnActivities | None) -> Worker:
+def turn_worker(client: Client, task_queue: str, turns: TurnActivities | None) -> Worker:
+    """Make a worker of these activities, if any."""
     return Worker(
         client,
         task_queue=task_queue,

@@ -1,14 +1,18 @@
 """A prompt that may be longer than what was reserved is counted by its provider before it is sent."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 from temporalio.client import Client
 
+from activities.models.registry import Models
+from chargehand.contracts import Tier
 from chargehand.wire import ErrorType
-from tests.activities.models.calls import Wire
-from tests.activities.turns.one_turn import a_turn, open_harness
-from tests.scripted_provider import answer
+from tests.activities.models.calls import MODELS, Wire, a_provider
+from tests.activities.turns.one_turn import Harness, a_turn, open_harness, turn_activities, turn_worker
+from tests.scripted_provider import answer, error
 
 _RESERVED = 1_000
 """Fewer tokens than the prompt has bytes."""
@@ -63,3 +67,25 @@ async def test_a_count_that_fails_costs_only_the_count(client: Client, tmp_path:
 
     assert refusal.type == ErrorType.RESERVE_TOO_SMALL
     assert refusal.details[0] > 6_000
+
+
+async def test_a_fallbacks_prompt_is_not_bounded_by_what_another_model_counted(client: Client, tmp_path: Path) -> None:
+    """It is refused before it is paid if it may be longer than what was reserved, and counts for itself afterwards."""
+    async with (
+        a_provider("anthropic", lambda _: error(529, {"retry-after": "3600"})) as (_, first),
+        a_provider("chat", lambda _: answer("At eight.")) as (server, second),
+    ):
+        turns = turn_activities(tmp_path, first, MODELS["anthropic"])
+        cards = {tier: turns.models.card(tier).model_copy(update={"name": MODELS["chat"]}) for tier in Tier}
+        turns = replace(turns, models=replace(turns.models, fallback=Models(second, cards)))
+        async with turn_worker(client, "fallback-counts", turns) as worker:
+            harness = Harness(client, worker.task_queue)
+            counted: JsonValue = {"model": MODELS["anthropic"], "tokens": 200, "messages": 1}
+            refusal = await harness.fail(a_turn(counted=counted, max_input_tokens=5_000))
+            charges = server.charges
+            result = await harness.take(a_turn(counted=counted, max_input_tokens=refusal.details[0]))
+
+    assert (refusal.type, charges) == (ErrorType.RESERVE_TOO_SMALL, 0)
+    assert refusal.details[0] > 6_000
+    assert result.counted is not None
+    assert result.counted.model == MODELS["chat"]

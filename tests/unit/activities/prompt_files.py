@@ -22,6 +22,7 @@ from activities.turn_kinds.refine import RefineTask
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.rendering import CitedSource, Quotation
 from activities.turn_kinds.review import ReviewTask
+from activities.turn_kinds.route import RouteTask
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Contradiction, Escalation, Finding, Partial, Source
@@ -146,6 +147,7 @@ TASKS: Final[Mapping[str, tuple[str, Task]]] = {
             sources=(_LEASE,),
         ),
     ),
+    "route": ("supervisor", RouteTask(goal=_GOAL)),
     "critique": (
         "supervisor",
         CritiqueTask(goal=_GOAL, draft=_REPORT, outcomes=(_FOUND, _LOST), sources=(_CITED,)),

@@ -91,7 +91,9 @@ def test_a_users_crew_replaces_a_shipped_one(tmp_path: Path) -> None:
 
     crews = load_crews([SHIPPED, tmp_path], TOOLS)
 
-    assert {name: crew.description for name, crew in crews.items()} == {"research": "Answers small questions."}
+    shipped = load_crews([SHIPPED], TOOLS)
+    assert crews["research"].description == "Answers small questions."
+    assert {**shipped, "research": crews["research"]} == crews
 
 
 @pytest.mark.parametrize(
@@ -180,7 +182,7 @@ def test_a_missing_folder_is_told(tmp_path: Path) -> None:
         pytest.param("#" * 300_000, "is larger than 256 KiB; a crew is a page of text", id="huge"),
         pytest.param(
             "a." * 100_000 + "a = 1",
-            "has a key of more than 20 parts; a crew has no tables below agents",
+            "has a key of more than 20 parts; a crew has no tables that deep",
             id="endless key",
         ),
         pytest.param(
@@ -229,3 +231,61 @@ def test_a_tool_that_is_absent_here_is_taken_from_its_agent() -> None:
     assert researcher.tools == ("search",)
     with pytest.raises(CrewError, match="split them between two agents"):
         load_crews([SHIPPED], local)
+
+
+def _many(count: int) -> str:
+    agents = (AGENT.replace('"reader"', f'"reader-{number}"') for number in range(count))
+    return CREW.replace(AGENT, "") + "".join(agents)
+
+
+def test_a_tool_that_only_reads_may_be_shared_and_one_that_acts_may_not(tmp_path: Path) -> None:
+    """Two agents may read with the same tool; a tool that changes something belongs to one."""
+    (tmp_path / "crew.toml").write_text(_many(2), encoding="utf-8")
+
+    assert len(load_crews([tmp_path], TOOLS)["small"].agents) == 2
+    with pytest.raises(CrewError, match="'read_document' changes something and belongs to 2 agents; give it to one"):
+        load_crews([tmp_path], TOOLS, acting={"read_document"})
+
+
+def test_many_agents_are_warned_of_and_then_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Above seven agents a worker warns, above ten it wants a nested crew, which has to be there."""
+    _load(tmp_path, _many(7))
+    assert not caplog.messages
+    _load(tmp_path, _many(8))
+    assert ["above 7" in message for message in caplog.messages] == [True]
+    assert _refusal(tmp_path, _many(11)).startswith("agents: there are 11; 10 at most without nesting")
+    nested = _many(11).replace("guidance", 'nested = "small"\nguidance', 1)
+    assert len(_load(tmp_path, nested).agents) == 11
+    refusal = _refusal(tmp_path, nested.replace('nested = "small"', 'nested = "big"'))
+    assert refusal == "nested: there is no crew 'big'; there are small"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('routing = { fallback = "pirate" }', "routing.fallback: there is no agent 'pirate' in this crew"),
+        ('routing = { otherwise = "model" }', 'routing.fallback: is required with otherwise = "model"; name the agent'),
+        (
+            'routing = { rules = [{ match = ["*"], agents = ["reader"], then = "reader" }] }',
+            "routing.rules.0: names an agent twice; one agent gets a request once",
+        ),
+        ("limits = { deadline = 86400 }", "limits.deadline: a crew's own deadline is 12 hours at most"),
+        ("limits = { max_turns = 0 }", "limits.max_turns: Input should be greater than or equal to 1"),
+        ("confidence_threshold = 101", "confidence_threshold: Input should be less than or equal to 100"),
+    ],
+)
+def test_each_mistake_of_a_crews_own_fields_is_named(tmp_path: Path, text: str, told: str) -> None:
+    """Routes name agents that there are, and limits are limits."""
+    assert _refusal(tmp_path, CREW.replace("guidance", f"{text}\nguidance", 1)).startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("slow", "told"),
+    [
+        ("{ after = 1 }", "agents.0.slow: name either a backup agent or a backup tier"),
+        ('{ after = 1, agent = "reader" }', "agents.reader.slow.agent: 'reader' is not another agent of this crew"),
+    ],
+)
+def test_a_backup_is_another_agent_or_a_tier(tmp_path: Path, slow: str, told: str) -> None:
+    """What is used while a queue is slow has to be named, and to be something else."""
+    assert _refusal(tmp_path, f"{CREW}slow = {slow}\n").startswith(told)

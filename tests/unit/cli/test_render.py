@@ -160,6 +160,17 @@ def test_waste_of_models_that_cost_nothing_is_counted_in_turns(wasted: Usage, wr
     assert wasted_words(wasted) == written
 
 
+def test_a_disclaimer_stands_below_the_answer() -> None:
+    """What a crew says of the limits of its work is in the text and on the page, and nothing where it says nothing."""
+    made = report(disclaimer="No <legal> advice.")
+
+    page, markdown = Page(report_page(made)), report_markdown(made)
+    assert "\n\n*No &lt;legal> advice.*\n\n" in markdown
+    assert ("p", {"class": "disclaimer"}) in page.elements
+    assert "No <legal> advice." in "".join(page.words)
+    assert ("p", {"class": "disclaimer"}) not in Page(report_page(report())).elements
+
+
 @pytest.mark.parametrize("notice", ["", "No model could write this."])
 def test_an_answer_is_shown_as_it_begins(notice: str) -> None:
     """Only the notice that an answer begins with is left out, which stands above it."""

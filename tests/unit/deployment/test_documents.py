@@ -32,6 +32,21 @@ def test_every_dependency_has_its_licence_and_reason() -> None:
     assert set(listed) - {"package"} == {re.split(r"[\[<>=]", requirement)[0] for requirement in asked}
 
 
+def test_all_packages_have_one_version() -> None:
+    """The version of each package, and those that they ask for of each other, are that of the application."""
+    names = ("pyproject.toml", "client/pyproject.toml", "cli/pyproject.toml", "worker/pyproject.toml")
+    files = [project_file(name) for name in names]
+    extras = [
+        each for file in files for group in file["project"].get("optional-dependencies", {}).values() for each in group
+    ]
+    asked = [*extras, *(each for file in files for each in file["project"]["dependencies"])]
+
+    pinned = {found[1] for each in asked if (found := re.fullmatch(r"chargehand[\w\[\],-]*==(.+)", each))}
+
+    assert {file["project"]["version"] for file in files} == pinned | {files[0]["project"]["version"]}
+    assert len(pinned) == 1
+
+
 def test_the_list_of_decisions_is_complete() -> None:
     """Each page is in the list under its own title, and says what the decision costs and when it falls."""
     texts = {path.name: path.read_text(encoding="utf-8") for path in DECISIONS.glob("0*.md")}
@@ -46,8 +61,8 @@ def test_the_list_of_decisions_is_complete() -> None:
 
 
 _PATH = re.compile(r"`((?:[\w-][\w.-]*/)+[\w.-]*|[\w-]+\.py|\.ci/run)`|\]\(([^)#:]+)(?:#[^)]*)?\)")
-_BASES = ("", "client/src", "client/src/chargehand", "workflows", "activities")
-_CODE = ("activities", "benchmarks", "chaos", "cli", "client", "examples", "tests", "workflows")
+_BASES = ("", "client/src", "client/src/chargehand", "workflows", "activities", "worker/src/chargehand_worker/template")
+_CODE = ("activities", "benchmarks", "chaos", "cli", "client", "examples", "tests", "worker", "workflows")
 
 
 def _exists(path: str) -> bool:

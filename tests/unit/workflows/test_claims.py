@@ -5,14 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chargehand.contracts import Finding, Source
-from workflows.rules.claims import Evidence, claims_of, mark_uncited, uncited, weakest
+from workflows.rules.claims import Evidence, claims_of, mark_uncited, uncited, verification_of, weakest
 
 LEASE = Source(ref="lease.md#L1", quote="Notice is given three months before the end.\n[…]\nThe fee is 1,995.50 EUR")
 ROWS = Source(ref="sql:1", title="SELECT sum(minutes) WHERE year = 2025", quote="name | value\nIsland | 103295.0")
 PAGE = Source(ref="https://example.org/a", url="https://example.org/a", quote="A page.")
 EVIDENCE = Evidence(
     (LEASE, ROWS, PAGE),
-    {LEASE.ref: ("three months before the end", "The fee is 1,995.50 EUR"), PAGE.ref: ("A page.",)},
+    {
+        LEASE.ref: ("three months before the end", "The fee is 1,995.50 EUR"),
+        PAGE.ref: ("A page.",),
+        ROWS.ref: (ROWS.quote,),
+    },
     (
         Finding(claim="The lease **ends**.", sources=(PAGE.ref,), confidence=9, verification="inferred"),
         Finding(claim="Mice eat cheese.", confidence=9),
@@ -38,7 +42,11 @@ EVIDENCE = Evidence(
         ("> Notice is given\n> six months before the end.\n>\n> — [S1]", "inferred"),
         ("**103,295** minutes in 2025 [S2]", "computed"),
         ("104,295 minutes in 2025 [S2]", "inferred"),
+        ("**103,295** minutes [S2.1]", "computed"),
+        ("It says “Island | 103295.0” [S2].", "computed"),
+        ("Island has 104,295 minutes [S2.1].", "inferred"),
         ("Island has most [S2].", "inferred"),
+        ("Notice is not given three months before [S1.1].", "inferred"),
         ("Notice is three months.", "unsupported"),
         ("Notice is three months [S7].", "unsupported"),
         ("The lease ends.", "inferred"),
@@ -55,6 +63,49 @@ def test_a_claim_rests_on_what_is_cited_for_it(statement: str, verification: str
     assert weakest([claim]) == verification
 
 
+# fmt: off
+STATEMENTS_AND_NEGATIONS = [
+    ("The fee includes support", "The fee does not include support"),
+    ("She can pay", "She can’t pay"),
+    ("Die Miete enthält Strom", "Die Miete enthält keinen Strom"),
+    ("Le loyer comprend l’eau", "Le loyer ne comprend pas l’eau"),
+    ("El precio incluye el agua", "El precio no incluye el agua"),
+    ("Il prezzo comprende l’acqua", "Il prezzo non comprende l’acqua"),
+    ("A renda inclui a água", "A renda não inclui a água"),
+    ("De huur is met water", "De huur is zonder water"),
+    ("Hyran omfattar el", "Hyran omfattar inte el"),
+    ("Czynsz zawiera wodę", "Czynsz nie zawiera wody"),
+    ("Аренда включает воду", "Аренда не включает воду"),
+    ("Az ár tartalmazza a vizet", "Az ár nem tartalmazza a vizet"),
+    ("Su dahil", "Su dahil değil"),
+    ("费用包括水费", "费用不包括水费"),
+    ("料金に水道代が含まれる", "料金に水道代は含まれない"),
+    ("요금에 수도료가 포함된다", "요금에 수도료가 포함되지 않는다"),
+    ("الإيجار يشمل الماء", "الإيجار لا يشمل الماء"),
+    ("השכירות כוללת מים", "השכירות לא כוללת מים"),
+    ("किराये में पानी शामिल है", "किराये में पानी शामिल नहीं है"),
+    ("Giá đã gồm nước", "Giá không gồm nước"),
+]
+# fmt: on
+
+
+@given(pair=st.sampled_from(STATEMENTS_AND_NEGATIONS), number=st.integers(2, 9_999), other=st.integers(2, 9_999))
+def test_what_is_quoted_is_neither_denied_nor_recounted_by_its_quotation(
+    pair: tuple[str, str], number: int, other: int
+) -> None:
+    """In any language, a statement is never `quoted` from its own negation, nor from other figures."""
+
+    def checked(claim: str, quote: str) -> str:
+        return verification_of(f"{claim}: {number} [a].", [PAGE], [(PAGE, quote)])
+
+    for said, denied in (pair, pair[::-1]):
+        for rest in ("", " It rains. It is not cold."):
+            assert checked(f"It is so, {said}", f"{said}, {number}.{rest}") == "quoted"
+            assert checked(f"It is so, {said}", f"{denied}, {number}.{rest}") == "inferred"
+            if number != other:
+                assert checked(f"It is so, {said}", f"{said}, {other}.{rest}") == "inferred"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -64,6 +115,10 @@ def test_a_claim_rests_on_what_is_cited_for_it(statement: str, verification: str
         ("| a | b |\n|---|---|\n| x | y [S3] |\n| z | w |", ["inferred", "unsupported"]),
         ("- one [S3]\n  goes on\n- two", ["inferred", "unsupported"]),
         ("The price is not known.", []),
+        ("**See first**\n\n__Open points__\n\nOne [S3].", ["inferred"]),
+        ("**26 knots**\n\n**It is so.**", ["unsupported", "unsupported"]),
+        ("**Open.** One [S3]. Two.", ["inferred", "inferred"]),
+        ("**Open:** One.", ["unsupported"]),
         ("这是事实。没有来源[S3]。", ["inferred", "inferred"]),
         ("No. 5 of Dr. J. R. Hall, e.g. this [S3].", ["inferred"]),
     ],

@@ -174,7 +174,7 @@ def test_what_was_noted_and_read_is_handed_back() -> None:
                 verification="quoted",
             ),
             Finding(claim="Costs are open.", confidence=50, verification="unsupported"),
-            Finding(claim=COSTS.quote, sources=(COSTS.ref,), confidence=30, quote=COSTS.quote, verification="quoted"),
+            Finding(claim=COSTS.quote, sources=(COSTS.ref,), confidence=30, quote=COSTS.quote, verification="computed"),
         ),
         sources=(noted, COSTS),
         confidence=20,

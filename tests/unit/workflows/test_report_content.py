@@ -12,7 +12,6 @@ from activities.turn_kinds.synthesis import SynthesisAnswer
 from chargehand.contracts import (
     Escalation,
     Failure,
-    Finding,
     Outcome,
     Partial,
     Plan,
@@ -30,7 +29,6 @@ from workflows.rules.report_content import (
     brain_of,
     draft_from,
     draft_without_writer,
-    fitted,
     gaps_of,
     input_for,
     merged_spend,
@@ -236,35 +234,6 @@ def test_a_session_below_is_told_what_is_known() -> None:
 
     assert goal == "Compare them\n\nKnown already, from T1:\nOne."
     assert len(long) == 20_000
-
-
-OUTCOMES: st.SearchStrategy[Outcome] = st.builds(
-    Success,
-    content=st.integers(0, 9_000).map(lambda length: "ü" * length),
-    findings=st.integers(0, 40).map(lambda count: (Finding(claim="c" * 300, sources=("a",), confidence=1),) * count),
-    sources=st.integers(0, 40).map(lambda count: (Source(ref="a", quote="q" * 600),) * count),
-    gaps=st.integers(0, 20).map(lambda count: ("g" * 300,) * count),
-)
-
-
-@given(outcomes=st.lists(OUTCOMES, max_size=8), most=st.integers(0, 60_000))
-def test_outcomes_are_shortened_until_they_fit(outcomes: list[Outcome], most: int) -> None:
-    """Together they take no more than the allowance, or nothing is left in them to take away; none is left out."""
-    inputs = [_given(outcome, f"T{number}") for number, outcome in enumerate(outcomes)]
-
-    shortened = fitted(inputs, most)
-
-    size = sum(len(short.model_dump_json().encode()) for short in shortened)
-    bare = tuple(short.model_copy(update={"outcome": Success()}) for short in shortened)
-    assert size <= most or shortened == bare
-    assert [short.id for short in shortened] == [given.id for given in inputs]
-
-
-def test_what_fits_is_not_shortened() -> None:
-    """Outcomes within the allowance are handed on whole."""
-    inputs = (_given(Success(content="c" * 8_000, gaps=("g",), sources=(A,)), "T1"),)
-
-    assert fitted(inputs, 9_000) == inputs
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ _CITATION: Final = re.compile(r"\[(S\d+(?:,\s*S\d+)*)\]")
 def report_page(report: Report, trace: Trace | None = None) -> str:
     """Render the report, its sources and gaps, the plan, a timeline, usage and limits."""
     sections = [
-        _section("Answer", f'<div class="answer">{_markdown(answer_below_notice(report), report.sources)}</div>'),
+        _section("Answer", _answer(report)),
         _section("Output", _output(report)),
         _section("Contradictions", _contradictions(report)),
         _section("Not found or not done", _list(report.gaps)),
@@ -68,6 +68,11 @@ def _header(report: Report) -> str:
         f'<header><p class="eyebrow">{_text(report.session)} · {started}</p>'
         f'<h1>{_text(report.goal)}</h1><ul class="facts">{items}</ul>{notice}</header>'
     )
+
+
+def _answer(report: Report) -> str:
+    disclaimer = f'<p class="disclaimer">{_text(report.disclaimer)}</p>' if report.disclaimer else ""
+    return f'<div class="answer">{_markdown(answer_below_notice(report), report.sources)}</div>{disclaimer}'
 
 
 def _section(title: str, content: str) -> str:

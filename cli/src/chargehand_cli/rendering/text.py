@@ -29,6 +29,8 @@ def report_markdown(report: Report) -> str:
     known = {source.url for source in report.sources if source.url and is_web_address(source.url)}
     parts = [f"> **{_inline(report.notice)}**"] if report.notice else []
     parts.append(without_links(answer_below_notice(report), known))
+    if report.disclaimer:
+        parts.append(f"*{_inline(report.disclaimer)}*")
     parts += _section("Output", output_lines(report))
     parts += _section("Contradictions", [_contradiction(each) for each in report.contradictions])
     parts += _section("Not found or not done", [f"- {_inline(gap)}" for gap in report.gaps])

@@ -48,6 +48,11 @@ _REPLAYED: Final = 20
 @verb(app, location=LOCAL)
 async def up(connection: Connection) -> None:
     """Run the embedded server and a worker until Ctrl-C."""
+    await stay_up(connection)
+
+
+async def stay_up(connection: Connection) -> None:
+    """Keep the embedded server and its worker running until Ctrl-C."""
     await connection.open()
     say(connection.describe())
     say(f"Worker log: {connection.location.worker_log}")

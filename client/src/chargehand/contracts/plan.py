@@ -5,8 +5,8 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringConstraints
 from pydantic_core import from_json, to_json
 
-from chargehand.contracts.base import NoControlCharacters, NullIsEmpty, TypedByPeople, left_out
-from chargehand.contracts.request import Name, OutputTokens, Tier, UpToADay, Words
+from chargehand.contracts.base import Name, NoControlCharacters, NullIsEmpty, TypedByPeople, left_out
+from chargehand.contracts.request import OutputTokens, Tier, UpToADay, Words
 
 _INPUT_BYTES: Final = 16_000
 

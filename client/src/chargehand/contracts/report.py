@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from chargehand.contracts.base import Contract, Dollars, left_out
+from chargehand.contracts.calls import PendingCall
 from chargehand.contracts.outcome import (
     Artifact,
     Confidence,
@@ -47,6 +48,21 @@ class Contradiction(Contract):
     """Which one the report follows and why; empty if it is unresolved."""
     confidence: Confidence = 0
     """How sure a judge is of the resolution: 0 (no judge was asked, or it could not decide) to 100 (certain)."""
+
+
+class Route(Contract):
+    """Why an agent got a request, or a subtask, other than by the plan."""
+
+    by: Literal["rule", "model", "fallback", "load"]
+    """A rule of the crew, a model, the crew's fallback route, or the load of a task queue."""
+    agent: str
+    """The agent that was chosen."""
+    reason: str
+    """Why it was chosen, or why the route was not used."""
+    used: bool = True
+    """False for a route that was dropped."""
+    subtask: str = ""
+    """The subtask that was given to it, for `load`; empty if it is the request."""
 
 
 SubtaskState = Literal["waiting", "running", "success", "partial", "failure", "escalation", "skipped"]
@@ -165,6 +181,8 @@ class Report(Contract):
     """Why there is no valid `output`; empty if there is one, or if none was asked for."""
     notice: str = ""
     """A warning to be shown above the answer, such as that no model could write the report; empty if there is none."""
+    disclaimer: str = ""
+    """What the crew says of the limits of such work, to be shown below the answer; empty if it says nothing."""
     verification: Verification = "unchecked"
     """The weakest of `claims`: the whole is no better verified than that."""
     claims: tuple[Claim, ...] = ()
@@ -198,6 +216,8 @@ class Report(Contract):
     """How long the session took, and what parallel work gained."""
     subtasks: tuple[SubtaskRecord, ...] = ()
     """How each subtask of the plan ended, in the plan's order."""
+    routes: tuple[Route, ...] = left_out(())
+    """How the request got to its agents without a plan, routes that were dropped included."""
     issues: tuple[Issue, ...] = ()
     """Defects that reviewing agents found, the most severe first."""
     artifacts: tuple[Artifact, ...] = ()
@@ -209,6 +229,7 @@ SessionState = Literal[
     "awaiting_approval",
     "executing",
     "awaiting_answer",
+    "awaiting_call_approval",
     "paused",
     "synthesising",
     "finished",
@@ -230,8 +251,12 @@ class Status(Contract):
     """The plan; absent until there is one."""
     subtasks: tuple[SubtaskRecord, ...] = ()
     """The state of each subtask, in the plan's order."""
+    routes: tuple[Route, ...] = left_out(())
+    """How the request got to its agents without a plan."""
     questions: tuple[Question, ...] = ()
     """Open questions."""
+    calls: tuple[PendingCall, ...] = ()
+    """Tool calls that wait for a person's approval, those of nested sessions included."""
     ignored_messages: int = 0
     """Signals that were ignored: no workflow of this session can have sent them."""
     turns: int = 0

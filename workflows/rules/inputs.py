@@ -1,10 +1,12 @@
-"""What the writer of a report reads: outcomes and sources by their numbers, as much of them as fits."""
+"""What models read of outcomes: as much as fits, and by the numbers of their sources what a report is written from."""
 
 import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Final, TypeVar
+
+from pydantic_core import to_json
 
 from activities.contracts import InputOutcome
 from activities.turn_kinds.critique import CritiqueTask
@@ -16,28 +18,38 @@ from chargehand.contracts import Finding, Source
 from workflows.rules.citations import number_refs
 
 WRITER_TOKENS: Final = 50_000
-"""The most that the writer of a report reads."""
+"""The most that the writer of a report reads, and its critic."""
+SUBTASK_TOKENS: Final = 25_000
+"""The most that a subtask reads of the outcomes it depends on: in a dense plan they would multiply."""
+REVIEW_TOKENS: Final = 15_000
+"""The most that a reviewer reads."""
+DECISION_TOKENS: Final = 12_000
+"""The most that any other decision rests on."""
+_BYTES_PER_TOKEN: Final = 6
+"""The most that outcomes take as JSON, with what is not rendered: their turn is reserved by these bytes."""
 _STEPS: Final = (
-    (64_000, None),
-    (32_000, None),
-    (16_000, None),
-    (8_000, None),
-    (4_000, None),
-    (2_000, None),
-    (1_000, None),
-    (500, 20),
-    (500, 8),
-    (300, 3),
-    (100, 1),
-    (0, 0),
+    (128_000, 600, None),
+    (64_000, 600, None),
+    (32_000, 600, None),
+    (16_000, 600, None),
+    (8_000, 400, None),
+    (4_000, 200, None),
+    (2_000, 100, None),
+    (1_000, 100, None),
+    (500, 50, 20),
+    (500, 0, 8),
+    (300, 0, 3),
+    (100, 0, 1),
+    (0, 0, 0),
 )
-"""Characters of prose and number of findings that are left of each outcome: prose is shortened first."""
+"""Characters of prose, characters of each source and number of findings that are left of each outcome."""
 _GAP_CHARACTERS: Final = 200
 _CHARACTERS_PER_TOKEN: Final = 3
 """At least, of letters and spaces of English; fewer of everything else."""
 _PLAIN: Final = (string.ascii_letters + " ").encode()
 
-_Task = TypeVar("_Task", bound=SynthesisTask | CritiqueTask | OutlineTask)
+_Task = TypeVar("_Task", bound=TurnTask)
+_CitingTask = TypeVar("_CitingTask", bound=SynthesisTask | CritiqueTask | OutlineTask)
 
 
 @dataclass(frozen=True)
@@ -67,29 +79,60 @@ def tokens_of(text: str) -> int:
     return ceil(letters / _CHARACTERS_PER_TOKEN + marks / 2 + (others - of_three) + 1.5 * of_three + 3 * of_four)
 
 
+def beginning(text: str, most_tokens: int) -> str:
+    """Cut a text to about so many tokens."""
+    tokens = tokens_of(text)
+    return text if tokens <= most_tokens else text[: len(text) * most_tokens // tokens]
+
+
 def rendered_tokens(task: TurnTask) -> int:
     """Estimate the tokens of a task as its model reads it, without the user's documents."""
     return tokens_of("\n\n".join(task.sections(None)))
 
 
-def with_outcomes(task: _Task, outcomes: Sequence[InputOutcome], numbering: Numbering) -> _Task:
+def with_outcomes(task: _CitingTask, outcomes: Sequence[InputOutcome], numbering: Numbering) -> _CitingTask:
     """Have a task read outcomes and their sources as they are."""
     read = {"outcomes": numbered_outcomes(outcomes, numbering), "sources": cited_sources(outcomes, numbering)}
     return task.model_copy(update=read)
 
 
 def fitted_task(
-    task: _Task,
+    task: _CitingTask,
     outcomes: Sequence[InputOutcome],
     numbering: Numbering,
-    fits: Callable[[_Task], bool] = lambda task: rendered_tokens(task) <= WRITER_TOKENS,
+    can_be_paid: Callable[[_CitingTask], bool] = lambda _: True,
+) -> _CitingTask:
+    """Have a task that cites by numbers read outcomes."""
+    return fitted(outcomes, lambda read: with_outcomes(task, read, numbering), WRITER_TOKENS, can_be_paid)
+
+
+def fitted(
+    outcomes: Sequence[InputOutcome],
+    reading: Callable[[tuple[InputOutcome, ...]], _Task],
+    most_tokens: int,
+    can_be_paid: Callable[[_Task], bool] = lambda _: True,
 ) -> _Task:
-    """Have a task read outcomes, shortened until it fits; findings and what they rest on are the last to go."""
-    for shortened in _shortened(outcomes):
-        task = with_outcomes(task, shortened, numbering)
-        if fits(task):
-            break
-    return task
+    """Have a task read outcomes, shortened evenly until it fits; findings and their quotations are the last to go.
+
+    Args:
+        outcomes: what is read.
+        reading: builds the task that reads them.
+        most_tokens: what outcomes may add to the task, as its model reads it.
+        can_be_paid: whether the budget allows it.
+    """
+    *shorter, shortest = _shortened(outcomes, most_tokens)
+    least = reading(shortest)
+    most_bytes = _json_bytes(least) + _BYTES_PER_TOKEN * most_tokens
+    most_tokens += rendered_tokens(least)
+    for read in shorter:
+        task = reading(read)
+        if _json_bytes(task) <= most_bytes and rendered_tokens(task) <= most_tokens and can_be_paid(task):
+            return task
+    return least
+
+
+def _json_bytes(task: TurnTask) -> int:
+    return len(task.model_dump_json().encode())
 
 
 def numbered_outcomes(outcomes: Sequence[InputOutcome], numbering: Numbering) -> tuple[InputOutcome, ...]:
@@ -145,23 +188,29 @@ def cited_sources(outcomes: Sequence[InputOutcome], numbering: Numbering) -> tup
     )
 
 
-def _shortened(outcomes: Sequence[InputOutcome]) -> Iterator[Sequence[InputOutcome]]:
+def _shortened(outcomes: Sequence[InputOutcome], most_tokens: int) -> Iterator[tuple[InputOutcome, ...]]:
     """Shorten outcomes evenly, step by step; steps that cannot fit are left out."""
-    most_characters = WRITER_TOKENS * 2 * _CHARACTERS_PER_TOKEN
+    most_characters = most_tokens * 2 * _CHARACTERS_PER_TOKEN
     if sum(len(given.outcome.content) for given in outcomes) <= most_characters:
-        yield outcomes
-    for characters, findings in _STEPS:
+        yield tuple(outcomes)
+    for characters, of_source, findings in _STEPS:
         if sum(min(len(given.outcome.content), characters) for given in outcomes) <= most_characters:
-            yield [_cut(given, characters, findings) for given in outcomes]
+            yield tuple(_cut(given, characters, of_source, findings) for given in outcomes)
 
 
-def _cut(given: InputOutcome, characters: int, findings: int | None) -> InputOutcome:
+def _cut(given: InputOutcome, characters: int, of_source: int, findings: int | None) -> InputOutcome:
     outcome = given.outcome
     kept = outcome.findings if findings is None else outcome.findings[:findings]
     named = {ref for finding in kept for ref in finding.sources}
-    changes: dict[str, object] = {"content": outcome.content[:characters], "findings": kept}
+    sources = tuple(
+        source.model_copy(update={"quote": source.quote[:of_source]})
+        for source in outcome.sources
+        if findings is None or source.ref in named
+    )
+    changes: dict[str, object] = {"content": outcome.content[:characters], "findings": kept, "sources": sources}
+    if len(to_json(outcome.data)) > characters:
+        changes["data"] = None
     if findings is not None:
-        changes["sources"] = tuple(source for source in outcome.sources if source.ref in named)
         changes["gaps"] = tuple(gap[:_GAP_CHARACTERS] for gap in outcome.gaps[:findings])
         changes["issues"] = outcome.issues[:findings]
     instruction = given.instruction[: max(characters, _GAP_CHARACTERS)]

@@ -1,0 +1,203 @@
+"""One run of an MCP server: its process, or its session over HTTP. Importing the `mcp` library takes a second."""
+
+import asyncio
+import os
+import shutil
+import sys
+from collections import deque
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from contextvars import copy_context
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import mcp_types as types
+from httpx2 import AsyncClient, HTTPError, Response, Timeout
+from mcp import Client, MCPError, StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from pydantic import ValidationError
+
+from activities.http_limits import limit_client
+from activities.mcp.declaration import McpDeclaration
+from activities.silence import note_progress
+
+if TYPE_CHECKING:
+    from mcp.client._transport import TransportStreams
+
+_CLOSE_SECONDS: Final = 6.0
+"""The library gives a process two seconds to end, two more after SIGTERM, and two after SIGKILL."""
+MOST_MESSAGE_BYTES: Final = 4_000_000
+"""Of one message of a server; a longer one ends the connection."""
+_MOST_PAGES: Final = 20
+_MOST_TOOLS: Final = 1_000
+_RELAY: Final = Path(__file__).with_name("relay.py")
+
+
+class ServerUnusable(Exception):  # noqa: N818  # reads as a statement of fact
+    """A server could not be started, reached or understood; the message says why, without a secret."""
+
+
+class Connection:
+    """A connection that a task of its own enters and leaves, as the library demands."""
+
+    def __init__(self, declared: McpDeclaration, environment: Mapping[str, str]) -> None:
+        """Take the values of the variables that the declaration names."""
+        self._statuses: deque[int] = deque([200], maxlen=1)
+        streams = (
+            _by_stdio(declared, declared.command, environment)
+            if declared.command
+            else _over_http(declared, declared.url or "", environment, self._statuses)
+        )
+        self._client = Client(streams, cache=None, read_timeout_seconds=declared.start_seconds)
+        self._start_seconds = declared.start_seconds
+        self._call_seconds = declared.call_seconds
+        self._leave = asyncio.Event()
+        self._is_ready = False
+        self._task: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Start the server, or reach it. Raises `ServerUnusable`."""
+        ready = asyncio.get_running_loop().create_future()
+        task = self._task = asyncio.create_task(self._hold(ready))
+        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        try:
+            async with asyncio.timeout(self._start_seconds):
+                await asyncio.wait({ready, task}, return_when=asyncio.FIRST_COMPLETED)
+        except TimeoutError:
+            await self.close()
+            raise ServerUnusable(f"it did not start within {self._start_seconds:g} seconds") from None
+        except asyncio.CancelledError:
+            await asyncio.shield(self.close())
+            raise
+        if not ready.done():
+            raise ServerUnusable(self._reason(task.exception()))
+
+    async def tools(self) -> list[dict[str, Any]]:
+        """List the tools, as the server describes them. Raises `ServerUnusable`."""
+        listed: list[dict[str, Any]] = []
+        cursor: str | None = None
+        try:
+            async with asyncio.timeout(self._start_seconds):
+                for _ in range(_MOST_PAGES):
+                    page = await self._client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+                    listed += [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in page.tools]
+                    cursor = page.next_cursor
+                    if cursor is None or len(listed) > _MOST_TOOLS:
+                        break
+        except Exception as error:
+            raise ServerUnusable(self._reason(error)) from error
+        return listed[:_MOST_TOOLS]
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
+        """Call a tool once. Raises `ServerUnusable` if its answer is lost, and `MCPError` if the server refuses.
+
+        The library's own `call_tool` would check the answer against a schema that a hostile server may have made slow
+        to check.
+        """
+        context = copy_context()
+
+        async def progress(progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG001  # the library's names
+            # The library calls this in a task of its own.
+            context.run(note_progress)
+
+        request = types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=dict(arguments)))
+        try:
+            async with asyncio.timeout(self._call_seconds):
+                return await self._client.session.send_request(
+                    request,
+                    types.CallToolResult,
+                    request_read_timeout_seconds=self._call_seconds,
+                    progress_callback=progress,
+                )
+        except MCPError as error:
+            if error.code in {types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT}:
+                raise ServerUnusable(self._reason(error)) from error
+            raise
+        except Exception as error:
+            raise ServerUnusable(self._reason(error)) from error
+
+    @property
+    def is_open(self) -> bool:
+        return self._task is not None and not self._task.done()
+
+    async def close(self) -> None:
+        """End the session, and the process with all that it started."""
+        self._leave.set()
+        task = self._task
+        if task is None:
+            return
+        if not self._is_ready:
+            task.cancel()
+        _, running = await asyncio.wait({task}, timeout=_CLOSE_SECONDS)
+        if running:
+            task.cancel()
+            await asyncio.wait({task}, timeout=_CLOSE_SECONDS)
+
+    def _reason(self, error: BaseException | None) -> str:
+        status = self._statuses[0]
+        return _reason(error) + (f", HTTP status {status}" if status >= 300 else "")
+
+    async def _hold(self, ready: "asyncio.Future[None]") -> None:
+        async with self._client:
+            self._is_ready = True
+            ready.set_result(None)
+            await self._leave.wait()
+
+
+@asynccontextmanager
+async def _by_stdio(
+    declared: McpDeclaration, command: str, environment: Mapping[str, str]
+) -> AsyncGenerator["TransportStreams"]:
+    program = shutil.which(command)
+    if program is None:
+        raise ServerUnusable(f"there is no program '{command}'")
+    parameters = StdioServerParameters(
+        command=sys.executable,
+        args=["-IS", str(_RELAY), str(MOST_MESSAGE_BYTES), program, *declared.args],
+        env=dict(environment),
+    )
+    # A server may write anything to its standard error, credentials among it.
+    nowhere = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    with nowhere:
+        async with stdio_client(parameters, errlog=nowhere) as streams:
+            yield streams
+
+
+@asynccontextmanager
+async def _over_http(
+    declared: McpDeclaration, url: str, environment: Mapping[str, str], statuses: deque[int]
+) -> AsyncGenerator["TransportStreams"]:
+    headers = {header: environment[variable] for header, variable in declared.headers.items()}
+    if declared.bearer_token:
+        headers["Authorization"] = f"Bearer {environment[declared.bearer_token]}"
+
+    async def note_status(response: Response) -> None:
+        statuses.append(response.status_code)
+
+    timeout = Timeout(declared.start_seconds, read=declared.call_seconds + declared.start_seconds)
+    async with (
+        limit_client(
+            AsyncClient(headers=headers, timeout=timeout, event_hooks={"response": [note_status]}), MOST_MESSAGE_BYTES
+        ) as client,
+        streamable_http_client(url, http_client=client, max_sse_event_size=MOST_MESSAGE_BYTES) as streams,
+    ):
+        yield streams
+
+
+def _reason(error: BaseException | None) -> str:
+    """Say what went wrong, in words of ours: a server's own may hold anything."""
+    if isinstance(error, BaseExceptionGroup):
+        return _reason(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
+    if isinstance(error, ServerUnusable):
+        return str(error)
+    if isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED:
+        return f"it ended the connection, or sent more than {MOST_MESSAGE_BYTES // 1_000_000} MB at once"
+    if isinstance(error, TimeoutError) or (isinstance(error, MCPError) and error.code == types.REQUEST_TIMEOUT):
+        return "it did not answer in time"
+    reasons = {
+        MCPError: f"it answered with error {error.code}" if isinstance(error, MCPError) else "",
+        ValidationError: "its answer does not follow the protocol",
+        HTTPError: f"it could not be reached ({type(error).__name__})",
+    }
+    unknown = f"it could not be used ({type(error).__name__})"
+    return next((reason for kind, reason in reasons.items() if isinstance(error, kind)), unknown)

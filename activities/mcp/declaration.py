@@ -1,0 +1,84 @@
+"""An MCP server as a crew file declares it."""
+
+from collections.abc import Mapping
+from typing import Annotated, Final, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from activities.backends import WebAddress
+from chargehand.contracts import Capability, TypedByPeople
+
+LONGEST_TOOL_NAME: Final = 40
+
+Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
+"""The name of an environment variable of the worker."""
+ServerName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,19}$")]
+"""A lower-case name: a letter, then letters, digits or `-`, 20 characters at most."""
+ToolName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_./-]{1,128}$")]
+"""The name of a tool as its server spells it."""
+_Header = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9-]{1,100}$")]
+_Text = Annotated[str, StringConstraints(min_length=1, max_length=1_000, pattern=r"^[^\x00]*$")]
+
+
+class McpDeclaration(TypedByPeople):
+    """An MCP server, and which of its tools the crew's agents may have."""
+
+    name: ServerName
+    """Its tools are called `<name>_<tool>`."""
+    command: _Text | None = None
+    """The program that serves by stdio; it is started with the worker."""
+    args: Annotated[tuple[_Text, ...], Field(max_length=50)] = ()
+    """Arguments of the command. They are no place for a secret: other users of the machine see them."""
+    environment: Annotated[tuple[Variable, ...], Field(max_length=50)] = ()
+    """Variables of the worker's environment that the command is given, credentials among them."""
+    url: WebAddress | None = None
+    """The address of a server that serves by streamable HTTP."""
+    bearer_token: Variable | None = None
+    """The variable of the worker's environment that holds the token for `url`."""
+    headers: Annotated[dict[_Header, Variable], Field(max_length=20)] = {}
+    """Further headers for `url`: the name of each, and the variable that holds its value."""
+    tools: Annotated[tuple[ToolName, ...], Field(min_length=1, max_length=40)]
+    """The tools that the crew may use, as the server names them; all others are left out."""
+    acts: tuple[ToolName, ...] = ()
+    """Those of the tools that change something in the world."""
+    approval: tuple[ToolName, ...] = ()
+    """Those of the tools whose every call a person must approve."""
+    capabilities: tuple[Capability, ...] = ("reads_untrusted", "reaches_out")
+    """What the tools let an agent do."""
+    digest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """The approved descriptions of the tools; `chargehand doctor` shows it. Without it, those seen first are approved.
+    """
+    start_seconds: Annotated[float, Field(ge=1, le=120)] = 20
+    """How long the server may take to start and to list its tools."""
+    call_seconds: Annotated[float, Field(ge=1, le=600)] = 60
+    """How long a call may take."""
+
+    @property
+    def tool_names(self) -> Mapping[str, str]:
+        """The tools by the names under which agents have them."""
+        return {agent_tool_name(self.name, tool): tool for tool in self.tools}
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> Self:
+        if (self.command is None) == (not self.url):
+            raise ValueError("must have either a `command`, for stdio, or a `url`, for streamable HTTP")
+        if self.url and (self.args or self.environment):
+            raise ValueError("`args` and `environment` belong to a `command`; credentials for a `url` are `headers`")
+        if self.command and (self.headers or self.bearer_token):
+            raise ValueError("`headers` and `bearer_token` belong to a `url`; a `command` is given an `environment`")
+        if self.url and "@" in self.url.partition("://")[2].partition("/")[0]:
+            raise ValueError("`url` must not contain credentials; name a variable as `bearer_token` or in `headers`")
+        if len(self.tool_names) < len(self.tools):
+            raise ValueError(
+                f"two of `tools` have the same name for agents, in lower case and {LONGEST_TOOL_NAME} characters"
+            )
+        for field in ("acts", "approval"):
+            if unknown := set(getattr(self, field)).difference(self.tools):
+                raise ValueError(f"`{field}` names '{min(unknown)}', which is not one of `tools`")
+        return self
+
+
+def agent_tool_name(server: str, tool: str) -> str:
+    """Name a tool for agents, in the characters that every provider accepts."""
+    plain = "".join(character if character.isalnum() or character in "_-" else "_" for character in tool.lower())
+    return f"{server}_{plain}"[:LONGEST_TOOL_NAME]

@@ -1,0 +1,192 @@
+"""An MCP server in use: started again after it ended, and held to the descriptions that were approved."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import JsonValue
+from temporalio.exceptions import ApplicationError
+
+from activities.mcp.declaration import McpDeclaration
+from activities.mcp.definitions import Definition, UnusableTool, define, digest_together
+from chargehand.wire import ErrorType
+
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult
+
+    from activities.mcp.connection import Connection
+
+_FIRST_WAIT: Final = 0.5
+_LONGEST_WAIT: Final = 30.0
+_logger: Final = logging.getLogger("chargehand.mcp")
+
+
+class WithdrawnTool(Exception):  # noqa: N818  # reads as a statement of fact
+    """A tool must not be used now; the message says why, for the agent."""
+
+
+class McpServer:
+    """One server, and the tools of it that are approved.
+
+    Before each call its tools are listed again, and a tool is called only if its definition is the approved one: that
+    of the crew file's digest, or without one that seen first by this worker.
+    """
+
+    def __init__(self, declared: McpDeclaration, environment: Mapping[str, str]) -> None:
+        """Take the values of the variables that the declaration names."""
+        self.declared = declared
+        self.digest = ""
+        """Of the tools as listed last; empty until they are."""
+        self._problem = "it has not answered yet"
+        self._environment = dict(environment)
+        self._approved: dict[str, Definition] = {}
+        self._unusable: dict[str, str] = {}
+        self._connection: Connection | None = None
+        self._connecting = asyncio.Lock()
+        self._failures = 0
+        self._not_before = 0.0
+
+    @property
+    def problem(self) -> str:
+        """Say why the server, or a tool of it, cannot be used; empty if all is well."""
+        return self._problem or " ".join(filter(None, map(self._withdrawal, self.declared.tools)))
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The values of the variables that the server is given."""
+        return tuple(value for value in self._environment.values() if len(value) >= 6)
+
+    def definition(self, tool: str) -> Definition | None:
+        """Return the approved definition of a tool, if there is one."""
+        return self._approved.get(tool)
+
+    async def start(self) -> None:
+        """Start the server and list its tools; a server that cannot be used yet is tried again at its first call."""
+        try:
+            await self._listed()
+        except ApplicationError as error:
+            _logger.warning(error.message)
+            return
+        if self.problem:
+            _logger.warning(self.problem)
+
+    async def ready(self, tool: str) -> "Connection":
+        """Return a connection on which a tool may be called once.
+
+        Raises:
+            WithdrawnTool: the tool is not what was approved.
+            ApplicationError: the server cannot be used now.
+        """
+        connection = await self._listed()
+        if problem := self._withdrawal(tool):
+            raise WithdrawnTool(problem)
+        return connection
+
+    async def call(self, connection: "Connection", tool: str, arguments: Mapping[str, JsonValue]) -> "CallToolResult":
+        """Call a tool once.
+
+        Raises:
+            ValueError: an argument cannot be read; the message says what to mend.
+            ApplicationError: the answer is lost.
+            MCPError: the server refuses the call.
+        """
+        from activities.mcp.connection import ServerUnusable
+
+        given = self._approved[tool].arguments(arguments)
+        try:
+            return await connection.call(tool, given)
+        except ServerUnusable as error:
+            raise self._unavailable(f"{error}, during a call") from error
+
+    async def close(self) -> None:
+        """End the server, with everything that it started."""
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None
+
+    async def _listed(self) -> "Connection":
+        """Return a connection whose tools were listed just now."""
+        from activities.mcp.connection import ServerUnusable
+
+        connection = self._connection
+        if connection is not None and connection.is_open:
+            try:
+                self._review(await connection.tools())
+            except ServerUnusable as error:
+                _logger.warning("MCP server is started again", extra={"server": self.declared.name, "why": str(error)})
+            else:
+                return connection
+        return await self._reconnected(connection)
+
+    async def _reconnected(self, broken: "Connection | None") -> "Connection":
+        from activities.mcp.connection import Connection, ServerUnusable
+
+        async with self._connecting:
+            if self._connection is not None and self._connection is not broken:
+                return self._connection  # another call was faster
+            await self.close()
+            wait = self._not_before - asyncio.get_running_loop().time()
+            if wait > 0:
+                raise self._unavailable(self._problem, after=wait)
+            connection = Connection(self.declared, self._environment)
+            try:
+                await connection.open()
+                self._review(await connection.tools())
+            except ServerUnusable as error:
+                await connection.close()
+                self._failures += 1
+                wait = min(_FIRST_WAIT * 2**self._failures, _LONGEST_WAIT)
+                self._not_before = asyncio.get_running_loop().time() + wait
+                self._problem = str(error)
+                raise self._unavailable(self._problem, after=wait) from error
+            self._failures = 0
+            self._connection = connection
+            return connection
+
+    def _review(self, listed: list[dict[str, Any]]) -> None:
+        """Compare what the server says of its tools with what was approved."""
+        known: dict[str, Definition] = {}
+        self._unusable = {}
+        for tool in listed:
+            name = tool["name"]
+            if name not in self.declared.tools:
+                continue
+            if name in known or name in self._unusable:
+                self._unusable[name] = "its server lists it twice"
+                continue
+            try:
+                known[name] = define(self.declared.name, tool)
+            except UnusableTool as error:
+                self._unusable[name] = str(error)
+        self._problem = ""
+        self.digest = digest_together(known.values())
+        for name in self.declared.tools:
+            if name in known and name not in self._approved and self.declared.digest in {None, self.digest}:
+                self._approved[name] = known[name]
+            approved = self._approved.get(name)
+            if name not in known:
+                self._unusable.setdefault(name, "its server does not list it")
+            elif approved is None:
+                self._unusable[name] = (
+                    f"its server's descriptions have the digest {self.digest}, which is not the approved one"
+                )
+            elif approved.digest != known[name].digest:
+                self._unusable[name] = "its server changed its description after it was approved"
+
+    def _withdrawal(self, tool: str) -> str:
+        """Say why a tool is withdrawn; empty if it is not."""
+        if why := self._unusable.get(tool):
+            return (
+                f"The tool '{tool}' of the MCP server '{self.declared.name}' is withdrawn: {why}. Go another way, or "
+                "name the gap; the operator has to look at it."
+            )
+        return ""
+
+    def _unavailable(self, why: str, *, after: float = 0.0) -> ApplicationError:
+        return ApplicationError(
+            f"the MCP server '{self.declared.name}' cannot be used: {why}",
+            type=ErrorType.TOOL_UNAVAILABLE,
+            next_retry_delay=timedelta(seconds=after) if after else None,
+        )

@@ -1,0 +1,115 @@
+"""A tool of an MCP server, as agents have it: what it returns is capped, and is data."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from pydantic import JsonValue
+from temporalio.exceptions import ApplicationError
+
+from activities.mcp.definitions import MOST_SPEC_BYTES, readable
+from activities.mcp.server import McpServer, WithdrawnTool
+from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext, ToolSpec, failed, object_schema
+from chargehand.contracts import Capability, Source
+
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult
+
+_ERROR_CHARACTERS: Final = 1_500
+_TEXT_CHARACTERS: Final = OUTPUT_CAP_CHARACTERS - 500
+
+
+class McpTool:
+    """Calls one tool of a server."""
+
+    def __init__(self, name: str, server: McpServer, tool: str) -> None:
+        """Take the name for agents, and that of the server."""
+        self._name = name
+        self._server = server
+        self._tool = tool
+        self.capabilities: frozenset[Capability] = frozenset(server.declared.capabilities)
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The approved description; until there is one, room for it is reserved in the prompts of its agent."""
+        declared, definition = self._server.declared, self._server.definition(self._tool)
+        return ToolSpec(
+            name=self._name,
+            description=definition.description if definition else "Its server has not described it yet.",
+            parameters=definition.parameters if definition else object_schema(),
+            acts=self._tool in declared.acts,
+            approval=self._tool in declared.approval,
+            time_limit_seconds=declared.call_seconds + 2 * declared.start_seconds,
+            reserved_bytes=0 if definition else MOST_SPEC_BYTES,
+        )
+
+    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:  # noqa: ARG002  # the server learns nothing of the session
+        from mcp import MCPError
+
+        try:
+            connection = await self._server.ready(self._tool)
+        except WithdrawnTool as refused:
+            return failed(str(refused))
+        except ApplicationError as error:
+            # Another attempt of a call that acts would have to assume that this one was applied.
+            if self.spec.acts:
+                return failed(f"Nothing was done: {error.message}.")
+            raise
+        try:
+            result = await self._server.call(connection, self._tool, arguments)
+        except ValueError as error:
+            return failed(str(error))
+        except MCPError as error:
+            return failed(f"The server refused the call: {self._clean(error.message, _ERROR_CHARACTERS)}")
+        return self._answer(arguments, result)
+
+    def _answer(self, given: Mapping[str, JsonValue], result: "CallToolResult") -> ToolAnswer:
+        text, left_out = _text(result)
+        if result.is_error:
+            return failed(self._clean(text, _ERROR_CHARACTERS) or "The tool failed, and its server does not say why.")
+        quote = self._clean(text, _TEXT_CHARACTERS)
+        output: dict[str, JsonValue] = {}
+        if len(text) > _TEXT_CHARACTERS:
+            output["note"] = f"Cut after {_TEXT_CHARACTERS:,} of {len(text):,} characters: ask for less at once."
+        if left_out:
+            output["left_out"] = ", ".join(left_out)
+        if not quote.strip():
+            return ToolAnswer(output={**output, "note": "The tool returned no text."})
+        key = json.dumps([dict(given), quote], sort_keys=True)
+        digest = hashlib.sha256(key.encode()).hexdigest()[:12]
+        title = f"{self._tool} by the MCP server '{self._server.declared.name}'"
+        source = Source(ref=f"mcp:{self._name}:{digest}", title=title, quote=quote)
+        return ToolAnswer(output=output, sources=(source,))
+
+    def _clean(self, text: str, most: int) -> str:
+        """Cut a server's text, without what cannot be seen and without the credentials that it was given."""
+        for secret in self._server.secrets:
+            text = text.replace(secret, "[credential]")
+        return readable(text, most)
+
+
+def _text(result: "CallToolResult") -> tuple[str, list[str]]:
+    """Return the text of a result, and the kinds of content that are left out."""
+    texts: list[str] = []
+    others: set[str] = set()
+    for block in result.content:
+        match block.type:
+            case "text":
+                texts.append(block.text)
+            case "resource" if hasattr(block.resource, "text"):
+                texts.append(f"{block.resource.uri}\n{getattr(block.resource, 'text', '')}")
+            case "resource_link":
+                texts.append(f"{block.name}: {block.uri}")
+            case kind:
+                others.add(kind)
+    if not texts and result.structured_content is not None:
+        texts.append(json.dumps(result.structured_content, ensure_ascii=False))
+    return "\n\n".join(texts), sorted(others)
+
+
+def tools_of(servers: Iterable[McpServer]) -> dict[str, McpTool]:
+    """Build the tools of servers, by their names for agents."""
+    return {
+        name: McpTool(name, server, tool) for server in servers for name, tool in server.declared.tool_names.items()
+    }

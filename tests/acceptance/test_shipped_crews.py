@@ -1,0 +1,80 @@
+"""Every crew that is shipped does its example: on its tape, and whatever its agents say."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+
+from activities.crew_files import load_crews
+from activities.crews import Crew
+from activities.tools import READS_DOCUMENTS
+from activities.turn_kinds.work import WorkWithIssuesAnswer
+from benchmarks.evaluation.dataset import ROOT, Case, read_datasets
+from benchmarks.evaluation.sessions import evaluate
+from chargehand.contracts import SessionRequest
+from tests.environment import TOOLS, open_environment
+from tests.scripted_model import Script, answer, subtask
+
+MUST_DISCLAIM = ("contract-review", "patient-summary", "portfolio")
+"""Crews whose work could be taken for legal, medical or financial advice."""
+
+
+def _crews() -> Mapping[str, Crew]:
+    return load_crews([ROOT / "crews"], dict.fromkeys(TOOLS, READS_DOCUMENTS))
+
+
+def _cases() -> Mapping[str, Case]:
+    return {case.crew: case for dataset in read_datasets(()).values() for case in dataset.cases if case.tape}
+
+
+def test_every_crew_has_what_a_newcomer_needs() -> None:
+    """An example with documents, a tape of it, an evaluated case, and a section in the documentation."""
+    cases, page = _cases(), (ROOT / "docs" / "crews.md").read_text(encoding="utf-8")
+
+    for name in _crews():
+        case = cases[name]
+        assert case.answer
+        assert (ROOT / (case.documents or "none")).is_dir()
+        assert (ROOT / (case.tape or "none")).is_file()
+        assert f"\n## {name}\n" in page
+        assert (case.tape or "none") in page
+
+
+@pytest.mark.parametrize("name", MUST_DISCLAIM)
+def test_what_could_be_taken_for_advice_says_that_it_is_none(name: str) -> None:
+    """Such a crew says so in every report, and its planner is told."""
+    assert "no " in _crews()[name].disclaimer
+    assert " advice" in _crews()[name].disclaimer
+
+
+def test_a_patients_record_leaves_in_no_way() -> None:
+    """No agent of that crew has a tool that could reach out, whatever stands behind it."""
+    tools = {tool for agent in _crews()["patient-summary"].agents for tool in agent.tools}
+
+    assert tools <= {"search_documents", "read_document", "query_data", "draw_chart"}
+
+
+async def test_every_tape_of_a_crew_gives_its_answer(client: Client, tmp_path: Path) -> None:
+    """On the code paths of a real session: the plan is valid, the golden answer whole, every citation stands."""
+    for score in await evaluate(client, tmp_path, read_datasets(["crews"])["crews"], "tape"):
+        assert score.passed, score
+        assert score.citations == 1, score
+
+
+@pytest.mark.parametrize("name", sorted(_crews()))
+async def test_every_crew_works_with_a_model_that_plans_for_all_its_agents(
+    client: Client, tmp_path: Path, name: str
+) -> None:
+    """Each agent gets a subtask and answers; the report carries the crew's disclaimer."""
+    crew = _crews()[name]
+    script = Script().plan(*(subtask(f"T{number}", agent.name) for number, agent in enumerate(crew.agents, start=1)))
+    nothing_found = WorkWithIssuesAnswer(**answer("It is right.").model_dump(exclude={"kind"}), issues=[])
+    for agent in crew.agents:
+        script = script.work("", nothing_found, agent=agent.name) if agent.reviews else script
+    async with open_environment(client, tmp_path, script) as opened:
+        report = await opened.run(SessionRequest(goal="What is there to know?", crew=name))
+
+    assert {record.agent for record in report.subtasks} == {agent.name for agent in crew.agents}
+    assert {record.state for record in report.subtasks} == {"success"}
+    assert report.disclaimer == crew.disclaimer

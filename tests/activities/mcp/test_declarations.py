@@ -1,0 +1,155 @@
+"""MCP servers in crew files: what is accepted, and how each mistake is told."""
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from activities.backends import SettingsError
+from activities.crew_files import CrewError, load_crews, mcp_declarations
+from activities.mcp import registry
+from activities.mcp.declaration import McpDeclaration
+from activities.mcp.registry import mcp_tools
+from activities.tools import READS_THE_WEB, Tool
+
+SERVER = """
+[[mcp]]
+name = "time"
+command = "mcp-server-time"
+tools = ["convert_time"]
+"""
+
+
+def crew(name: str = "clock", servers: str = SERVER, tools: str = '"time_convert_time"', has: str = "") -> str:
+    return f"""
+name = "{name}"
+description = "Answers questions about times."
+guidance = "Give everything to the keeper."
+{servers}
+[[agents]]
+name = "keeper"
+description = "Knows what time it is."
+prompt = "Look every time up with your tools."
+tools = [{tools}]
+capabilities = ["reads_untrusted", "reaches_out"{has}]
+"""
+
+
+def refusal(folder: Path, *crews: str) -> str:
+    for number, text in enumerate(crews):
+        (folder / f"{number}.toml").write_text(text)
+    with pytest.raises(CrewError) as caught:
+        load_crews([folder], {"search": READS_THE_WEB})
+    return str(caught.value)
+
+
+def server(**fields: str) -> str:
+    lines = {"name": '"time"', "command": '"server"', "tools": '["a"]'} | fields
+    return "[[mcp]]\n" + "\n".join(f"{name} = {value}" for name, value in lines.items() if value)
+
+
+@pytest.mark.parametrize(
+    ("servers", "says"),
+    [
+        (server(command=""), "must have either a `command`, for stdio, or a `url`, for streamable HTTP"),
+        (server(url='"https://a.example/mcp"'), "must have either a `command`"),
+        (server(url='"ftp://a.example"', command=""), "must be an address that begins with http:// or https://"),
+        (server(url='"https://key@a.example/mcp"', command=""), "`url` must not contain credentials"),
+        (server(url='"https://a.example"', command="", environment='["TOKEN"]'), "`environment` belong to a `command`"),
+        (server(bearer_token='"TOKEN"'), "`bearer_token` belong to a `url`"),
+        (server(environment='["TOKEN=abc"]'), "environment"),
+        (server(tools="[]"), "tools"),
+        (server(tools='["a.b", "a_b"]'), "two of `tools` have the same name for agents"),
+        (server(acts='["b"]'), "`acts` names 'b', which is not one of `tools`"),
+        (server(approval='["b"]'), "`approval` names 'b', which is not one of `tools`"),
+        (server(name='"my_server"'), "name"),
+        (server(digest='"abc"'), "digest"),
+        (server(token='"abc"'), "is not a known field"),
+        (server() + "\n" + server(), "mcp: the name 'time' occurs 2 times"),
+    ],
+)
+def test_a_wrong_declaration_is_refused(tmp_path: Path, servers: str, says: str) -> None:
+    """The error names the field, and what to do instead."""
+    assert says in refusal(tmp_path, crew(servers=servers, tools='"time_a"'))
+
+
+def test_a_tool_belongs_to_the_crew_that_declares_its_server(tmp_path: Path) -> None:
+    """Another crew's agents cannot name it."""
+    other = crew("other", servers="")
+
+    assert "agents.keeper.tools: there is no tool 'time_convert_time'; there are search" in refusal(
+        tmp_path, crew(), other
+    )
+
+
+def test_a_tool_that_is_not_allowed_does_not_exist(tmp_path: Path) -> None:
+    """Only what the list names can be given to an agent."""
+    assert "there is no tool 'time_get_current_time'; there are search, time_convert_time" in refusal(
+        tmp_path, crew(tools='"time_get_current_time"')
+    )
+
+
+def test_the_operator_says_what_a_server_lets_an_agent_do(tmp_path: Path) -> None:
+    """The default is what the web lets it do; a server that reads what is private must not meet that in one agent."""
+    declared = SERVER + 'capabilities = ["reads_private", "reads_untrusted", "reaches_out"]'
+
+    assert "declare that, or take the tool away" in refusal(tmp_path, crew(servers=declared))
+    assert "split them between two agents" in refusal(tmp_path, crew(servers=declared, has=', "reads_private"'))
+
+
+def test_a_tool_that_acts_belongs_to_one_agent(tmp_path: Path) -> None:
+    """As every other tool that changes something."""
+    keeper = crew(servers=SERVER + 'acts = ["convert_time"]')
+    second = keeper[keeper.index("[[agents]]") :].replace('"keeper"', '"second"')
+
+    assert "'time_convert_time' changes something and belongs to 2 agents" in refusal(tmp_path, keeper + second)
+
+
+async def build(declared: Mapping[str, tuple[McpDeclaration, ...]], environment: Mapping[str, str]) -> dict[str, Tool]:
+    async with AsyncExitStack() as closing:
+        return await mcp_tools(declared, environment, closing)
+
+
+async def test_a_worker_without_the_credential_does_not_start(tmp_path: Path) -> None:
+    """The error names the variable and the server."""
+    (tmp_path / "c.toml").write_text(crew(servers=SERVER + 'environment = ["TIME_TOKEN"]'))
+
+    with pytest.raises(SettingsError, match="TIME_TOKEN is not set, but the MCP server 'time' of a crew needs it"):
+        await build(mcp_declarations([tmp_path]), {"TIME_TOKEN": " "})
+
+
+async def test_two_crews_cannot_mean_different_servers_by_one_name() -> None:
+    """An agent of one would reach the server of the other."""
+    one = McpDeclaration(name="time", command="one", tools=("a",))
+    other = McpDeclaration(name="time", command="other", tools=("a",))
+
+    with pytest.raises(SettingsError, match="Crew 'b': another crew declares the MCP server 'time' differently"):
+        await build({"a": (one,), "b": (other,)}, {})
+
+
+async def test_a_worker_without_the_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library is an extra."""
+    monkeypatch.setattr(registry, "find_spec", lambda _: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]  # the name does not matter
+
+    with pytest.raises(SettingsError, match=r"pip install 'chargehand\[mcp\]'"):
+        await build({"a": (McpDeclaration(name="time", command="one", tools=("a",)),)}, {})
+
+
+async def test_no_tool_takes_the_place_of_another() -> None:
+    """A server's tool with the name of an own tool stops the worker."""
+    declaration = McpDeclaration(name="own", command="one", tools=("tool",))
+
+    async with AsyncExitStack() as closing:
+        with pytest.raises(SettingsError, match="There is another tool 'own_tool'"):
+            await mcp_tools({"a": (declaration,)}, {}, closing, taken={"own_tool"}, start=False)
+
+
+async def test_no_server_is_started_where_its_answers_are_on_a_tape() -> None:
+    """The tools are there, under their names, and nothing else is needed."""
+    declaration = McpDeclaration(name="time", command="no-such-program", environment=("TOKEN",), tools=("a.B",))
+
+    async with AsyncExitStack() as closing:
+        tools = await mcp_tools({"a": (declaration,)}, {}, closing, start=False)
+
+    assert [*tools] == ["time_a_b"]

@@ -1,0 +1,89 @@
+"""MCP servers over streamable HTTP: the official library's own, on loopback."""
+
+from collections.abc import Iterator
+
+import pytest
+from http_server import TOKEN, HttpServer, serve_mcp
+from temporalio.exceptions import ApplicationError
+
+from activities.mcp.declaration import McpDeclaration
+from activities.mcp.server import McpServer
+from activities.mcp.tool import tools_of
+from activities.tools import ToolAnswer, ToolContext
+
+CONTEXT = ToolContext(session="s", agent="a", idempotency_key="k")
+
+
+@pytest.fixture(params=[False, True], ids=["events", "json"])
+def remote(request: pytest.FixtureRequest) -> Iterator[HttpServer]:
+    with serve_mcp(json_response=request.param) as served:
+        yield served
+
+
+async def forecast(server: McpServer) -> ToolAnswer:
+    return await tools_of([server])["weather_forecast"].use({"city": "Oslo", "days": None}, CONTEXT)
+
+
+def declared(url: str, token: str = TOKEN) -> McpServer:
+    declaration = McpDeclaration(
+        name="weather", url=url, bearer_token="WEATHER_TOKEN", tools=("forecast",), start_seconds=60
+    )
+    return McpServer(declaration, {"WEATHER_TOKEN": token})
+
+
+async def test_a_tool_is_called_with_the_token(remote: HttpServer) -> None:
+    """The description, the schema with its optional argument, and the results come over the wire."""
+    server = declared(remote.url)
+    await server.start()
+    spec = tools_of([server])["weather_forecast"].spec
+
+    answer = await forecast(server)
+    again = await forecast(server)
+    await server.close()
+
+    assert spec.description.endswith("Tell the weather of the next days.")
+    assert spec.parameters["required"] == ["city", "days"]
+    assert answer.sources[0].quote.startswith("Oslo: rain for 1 days.")
+    assert again == answer
+    assert set(remote.authorizations) == {f"Bearer {TOKEN}"}
+
+
+async def test_a_wrong_token_is_an_error_without_it(remote: HttpServer) -> None:
+    """The server's refusal reaches the agent, the token does not."""
+    server = declared(remote.url, "canary-wrong")
+
+    with pytest.raises(
+        ApplicationError, match=r"the MCP server 'weather' cannot be used: .*, HTTP status 401"
+    ) as caught:
+        await forecast(server)
+    await server.close()
+
+    assert "canary" not in str(caught.value)
+
+
+async def test_no_other_origin_is_asked(remote: HttpServer) -> None:
+    """A redirect to another host is not followed: the address is the operator's, and the token is for it alone."""
+    with serve_mcp() as elsewhere:
+        remote.redirect = elsewhere.url
+        server = declared(remote.url)
+
+        with pytest.raises(ApplicationError, match=r"cannot be used: .*, HTTP status 307"):
+            await forecast(server)
+        await server.close()
+
+        assert remote.authorizations
+        assert elsewhere.authorizations == []
+
+
+async def test_a_server_that_is_not_there_is_found_when_it_comes(remote: HttpServer) -> None:
+    """A session that the server has forgotten is begun again."""
+    server = declared(remote.url)
+    await forecast(server)
+    remote.redirect = "http://127.0.0.1:9/"
+    with pytest.raises(ApplicationError):
+        await forecast(server)
+    remote.redirect = ""
+    server._not_before = 0.0  # pyright: ignore[reportPrivateUsage]  # instead of waiting
+
+    assert (await forecast(server)).ok
+    await server.close()

@@ -1,0 +1,300 @@
+"""MCP servers by stdio, started for real: one from the package index, and one that does what no honest server does."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.exceptions import ApplicationError
+
+from activities.mcp.declaration import McpDeclaration
+from activities.mcp.registry import examine
+from activities.mcp.server import McpServer
+from activities.mcp.tool import McpTool, tools_of
+from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext
+from chargehand.wire import ErrorType
+from tests.waiting import until
+
+SCRIPT = Path(__file__).with_name("scripted_server.py")
+CONTEXT = ToolContext(session="s", agent="a", idempotency_key="k")
+TOKEN = "canary-token-4711"
+Serve = Callable[..., McpServer]
+
+
+@pytest.fixture
+def starts(tmp_path: Path) -> Path:
+    return tmp_path / "starts"
+
+
+@pytest.fixture
+async def serve(starts: Path) -> AsyncIterator[Serve]:
+    """Declare the scripted server, and close it after the test."""
+    servers: list[McpServer] = []
+
+    def declare(*tools: str, wait: float = 0, environment: dict[str, str] | None = None, **fields: Any) -> McpServer:
+        values = environment or {}
+        declared = McpDeclaration(
+            name="odd",
+            command=sys.executable,
+            args=("-IS", str(SCRIPT), str(wait), str(starts)),
+            environment=tuple(values),
+            tools=tools or ("echo",),
+            **fields,
+        )
+        servers.append(McpServer(declared, values))
+        return servers[-1]
+
+    yield declare
+    await asyncio.gather(*(server.close() for server in servers))
+
+
+async def use(server: McpServer, tool: str, **arguments: Any) -> ToolAnswer:
+    return await tools_of([server])[f"{server.declared.name}_{tool}"].use(arguments, CONTEXT)
+
+
+def error_of(answer: ToolAnswer) -> str:
+    assert not answer.ok
+    return str(answer.output["error"])
+
+
+async def fault(server: McpServer, tool: str) -> ApplicationError:
+    with pytest.raises(ApplicationError) as caught:
+        await use(server, tool)
+    assert caught.value.type == ErrorType.TOOL_UNAVAILABLE
+    return caught.value
+
+
+def started(starts: Path) -> int:
+    return starts.read_text().count("start")
+
+
+def is_alive(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+async def has_ended(pid: int) -> bool:
+    return not is_alive(pid)
+
+
+async def test_a_server_of_the_package_index_is_used_as_it_is() -> None:
+    """Its tool has its description and schema; a result is a source to cite, a refusal is an answer."""
+    command = Path(sys.executable).with_name("mcp-server-time")
+    server = McpServer(
+        McpDeclaration(name="time", command=str(command), tools=("convert_time",), start_seconds=120), {}
+    )
+    await server.start()
+    tool = tools_of([server])["time_convert_time"]
+    wanted = {"source_timezone": "Asia/Tokyo", "target_timezone": "Asia/Kolkata", "time": "12:00"}
+
+    answer = await tool.use(wanted, CONTEXT)
+    refusal = await tool.use({**wanted, "source_timezone": "Mars/Olympus"}, CONTEXT)
+    await server.close()
+
+    assert set(tool.spec.parameters["properties"] or ()) == set(wanted)  # pyright: ignore[reportArgumentType]
+    assert tool.spec.description.endswith("described by that server: Convert time between timezones")
+    assert tool.capabilities == {"reads_untrusted", "reaches_out"}
+    assert answer.ok
+    assert "T08:30:00+05:30" in answer.sources[0].quote
+    assert answer.sources[0].title == "convert_time by the MCP server 'time'"
+    assert "Mars/Olympus" in error_of(refusal)
+
+
+async def test_only_named_variables_reach_a_server_and_their_values_reach_nobody_else(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key of the worker is not handed on, and a server that repeats the key it was given is not quoted with it."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-of-the-worker")
+    server = serve("environment", "fail", environment={"TOKEN": TOKEN})
+
+    told = await use(server, "environment")
+    failure = await use(server, "fail")
+
+    assert '"TOKEN": "[credential]"' in told.sources[0].quote
+    assert "sk-of-the-worker" not in told.sources[0].quote
+    assert error_of(failure) == "It failed with the key [credential]"
+    assert TOKEN not in f"{told}{failure}{server.declared}"
+
+
+async def test_a_long_result_is_cut(serve: Serve) -> None:
+    """A result fits its cap, and the agent is told what is missing."""
+    answer = await use(serve("long"), "long")
+
+    assert len(answer.model_dump_json()) <= OUTPUT_CAP_CHARACTERS
+    assert answer.output["note"] == "Cut after 7,500 of 210,000 characters: ask for less at once."
+
+
+async def test_a_server_that_ended_is_started_again(serve: Serve, starts: Path) -> None:
+    """A call that was lost raises, and is made again by Temporal if it changes nothing; it finds a new server."""
+    server = serve("echo", "crash")
+
+    lost = await fault(server, "crash")
+    answer = await use(server, "echo", text="again")
+
+    assert "the MCP server 'odd' cannot be used: it ended the connection" in lost.message
+    assert answer.sources[0].quote == "again"
+    assert started(starts) == 2
+
+
+async def test_a_call_that_acts_and_was_not_sent_is_known_to_have_done_nothing() -> None:
+    """Only a call whose answer is lost raises, so that only such a one counts as perhaps applied."""
+    declared = McpDeclaration(name="none", command="no-such-server", tools=("echo",), acts=("echo",))
+
+    refusal = error_of(await use(McpServer(declared, {}), "echo"))
+
+    assert refusal.startswith("Nothing was done: the MCP server 'none' cannot be used")
+
+
+async def test_a_server_that_does_not_start_is_left_alone_for_longer_and_longer(starts: Path) -> None:
+    """Each failure doubles the wait for the next start; a call before that costs no process."""
+    script = f"import sys; open({str(starts)!r}, 'a').write('start '); sys.exit(1)"
+    server = McpServer(McpDeclaration(name="odd", command=sys.executable, args=("-c", script), tools=("echo",)), {})
+    await server.start()
+
+    faults = [await fault(server, "echo") for _ in range(3)]
+
+    assert started(starts) == 1
+    assert all("it ended the connection" in each.message for each in faults)
+    delays = [each.next_retry_delay.total_seconds() for each in faults if each.next_retry_delay]
+    assert len(delays) == 3
+    assert all(0 < delay <= 1 for delay in delays)
+
+    async def is_started_again() -> bool:
+        faults.append(await fault(server, "echo"))
+        return started(starts) == 2
+
+    await until(is_started_again)
+
+    delay = faults[-1].next_retry_delay
+    assert delay is not None
+    assert delay.total_seconds() > 1
+
+
+async def test_a_program_that_is_not_there_is_named() -> None:
+    """The agent and the operator are told which program is missing."""
+    server = McpServer(McpDeclaration(name="none", command="no-such-server", tools=("echo",)), {})
+    await server.start()
+
+    assert server.problem == "there is no program 'no-such-server'"
+    assert "there is no program 'no-such-server'" in (await fault(server, "echo")).message
+
+
+async def test_a_slow_server_does_not_keep_the_worker_from_starting(serve: Serve) -> None:
+    """It is given up for now; until it has described its tools, room for their descriptions is reserved."""
+    server = serve("echo", wait=600, start_seconds=1)
+    await server.start()
+    tool: McpTool = tools_of([server])["odd_echo"]
+
+    assert server.problem == "it did not start within 1 seconds"
+    assert (tool.spec.description, tool.spec.reserved_bytes) == ("Its server has not described it yet.", 8_000)
+
+
+async def test_an_answer_without_end_ends_the_server(serve: Serve) -> None:
+    """A message larger than the bound is not collected; the server is started again for the next call."""
+    server = serve("echo", "flood")
+
+    lost = await fault(server, "flood")
+
+    assert "it ended the connection, or sent more than 4 MB at once" in lost.message
+    assert (await use(server, "echo", text="again")).ok
+
+
+async def test_a_call_has_an_end(serve: Serve) -> None:
+    """A server that does not answer is given up after the time that the operator allows."""
+    lost = await fault(serve("hang", call_seconds=1), "hang")
+
+    assert "it did not answer in time" in lost.message
+
+
+async def test_nothing_that_a_server_started_outlives_it(serve: Serve) -> None:
+    """Not even a process that left its process group."""
+    server = serve("spawn")
+    child = int((await use(server, "spawn")).sources[0].quote)
+    assert is_alive(child)
+
+    await server.close()
+
+    await until(partial(has_ended, child))
+
+
+async def test_a_killed_worker_leaves_no_server(starts: Path) -> None:
+    """The kernel tells nobody of SIGKILL; the server and what it started end all the same."""
+    program = f"""
+import asyncio, sys
+sys.path.insert(0, {str(Path.cwd())!r})
+from activities.mcp.declaration import McpDeclaration
+from activities.mcp.registry import examine
+from activities.mcp.server import McpServer
+async def main():
+    arguments = ("-IS", {str(SCRIPT)!r}, "0", {str(starts)!r})
+    server = McpServer(McpDeclaration(name="odd", command=sys.executable, args=arguments, tools=("spawn",)), {{}})
+    result = await server.call(await server.ready("spawn"), "spawn", {{}})
+    print(result.content[0].text, flush=True)
+    await asyncio.Event().wait()
+asyncio.run(main())
+"""
+    worker = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=subprocess.PIPE)
+    assert worker.stdout is not None
+    child = int(await worker.stdout.readline())
+    assert is_alive(child)
+
+    os.kill(worker.pid, signal.SIGKILL)
+    await worker.wait()
+
+    await until(partial(has_ended, child))
+
+
+async def test_a_tool_whose_description_changes_is_withdrawn(serve: Serve) -> None:
+    """It is not called again, and the model never sees the new description; the other tools of the server go, too."""
+    server = serve("change", "echo")
+    await use(server, "change")
+
+    refusal = error_of(await use(server, "echo", text="x"))
+
+    assert "is withdrawn: its server changed its description after it was approved" in refusal
+    assert "evil.example" not in f"{refusal}{tools_of([server])['odd_echo'].spec}"
+
+
+async def test_the_digest_of_the_crew_file_decides_what_is_approved(serve: Serve) -> None:
+    """With another digest nothing is offered, and the digest that was found is named; with this one all is well."""
+    unapproved = serve("echo", digest="0" * 64)
+    await unapproved.start()
+    refusal = error_of(await use(unapproved, "echo", text="x"))
+    approved = serve("echo", digest=unapproved.digest)
+
+    assert f"have the digest {unapproved.digest}, which is not the approved one" in refusal
+    assert tools_of([unapproved])["odd_echo"].spec.description == "Its server has not described it yet."
+    assert (await use(approved, "echo", text="x")).ok
+
+
+async def test_the_operator_is_told_what_is_wrong_with_each_server(serve: Serve) -> None:
+    """`doctor` starts each once: it shows the digest to approve, and names what an agent would come upon."""
+    fine, changed = serve("echo").declared, serve("echo", digest="0" * 64).declared
+    missing = fine.model_copy(update={"name": "missing", "command": "no-such-server"})
+
+    [well] = await examine({"a": [fine]}, {})
+    choices = await examine({"a": [changed], "b": [missing]}, {})
+
+    assert (well.backend, well.adapter, well.problem) == ("mcp odd", "stdio", "")
+    digest = well.why.removeprefix("1 tools allowed; digest ")
+    assert len(digest) == 64
+    assert f"have the digest {digest}, which is not the approved one" in choices[0].problem
+    assert choices[1].problem == "there is no program 'no-such-server'"
+
+
+async def test_a_tool_that_the_server_does_not_have_is_withdrawn(serve: Serve) -> None:
+    """A name that is mistyped in the crew file is found."""
+    assert "its server does not list it" in error_of(await use(serve("ecko"), "ecko"))
+
+
+async def test_an_argument_that_is_null_is_left_out(serve: Serve) -> None:
+    """Models fill in every argument, and the server gets those that it knows."""
+    answer = await use(serve("echo"), "echo", text=None)
+
+    assert answer.sources[0].quote == "(left out)"

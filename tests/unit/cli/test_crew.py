@@ -1,0 +1,34 @@
+"""The verb `crew new`, and the page that documents what it writes."""
+
+from pathlib import Path
+
+import pytest
+
+from activities.crew_checks import crew_warnings
+from activities.crew_files import load_crew
+from activities.crews import Agent, Crew, RouteRule, Routing, SlowQueue
+from activities.tools import READS_DOCUMENTS
+from chargehand_cli.main import execute
+
+PAGE = Path(__file__).parents[3] / "docs/how-to/own-crew.md"
+
+
+def test_the_crew_to_start_from_is_valid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`crew new` writes a crew of that name that a worker accepts without a warning, and overwrites nothing."""
+    assert execute(["crew", "new", "own", "--folder", str(tmp_path)]) == 0
+    assert execute(["crew", "new", "own", "--folder", str(tmp_path)]) == 2
+    assert execute(["crew", "new", "../own"]) == 2
+
+    crew = load_crew(tmp_path / "own.toml", dict.fromkeys(("search_documents", "read_document"), READS_DOCUMENTS))
+    assert crew.name == "own"
+    assert crew_warnings(crew) == []
+    assert "own.toml exists already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", [Crew, Agent, Routing, RouteRule, SlowQueue])
+def test_every_field_is_documented(kind: type[Crew | Agent | Routing | RouteRule | SlowQueue]) -> None:
+    """The page names each field that a crew file may have."""
+    page = PAGE.read_text(encoding="utf-8")
+
+    forms = ("`{}`", "{} = ", "[{}]", "[{}]]", ".{}]]")
+    assert [name for name in kind.model_fields if not any(form.format(name) in page for form in forms)] == []

@@ -1,0 +1,30 @@
+"""Patterns of routes."""
+
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workflows.rules.routing import matches
+
+TEXT = st.text("ab*?.[ß", max_size=12)
+
+
+@given(pattern=TEXT, text=TEXT)
+def test_a_star_is_any_text_and_nothing_else_is_special(pattern: str, text: str) -> None:
+    """A pattern matches what the regular expression of its parts, with anything between them, matches as a whole."""
+    expression = ".*".join(re.escape(part) for part in pattern.casefold().split("*"))
+
+    assert matches(pattern, text) == bool(re.fullmatch(expression, text.casefold(), re.DOTALL))
+
+
+@pytest.mark.parametrize("pattern", ["*a" * 100 + "*b", "*" * 200, "*" + "a" * 199])
+def test_no_pattern_takes_long(pattern: str) -> None:
+    """The longest request is matched in no time, whatever the pattern."""
+    began = time.process_time()
+
+    matches(pattern, "a" * 20_000)
+
+    assert time.process_time() - began < 0.5

@@ -1,0 +1,128 @@
+"""Sessions whose agents use MCP servers: the crew of the how-to, and a server that repeats its credential."""
+
+import asyncio
+import re
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from pydantic import BaseModel, JsonValue
+from temporalio.client import Client
+
+from activities.contracts import ToolCall
+from activities.models.protocol import ModelCall
+from activities.models.registry import Models
+from activities.settings import Settings
+from chargehand.client import Chargehand
+from chargehand.contracts import Report, SessionRequest
+from tests.environment import scripted_cards
+from tests.scripted_model import Script, ScriptedModel, answer, subtask, use, work_task
+from tests.waiting import until
+from worker_main import build_worker, compose
+
+ROOT = Path(__file__).resolve().parents[2]
+TOKEN = "canary-token-1234"
+
+
+@asynccontextmanager
+async def worker(client: Client, folder: Path, crew: str, respond: ScriptedModel) -> AsyncGenerator[Chargehand]:
+    """Run a worker with a crew file, as `worker_main` composes it but for its model."""
+    crews = folder / "crews"
+    crews.mkdir()
+    (crews / "own.toml").write_text(crew)
+    settings = Settings(state_dir=folder, crews=crews, task_queue=f"mcp-{uuid4().hex[:8]}")
+    async with AsyncExitStack() as closing:
+        models = Models(respond, scripted_cards())
+        activities = await compose(settings, closing, lambda traffic: replace(traffic, models=models))
+        async with build_worker(client, settings, activities):
+            yield Chargehand(client, settings.task_queue)
+
+
+def asking(agent: str, tool: str, **arguments: JsonValue) -> ScriptedModel:
+    """Have one agent use one tool, and answer with what it returned."""
+
+    def cite(call: ModelCall) -> BaseModel:
+        source = work_task(call).rounds[0].results[0].sources[0]
+        return answer(f"It is known [{source.ref}].", ref=source.ref, quote=source.quote)
+
+    call = ToolCall(id="call-1", tool=tool, arguments=arguments)
+    asks = use().model_copy(update={"tool_calls": (call,)})
+    return ScriptedModel(Script().plan(subtask("T1", agent)).work("", asks, cite))
+
+
+async def run(chargehand: Chargehand, crew: str) -> Report:
+    session = await chargehand.start(SessionRequest(goal="When it is noon in Tokyo?", crew=crew))
+    return await asyncio.wait_for(session.result(), 60)
+
+
+async def histories(client: Client, session: str) -> bytes:
+    """Return every byte of a session's histories."""
+    handles = [
+        client.get_workflow_handle(run.id, run_id=run.run_id)
+        async for run in client.list_workflows(f"WorkflowId STARTS_WITH '{session}'")
+    ]
+    events = [event for handle in handles for event in (await handle.fetch_history()).events]
+    return b"".join(event.SerializeToString() for event in events)
+
+
+async def test_the_crew_of_the_how_to_works(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page's first block is a crew file; its agent uses the real server, and the report cites it."""
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
+    block = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/how-to/mcp.md").read_text(), re.DOTALL)[0]
+    noon = {"source_timezone": "Asia/Tokyo", "target_timezone": "Asia/Kolkata", "time": "12:00"}
+    model = asking("timekeeper", "time_convert_time", **noon)
+
+    async with worker(
+        client, tmp_path, block.replace("tools = [", "start_seconds = 120\ntools = [", 1), model
+    ) as opened:
+        report = await run(opened, "clock")
+
+    assert report.answer == "It is known [S1]."
+    assert [source.title for source in report.sources] == ["convert_time by the MCP server 'time'"]
+    assert "T08:30:00+05:30" in report.sources[0].quote
+    offered = {tool.name: tool.description for tool in model.of_kind("work")[0].tools}
+    assert offered["time_convert_time"].endswith("Convert time between timezones")
+
+
+async def test_no_credential_is_in_a_history(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that repeats what it was given is quoted without it, wherever the session keeps its words."""
+    monkeypatch.setenv("SERVER_TOKEN", TOKEN)
+    script = ROOT / "tests/activities/mcp/scripted_server.py"
+    crew = f"""
+name = "odd"
+description = "Asks an odd server."
+guidance = "Give everything to the asker."
+
+[[mcp]]
+name = "odd"
+command = "{sys.executable}"
+args = ["-IS", "{script}", "0", "{tmp_path / "starts"}"]
+environment = ["SERVER_TOKEN"]
+tools = ["environment"]
+
+[[agents]]
+name = "asker"
+description = "Asks the odd server."
+prompt = "Ask the odd server what it knows."
+tools = ["odd_environment"]
+capabilities = ["reads_untrusted", "reaches_out"]
+"""
+
+    async with worker(client, tmp_path, crew, asking("asker", "odd_environment", text="x")) as opened:
+        report = await run(opened, "odd")
+
+    assert '"SERVER_TOKEN": "[credential]"' in report.sources[0].quote
+    assert TOKEN not in str(report)
+    kept = b""
+
+    async def is_listed() -> bool:
+        nonlocal kept
+        kept = await histories(client, report.session)
+        return kept.count(b"SERVER_TOKEN") >= 2
+
+    await until(is_listed)
+    assert TOKEN.encode() not in kept

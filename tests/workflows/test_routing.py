@@ -1,0 +1,188 @@
+"""Routes instead of plans: by rule, by a model and by load; each with its reason in report and trace."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+
+from activities.turn_kinds.route import RouteAnswer, RouteDraft
+from chargehand.contracts import Limits, Route, SessionRequest
+from chargehand.trace_reader import read_trace
+from chargehand.wire import ActivityType
+from tests.scripted_model import Script, answer, refuse, subtask
+from tests.workflows.conftest import OpenEnvironment
+
+CREW = """
+name = "desk"
+description = "Answers what customers ask."
+guidance = "Plan little, and plan it well."
+confidence_threshold = 40
+
+[routing]
+otherwise = "{otherwise}"
+fallback = "clerk"
+
+[[routing.rules]]
+match = ["*invoice*", "refund *"]
+agents = ["billing", "clerk"]
+then = "writer"
+
+[[agents]]
+name = "clerk"
+description = "Answers any question in general."
+prompt = "Answer it, friendly and short."
+
+[[agents]]
+name = "billing"
+description = "Answers questions about invoices."
+prompt = "Answer it, friendly and short."
+slow = {{ after = 0.001, queue = "{queue}", {backup} }}
+
+[[agents]]
+name = "writer"
+description = "Writes the answer to a letter."
+prompt = "Write it, friendly and short."
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "crews"
+    folder.mkdir()
+    return folder
+
+
+def desk(folder: Path, otherwise: str = "plan", queue: str = "idle", backup: str = 'agent = "clerk"') -> tuple[Path]:
+    (folder / "desk.toml").write_text(CREW.format(otherwise=otherwise, queue=queue, backup=backup), encoding="utf-8")
+    return (folder,)
+
+
+def routed(*routes: tuple[str, str], confidence: int = 90) -> RouteAnswer:
+    drafts = [
+        RouteDraft(agent=agent, instruction=f"Answer what is asked about {about}.", reason=f"it is about {about}")
+        for agent, about in routes
+    ]
+    return RouteAnswer(routes=drafts, confidence=confidence)
+
+
+def asked(goal: str) -> SessionRequest:
+    return SessionRequest(goal=goal, crew="desk")
+
+
+async def test_a_rule_takes_no_model_turn(environment: OpenEnvironment, folder: Path) -> None:
+    """A request that matches a rule goes to its agents side by side, and their outcomes to the last one."""
+    script = Script().work("", answer("Found."), agent="billing").work("", answer("Dear customer."), agent="writer")
+    async with environment(script, own_crews=desk(folder)) as opened:
+        result = await opened.run(asked("Where is my INVOICE of May?"))
+        trace = await read_trace(opened.chargehand.client, result.session)
+
+    assert [(call.task.kind, call.agent) for call in opened.model.calls[-1:]] == [("work", "writer")]
+    assert sorted(call.agent for call in opened.model.calls) == ["billing", "clerk", "writer"]
+    assert result.answer.startswith("Dear customer.")
+    reason = "the request matches *invoice*"
+    agents = ("billing", "clerk", "writer")
+    assert result.routes == tuple(Route(by="rule", agent=agent, reason=reason) for agent in agents)
+    assert [step.name for step in trace.steps if step.kind == "route"] == [
+        f"by rule: {agent} ({reason})" for agent in agents
+    ]
+
+
+async def test_what_matches_no_rule_is_planned(environment: OpenEnvironment, folder: Path) -> None:
+    """Without a matching rule, and without a router, a model plans."""
+    async with environment(Script().plan(subtask("T1", "clerk")), own_crews=desk(folder)) as opened:
+        result = await opened.run(asked("When do you open on Sundays?"))
+
+    assert [call.task.kind for call in opened.model.calls] == ["plan", "work"]
+    assert result.routes == ()
+
+
+async def test_a_model_names_primary_and_secondary(environment: OpenEnvironment, folder: Path) -> None:
+    """The secondary starts when the primary has ended, sees its outcome, and both have their reasons."""
+    script = Script().on("route", routed(("billing", "the payment"), ("writer", "the letter")))
+    async with environment(script, own_crews=desk(folder, "model")) as opened:
+        result = await opened.run(asked("I have paid twice, write me a letter"))
+
+    assert [call.task.kind for call in opened.model.calls][:3] == ["route", "work", "work"]
+    assert [(record.agent, record.depends_on) for record in result.subtasks] == [("billing", ()), ("writer", ("T1",))]
+    assert [(route.by, route.agent, route.reason) for route in result.routes] == [
+        ("model", "billing", "it is about the payment"),
+        ("model", "writer", "it is about the letter"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("turn", "reasons"),
+    [
+        pytest.param(
+            routed(("pirate", "the ship")),
+            [
+                "dropped: subtask T1: there is no agent 'pirate'; the agents are billing, clerk, supervisor, writer",
+                "the router's first route was not usable",
+            ],
+            id="unknown agent",
+        ),
+        pytest.param(
+            routed(("billing", "it"), confidence=39), ["the router's confidence of 39 is below 40"], id="unsure"
+        ),
+        pytest.param(routed(), ["the router named no agent"], id="no agent"),
+        pytest.param(refuse, ["the router's answer was not usable: refused"], id="refused"),
+        pytest.param(answer("Never mind."), ["the router's answer was not usable: "], id="another shape"),
+    ],
+)
+async def test_an_unusable_route_costs_one_turn(
+    environment: OpenEnvironment, folder: Path, turn: object, reasons: list[str]
+) -> None:
+    """Whatever is wrong with a router's answer, one model turn was spent on it; the fallback route gets the request."""
+    script = Script().on("route", turn)  # pyright: ignore[reportArgumentType]  # of parametrize
+    async with environment(script, own_crews=desk(folder, "model")) as opened:
+        result = await opened.run(asked("What is this about, please?"))
+
+    assert [call.task.kind for call in opened.model.calls] == ["route", "work"]
+    assert [record.agent for record in result.subtasks] == ["clerk"]
+    found = [route.reason for route in result.routes]
+    assert len(found) == len(reasons)
+    assert all(reason.startswith(begin) for reason, begin in zip(found, reasons, strict=True))
+    assert [(route.by, route.used) for route in result.routes][-1] == ("fallback", True)
+    assert result.wasted.turns == 1
+
+
+async def test_a_dropped_secondary_leaves_the_primary(environment: OpenEnvironment, folder: Path) -> None:
+    """A second route that cannot be used is dropped with its reason, and the first is followed."""
+    script = Script().on("route", routed(("billing", "the payment"), ("pirate", "the ship")))
+    async with environment(script, own_crews=desk(folder, "model")) as opened:
+        result = await opened.run(asked("I have paid twice, and there is a ship"))
+
+    assert [call.task.kind for call in opened.model.calls] == ["route", "work"]
+    assert [(route.agent, route.used) for route in result.routes] == [("pirate", False), ("billing", True)]
+
+
+async def test_a_rule_that_the_limits_do_not_pay_for_is_dropped(environment: OpenEnvironment, folder: Path) -> None:
+    """A rule whose agents need more turns than there are gives way to the fallback route."""
+    request = SessionRequest(goal="Where is my invoice of May?", crew="desk", limits=Limits(max_turns=3))
+    async with environment(Script(), own_crews=desk(folder)) as opened:
+        result = await opened.run(request)
+
+    assert [record.agent for record in result.subtasks] == ["clerk"]
+    assert [(route.by, route.used) for route in result.routes] == [("rule", False)] * 3 + [("fallback", True)]
+
+
+@pytest.mark.parametrize(("backup", "used"), [('agent = "clerk"', "clerk medium"), ('tier = "large"', "billing large")])
+async def test_a_slow_queue_brings_in_the_backup(
+    environment: OpenEnvironment, folder: Path, client: Client, backup: str, used: str
+) -> None:
+    """While the oldest task of an agent's queue waits too long, its subtask goes to the backup agent or tier."""
+    queue = used.replace(" ", "-")
+    waiting = await client.start_activity(
+        ActivityType.READ_BACKLOG, id=queue, task_queue=queue, schedule_to_close_timeout=timedelta(minutes=1)
+    )
+    script = Script().plan(subtask("T1", "billing"))
+    async with environment(script, own_crews=desk(folder, queue=queue, backup=backup)) as opened:
+        result = await opened.run(asked("What do I owe you now?"))
+    await waiting.terminate()
+
+    [call] = opened.model.of_kind("work")
+    assert f"{call.agent} {call.model.removeprefix('scripted-')}" == used
+    [route] = result.routes
+    assert route.by == "load"
+    assert f"the oldest task of queue {queue} waits" in route.reason

@@ -1,0 +1,80 @@
+"""Routing by rule: which agents a request goes to, and the plan that this makes. Pure."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from activities.crews import RouteRule, Routing
+from activities.turn_kinds.route import RouteDraft
+from chargehand.contracts import Plan, Strategy, Subtask
+
+_LONGEST_INSTRUCTION: Final = 4_000
+_ANSWER: Final = "Answer the user's request."
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Whether a pattern fits a whole text, case apart; `*` is any text. Takes time in proportion to the text."""
+    first, *others = pattern.casefold().split("*")
+    text = text.casefold()
+    if not others:
+        return text == first
+    *middle, last = others
+    if not text.startswith(first):
+        return False
+    position = len(first)
+    for part in middle:
+        found = text.find(part, position)
+        if found < 0:
+            return False
+        position = found + len(part)
+    return len(text) - len(last) >= position and text.endswith(last)
+
+
+def rule_for(routing: Routing, goal: str) -> tuple[RouteRule, str] | None:
+    """Find the first rule that a request matches, and the pattern."""
+    text = " ".join(goal.split())
+    return next(
+        ((rule, pattern) for rule in routing.rules for pattern in rule.match if matches(pattern, text)),
+        None,
+    )
+
+
+def plan_by_rule(rule: RouteRule, goal: str, strategy: Strategy | None) -> Plan:
+    """Have a rule's agents work side by side, and its last one with what they found."""
+    task = _instruction(rule.instruction or _ANSWER, goal)
+    side_by_side = tuple(
+        Subtask(id=f"T{number}", agent=agent, instruction=task) for number, agent in enumerate(rule.agents, start=1)
+    )
+    if rule.then is None:
+        return _plan(side_by_side, strategy)
+    needed = tuple(subtask.id for subtask in side_by_side)
+    last = Subtask(id=f"T{len(needed) + 1}", agent=rule.then, instruction=task, depends_on=needed)
+    return _plan((*side_by_side, last), strategy or "deliver")
+
+
+def plan_for_agent(agent: str, goal: str, strategy: Strategy | None) -> Plan:
+    """Give a request to one agent."""
+    return _plan((Subtask(id="T1", agent=agent, instruction=_instruction(_ANSWER, goal)),), strategy)
+
+
+def plan_by_model(routes: Sequence[RouteDraft], strategy: Strategy | None) -> Plan:
+    """Have the agents of a model's routes work one after the other."""
+    subtasks = tuple(
+        Subtask(
+            id=f"T{number}",
+            agent=route.agent,
+            instruction=route.instruction,
+            depends_on=(f"T{number - 1}",) if number > 1 else (),
+        )
+        for number, route in enumerate(routes, start=1)
+    )
+    return _plan(subtasks, strategy)
+
+
+def _plan(subtasks: tuple[Subtask, ...], strategy: Strategy | None) -> Plan:
+    strategy = strategy or "merge"
+    return Plan(subtasks=subtasks, strategy=strategy, deliver=subtasks[-1].id if strategy == "deliver" else None)
+
+
+def _instruction(words: str, goal: str) -> str:
+    """Repeat the request for agents that are not shown it, as far as there is room."""
+    return f"{words}\n\nThe request: {goal}"[:_LONGEST_INSTRUCTION]

@@ -1,0 +1,154 @@
+"""Instead of a plan: the routes of a crew, by rule or by a model; and backups of agents whose task queue is slow."""
+
+from datetime import timedelta
+from typing import Final
+
+from pydantic import ValidationError
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, is_cancelled_exception
+
+from activities.backlogs import BacklogActivities
+from activities.contracts import BacklogRequest
+from activities.turn_kinds.route import RouteAnswer, RouteDraft, RouteTask
+from chargehand.contracts import Plan, Route, Subtask, Tier
+from chargehand.converter import describe_problems
+from workflows import options
+from workflows.budget.model_calls import CannotPay, TurnLost
+from workflows.rules.information_flow import capabilities_of, is_leak
+from workflows.rules.plan_validation import InvalidPlan
+from workflows.rules.routing import plan_by_model, plan_by_rule, plan_for_agent, rule_for
+from workflows.session import Session
+from workflows.steps.plan import validate
+
+_MOST_ROUTES: Final = 2
+_REASON_CHARACTERS: Final = 300
+
+
+async def route(session: Session) -> Plan | None:
+    """Give the request to the agents that the crew's routes name; None if it has to be planned. Adopts the plan.
+
+    Takes one model turn at most. What is not used of a route, and why, is recorded.
+    """
+    routing, delegation = session.facts.crew.routing, session.request.delegation
+    if delegation is not None and not delegation.crew_changes:
+        return None
+    found = rule_for(routing, session.request.goal)
+    if found is not None:
+        rule, pattern = found
+        agents = (*rule.agents, rule.then) if rule.then else rule.agents
+        reason = f"the request matches {pattern}"
+        plan = plan_by_rule(rule, session.request.goal, session.facts.crew.strategy)
+        return _adopt(session, plan, [Route(by="rule", agent=agent, reason=reason) for agent in agents])
+    match routing.otherwise:
+        case "model":
+            return await _by_model(session)
+        case "fallback":
+            return _by_fallback(session, "no rule matches the request")
+        case "plan":
+            return None
+
+
+async def around_backlog(session: Session, subtask: Subtask) -> tuple[Subtask, Tier | None]:
+    """Choose the backup of an agent whose task queue is slow: another agent, or another tier."""
+    agent = session.agent(subtask.agent)
+    if agent is None or agent.slow is None:
+        return subtask, None
+    slow = agent.slow
+    queue = slow.queue or session.facts.turns_queue or workflow.info().task_queue
+    age = await _age_of(queue)
+    if age is None or age <= slow.after:
+        return subtask, None
+    waits = f"the oldest task of queue {queue} waits {age.total_seconds():.0f} s"
+    if slow.tier is not None:
+        reason = f"{waits}; tier {slow.tier} instead of {agent.tier}"
+        session.add_route(Route(by="load", subtask=subtask.id, agent=agent.name, reason=reason))
+        return subtask, slow.tier
+    backup = slow.agent or ""
+    reads = session.provenance.of_inputs(subtask, session.progress.planned(subtask))
+    is_used = not is_leak(capabilities_of(backup, session.facts.crew), reads)
+    reason = f"{waits}; instead of {agent.name}" if is_used else f"{waits}, but its inputs are private"
+    session.add_route(Route(by="load", subtask=subtask.id, agent=backup, reason=reason, used=is_used))
+    return (subtask.model_copy(update={"agent": backup}) if is_used else subtask), None
+
+
+async def _by_model(session: Session) -> Plan | None:
+    try:
+        result = await session.take_turn(RouteTask(goal=session.request.goal), tier=Tier.SMALL)
+    except (CannotPay, TurnLost) as error:
+        return _by_fallback(session, f"no model named a route: {error}")
+    answer = result.answer_as(RouteAnswer)
+    if answer is None:
+        return _by_fallback(session, f"the router's answer was not usable: {result.problem or result.stop}")
+    threshold = session.facts.crew.confidence_threshold
+    if answer.confidence < threshold:
+        problem = f"the router's confidence of {answer.confidence} is below {threshold}"
+    elif not answer.routes:
+        problem = "the router named no agent"
+    elif (plan := _usable(session, answer.routes)) is not None:
+        return plan
+    else:
+        problem = "the router's first route was not usable"
+    session.model_calls.waste_last()
+    return _by_fallback(session, problem)
+
+
+def _usable(session: Session, drafts: list[RouteDraft]) -> Plan | None:
+    """Adopt the routes, or else the first alone; None if not even that can be used."""
+    for count in range(min(len(drafts), _MOST_ROUTES), 0, -1):
+        kept = drafts[:count]
+        try:
+            plan = validate(session, plan_by_model(kept, session.facts.crew.strategy))
+        except (InvalidPlan, ValidationError) as error:
+            _drop(session, kept[-1], error)
+            continue
+        for draft in drafts[_MOST_ROUTES:]:
+            session.add_route(_route(draft, f"dropped: at most {_MOST_ROUTES} routes are used", used=False))
+        return _adopt(session, plan, [_route(draft, draft.reason) for draft in kept])
+    return None
+
+
+def _drop(session: Session, draft: RouteDraft, error: InvalidPlan | ValidationError) -> None:
+    problems = error.errors if isinstance(error, InvalidPlan) else describe_problems(error, Plan)
+    session.add_route(_route(draft, f"dropped: {problems[0]}", used=False))
+
+
+def _route(draft: RouteDraft, reason: str, *, used: bool = True) -> Route:
+    return Route(by="model", agent=draft.agent[:40], reason=reason[:_REASON_CHARACTERS], used=used)
+
+
+def _by_fallback(session: Session, reason: str) -> Plan | None:
+    agent = session.facts.crew.routing.fallback
+    if agent is None:
+        return None
+    plan = plan_for_agent(agent, session.request.goal, session.facts.crew.strategy)
+    return _adopt(session, plan, [Route(by="fallback", agent=agent, reason=reason[:_REASON_CHARACTERS])])
+
+
+def _adopt(session: Session, plan: Plan, routes: list[Route]) -> Plan | None:
+    """Adopt a plan with its routes; if it is not valid here, use the fallback, or else have the request planned."""
+    try:
+        adopted = session.progress.adopt(validate(session, plan))
+    except InvalidPlan as error:
+        reason = f"dropped: {error.errors[0]}"[:_REASON_CHARACTERS]
+        for each in routes:
+            session.add_route(each.model_copy(update={"reason": reason, "used": False}))
+        return None if routes[0].by == "fallback" else _by_fallback(session, reason)
+    for each in routes:
+        session.add_route(each)
+    return adopted
+
+
+async def _age_of(queue: str) -> timedelta | None:
+    """Read the age of a queue's oldest task; None if the server does not say."""
+    try:
+        backlog = await workflow.execute_activity_method(
+            BacklogActivities.read_backlog,
+            BacklogRequest(queue=queue),
+            summary=f"read the backlog of {queue}"[:100],
+            **options.backlog(),
+        )
+    except ActivityError as error:
+        if is_cancelled_exception(error):
+            raise
+        return None
+    return backlog.age
