@@ -332,10 +332,11 @@ async def _tested(settings: Settings, choice: Choice) -> Choice:
         return choice
     try:
         async with AsyncExitStack() as closing:
-            await CODE.builder(settings, choice.adapter)(settings, closing)
+            runner = await CODE.builder(settings, choice.adapter)(settings, closing)
     except SettingsError as error:
         return replace(choice, problem=str(error))
-    return replace(choice, why=f"{choice.why}; its self-test passes on this host")
+    why = f"{choice.why}; its self-test passes on this host for {' and '.join(runner.languages)}"
+    return replace(choice, why=why)
 
 
 async def replay(settings: Settings, file: Path) -> int:
