@@ -87,7 +87,7 @@ async def run_subtask(
     request = SubtaskRequest(
         session=session.root,
         goal=session.request.goal,
-        crew=session.facts.crew.name,
+        crew=session.facts.crew.reference,
         subtask=subtask,
         # Only its supervisor reads these.
         agent=agent.model_copy(update={"description": "", "fallback": None, "input": None}),
@@ -149,6 +149,7 @@ async def run_nested_session(
         authority=delegated(session.authority, session.agent(planned.agent)),
         crew_changes=session.facts.crew.nested is not None,
         overcharges=session.model_calls.overcharges,
+        crew_version=session.facts.crew.reference.rpartition("@")[2],
     )
     crew = session.facts.crew.nested or session.request.crew
     limits = session.request.limits.model_copy(
