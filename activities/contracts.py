@@ -106,6 +106,12 @@ class CrewCard(Contract):
     """A crew as the supervisor sees it."""
 
     name: str
+    reference: str = left_out("")
+    """Names the version that the session began with, for activities."""
+    version: str | None = left_out(None)
+    """The version, as the crew's author calls it."""
+    digest: str = left_out("")
+    """The beginning of that version's digest."""
     tier: Tier
     agents: tuple[AgentCard, ...]
     effort: Effort | None = left_out(None)
