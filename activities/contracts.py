@@ -106,6 +106,12 @@ class CrewCard(Contract):
     """A crew as the supervisor sees it."""
 
     name: str
+    reference: str = left_out("")
+    """Names the version that the session began with, for activities."""
+    version: str | None = left_out(None)
+    """The version, as the crew's author calls it."""
+    digest: str = left_out("")
+    """The beginning of that version's digest."""
     tier: Tier
     agents: tuple[AgentCard, ...]
     effort: Effort | None = left_out(None)
@@ -291,6 +297,8 @@ class ToolRequest(Contract):
     step: str
     crew: str
     agent: str
+    subtask: str = left_out("")
+    """Id of the planned subtask, for a tool that acts: its attempts make a call once."""
     call: ToolCall
     private: tuple[str, ...] = ()
     """Private text that the agent was given, for an agent that reaches out: no address may carry any of it."""

@@ -116,6 +116,8 @@ class Crew(TypedByPeople):
     """A supervisor's guidance and its agents."""
 
     name: Name
+    version: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._+-]{1,40}$")] | None = None
+    """What its author calls this version, such as `1.2`; reports show it beside a digest of the content."""
     description: Description
     guidance: Prose
     """How to plan with these agents."""

@@ -86,7 +86,7 @@ async def run_subtask(
     request = SubtaskRequest(
         session=session.root,
         goal=session.request.goal,
-        crew=session.facts.crew.name,
+        crew=session.facts.crew.reference,
         subtask=subtask,
         agent=agent.model_copy(update={"description": "", "fallback": None}),  # only its supervisor reads these
         model=session.model_of(agent),
@@ -139,6 +139,7 @@ async def run_nested_session(
         authority=delegated(session.authority, session.agent(planned.agent)),
         crew_changes=session.facts.crew.nested is not None,
         overcharges=session.model_calls.overcharges,
+        crew_version=session.facts.crew.reference.rpartition("@")[2],
     )
     crew = session.facts.crew.nested or session.request.crew
     limits = session.request.limits.model_copy(

@@ -191,6 +191,8 @@ class Delegation(Contract):
     """Whether its crew is another than its parent's, so that this crew's routes apply to it."""
     overcharges: Annotated[dict[str, Annotated[float, Field(ge=1)]], Field(max_length=20)] = left_out({})
     """How many times its worst case a call of each model has cost, for models that charge more than can be bounded."""
+    crew_version: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$|^$")] = left_out("")
+    """Digest of the crews, tools and models that the session began with."""
 
 
 class SessionRequest(TypedByPeople):
