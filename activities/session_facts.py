@@ -117,6 +117,8 @@ class SessionActivities:
                     watched=watched_of(crew, agent),
                     rounds=agent.rounds,
                     sees_goal=agent.sees_goal,
+                    input=agent.input,
+                    output=agent.output,
                     confidence_threshold=agent.confidence_threshold
                     if agent.confidence_threshold is not None
                     else crew.confidence_threshold,
