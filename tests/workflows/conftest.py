@@ -23,6 +23,7 @@ class OpenEnvironment(Protocol):
         ceilings: Limits | None = None,
         cached_workflows: int = 1_000,
         own_crews: tuple[Path, ...] = (),
+        document_roots: tuple[Path, ...] = (),
     ) -> AbstractAsyncContextManager[SessionEnvironment]: ...
 
 
