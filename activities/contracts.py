@@ -14,12 +14,14 @@ from chargehand.contracts import (
     Effort,
     Issue,
     Limits,
+    Obligation,
     Outcome,
     SessionRequest,
     Source,
     Strategy,
     Tier,
     TypedByPeople,
+    Watched,
     left_out,
 )
 from chargehand.contracts.request import Profile
@@ -81,8 +83,14 @@ class AgentCard(Contract):
     """Those of its tools that change something in the world."""
     approvals: tuple[str, ...] = left_out(())
     """Those of its tools whose every call a person must approve."""
+    policy: tuple[Obligation, ...] = left_out(())
+    """What its policy demands of its tools; empty if it has none."""
+    watched: tuple[Watched, ...] = left_out(())
+    """Those of its tools whose success a rule of the crew waits for."""
     effort: Effort | None = left_out(None)
     """How hard it thinks; None for the usual effort."""
+    model: ModelCard | None = left_out(None)
+    """The model that it uses instead of its tier's."""
     rounds: int | None = left_out(None)
     """The most rounds of an attempt, if the request allows more."""
     sees_goal: bool = left_out(True)
@@ -147,6 +155,10 @@ class SessionFacts(Contract):
     stores_payloads: bool = left_out(False)
     """Whether large payloads are stored outside of histories, so that one of any size can be handed on."""
 
+    def model_of(self, agent: AgentCard) -> ModelCard:
+        """Return the model that an agent uses."""
+        return agent.model or self.models[agent.tier]
+
 
 class OpenSessionRequest(Contract):
     session: str
@@ -184,6 +196,8 @@ class ToolResult(Contract):
     """What was read, with its words in `quote`."""
     artifacts: tuple[Artifact, ...] = ()
     """Files that the tool made; the model is told their names, the user gets them with the report."""
+    may_be_repeated: bool = left_out(False)
+    """Whether the call was not made, and making it again later is no repetition."""
     is_unknown: bool = left_out(False)
     """Whether nobody knows if the call, which changes something in the world, was applied."""
 
@@ -313,6 +327,8 @@ class ToolRequest(Contract):
     step: str
     crew: str
     agent: str
+    subtask: str = left_out("")
+    """Id of the planned subtask, for a tool that acts: its attempts make a call once."""
     call: ToolCall
     private: tuple[str, ...] = ()
     """Private text that the agent was given, for an agent that reaches out: no address may carry any of it."""

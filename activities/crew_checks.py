@@ -33,6 +33,7 @@ def crew_problems(crew: Crew, tools: Tools, acting: Collection[str] = ()) -> lis
         *_size_problems(crew),
         *_ownership_problems(crew, acting),
         *(problem for agent in crew.agents for problem in _agent_problems(crew, agent, tools)),
+        *(problem for agent in crew.agents for problem in _policy_problems(crew, agent)),
         *_route_problems(crew),
         *_limit_problems(crew),
     ]
@@ -106,6 +107,22 @@ def _agent_problems(crew: Crew, agent: Agent, tools: Tools) -> Iterator[str]:
     for field, name in backups.items():
         if name is not None and (name == agent.name or crew.agent(name) is None):
             yield f"{where}.{field}: '{name}' is not another agent of this crew"
+
+
+def _policy_problems(crew: Crew, agent: Agent) -> Iterator[str]:
+    where = f"agents.{agent.name}"
+    tools = {tool for each in crew.agents for tool in each.tools}
+    for field, named in (("approve", agent.approve), ("policy", tuple(rule.tool for rule in agent.policy))):
+        yield from (
+            f"{where}.{field}: '{tool}' is not one of its tools; they are {', '.join(agent.tools) or 'none'}"
+            for tool in named
+            if tool not in agent.tools
+        )
+    for rule in agent.policy:
+        if rule.after is not None and rule.after not in tools:
+            yield f"{where}.policy: no agent of this crew has '{rule.after}', after which {rule.tool} may be used"
+        if rule.same is not None and rule.after is None:
+            yield f"{where}.policy: 'same' compares {rule.tool} with the tool of 'after'; name that too"
 
 
 def _route_problems(crew: Crew) -> Iterator[str]:

@@ -124,7 +124,13 @@ def check_crews(
 
 def _without(crew: Crew, absent: Collection[str]) -> Crew:
     agents = tuple(
-        agent.model_copy(update={"tools": tuple(tool for tool in agent.tools if tool not in absent)})
+        agent.model_copy(
+            update={
+                "tools": tuple(tool for tool in agent.tools if tool not in absent),
+                "approve": tuple(tool for tool in agent.approve if tool not in absent),
+                "policy": tuple(rule for rule in agent.policy if rule.tool not in absent),
+            }
+        )
         for agent in crew.agents
     )
     return crew.model_copy(update={"agents": agents})
@@ -137,6 +143,6 @@ def _tables(file: Path) -> Mapping[str, object]:
         raise CrewError(file, [f"is larger than {_LARGEST_FILE_BYTES // 1024} KiB; a crew is a page of text"])
     text = data.decode()
     if _ENDLESS_KEY.search(text):
-        raise CrewError(file, ["has a key of more than 20 parts; a crew has no tables below agents"])
+        raise CrewError(file, ["has a key of more than 20 parts; a crew has no tables that deep"])
     tables: dict[str, object] = tomllib.loads(text)
     return tables

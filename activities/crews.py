@@ -5,8 +5,21 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from activities.mcp.declaration import McpDeclaration
-from chargehand.contracts import Capability, Confidence, Effort, Limits, Strategy, Tier, TypedByPeople
-from chargehand.contracts.request import Name, Profile, UpToADay, Words
+from chargehand.contracts import (
+    Capability,
+    Confidence,
+    Effort,
+    Limits,
+    Obligation,
+    PolicyMode,
+    Strategy,
+    Tier,
+    ToolRule,
+    TypedByPeople,
+    Watched,
+)
+from chargehand.contracts.base import Name
+from chargehand.contracts.request import Profile, UpToADay, Words
 
 Prose = Annotated[str, StringConstraints(strip_whitespace=True, min_length=10, max_length=8_000)]
 Description = Annotated[str, StringConstraints(strip_whitespace=True, min_length=10, max_length=500)]
@@ -71,7 +84,13 @@ class Agent(TypedByPeople):
     """Its tools. One that only reads may be shared between agents; one that changes something belongs to one."""
     capabilities: tuple[Capability, ...] = ()
     """What its tools may let it do. Which of it they do depends on what stands behind them; never all three at once."""
+    approve: tuple[Name, ...] = ()
+    """Those of its tools of which a person approves each call, beside those that always need it."""
+    policy: Annotated[tuple[ToolRule, ...], Field(max_length=100)] = ()
+    """Rules for its tools. If there are any, calls of tools without a rule are denied."""
     tier: Tier = Tier.MEDIUM
+    model: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)] | None = None
+    """The provider's name of the model that it uses instead of its tier's; its price must be known."""
     effort: Effort | None = None
     """How hard it thinks, on models that can be told; the crew's effort if absent."""
     reviews: bool = False
@@ -115,6 +134,8 @@ class Crew(TypedByPeople):
     """Model tier of the supervisor's own turns."""
     effort: Effort | None = None
     """Replaces the usual effort: high for plans and reports, medium for the agents. Small decisions stay at low."""
+    policy_mode: PolicyMode = "enforce"
+    """`report` allows calls that are against the agents' policies, and records them in the trace."""
     profile: Profile | None = None
     """Profile of requests that name none; `standard` if absent."""
     limits: Limits = Limits()
@@ -142,3 +163,21 @@ class Crew(TypedByPeople):
     def agent(self, name: str) -> Agent | None:
         """Find an agent by its name."""
         return next((agent for agent in self.agents if agent.name == name), None)
+
+
+def obligations_of(crew: Crew, agent: Agent) -> tuple[Obligation, ...]:
+    """List what an agent's policy demands of each of its tools; nothing if it has no policy."""
+    if not agent.policy:
+        return ()
+    ruled = {rule.tool for rule in agent.policy}
+    rules = [(rule.tool, rule) for rule in agent.policy] + [(tool, None) for tool in agent.tools if tool not in ruled]
+    return tuple(
+        Obligation(key=f"{crew.name}/{agent.name}/{number}", tool=tool, rule=rule, mode=crew.policy_mode)
+        for number, (tool, rule) in enumerate(rules, start=1)
+    )
+
+
+def watched_of(crew: Crew, agent: Agent) -> tuple[Watched, ...]:
+    """List those of an agent's tools whose success a rule of the crew waits for."""
+    waiting = [rule for each in crew.agents for rule in each.policy if rule.after in agent.tools]
+    return tuple(dict.fromkeys(Watched(tool=rule.after or "", same=rule.same) for rule in waiting))

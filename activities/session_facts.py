@@ -11,7 +11,7 @@ from temporalio import activity
 from activities.code_review.change import is_of_review
 from activities.contracts import AgentCard, CrewCard, OpenSessionRequest, OutputCaps, SessionFacts, SessionTerms
 from activities.crew_checks import capabilities_of
-from activities.crews import Agent, Crew
+from activities.crews import Agent, Crew, obligations_of, watched_of
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
 from activities.json_schema import schema_problems
@@ -105,9 +105,15 @@ class SessionActivities:
                     tier=request.tiers.agents.get(agent.name, agent.tier),
                     fallback=agent.fallback,
                     effort=agent.effort or effort,
+                    # A request that names a tier for it wants that tier's model.
+                    model=None if agent.name in request.tiers.agents else self.models.named.get(agent.model or ""),
                     capabilities=tuple(sorted(capabilities_of(agent, tool_capabilities(self.tools)))),
                     acting=tuple(tool for tool in agent.tools if self.tools[tool].spec.acts),
-                    approvals=tuple(tool for tool in agent.tools if self.tools[tool].spec.approval),
+                    approvals=tuple(
+                        tool for tool in agent.tools if tool in agent.approve or self.tools[tool].spec.approval
+                    ),
+                    policy=obligations_of(crew, agent),
+                    watched=watched_of(crew, agent),
                     rounds=agent.rounds,
                     sees_goal=agent.sees_goal,
                     confidence_threshold=agent.confidence_threshold

@@ -1,7 +1,7 @@
 """A worker with scripted backends: what tests of workflows and the recorder of histories run sessions on."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -114,15 +114,20 @@ async def open_environment(
     cards: Mapping[Tier, ModelCard] | None = None,
     own_crews: tuple[Path, ...] = (),
     document_roots: tuple[Path, ...] = (),
+    acting: Sequence[str] = (),
 ) -> AsyncGenerator[SessionEnvironment]:
     """Run a worker whose model answers by a function, on a task queue of its own unless one is named.
 
     Without cached workflows every workflow task replays from the start, which takes twice as long. What is not
     deterministic shows in `tests/simulation`, which replays every session, and in `tests/replay`.
+    `acting` names further tools, which change something in the world.
     """
     task_queue = task_queue or f"test-{uuid4().hex[:8]}"
     settings = Settings(state_dir=folder, task_queue=task_queue)
-    fakes = {name: ScriptedTool(name, found(f"{name}.md#L1", f"what {name} read")) for name in TOOLS}
+    fakes = {
+        name: ScriptedTool(name, found(f"{name}.md#L1", f"what {name} read"), acts=name in acting)
+        for name in (*TOOLS, *acting)
+    }
     model = ScriptedModel(respond)
     backends = Backends(model, {**fakes}, cards or scripted_cards(), own_crews=own_crews, document_roots=document_roots)
     activities = backends.activities(folder, ceilings or settings.ceilings)

@@ -187,14 +187,18 @@ class ScriptedTool:
     name: str
     answer: ToolAnswer
     calls: list[Mapping[str, JsonValue]] = field(default_factory=list[Mapping[str, JsonValue]])
+    acts: bool = False
 
     @property
     def capabilities(self) -> frozenset[Capability]:
+        if self.acts:
+            return frozenset()
         return READS_THE_WEB if self.name in {"search", "read_page"} else READS_DOCUMENTS
 
     @property
     def spec(self) -> ToolSpec:
-        return ToolSpec(name=self.name, description=f"The scripted tool {self.name}.", parameters={"type": "object"})
+        description = f"The scripted tool {self.name}."
+        return ToolSpec(name=self.name, description=description, parameters={"type": "object"}, acts=self.acts)
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:  # noqa: ARG002  # scripted
         self.calls.append(arguments)
@@ -230,6 +234,20 @@ def use(*tools: str, about: object = "", cost: Decimal = COST) -> ModelReply:
         for number, tool in enumerate(tools, start=1)
     )
     return ModelReply(stop="tools", tool_calls=calls, model="scripted-1", provider="scripted", usage=usage(cost))
+
+
+def request_tool(tool: str, /, **arguments: JsonValue) -> ModelReply:
+    """Reply by asking for one tool with these arguments."""
+    return request_tools((tool, arguments))
+
+
+def request_tools(*wanted: tuple[str, Mapping[str, JsonValue]]) -> ModelReply:
+    """Reply by asking for tools with these arguments."""
+    calls = tuple(
+        ToolCall(id=f"call-{number}", tool=tool, arguments=dict(arguments))
+        for number, (tool, arguments) in enumerate(wanted, start=1)
+    )
+    return ModelReply(stop="tools", tool_calls=calls, model="scripted-1", provider="scripted", usage=usage())
 
 
 def keep_using(*tools: str, cost: Decimal = COST) -> Respond:

@@ -1,9 +1,10 @@
 """What a supervisor and the workflows of its subtasks exchange."""
 
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from activities.contracts import AgentCard, InputOutcome, ModelCard, Note, OutputCaps, Round, SessionFacts
 from activities.model_turn.contracts import Counted
@@ -14,6 +15,7 @@ from chargehand.contracts import (
     Contradiction,
     Dollars,
     Message,
+    Obligation,
     Outcome,
     Plan,
     Route,
@@ -69,11 +71,29 @@ class SubtaskState(Contract):
     rounds_begun: int
     corrections: int = left_out(0)
     grants_asked: int = left_out(0)
+    calls_requested: int = left_out(0)
     waited: timedelta = left_out(timedelta(0))
 
 
+class PolicyState(Contract):
+    """What the calls of a session have used of its policies."""
+
+    calls: dict[str, int] = left_out({})
+    sums: dict[str, Decimal] = left_out({})
+    succeeded: tuple[str, ...] = left_out(())
+
+
+class CallsState(Contract):
+    """What a session has decided about tool calls; none waits for a person."""
+
+    asked: int = left_out(0)
+    policy: PolicyState = left_out(PolicyState())
+    acted: dict[str, bool] = left_out({})
+    """Calls that act and were made, by hash; true for those that are known to be applied."""
+
+
 class ProgressState(Contract):
-    """What a session has done; see `workflows.progress`. No question is open."""
+    """What a session has done; see `workflows.progress`. No question is open, and no call waits for a person."""
 
     plan: Plan
     outcomes: dict[str, Outcome]
@@ -83,6 +103,7 @@ class ProgressState(Contract):
     routes: tuple[Route, ...] = left_out(())
     reviews: int = left_out(0)
     ignored_messages: int = left_out(0)
+    calls: CallsState = left_out(CallsState())
 
 
 class ProvenanceState(Contract):
@@ -189,6 +210,69 @@ class Grant(Message):
     usd: Dollars
 
 
+Verdict = Literal[
+    "allowed",
+    "approved",
+    "edited",
+    "denied",
+    "too_early",
+    "rejected",
+    "expired",
+    "applied_before",
+    "unknown_before",
+]
+
+
+class CallRequest(Message):
+    """A subtask asks the session at the root whether it may make a tool call."""
+
+    child: Annotated[str, Field(max_length=1_000)]
+    """The subtask's workflow id."""
+    number: Annotated[int, Field(ge=1, le=100_000)]
+    """1 for the subtask's first request."""
+    token: Annotated[str, Field(max_length=40)]
+    """Drawn at random for this request; its reply repeats it."""
+    subtask: Annotated[str, Field(max_length=40)]
+    agent: Annotated[str, Field(max_length=40)]
+    tool: Annotated[str, Field(max_length=100)]
+    arguments: dict[str, JsonValue]
+    needs_approval: bool = left_out(False)
+    policy: Annotated[tuple[Obligation, ...], Field(max_length=1_000)] = left_out(())
+    """What binds the call."""
+    acts: bool = left_out(False)
+    """Whether it changes something in the world: one that was made before is not made again."""
+    is_doubtful: bool = left_out(False)
+    """Whether it was made, and nobody knows if it was applied: a person decides whether it is made again."""
+
+
+class CallReply(Message):
+    """Whether a tool call may be made."""
+
+    number: Annotated[int, Field(ge=1, le=100_000)]
+    token: Annotated[str, Field(max_length=40)]
+    tool: str
+    verdict: Verdict
+    """`allowed` and `denied` by the policy; `approved`, `edited` and `rejected` by a person, who let it be `expired`;
+    `too_early` if another tool must have succeeded before; `applied_before` and `unknown_before` if the session has
+    made the same call."""
+    reason: str = left_out("")
+    """Why it is not allowed, or what the policy would have denied, if it only reports."""
+    arguments: dict[str, JsonValue] | None = left_out(None)
+    """What a person has made of the arguments; None if they stay as they are."""
+
+
+class CallReport(Message):
+    """What became of a call that a policy waits for, or that acts."""
+
+    child: Annotated[str, Field(max_length=1_000)]
+    keys: Annotated[tuple[Annotated[str, Field(max_length=64)], ...], Field(max_length=1_000)] = left_out(())
+    """Of the successes that policies wait for."""
+    acted: Annotated[str, Field(max_length=64)] = left_out("")
+    """Hash of a call that acts, and whose outcome is known."""
+    is_applied: bool = left_out(False)
+    """Whether that call was applied."""
+
+
 class SubtaskResult(Contract):
     """How a subtask ended."""
 
@@ -200,6 +284,6 @@ class SubtaskResult(Contract):
     rounds: int = 0
     """Rounds of thinking and tool use."""
     waited: timedelta = timedelta(0)
-    """Time spent waiting for a larger grant."""
+    """Time spent waiting for a larger grant, or for a person."""
     overcharges: dict[str, float] = left_out({})
     """How many times a reservation calls were seen to cost, by model."""

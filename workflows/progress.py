@@ -17,6 +17,7 @@ from chargehand.contracts import (
     Usage,
 )
 from workflows.budget.ledger import Ledger
+from workflows.calls import Calls
 from workflows.clock import Clock
 from workflows.contracts import ProgressState
 from workflows.rules.report_content import input_for, reason_of, state_of, usage_of
@@ -38,6 +39,8 @@ class Progress:
         """Questions that are open, by subtask."""
         self.answers: dict[str, str] = {}
         """What a person answered, by the subtask that asked."""
+        self.calls = Calls()
+        """Tool calls that a policy or a person must allow."""
         self.gaps: list[str] = []
         """What the session itself knows to be missing."""
         self.routes: list[Route] = []
@@ -63,6 +66,7 @@ class Progress:
             routes=tuple(self.routes),
             reviews=self.reviews,
             ignored_messages=self.ignored_messages,
+            calls=self.calls.state(),
         )
 
     def resume(self, before: ProgressState) -> None:
@@ -72,6 +76,7 @@ class Progress:
         self.gaps, self.contradictions = [*before.gaps], [*before.contradictions]
         self.routes, self.reviews = [*before.routes], before.reviews
         self.ignored_messages += before.ignored_messages
+        self.calls.resume(before.calls)
 
     @property
     def records(self) -> tuple[SubtaskRecord, ...]:
@@ -185,6 +190,7 @@ class Progress:
             subtasks=self.records,
             routes=tuple(self.routes),
             questions=tuple(self.questions.values()),
+            calls=self.calls.pending,
             ignored_messages=self.ignored_messages,
         )
         if self.ledger is None or self.clock is None:

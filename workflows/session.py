@@ -13,23 +13,28 @@ from activities.contracts import AgentCard, ModelCard, SessionFacts
 from activities.model_turn.contracts import TurnResult
 from activities.turn_kinds.protocol import TurnAnswer
 from activities.turn_kinds.registry import Task
-from chargehand.contracts import RaisedLimits, Route, SessionRequest, SessionState, Tier
+from chargehand.contracts import Authority, RaisedLimits, Route, SessionRequest, SessionState, Tier
 from workflows import history, options
 from workflows.budget.client import BudgetClient
 from workflows.budget.estimates import fixed_bytes, input_bound, least_of_agent, least_workable
 from workflows.budget.grants import Grants, ReportReserve
 from workflows.budget.ledger import Amount, Ledger
 from workflows.budget.model_calls import CannotPay, MeteredModelCalls, TurnLost, was_reset
+from workflows.calls import Calls
 from workflows.clock import Clock
 from workflows.peaks import Peaks
 from workflows.progress import Progress
+from workflows.rules.authority import authority_of
 from workflows.rules.deduplication import fingerprint
 from workflows.rules.information_flow import Provenance
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.web_ui import details
 
-_WAITING: Final[frozenset[SessionState]] = frozenset({"awaiting_approval", "awaiting_answer", "paused"})
+_WAITING: Final[frozenset[SessionState]] = frozenset(
+    {"awaiting_approval", "awaiting_answer", "awaiting_call_approval", "paused"}
+)
 """States in which a session waits for a person."""
+_WORK_IS_OVER: Final[frozenset[SessionState]] = frozenset({"synthesising", "finished", "failed", "cancelled"})
 
 _Answer = TypeVar("_Answer", bound=TurnAnswer)
 
@@ -68,6 +73,22 @@ class Session:
     """Outcomes that earlier runs have handed on."""
     was_reset_before: bool = False
     """Whether one of the earlier runs went on from the middle of another one."""
+
+    @property
+    def calls(self) -> Calls:
+        """Tool calls of the whole tree that a policy or a person must allow, at the root."""
+        return self.progress.calls
+
+    @property
+    def work_is_over(self) -> bool:
+        """Whether no subtask runs any more, or is about to be stopped."""
+        return self.clock.work_is_over or self.progress.state in _WORK_IS_OVER
+
+    @property
+    def authority(self) -> Authority:
+        """What the agents of this session may do together."""
+        above = self.request.delegation
+        return authority_of(self.facts.crew, above.authority if above else None)
 
     @property
     def root(self) -> str:
@@ -123,12 +144,16 @@ class Session:
         """Find the model of a tier, priced at what it has proven to cost."""
         return self.model_calls.proven(self.facts.models[tier])
 
+    def model_of(self, agent: AgentCard) -> ModelCard:
+        """Find the model that an agent uses, priced at what it has proven to cost."""
+        return self.model_calls.proven(self.facts.model_of(agent))
+
     def least_grant(self, agent: str) -> Amount:
         """Estimate the least that is of use to an agent: its fewest turns, or a whole nested session."""
         card = self.agent(agent)
         if card is None:
             return least_workable(self.facts, self.request.documents)
-        return least_of_agent(card, self.model(card.tier), self.request.documents)
+        return least_of_agent(card, self.model_of(card), self.request.documents)
 
     def record_child(self, child: str) -> bool:
         """Note that a child workflow of this id is started; False if one was before, in whichever run."""
@@ -159,7 +184,8 @@ class Session:
 
     def resume(self) -> None:
         """Leave a state in which the session waits for a person, unless another question is open."""
-        self.enter("awaiting_answer" if self.progress.questions else "executing")
+        waiting: SessionState = "awaiting_call_approval" if self.calls.pending else "executing"
+        self.enter("awaiting_answer" if self.progress.questions else waiting)
 
     def add_route(self, route: Route) -> None:
         """Record how an agent got its work; the memo shows it to whoever reads the history."""

@@ -27,7 +27,8 @@ with workflow.unsafe.imports_passed_through():
     from workflows.budget.ledger import Amount, Ledger
     from workflows.budget.model_calls import CannotPay, MeteredModelCalls, TurnLost, ledger_of
     from workflows.budget.purposes import WORK
-    from workflows.contracts import Grant, SubtaskRequest, SubtaskResult, SubtaskState
+    from workflows.call_client import CallClient
+    from workflows.contracts import CallReply, Grant, SubtaskRequest, SubtaskResult, SubtaskState
     from workflows.conversation import Conversation
     from workflows.rules.evidence import doubt_below, ground, out_of_time, unfinished
     from workflows.rules.repetition import is_repetitive
@@ -45,6 +46,7 @@ class SubtaskWorkflow:
 
     def __init__(self) -> None:
         self._budget_client = BudgetClient()
+        self._call_client = CallClient()
         self._rounds_begun = 0
         self._corrections = 0
         """Unusable replies in a row."""
@@ -62,6 +64,7 @@ class SubtaskWorkflow:
             self._began_at = state.began_at
             self._rounds_begun, self._corrections = state.rounds_begun, state.corrections
             self._budget_client.resume(state.grants_asked, state.waited)
+            self._call_client.resume(state.calls_requested)
         model_calls = MeteredModelCalls(
             ledger=ledger_of(state.model_calls) if state else Ledger(Amount(request.turns, request.usd)),
             session=request.session,
@@ -93,7 +96,7 @@ class SubtaskWorkflow:
             notes=self._conversation.notes.kept,
             wasted=model_calls.wasted,
             rounds=self._rounds_begun,
-            waited=self._budget_client.waited,
+            waited=self._waited,
             overcharges=model_calls.overcharges,
         )
 
@@ -101,6 +104,11 @@ class SubtaskWorkflow:
     def receive_grant(self, grant: Grant) -> None:
         """Keep the answer."""
         self._budget_client.receive(grant)
+
+    @workflow.signal(name=SignalName.CALL_REPLY, description="Whether a tool call may be made.")
+    def receive_call_reply(self, reply: CallReply) -> None:
+        """Keep the reply."""
+        self._call_client.receive(reply)
 
     async def _work(self, request: SubtaskRequest, model_calls: MeteredModelCalls) -> Outcome:
         first = self._rounds_begun + 1
@@ -125,7 +133,9 @@ class SubtaskWorkflow:
                 grounded = ground(answer, self._conversation.citable, ())
                 return doubt_below(grounded, request.agent.confidence_threshold)
             if result.stop == "tools" and not task.must_answer:
-                await make_calls(request, self._conversation, result, number, self._left)
+                await make_calls(
+                    request, self._conversation, self._call_client, result, number=number, left=lambda: self._left
+                )
                 self._corrections = 0
                 continue
             if result.stop == "refused" or self._corrections == _MOST_CORRECTIONS:
@@ -144,7 +154,8 @@ class SubtaskWorkflow:
             rounds_begun=self._rounds_begun,
             corrections=self._corrections,
             grants_asked=self._budget_client.asked,
-            waited=self._budget_client.waited,
+            calls_requested=self._call_client.requested,
+            waited=self._waited,
         )
         workflow.continue_as_new(request.model_copy(update={"state": state}))
 
@@ -154,6 +165,7 @@ class SubtaskWorkflow:
             agent=request.agent.name,
             tier=request.agent.tier,
             model=request.model,
+            model_name=request.agent.model.name if request.agent.model else "",
             input_tokens=self._input_tokens(request, task),
             until=lambda: self._until,
             sent=self._conversation.new_in(task),
@@ -193,8 +205,12 @@ class SubtaskWorkflow:
 
     @property
     def _until(self) -> datetime | None:
-        """When the attempt's own time is up; waiting for a larger grant does not count."""
-        return None if self._deadline is None else self._began_at + self._deadline + self._budget_client.waited
+        """When the attempt's own time is up; waiting for a larger grant, or for a person, does not count."""
+        return None if self._deadline is None else self._began_at + self._deadline + self._waited
+
+    @property
+    def _waited(self) -> timedelta:
+        return self._budget_client.waited + self._call_client.waited
 
     @property
     def _is_late(self) -> bool:

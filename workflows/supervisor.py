@@ -7,15 +7,25 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from chargehand.contracts import Answer, Plan, PlanDecision, RaisedLimits, Report, Status
+    from chargehand.contracts import (
+        Answer,
+        CallDecision,
+        Plan,
+        PlanDecision,
+        RaisedLimits,
+        Report,
+        Status,
+    )
     from chargehand.converter import join_problems
     from chargehand.wire import ErrorType, QueryName, SignalName, UpdateName, WorkflowType
     from workflows import options
     from workflows.budget.client import BudgetClient
-    from workflows.contracts import Grant, GrantRequest, SupervisorRequest
+    from workflows.calls import CallRefused
+    from workflows.contracts import CallReport, CallRequest, Grant, GrantRequest, SupervisorRequest
     from workflows.progress import Progress
     from workflows.rules.plan_validation import InvalidPlan
     from workflows.session import Session
+    from workflows.steps.calls import answer_call_request, note_outcome
     from workflows.steps.children import answer_grant_request
     from workflows.steps.execute import execute
     from workflows.steps.open import open_session
@@ -140,6 +150,44 @@ class SupervisorWorkflow:
                 f"subtask: '{answer.subtask}' has no open question; subtasks that have one: "
                 f"{', '.join(unanswered) or 'none'}."
             )
+
+    @workflow.update(name=UpdateName.DECIDE_CALL, description="Approve, edit or reject a tool call.")
+    async def decide_call(self, decision: CallDecision) -> Status:
+        """Apply a person's decision to the call that it names, once."""
+        await _next_task()
+        try:
+            pending = self._open.calls.decide(decision)
+        except CallRefused as error:
+            raise _refusal(str(error)) from None
+        await workflow.wait_condition(lambda: pending.is_delivered is not None)
+        if not pending.is_delivered:
+            raise _refusal(f"call: the subtask of '{decision.call}' has ended meanwhile; the call is not made.")
+        return self._progress.status()
+
+    @decide_call.validator
+    def _is_pending(self, decision: CallDecision) -> None:
+        try:
+            self._open.calls.check(decision)
+        except CallRefused as error:
+            raise _refusal(str(error)) from None
+
+    @workflow.signal(name=SignalName.REQUEST_CALL, description="A subtask asks whether it may make a tool call.")
+    async def request_call(self, request: CallRequest) -> None:
+        """Decide about the call of a subtask; there is none before the session is open."""
+        if self._session is None:
+            self._progress.ignore_message()
+        else:
+            await answer_call_request(self._session, request)
+
+    @workflow.signal(
+        name=SignalName.REPORT_CALL, description="What became of a call that a policy waits for, or that acts."
+    )
+    def report_call(self, report: CallReport) -> None:
+        """Note the success."""
+        if self._session is None:
+            self._progress.ignore_message()
+        else:
+            note_outcome(self._session, report)
 
     @workflow.signal(name=SignalName.REQUEST_GRANT, description="A subtask asks for more turns or money.")
     async def request_grant(self, request: GrantRequest) -> None:

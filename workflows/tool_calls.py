@@ -1,7 +1,7 @@
 """The tool calls of a round: which are refused, and what each may send out."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -14,22 +14,31 @@ from activities.notes import NOTE
 from activities.tool_use import UNKNOWN_OUTCOME, ToolActivities
 from chargehand.contracts import Source
 from workflows import options
-from workflows.contracts import SubtaskRequest
+from workflows.call_client import ALLOWED, CallClient
+from workflows.contracts import CallReply, SubtaskRequest
 from workflows.conversation import Conversation
 from workflows.rules.repetition import executed, refuse_repetition
 
+_DECIDED: Final = frozenset({"approved", "edited", "rejected"})
 MOST_CALLS: Final = 8
 """Tool calls of one round; the model is told to ask for the others again."""
 
 
 async def make_calls(
-    request: SubtaskRequest, conversation: Conversation, result: TurnResult, number: int, left: timedelta
+    request: SubtaskRequest,
+    conversation: Conversation,
+    call_client: CallClient,
+    result: TurnResult,
+    *,
+    number: int,
+    left: Callable[[], timedelta],
 ) -> None:
     """Make the calls that the model asks for in a round, side by side, and add the round to the conversation.
 
     Args:
         request: of the subtask.
         conversation: so far.
+        call_client: asks the session about calls that a policy or a person must allow.
         result: the model's reply.
         number: of the round.
         left: the time until the calls have to end.
@@ -43,7 +52,9 @@ async def make_calls(
             return _refused(call, f"At most {MOST_CALLS} tools can be used at once; ask for this one again.")
         if call.tool == NOTE.name and request.agent.tools:
             return conversation.notes.answer(call, read)
-        return await _use_tool(request, conversation, call, f"turn-{number}.{position + 1}", left)
+        if refusal := _refusal(request, conversation, call):
+            return refusal
+        return await _make(request, conversation, call_client, call, step=f"turn-{number}.{position + 1}", left=left)
 
     results = await asyncio.gather(*(answer(position, call) for position, call in enumerate(calls)))
     turns_left = request.max_rounds - number
@@ -52,9 +63,56 @@ async def make_calls(
     )
 
 
-async def _use_tool(
-    request: SubtaskRequest, conversation: Conversation, call: ToolCall, step: str, left: timedelta
+async def _make(
+    request: SubtaskRequest,
+    conversation: Conversation,
+    call_client: CallClient,
+    call: ToolCall,
+    *,
+    step: str,
+    left: Callable[[], timedelta],
 ) -> ToolResult:
+    """Make a call if it may be made; where its outcome is unknown, a person decides whether it is made again."""
+    reply = await call_client.ask(request, call)
+    if reply is not None and reply.verdict not in ALLOWED:
+        if reply.verdict == "unknown_before":
+            conversation.doubt(call)
+        return _not_allowed(call, reply)
+    call = _as_decided(call, reply)
+    answered = await _use_tool(request, conversation, call, step, left())
+    if answered.is_unknown:
+        decision = await _ask_about(request, conversation, call_client, call)
+        if decision is None:
+            return answered
+        if decision.verdict not in ALLOWED:
+            return _refused(call, f"A person has looked into whether this call was applied. {decision.reason}")
+        reply, call = decision, _as_decided(call, decision)
+        answered = await _use_tool(request, conversation, call, f"{step}.again", left())
+    if answered.is_unknown:
+        conversation.doubt(call)
+    await call_client.report(request, call, answered)
+    return answered if reply is None or reply.arguments is None else _with_arguments(answered, reply)
+
+
+def _as_decided(call: ToolCall, reply: CallReply | None) -> ToolCall:
+    if reply is None or reply.arguments is None:
+        return call
+    return call.model_copy(update={"arguments": reply.arguments})
+
+
+async def _ask_about(
+    request: SubtaskRequest, conversation: Conversation, call_client: CallClient, call: ToolCall
+) -> CallReply | None:
+    """Have a person decide about a call that was made and may not have been applied; None if nobody decides."""
+    conversation.doubt(call)
+    reply = await call_client.ask(request, call, is_doubtful=True)
+    if reply is None or reply.verdict not in _DECIDED:
+        return None
+    conversation.settle(call)
+    return reply
+
+
+def _refusal(request: SubtaskRequest, conversation: Conversation, call: ToolCall) -> ToolResult | None:
     if call.tool not in request.agent.tools:
         return _refused(call, f"You have no such tool. Your tools: {', '.join(request.agent.tools) or 'none'}.")
     repetition = refuse_repetition(call, conversation.rounds, MOST_CALLS)
@@ -62,16 +120,46 @@ async def _use_tool(
         return repetition
     if call.malformed:
         return _refused(call, f"The arguments could not be read: {call.malformed}. Send them again.")
+    return None
+
+
+def _not_allowed(call: ToolCall, reply: CallReply) -> ToolResult:
+    """Tell the agent why a call is not made."""
+    match reply.verdict:
+        case "too_early":
+            refused = _refused(call, f"Not yet: {reply.reason}. Then make this call again.")
+            return refused.model_copy(update={"may_be_repeated": True})
+        case "rejected":
+            return _refused(call, f"A person rejected this call. {reply.reason}".strip())
+        case "applied_before":
+            return _refused(call, "This call was made and applied before, for this task. Take it as done.")
+        case "unknown_before":
+            return _refused(call, f"This call was made before, for this task. {UNKNOWN_OUTCOME}")
+        case "expired":
+            return _refused(call, f"The call was not made: {reply.reason}. Go another way, or name the gap.")
+        case _:
+            return _refused(call, f"The policy denies this call: {reply.reason}. Go another way, or name the gap.")
+
+
+def _with_arguments(answered: ToolResult, reply: CallReply) -> ToolResult:
+    """Tell the agent what a person has made of its arguments."""
+    return answered.model_copy(update={"output": {**answered.output, "arguments_set_by_a_person": reply.arguments}})
+
+
+async def _use_tool(
+    request: SubtaskRequest, conversation: Conversation, call: ToolCall, step: str, left: timedelta
+) -> ToolResult:
     conversation.count_tool_call()
     acts = call.tool in request.agent.acting
     try:
-        result = await workflow.execute_activity_method(
+        return await workflow.execute_activity_method(
             ToolActivities.use_tool,
             ToolRequest(
                 session=request.session,
                 step=f"{step}.{call.tool}",
                 crew=request.crew,
                 agent=request.agent.name,
+                subtask=request.subtask.id if acts else "",
                 call=call,
                 private=_private_texts(request),
                 public=_public_texts(request, conversation),
@@ -82,17 +170,14 @@ async def _use_tool(
             **options.tool(left),
         )
     except (asyncio.CancelledError, ActivityError) as error:
-        if acts:
-            conversation.doubt(call)
         if isinstance(error, asyncio.CancelledError) or is_cancelled_exception(error):
+            if acts:
+                conversation.doubt(call)
             raise
         if acts:
-            return _refused(call, UNKNOWN_OUTCOME)
+            return _refused(call, UNKNOWN_OUTCOME).model_copy(update={"is_unknown": True})
         message = error.cause.message if isinstance(error.cause, ApplicationError) else "it timed out"
         return _refused(call, f"The tool failed and is not retried: {message}. Go another way, or name the gap.")
-    if result.is_unknown:
-        conversation.doubt(call)
-    return result
 
 
 def _private_texts(request: SubtaskRequest) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """The details that the Temporal Web UI shows of a session, as Markdown."""
 
+import json
 import re
 from typing import Final
 
@@ -29,6 +30,11 @@ def details(status: Status) -> str:
     lines += [
         f"- **{question.subtask} ({question.agent}) asks:** {_plain(question.text, 400)}"
         for question in status.questions
+    ]
+    lines += [
+        f"- **{call.subtask} ({call.agent}) asks to use {call.tool} ({call.id}):** "
+        f"{_plain(json.dumps(call.arguments, ensure_ascii=False), 400)}"
+        for call in status.calls
     ]
     if status.subtasks:
         lines += ["", "**plan**", "", *(_line(record) for record in status.subtasks)]

@@ -1,5 +1,6 @@
 """An environment for every test of workflows."""
 
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,7 @@ class OpenEnvironment(Protocol):
         cached_workflows: int = 1_000,
         own_crews: tuple[Path, ...] = (),
         document_roots: tuple[Path, ...] = (),
+        acting: Sequence[str] = (),
     ) -> AbstractAsyncContextManager[SessionEnvironment]: ...
 
 

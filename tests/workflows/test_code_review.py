@@ -120,7 +120,7 @@ def sarif(report: Report, store: Path, folder: Path) -> dict[str, Any]:
 async def test_a_repository_is_reviewed_without_running_anything_of_it(
     environment: OpenEnvironment, tmp_path: Path
 ) -> None:
-    """A finding of two reviewers is reported once, at its file and line; refuted ones are not; no turn plans or writes."""
+    """A finding of two reviewers is reported once, at its file and line; refuted ones are not; no turn plans."""
     repo = repository(tmp_path / "repo")
 
     report = await reviewed(environment, tmp_path, repo)

@@ -65,7 +65,12 @@ class BudgetClient:
             turns=missing.turns,
             usd=missing.usd,
         )
-        waiting = self._open[number] = _Open(request.token, missing, missing + held)
+        waiting = _Open(request.token, missing, missing + held)
+        for other in self._open.values():
+            before = waiting.most
+            waiting.allow_more(other.most)
+            other.allow_more(before)
+        self._open[number] = waiting
         try:
             # By id alone: after a reset of the supervisor, its newest run is the one that grants.
             await workflow.get_external_workflow_handle(info.parent.workflow_id).signal(
@@ -92,6 +97,10 @@ class _Open:
     least: Amount
     most: Amount
     answer: Amount | None = None
+
+    def allow_more(self, granted: Amount) -> None:
+        """Allow for another request being answered before: a parent may double what that one is granted, too."""
+        self.most += granted
 
     def take(self, token: str, amount: Amount) -> bool:
         """Take the parent's answer: nothing, or an amount between the two; False if this cannot be it."""

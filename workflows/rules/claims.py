@@ -26,7 +26,10 @@ _LEAST_BYTES: Final = 6
 NO_SOURCE: Final = "*(no source)*"
 
 _LIST_ITEM: Final = re.compile(r"^[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]+")
-_HEADING: Final = re.compile(r"[ \t]{0,3}#{1,6}(?:[ \t]|$)")
+_HEADING: Final = re.compile(r"[ \t]{0,3}#{1,6}(?:[ \t]|$)|[ \t]*(\*\*|__)[^*_\d]{1,80}(?<![.!?…。])\1[ \t]*$")
+"""With `#`, or a line of its own in bold that is no sentence."""
+_LEAD_IN: Final = re.compile(r"[ \t]*(\*\*|__)[^*_]{1,40}[.:]\1")
+"""Words in bold that begin a paragraph, and belong to its first sentence."""
 _RULE: Final = re.compile(r"(?:[-*_][ \t]*){3,}|[ \t:|-]+")
 _FENCE: Final = re.compile(r"[ \t]*(?:```|~~~)")
 _REMARK: Final = re.compile(r"(?:\*[^*]+\*|_[^_]+_|\([^()]+\))[.\s]*")
@@ -336,7 +339,8 @@ def _statements(block: _Block) -> Iterator[_Statement]:
         return
     start = 0
     text = _LIST_ITEM.sub("", " ".join(block.lines), count=1) if _is_introduced(block) else " ".join(block.lines)
-    ends = [match.end() for match in _SENTENCE_END.finditer(text)]
+    led_in = lead_in.end() if (lead_in := _LEAD_IN.match(text)) else 0
+    ends = [match.end() for match in _SENTENCE_END.finditer(text) if match.end() > led_in]
     for end in [*ends, len(text)]:
         sentence, start = text[start:end], end
         said = without_citations(sentence).strip()

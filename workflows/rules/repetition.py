@@ -73,7 +73,10 @@ class _Calls:
     def add(self, calls: Sequence[ToolCall], past: Round) -> None:
         self._rounds += 1
         answered = {result.call_id for result in past.results if result.ok}
+        not_made = {result.call_id for result in past.results if result.may_be_repeated}
         for call in calls:
+            if call.id in not_made:
+                continue
             self._exactly.setdefault(_exactly(call), self._rounds)
             if call.id in answered:
                 self._loosely.setdefault(_loosely(call), self._rounds)

@@ -14,6 +14,7 @@ from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Capability, Escalation, Failure, Outcome, Question, Subtask, Tier
 from workflows.budget.estimates import usual_of_agent
 from workflows.budget.ledger import Amount, Reservation
+from workflows.rules.authority import in_place_of
 from workflows.rules.deduplication import child_workflow_id
 from workflows.rules.information_flow import capabilities_of, is_leak
 from workflows.rules.inputs import DECISION_TOKENS, SUBTASK_TOKENS, fitted
@@ -71,7 +72,7 @@ def reserve(session: Session, subtask: Subtask, not_started: int) -> Reservation
         usual = Amount(least.turns * _NESTED_SHARE, least.usd * _NESTED_SHARE)
     else:
         facts, documents = session.facts, session.request.documents
-        usual = usual_of_agent(agent, session.model(agent.tier), documents, facts.output_caps)
+        usual = usual_of_agent(agent, session.model_of(agent), documents, facts.output_caps)
     return session.grants.reserve(least, usual, not_started)
 
 
@@ -149,7 +150,8 @@ async def _attempt_once(session: Session, trying: _Try, reservation: Reservation
         )
         own_time = timedelta(0)
     else:
-        agent = agent.model_copy(update={"tier": tier or agent.tier})
+        agent = in_place_of(agent, session.agent(session.progress.planned(subtask).agent))
+        agent = agent.model_copy(update={"tier": tier, "model": None}) if tier else agent
         ended = await run_subtask(session, subtask, agent, inputs, notes=notes, grant=reservation.amount, child=child)
         own_time = workflow.now() - began_at - ended.waited
     session.peaks.measure_attempt(ended.rounds, max(ended.depth, session.depth + 1), own_time)

@@ -35,6 +35,7 @@ from chargehand.wire import ErrorType, SignalName, WorkflowType
 from workflows import options
 from workflows.budget.ledger import Amount
 from workflows.contracts import Grant, GrantRequest, SubtaskRequest, SubtaskResult
+from workflows.rules.authority import delegated
 from workflows.rules.evidence import nested_outcome
 from workflows.rules.information_flow import Reads
 from workflows.rules.plan_validation import SUPERVISOR
@@ -88,7 +89,7 @@ async def run_subtask(
         crew=session.facts.crew.name,
         subtask=subtask,
         agent=agent.model_copy(update={"description": "", "fallback": None}),  # only its supervisor reads these
-        model=session.model(agent.tier),
+        model=session.model_of(agent),
         output_caps=session.facts.output_caps,
         documents=session.request.documents,
         inputs=tuple(inputs),
@@ -127,7 +128,7 @@ async def run_nested_session(
     child: str,
 ) -> Ended:
     """Run a subtask as a session of its own; its report becomes the outcome. Inputs and notes rest on `reads`."""
-    ends_at = session.clock.report_starts_at
+    ends_at, planned = session.clock.report_starts_at, session.progress.planned(subtask)
     delegation = Delegation(
         session=session.root,
         run=session.run,
@@ -135,6 +136,7 @@ async def run_nested_session(
         ancestors=session.ancestors,
         goal_reads=tuple(sorted(reads)),
         deadline_at=ends_at - options.nested_margin(ends_at - workflow.now()),
+        authority=delegated(session.authority, session.agent(planned.agent)),
         crew_changes=session.facts.crew.nested is not None,
         overcharges=session.model_calls.overcharges,
     )

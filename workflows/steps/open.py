@@ -10,7 +10,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 
 from activities.contracts import OpenSessionRequest, SessionFacts
 from activities.session_facts import SessionActivities
-from chargehand.contracts import JsonSchema, SessionRequest
+from chargehand.contracts import Delegation, JsonSchema, SessionRequest
 from chargehand.converter import invalid_input
 from chargehand.wire import ErrorType
 from workflows import options
@@ -22,6 +22,7 @@ from workflows.budget.model_calls import MeteredModelCalls, ledger_of
 from workflows.clock import Clock
 from workflows.contracts import SupervisorRequest, SupervisorState
 from workflows.progress import Progress
+from workflows.rules.authority import narrowed
 from workflows.rules.information_flow import Provenance
 from workflows.session import Session, priority_of
 from workflows.steps.writer import reserve_report
@@ -41,7 +42,7 @@ async def open_session(asked: SupervisorRequest, progress: Progress, budget_clie
     if asked.state is not None:
         return _resume(asked.model_copy(update={"state": None}), asked.state, progress, budget_client)
     delegation, now = asked.delegation, workflow.now()
-    facts = await _read_facts(asked)
+    facts = _within_authority(await _read_facts(asked), delegation)
     request = asked.model_copy(update=dict(facts.terms))
     limits = request.limits
     progress.add_gaps(facts.unread)
@@ -71,6 +72,21 @@ async def open_session(asked: SupervisorRequest, progress: Progress, budget_clie
         session.model_calls.learn(delegation.overcharges)
     session.refresh_details()
     return session
+
+
+def _within_authority(facts: SessionFacts, delegation: Delegation | None) -> SessionFacts:
+    """Reduce the crew of a nested session to what its parent may do.
+
+    Raises:
+        ApplicationError: `InvalidInput`, if none of its agents is left.
+    """
+    if delegation is None:
+        return facts
+    crew = narrowed(facts.crew, delegation.authority)
+    if not crew.agents:
+        problem = f"each agent of '{crew.name}' may do something that no agent of the parent session may"
+        raise invalid_input("SessionRequest", [f"crew: {problem}; nest a crew that may do less"])
+    return facts.model_copy(update={"crew": crew})
 
 
 def _resume(

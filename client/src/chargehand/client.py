@@ -22,7 +22,17 @@ from temporalio.exceptions import ApplicationError, CancelledError, TerminatedEr
 from temporalio.exceptions import TimeoutError as WorkflowTimedOut
 from temporalio.service import RPCError, RPCStatusCode
 
-from chargehand.contracts import Answer, Plan, PlanDecision, RaisedLimits, Report, SessionRequest, Status, Trace
+from chargehand.contracts import (
+    Answer,
+    CallDecision,
+    Plan,
+    PlanDecision,
+    RaisedLimits,
+    Report,
+    SessionRequest,
+    Status,
+    Trace,
+)
 from chargehand.converter import data_converter, describe_problems, join_problems
 from chargehand.errors import (
     ChargehandError,
@@ -114,6 +124,13 @@ class Session:
         with _translated(self.id):
             return await self._handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
                 Supervisor.answer, answer
+            )
+
+    async def decide_call(self, decision: CallDecision) -> Status:
+        """Approve, edit or reject a tool call; `status().calls` lists those that wait."""
+        with _translated(self.id):
+            return await self._handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+                Supervisor.decide_call, decision
             )
 
     async def finish_now(self) -> Status:

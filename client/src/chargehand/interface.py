@@ -2,7 +2,7 @@
 
 from temporalio import workflow
 
-from chargehand.contracts import Answer, Plan, PlanDecision, RaisedLimits, Report, SessionRequest, Status
+from chargehand.contracts import Answer, CallDecision, Plan, PlanDecision, RaisedLimits, Report, SessionRequest, Status
 from chargehand.wire import QueryName, UpdateName, WorkflowType
 
 
@@ -39,6 +39,11 @@ class Supervisor:
     def answer(self, answer: Answer) -> Status:
         """Answer the question of a subtask, which then continues."""
         raise NotImplementedError(answer)
+
+    @workflow.update(name=UpdateName.DECIDE_CALL)
+    def decide_call(self, decision: CallDecision) -> Status:
+        """Approve, edit or reject a tool call that waits for a person."""
+        raise NotImplementedError(decision)
 
     @workflow.update(name=UpdateName.FINISH_NOW)
     def finish_now(self) -> Status:

@@ -18,6 +18,7 @@ from typing import Final
 from chargehand.client import Chargehand, Session, SessionSummary
 from chargehand.contracts import (
     Answer,
+    CallDecision,
     Plan,
     PlanDecision,
     RaisedLimits,
@@ -97,6 +98,7 @@ class _Run:
     request: SessionRequest
     decisions: list[PlanDecision] = field(default_factory=list[PlanDecision])
     answers: list[Answer] = field(default_factory=list[Answer])
+    call_decisions: list[CallDecision] = field(default_factory=list[CallDecision])
     was_cancelled: bool = False
 
 
@@ -137,6 +139,11 @@ class StandInSession(Session):
     async def answer(self, answer: Answer) -> Status:
         """Note the answer, and say where the session stands."""
         self._run().answers.append(answer)
+        return await self.status()
+
+    async def decide_call(self, decision: CallDecision) -> Status:
+        """Note the decision, and say where the session stands."""
+        self._run().call_decisions.append(decision)
         return await self.status()
 
     async def finish_now(self) -> Status:
@@ -189,6 +196,11 @@ class StandInChargehand(Chargehand):
     def decisions(self) -> dict[str, list[PlanDecision]]:
         """What was decided on plans, by session id."""
         return {session_id: run.decisions for session_id, run in self._runs.items()}
+
+    @property
+    def call_decisions(self) -> dict[str, list[CallDecision]]:
+        """The decisions on tool calls, by session."""
+        return {session_id: run.call_decisions for session_id, run in self._runs.items()}
 
     @property
     def answers(self) -> dict[str, list[Answer]]:

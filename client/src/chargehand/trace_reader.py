@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, TypeVar, cast
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.common.v1 import Payloads
@@ -17,13 +17,13 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from chargehand.contracts import Contract, Route, Step, Trace, Usage
 from chargehand.visibility import describe, histories
-from chargehand.wire import ActivityType, WorkflowType
+from chargehand.wire import ActivityType, SignalName, WorkflowType
 
 _SUPERVISOR: Final = "supervisor"
 _MAX_PARALLEL_READS: Final = 8
 
 _State = Literal["running", "completed", "failed", "timed_out", "cancelled", "terminated"]
-_Kind = Literal["session", "subtask", "turn", "tool", "route", "other"]
+_Kind = Literal["session", "subtask", "turn", "tool", "decision", "route", "other"]
 
 _KINDS: Final[dict[str, _Kind]] = {
     WorkflowType.SUPERVISOR: "session",
@@ -31,6 +31,8 @@ _KINDS: Final[dict[str, _Kind]] = {
     ActivityType.TAKE_TURN: "turn",
     ActivityType.USE_TOOL: "tool",
 }
+
+_CALL_SIGNALS: Final = frozenset({SignalName.REQUEST_CALL, SignalName.CALL_REPLY})
 
 _END_STATES: Final[dict[str, _State]] = {
     "completed": "completed",
@@ -47,6 +49,24 @@ class _Billed(Contract):
 
     model: str = ""
     usage: Usage = Usage()
+
+
+class _Requested(Contract):
+    """The part of a request to decide about a call that is read."""
+
+    number: int
+    tool: str
+
+
+class _Decided(Contract):
+    """The part of the reply that is read."""
+
+    number: int
+    verdict: str
+    reason: str = ""
+
+
+_Payload = TypeVar("_Payload", bound=Contract)
 
 
 @dataclass
@@ -79,6 +99,8 @@ class _WorkflowSteps:
     """By the id of the event that scheduled them."""
     children: dict[int, _Draft] = field(default_factory=dict[int, _Draft])
     """As their parent's history describes them, by the id of the event that initiated them."""
+    decisions: dict[int, _Draft] = field(default_factory=dict[int, _Draft])
+    """About tool calls, by the number of the request."""
     runs: dict[int, str] = field(default_factory=dict[int, str])
     routes: list[_Draft] = field(default_factory=list["_Draft"])
     """How agents got their work without a plan, as the memo says."""
@@ -121,7 +143,7 @@ class _Reader:
                 if key in found.runs
             )
         )
-        steps_of_runs = ((*found.routes, *found.activities.values()) for found in collected)
+        steps_of_runs = ((*found.routes, *found.activities.values(), *found.decisions.values()) for found in collected)
         own = [workflow, *(step for steps in steps_of_runs for step in steps)]
         return [*(draft.finished() for draft in own), *(step for steps in below for step in steps)]
 
@@ -137,6 +159,8 @@ class _Reader:
                 await self._read_routes(found, event, attributes)
             elif "child_workflow" in kind:
                 await self._read_child(found, event, kind, attributes)
+            elif getattr(attributes, "signal_name", "") in _CALL_SIGNALS:
+                await self._read_decision(found, event, attributes)
             else:
                 await self._read_workflow(found.workflow, event, kind, attributes)
         return found
@@ -195,6 +219,34 @@ class _Reader:
         elif state := _end_state(kind, "child_workflow_execution"):
             _end(draft, state, event, attributes)
 
+    async def _read_decision(self, found: _WorkflowSteps, event: HistoryEvent, attributes: Any) -> None:
+        """Read whether a tool call was allowed: requested by the subtask's signal, decided by the session's."""
+        if attributes.signal_name == SignalName.REQUEST_CALL and found.workflow.kind == "subtask":
+            requested = await self._decode(attributes.input, _Requested)
+            if requested is not None:
+                found.decisions[requested.number] = _Draft(
+                    id=f"{found.workflow.id}#decision-{requested.number}",
+                    parent=found.workflow.id,
+                    kind="decision",
+                    name=requested.tool,
+                    agent=found.workflow.agent,
+                    started_at=_time(event.event_time),
+                )
+        elif attributes.signal_name == SignalName.CALL_REPLY:
+            decided = await self._decode(attributes.input, _Decided)
+            draft = found.decisions.get(decided.number) if decided else None
+            if decided is not None and draft is not None:
+                said = [draft.name, decided.verdict.replace("_", " "), decided.reason]
+                draft.name, draft.state = ": ".join(part for part in said if part), "completed"
+                draft.ended_at = _time(event.event_time)
+
+    async def _decode(self, payloads: Payloads, kind: type[_Payload]) -> _Payload | None:
+        """Decode what is stored of a message; None if it is missing, so that the trace is without it."""
+        try:
+            return cast("_Payload", (await self._client.data_converter.decode(list(payloads.payloads), [kind]))[0])
+        except Exception:  # noqa: BLE001  # whatever is wrong with it
+            return None
+
     async def _read_routes(self, found: _WorkflowSteps, event: HistoryEvent, attributes: Any) -> None:
         """Read the routes of a memo, which repeats all those before."""
         if (payload := attributes.upserted_memo.fields.get("routes")) is None:
@@ -224,11 +276,9 @@ class _Reader:
             draft.usage = Usage(tool_calls=1)
         if draft.kind != "turn" or not result.payloads:
             return
-        try:
-            decoded = await self._client.data_converter.decode(list(result.payloads), [_Billed])
-        except Exception:  # noqa: BLE001  # a stored payload may be missing: a step without its cost is better than no trace
+        billed = await self._decode(result, _Billed)
+        if billed is None:
             return
-        billed = cast("_Billed", decoded[0])
         draft.usage = billed.usage
         if billed.model:
             draft.name = f"{draft.name} ({billed.model})"

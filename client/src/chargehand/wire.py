@@ -42,6 +42,7 @@ class UpdateName(StrEnum):
     RAISE_LIMITS = "raise_limits"
     FINISH_NOW = "finish_now"
     ANSWER = "answer"
+    DECIDE_CALL = "decide_call"
 
 
 class SignalName(StrEnum):
@@ -49,6 +50,9 @@ class SignalName(StrEnum):
 
     REQUEST_GRANT = "request_grant"
     GRANT = "receive_grant"
+    REQUEST_CALL = "request_call"
+    CALL_REPLY = "receive_call_reply"
+    REPORT_CALL = "report_call"
 
 
 class ErrorType(StrEnum):

@@ -184,7 +184,7 @@ def test_a_missing_folder_is_told(tmp_path: Path) -> None:
         pytest.param("#" * 300_000, "is larger than 256 KiB; a crew is a page of text", id="huge"),
         pytest.param(
             "a." * 100_000 + "a = 1",
-            "has a key of more than 20 parts; a crew has no tables below agents",
+            "has a key of more than 20 parts; a crew has no tables that deep",
             id="endless key",
         ),
         pytest.param(

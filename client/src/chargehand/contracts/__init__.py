@@ -1,6 +1,12 @@
 """The typed values that cross Chargehand's boundaries. `__all__` is the one list of the public ones."""
 
 # Public contracts are built from these; `as` marks what workers share and callers do not need.
+from chargehand.contracts.authority import Authority as Authority
+from chargehand.contracts.authority import Capability as Capability
+from chargehand.contracts.authority import Obligation as Obligation
+from chargehand.contracts.authority import PolicyMode as PolicyMode
+from chargehand.contracts.authority import ToolRule as ToolRule
+from chargehand.contracts.authority import Watched as Watched
 from chargehand.contracts.base import Contract as Contract
 from chargehand.contracts.base import Dollars as Dollars
 from chargehand.contracts.base import JsonSchema as JsonSchema
@@ -9,6 +15,7 @@ from chargehand.contracts.base import TypedByPeople as TypedByPeople
 from chargehand.contracts.base import left_out as left_out
 from chargehand.contracts.base import round_up_dollars as round_up_dollars
 from chargehand.contracts.base import without_control_characters as without_control_characters
+from chargehand.contracts.calls import CallDecision, PendingCall
 from chargehand.contracts.outcome import (
     Artifact,
     Escalation,
@@ -43,7 +50,6 @@ from chargehand.contracts.report import (
 from chargehand.contracts.report import SessionState as SessionState
 from chargehand.contracts.report import StopReason as StopReason
 from chargehand.contracts.report import SubtaskState as SubtaskState
-from chargehand.contracts.request import Capability as Capability
 from chargehand.contracts.request import Delegation as Delegation
 from chargehand.contracts.request import Effort as Effort
 from chargehand.contracts.request import Limits, RaisedLimits, SessionRequest, Tier, Tiers
@@ -52,6 +58,7 @@ from chargehand.contracts.trace import Step, Trace
 __all__ = [
     "Answer",
     "Artifact",
+    "CallDecision",
     "Claim",
     "Contradiction",
     "Escalation",
@@ -63,6 +70,7 @@ __all__ = [
     "Limits",
     "Outcome",
     "Partial",
+    "PendingCall",
     "Plan",
     "PlanDecision",
     "Question",

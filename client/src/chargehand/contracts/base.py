@@ -4,7 +4,16 @@ import re
 from decimal import ROUND_UP, Decimal
 from typing import Annotated, Any, ClassVar, Final
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, PlainSerializer
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PlainSerializer,
+    StringConstraints,
+)
 from pydantic_core import to_json
 
 _SCHEMA_BYTES: Final = 32_000
@@ -75,6 +84,9 @@ JsonSchema = Annotated[dict[str, JsonValue], AfterValidator(_refuse_large_schema
 
 NoControlCharacters = AfterValidator(_refuse_control_characters)
 """Refuses NUL, escape sequences and other control characters."""
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
+"""A lower-case name: a letter, then letters, digits, `_` or `-`, 40 characters at most."""
 
 NullIsEmpty = BeforeValidator(lambda value: () if value is None else value)
 """Reads `null` as an empty list, which is how the Temporal CLI prints one."""

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints
 
-from chargehand.contracts.base import NoControlCharacters, NullIsEmpty, TypedByPeople, left_out
-from chargehand.contracts.request import Name, Words
+from chargehand.contracts.base import Name, NoControlCharacters, NullIsEmpty, TypedByPeople, left_out
+from chargehand.contracts.request import Words
 
 SubtaskId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,19}$")]
 """A short id, unique within its plan, such as `T1`."""

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from chargehand.contracts.base import Contract, Dollars, left_out
+from chargehand.contracts.calls import PendingCall
 from chargehand.contracts.outcome import (
     Artifact,
     Confidence,
@@ -228,6 +229,7 @@ SessionState = Literal[
     "awaiting_approval",
     "executing",
     "awaiting_answer",
+    "awaiting_call_approval",
     "paused",
     "synthesising",
     "finished",
@@ -253,6 +255,8 @@ class Status(Contract):
     """How the request got to its agents without a plan."""
     questions: tuple[Question, ...] = ()
     """Open questions."""
+    calls: tuple[PendingCall, ...] = ()
+    """Tool calls that wait for a person's approval, those of nested sessions included."""
     ignored_messages: int = 0
     """Signals that were ignored: no workflow of this session can have sent them."""
     turns: int = 0

@@ -16,18 +16,17 @@ from pydantic import (
     model_validator,
 )
 
+from chargehand.contracts.authority import Authority, Capability
 from chargehand.contracts.base import (
     Contract,
     Dollars,
     JsonSchema,
+    Name,
     NoControlCharacters,
     NullIsEmpty,
     TypedByPeople,
     left_out,
 )
-
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
-"""A lower-case name: a letter, then letters, digits, `_` or `-`, 40 characters at most."""
 
 DocumentUri = Annotated[
     str,
@@ -171,10 +170,6 @@ class Tiers(TypedByPeople):
     """Tier by agent name; other agents keep the crew's."""
 
 
-Capability = Literal["reads_untrusted", "reads_private", "reaches_out"]
-"""What an agent's tools let it do: read what strangers write, read what is the user's own, send something out."""
-
-
 class Delegation(Contract):
     """What a session passes to a nested session. Set by a supervisor; refused from anyone else."""
 
@@ -190,6 +185,8 @@ class Delegation(Contract):
     """When the nested session has to end, whatever its own deadline is."""
     goal_reads: tuple[Capability, ...] = ()
     """What kinds of text the goal rests on."""
+    authority: Authority = Authority()
+    """What the agents of the parent session may do; those of this one may do no more."""
     crew_changes: bool = left_out(False)
     """Whether its crew is another than its parent's, so that this crew's routes apply to it."""
     overcharges: Annotated[dict[str, Annotated[float, Field(ge=1)]], Field(max_length=20)] = left_out({})
@@ -233,7 +230,8 @@ class SessionRequest(TypedByPeople):
     questions: Literal["none", "allowed"] = "none"
     """`allowed` lets an ambiguous subtask ask a person, who answers by the Update `answer`."""
     answer_within: UpToAWeek = timedelta(minutes=5)
-    """How long a question waits for its answer before the subtask continues without: seconds, or ISO 8601."""
+    """How long a question, or a tool call that needs approval, waits for a person: seconds, or ISO 8601. Then the
+    subtask continues without an answer, and the call is denied."""
     urgency: Literal["now", "batch"] = "now"
     """`batch` lets models answer within hours at half the price, where the provider offers it. The deadline holds."""
     tenant: Name = "default"

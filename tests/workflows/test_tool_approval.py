@@ -1,0 +1,274 @@
+"""Tool calls that a policy or a person must allow, on a real server."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activities.tools import ToolAnswer, ToolContext
+from activities.turn_kinds.work import WorkTask
+from chargehand.client import Session
+from chargehand.contracts import CallDecision, Limits, PendingCall, SessionRequest, Trace
+from chargehand.errors import SessionFailed
+from chargehand.wire import UpdateName
+from tests.environment import SessionEnvironment
+from tests.scripted_model import (
+    Script,
+    Turn,
+    answer,
+    request_tool,
+    request_tools,
+    subtask,
+)
+from tests.waiting import until
+from tests.workflows.conftest import OpenEnvironment
+
+GOAL = SessionRequest(
+    goal="Settle the complaints.",
+    crew="desk",
+    review="never",
+    limits=Limits(max_turns=60, max_parallel=10),
+    answer_within=timedelta(minutes=3),
+)
+DESK = """
+name = "desk"
+description = "Settles complaints of customers."
+guidance = "Give each complaint to a clerk, and nothing else."
+{crew}
+
+[[agents]]
+name = "clerk"
+description = "Settles one complaint of a customer."
+prompt = "Settle the complaint that you are given."
+tools = ["refund", "fraud_check"]
+{clerk}
+
+[[agents]]
+name = "helper"
+description = "Helps out where a clerk has failed."
+prompt = "Settle the complaint that you are given."
+tools = ["search_documents", "letter"]
+capabilities = ["reads_private"]
+fallback = "clerk"
+"""
+
+Desk = Callable[..., AbstractAsyncContextManager[SessionEnvironment]]
+
+
+@pytest.fixture
+def desk(environment: OpenEnvironment, tmp_path: Path) -> Desk:
+    """Open a worker with the crew `desk`, whose clerk has these settings."""
+
+    def opened(script: Script, clerk: str, crew: str = "") -> AbstractAsyncContextManager[SessionEnvironment]:
+        folder = tmp_path / "crews"
+        folder.mkdir(exist_ok=True)
+        (folder / "desk.toml").write_text(DESK.format(clerk=clerk, crew=crew))
+        return environment(script, own_crews=(folder,), acting=("refund", "fraud_check", "letter"))
+
+    return opened
+
+
+def refunding(*turns: Turn) -> Script:
+    """Have one clerk work like this."""
+    return Script().plan(subtask("T1", agent="clerk")).work("", *turns, answer("Settled."))
+
+
+async def pending(session: Session, count: int) -> tuple[PendingCall, ...]:
+    """Wait until so many calls wait for a person."""
+
+    async def are_there() -> bool:
+        return len((await session.status()).calls) == count
+
+    await until(are_there)
+    return (await session.status()).calls
+
+
+def decided(call: PendingCall, decision: str = "approve", **fields: object) -> CallDecision:
+    return CallDecision.model_validate({"call": call.id, "hash": call.hash, "decision": decision, **fields})
+
+
+def decisions(trace: Trace) -> list[str]:
+    return [step.name for step in trace.steps if step.kind == "decision"]
+
+
+def told(opened: SessionEnvironment) -> list[Mapping[str, Any]]:
+    """List what agents were told of their calls."""
+    longest = max(opened.model.tasks(WorkTask), key=lambda task: len(task.rounds))
+    return [result.output for past in longest.rounds for result in past.results]
+
+
+async def test_a_call_is_made_as_it_was_approved_edited_or_not_at_all(desk: Desk) -> None:
+    """Approved calls are made as shown, edited ones as edited, rejected ones never; each decision holds once, for the
+    call that the person has seen, by the id of the session alone, and stands in the trace."""
+    amounts = (10, 20, 30)
+    script = refunding(request_tools(*(("refund", {"amount": amount}) for amount in amounts)))
+    async with desk(script, 'approve = ["refund"]') as opened:
+        session = await opened.chargehand.start(GOAL)
+        calls = {call.arguments["amount"]: call for call in await pending(session, 3)}
+        waiting = await session.status()
+        with pytest.raises(SessionFailed, match="hash: is not that of"):
+            await session.decide_call(decided(calls[10]).model_copy(update={"hash": calls[20].hash}))
+        with pytest.raises(SessionFailed, match="arguments: are required with the decision 'edit'"):
+            await session.decide_call(decided(calls[10], "edit"))
+        await session.decide_call(decided(calls[20], "edit", arguments={"amount": 19}))
+        await session.decide_call(decided(calls[30], "reject", reason="Too much."))
+        with pytest.raises(
+            SessionFailed, match=f"'{calls[30].id}' does not wait for a decision; calls that do: {calls[10].id}"
+        ):
+            await session.decide_call(decided(calls[30]))
+        handle = opened.chargehand.client.get_workflow_handle(session.id)
+        by_hand = {"call": calls[10].id, "hash": calls[10].hash, "decision": "approve"}
+        await handle.execute_update(UpdateName.DECIDE_CALL, by_hand)  # pyright: ignore[reportUnknownMemberType]  # SDK
+        result = await asyncio.wait_for(session.result(), 60)
+        trace = await session.trace()
+
+    assert waiting.state == "awaiting_call_approval"
+    assert [call["amount"] for call in opened.tools["refund"].calls] in ([10, 19], [19, 10])
+    assert told(opened)[1]["arguments_set_by_a_person"] == {"amount": 19}
+    assert told(opened)[2]["error"] == "A person rejected this call. Too much."
+    assert [record.state for record in result.subtasks] == ["success"]
+    assert sorted(decisions(trace)) == ["refund: approved", "refund: edited", "refund: rejected: Too much."]
+
+
+async def test_a_call_that_nobody_approves_is_denied_and_its_wait_costs_the_agent_no_time(desk: Desk) -> None:
+    """It expires after `answer_within`, which may be longer than the agent's own time."""
+    request = GOAL.model_copy(
+        update={
+            "answer_within": timedelta(seconds=2),
+            "limits": Limits(subtask_deadline=timedelta(seconds=1.5), max_attempts=1),
+        }
+    )
+    async with desk(refunding(request_tool("refund", amount=10)), 'approve = ["refund"]') as opened:
+        result = await opened.run(request)
+
+    assert opened.tools["refund"].calls == []
+    assert "nobody approved it in time" in told(opened)[0]["error"]
+    assert [(record.state, record.attempts) for record in result.subtasks] == [("success", 1)]
+
+
+async def test_a_session_that_is_told_to_finish_makes_no_pending_call(desk: Desk) -> None:
+    """`finish_now` ends the wait; the call is not made, and can no longer be approved."""
+    async with desk(refunding(request_tool("refund", amount=10)), 'approve = ["refund"]') as opened:
+        session = await opened.chargehand.start(GOAL)
+        await pending(session, 1)
+        await session.finish_now()
+        result = await asyncio.wait_for(session.result(), 20)
+        status = await session.status()
+
+    assert result.stop_reason == "finish_now"
+    assert status.calls == ()
+    assert opened.tools["refund"].calls == []
+
+
+async def test_a_policy_holds_across_parallel_subtasks_attempts_and_nested_sessions(desk: Desk) -> None:
+    """Eight clerks side by side, below two sessions, make no more calls than the policy allows to all together."""
+    policy = '[[agents.policy]]\ntool = "refund"\nat_most_calls = 5\nat_most_sum = { argument = "amount", total = 350 }'
+    clerks = [subtask(f"T{number}", agent="clerk") for number in range(1, 5)]
+    below = [subtask(f"N{number}", agent="clerk") for number in range(1, 5)]
+    nested = subtask("S1", agent="supervisor", instruction="Settle the others of these.")
+    script = Script().plan(*clerks, nested).plan(*below, goal="Settle the others")
+    script = script.work("", request_tools(*(("refund", {"amount": each}) for each in (70, 80))), answer("Settled."))
+    async with desk(script, policy) as opened:
+        session = await opened.chargehand.start(GOAL)
+        await asyncio.wait_for(session.result(), 60)
+        trace = await session.trace()
+
+    amounts = [call["amount"] for call in opened.tools["refund"].calls]
+    made = [name for name in decisions(trace) if name == "refund: allowed"]
+    assert len(amounts) == len(made)
+    assert len(decisions(trace)) == 16
+    assert sum(float(str(amount)) for amount in amounts) <= 350
+    assert len(amounts) == 4  # a fifth of either amount is beyond the sum
+
+
+async def test_a_call_waits_for_another_to_succeed_with_the_same_argument(desk: Desk) -> None:
+    """Refused until the check of the same order has succeeded, and no repetition when made again after that."""
+    policy = """
+    [[agents.policy]]
+    tool = "fraud_check"
+    [[agents.policy]]
+    tool = "refund"
+    after = "fraud_check"
+    same = "order"
+    """
+    script = refunding(
+        request_tool("refund", order=7),
+        request_tool("fraud_check", order=8),
+        request_tool("refund", order=7),
+        request_tool("fraud_check", order=7),
+        request_tool("refund", order=7),
+    )
+    async with desk(script, policy) as opened:
+        session = await opened.chargehand.start(GOAL)
+        await asyncio.wait_for(session.result(), 60)
+        trace = await session.trace()
+
+    early = "refund: too early: refund is allowed only after fraud_check has succeeded with the same order"
+    assert opened.tools["refund"].calls == [{"order": 7}]
+    assert decisions(trace) == [early, "fraud_check: allowed", early, "fraud_check: allowed", "refund: allowed"]
+
+
+async def test_a_policy_that_only_reports_lets_calls_through_and_says_so(desk: Desk) -> None:
+    """Deny by default, in a dry run: the trace names what would have been denied."""
+    policy = '[[agents.policy]]\ntool = "fraud_check"'
+    for mode, expected in (("enforce", 0), ("report", 1)):
+        async with desk(refunding(request_tool("refund", amount=1)), policy, f'policy_mode = "{mode}"') as opened:
+            session = await opened.chargehand.start(GOAL)
+            await asyncio.wait_for(session.result(), 60)
+            [decision] = decisions(await session.trace())
+
+        assert len(opened.tools["refund"].calls) == expected
+        assert "the policy has no rule that allows refund" in decision
+        assert ("only reports" in decision) == (mode == "report")
+
+
+async def test_who_takes_over_a_subtask_does_not_act_more(desk: Desk) -> None:
+    """A fallback agent, and a nested session in place of an agent, act with none of the tools that the agent lacked."""
+    failing = answer("", status="no_answer")
+    too_big = answer("", status="too_big")
+    script = Script().plan(subtask("T1", agent="helper"), subtask("T2", agent="helper"))
+    script = script.plan(subtask("X1", agent="clerk"), goal="Find out everything about topic T2")
+    script = script.work("T1", failing, agent="helper").work("T2", too_big, agent="helper")
+    script = script.work("", request_tool("refund", amount=1), answer("Settled."), agent="clerk")
+    async with desk(script, "") as opened:
+        await opened.run(GOAL)
+
+    clerks = [call.agent for call in opened.model.of_kind("work")]
+    assert clerks.count("clerk") >= 3
+    assert opened.tools["refund"].calls == []
+
+
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+async def test_a_person_decides_about_a_call_of_unknown_outcome(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, decision: str
+) -> None:
+    """It is made again if the person says so, and otherwise not; either way nothing is unknown any more."""
+    script = refunding(request_tools(("refund", {"amount": 10})))
+    calls: list[str] = []
+
+    async def use(_: Mapping[str, Any], context: ToolContext) -> ToolAnswer:
+        calls.append(context.idempotency_key)
+        if len(calls) == 1:
+            raise ConnectionError("The connection was lost.")
+        return ToolAnswer(output={"refunded": 10})
+
+    async with desk(script, "") as opened:
+        monkeypatch.setattr(opened.tools["refund"], "use", use)
+        session = await opened.chargehand.start(GOAL)
+        (doubtful,) = await pending(session, 1)
+        await session.decide_call(decided(doubtful, decision, reason="It was booked." if decision == "reject" else ""))
+        result = await asyncio.wait_for(session.result(), 60)
+
+    assert doubtful.is_doubtful
+    assert len(calls) == (2 if decision == "approve" else 1)
+    assert len(set(calls)) == 1
+    assert told(opened) == [
+        {"refunded": 10}
+        if decision == "approve"
+        else {"error": "A person has looked into whether this call was applied. It was booked."}
+    ]
+    assert result.gaps == ()

@@ -1,0 +1,175 @@
+"""The tool calls of a session's whole tree that a policy or a person must allow, and what was decided about them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from chargehand.contracts import CallDecision, Obligation, PendingCall, PolicyMode
+from chargehand.converter import join_problems
+from workflows.contracts import CallReply, CallRequest, CallsState, Verdict
+from workflows.rules.policy import Arguments, PolicyLedger, acting_hash, call_hash
+
+
+class CallRefused(Exception):  # noqa: N818  # it is raised as a statement of fact
+    """A decision cannot be taken; the message says why."""
+
+
+@dataclass(eq=False)
+class Pending:
+    """A call that waits for a person."""
+
+    shown: PendingCall
+    request: CallRequest
+    reply: CallReply | None = None
+    is_delivered: bool | None = None
+    """Whether the subtask was there to take the reply; None until that is known."""
+
+    def decide(self, reply: CallReply) -> None:
+        """Keep a person's decision."""
+        self.reply = reply
+
+    def deliver(self, is_delivered: bool) -> None:  # noqa: FBT001  # a fact, not an option
+        """Note whether the reply reached the subtask."""
+        self.is_delivered = is_delivered
+
+
+class Calls:
+    """Decides by policy at once, and keeps what waits for a person until that is decided."""
+
+    def __init__(self) -> None:
+        """Start without any call."""
+        self.policy = PolicyLedger()
+        self._asked = 0
+        self._pending: dict[str, Pending] = {}
+        """By the id of the call, those without a decision."""
+        self._tokens: set[str] = set()
+        self._acted: dict[str, bool] = {}
+        """Calls that act and were made, by hash; true for those that are known to be applied."""
+
+    def state(self) -> CallsState:
+        """Return what a new run continues with."""
+        return CallsState(asked=self._asked, policy=self.policy.state(), acted=dict(self._acted))
+
+    def resume(self, before: CallsState) -> None:
+        """Continue where the run before this one stopped, which left no call open."""
+        self._asked = before.asked
+        self.policy.resume(before.policy)
+        self._acted = dict(before.acted)
+
+    @property
+    def pending(self) -> tuple[PendingCall, ...]:
+        """The calls that wait for a person."""
+        return tuple(each.shown for each in self._pending.values())
+
+    def accept(self, token: str) -> bool:
+        """Whether a request was not received before."""
+        is_new = token not in self._tokens
+        self._tokens.add(token)
+        return is_new
+
+    def judge(self, request: CallRequest) -> CallReply | None:
+        """Decide about a call by policy; None if a person has to."""
+        if request.is_doubtful:
+            return None
+        is_applied = (
+            self._acted.get(acting_hash(request.subtask, request.tool, request.arguments)) if request.acts else None
+        )
+        if is_applied is not None:
+            return _reply(request, "applied_before" if is_applied else "unknown_before", "")
+        enforced = _in_mode(request.policy, "enforce")
+        if violations := self.policy.violations(enforced, request.arguments):
+            return _reply(request, "denied", join_problems(violations))
+        if early := self.policy.too_early(enforced, request.arguments):
+            return _reply(request, "too_early", join_problems(early))
+        return None if request.needs_approval else self._allowed(request, "allowed", request.arguments)
+
+    def note_outcome(self, acted: str, *, is_applied: bool) -> None:
+        """Note whether a call that acts was applied; one that was not may be made again."""
+        if is_applied:
+            self._acted[acted] = True
+        else:
+            self._acted.pop(acted, None)
+
+    def open(self, request: CallRequest, until: datetime) -> Pending:
+        """Keep a call until a person decides."""
+        self._asked += 1
+        shown = PendingCall(
+            id=f"c{self._asked}",
+            hash=call_hash(request.agent, request.tool, request.arguments),
+            subtask=request.subtask,
+            agent=request.agent,
+            tool=request.tool,
+            arguments=request.arguments,
+            is_doubtful=request.is_doubtful,
+            workflow_id=request.child,
+            open_until=until,
+        )
+        self._pending[shown.id] = Pending(shown, request)
+        return self._pending[shown.id]
+
+    def expire(self, pending: Pending) -> CallReply:
+        """Close a call about which nobody has decided."""
+        self._pending.pop(pending.shown.id, None)
+        return _reply(pending.request, "expired", "nobody approved it in time")
+
+    def check(self, decision: CallDecision) -> Pending:
+        """Find the call of a decision.
+
+        Raises:
+            CallRefused: it is not open, is another one than the person has seen, or may not be made.
+        """
+        pending = self._pending.get(decision.call)
+        if pending is None:
+            known = ", ".join(self._pending) or "none"
+            raise CallRefused(f"call: '{decision.call}' does not wait for a decision; calls that do: {known}.")
+        if decision.hash != pending.shown.hash:
+            raise CallRefused(f"hash: is not that of '{decision.call}', which is {pending.shown.hash}")
+        if (decision.arguments is not None) != (decision.decision == "edit"):
+            raise CallRefused("arguments: are required with the decision 'edit', and allowed with no other")
+        enforced = _in_mode(pending.request.policy, "enforce")
+        arguments = _decided(pending, decision)
+        problems = [*self.policy.violations(enforced, arguments), *self.policy.too_early(enforced, arguments)]
+        if problems and decision.decision != "reject":
+            raise CallRefused(f"The policy does not allow this call: {join_problems(problems)}. Edit or reject it.")
+        return pending
+
+    def decide(self, decision: CallDecision) -> Pending:
+        """Close a call with a person's decision, which holds once.
+
+        Raises:
+            CallRefused: as in `check`.
+        """
+        pending = self.check(decision)
+        match decision.decision:
+            case "approve":
+                pending.decide(self._allowed(pending.request, "approved", pending.request.arguments))
+            case "edit":
+                pending.decide(self._allowed(pending.request, "edited", _decided(pending, decision)))
+            case "reject":
+                pending.decide(_reply(pending.request, "rejected", decision.reason))
+        del self._pending[decision.call]
+        return pending
+
+    def _allowed(self, request: CallRequest, verdict: Verdict, arguments: Arguments) -> CallReply:
+        """Allow a call and count it; say what a policy that only reports would have denied."""
+        if request.acts:
+            self._acted[acting_hash(request.subtask, request.tool, arguments)] = False
+        reporting = _in_mode(request.policy, "report")
+        against = [*self.policy.violations(reporting, arguments), *self.policy.too_early(reporting, arguments)]
+        if not request.is_doubtful:
+            self.policy.count(request.policy, arguments)
+        reason = f"against the policy, which only reports: {join_problems(against)}" if against else ""
+        reply = _reply(request, verdict, reason)
+        return reply.model_copy(update={"arguments": dict(arguments)}) if verdict == "edited" else reply
+
+
+def _in_mode(policy: Sequence[Obligation], mode: PolicyMode) -> list[Obligation]:
+    return [each for each in policy if each.mode == mode]
+
+
+def _decided(pending: Pending, decision: CallDecision) -> Arguments:
+    return pending.request.arguments if decision.arguments is None else decision.arguments
+
+
+def _reply(request: CallRequest, verdict: Verdict, reason: str) -> CallReply:
+    return CallReply(number=request.number, token=request.token, tool=request.tool, verdict=verdict, reason=reason)

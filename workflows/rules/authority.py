@@ -1,0 +1,112 @@
+"""Authority: what the agents of a session may do, and how it shrinks on the way down.
+
+A nested session gets the authority of its parent, and an agent that takes over a subtask acts with no tool that the
+planned agent had not. What bound the parent, or the planned agent, binds whoever continues its work.
+"""
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from activities.contracts import AgentCard, CrewCard
+from chargehand.contracts import Authority, Obligation
+
+_Item = TypeVar("_Item")
+
+
+def authority_of(crew: CrewCard, inherited: Authority | None) -> Authority:
+    """Name what the agents of a crew may do together; of obligations, those under which every agent has a tool."""
+    above = inherited or Authority()
+    tools = _unique(tool for card in crew.agents for tool in card.tools)
+    return Authority(
+        capabilities=_unique(capability for card in crew.agents for capability in card.capabilities),
+        acting=_unique(tool for card in crew.agents for tool in card.acting),
+        approvals=_unique((*above.approvals, *(tool for tool in tools if _always_approved(crew, tool)))),
+        policy=_unique((*above.policy, *(obligation for tool in tools for obligation in _common_policy(crew, tool)))),
+        watched=_unique((*above.watched, *(each for card in crew.agents for each in card.watched))),
+    )
+
+
+def narrowed(crew: CrewCard, authority: Authority) -> CrewCard:
+    """Reduce a crew to what its parent session may do: without agents that could do more, nor tools that act more."""
+    cards = {
+        card.name: _bound(_without(card, {tool for tool in card.acting if tool not in authority.acting}), authority)
+        for card in crew.agents
+        if set(card.capabilities) <= set(authority.capabilities)
+    }
+    return crew.model_copy(
+        update={
+            "agents": tuple(
+                card.model_copy(
+                    update={
+                        "fallback": card.fallback if card.fallback in cards else None,
+                        "slow": card.slow if card.slow and card.slow.agent in {None, *cards} else None,
+                    }
+                )
+                for card in cards.values()
+            )
+        }
+    )
+
+
+def in_place_of(card: AgentCard, planned: AgentCard | None) -> AgentCard:
+    """Reduce an agent that takes over a subtask: it acts with no tool that the planned agent had not."""
+    if planned is None or planned.name == card.name:
+        return card
+    gained = {tool for tool in card.acting if tool not in planned.acting}
+    return _bound(_without(card, gained), Authority(approvals=planned.approvals, policy=planned.policy))
+
+
+def delegated(authority: Authority, planned: AgentCard | None) -> Authority:
+    """Name what a nested session may do; one that takes over an agent's subtask acts with that agent's tools only."""
+    if planned is None:
+        return authority
+    return authority.model_copy(
+        update={
+            "acting": tuple(tool for tool in authority.acting if tool in planned.acting),
+            "approvals": _unique((*authority.approvals, *planned.approvals)),
+            "policy": _unique((*authority.policy, *planned.policy)),
+        }
+    )
+
+
+def _bound(card: AgentCard, authority: Authority) -> AgentCard:
+    """Add what binds the tools of a card."""
+    return card.model_copy(
+        update={
+            "approvals": _unique((*card.approvals, *(tool for tool in authority.approvals if tool in card.tools))),
+            "policy": _unique((*card.policy, *(each for each in authority.policy if each.tool in card.tools))),
+            "watched": _unique((*card.watched, *(each for each in authority.watched if each.tool in card.tools))),
+        }
+    )
+
+
+def _without(card: AgentCard, withheld: Iterable[str]) -> AgentCard:
+    tools = set(card.tools).difference(withheld)
+    return card.model_copy(
+        update={
+            "tools": tuple(tool for tool in card.tools if tool in tools),
+            "acting": tuple(tool for tool in card.acting if tool in tools),
+        }
+    )
+
+
+def _owners(crew: CrewCard, tool: str) -> list[AgentCard]:
+    return [card for card in crew.agents if tool in card.tools]
+
+
+def _always_approved(crew: CrewCard, tool: str) -> bool:
+    return all(tool in card.approvals for card in _owners(crew, tool))
+
+
+def _common_policy(crew: CrewCard, tool: str) -> list[Obligation]:
+    """Collect the obligations of a tool, unless an agent has it without any."""
+    each = [[obligation for obligation in card.policy if obligation.tool == tool] for card in _owners(crew, tool)]
+    return [obligation for obligations in each for obligation in obligations] if all(each) else []
+
+
+def _unique(items: Iterable[_Item]) -> tuple[_Item, ...]:
+    found: list[_Item] = []
+    for item in items:
+        if item not in found:
+            found.append(item)
+    return tuple(found)
