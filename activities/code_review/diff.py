@@ -70,8 +70,10 @@ def _hunk(lines: Iterator[str], number: int, old: int, new: int) -> Iterator[Lin
             case " ":
                 yield Line(" ", number, text)
                 number, old, new = number + 1, old - 1, new - 1
+            case "\\":
+                continue  # "\ No newline at end of file"
             case _:
-                continue  # such as "\ No newline at end of file"
+                return  # the header counts more lines than there are
 
 
 def _path(name: str) -> str:

@@ -30,7 +30,7 @@ def markdown_of(sifted: Sifted, files: Sequence[ChangedFile], problem: str = "")
         parts.append(f"### {title}\n\n{issue.message} ({by})")
         if issue.suggestion:
             parts.append(f"Suggestion: {issue.suggestion}")
-    left_out = [f"{count} {reason}" for reason, count in sifted.dropped.items()]
+    left_out = [f"{count} {reason}" for reason, count in sorted(sifted.dropped.items())]
     if sifted.dismissed:
         left_out.append(f"{len(sifted.dismissed)} dismissed before")
     if left_out:

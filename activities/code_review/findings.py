@@ -12,6 +12,7 @@ from chargehand.contracts import Issue, Severity
 _NEAR_LINES: Final = 3
 """Two reviewers seldom name the same line of one problem."""
 _ALIKE: Final = 0.3
+"""The least share of common words of two messages about one problem, unless they name the same line."""
 _WORD: Final = re.compile(r"\w{3,}")
 
 
@@ -58,7 +59,8 @@ def sift(
     dropped: dict[str, int] = {}
     kept: list[Reported] = []
     for reviewers, issue in _merged(found):
-        checked = next((other for other in confirmed if _same_place(issue, other)), None)
+        near = (other for other in confirmed if _same_place(issue, other))
+        checked = min(near, key=lambda other: (abs(other.line - issue.line), -other.confidence), default=None)
         if checked is None:
             reason = "not confirmed by the second look"
         elif issue.file not in added or (added_lines_only and not _touches(issue, added[issue.file])):
@@ -88,7 +90,7 @@ def fingerprint(issue: Issue, added: Mapping[int, str]) -> str:
 def _merged(found: Sequence[tuple[str, Issue]]) -> list[tuple[tuple[str, ...], Issue]]:
     """Merge findings of one problem: the surest stays, with the reviewers of all."""
     groups: list[list[tuple[str, Issue]]] = []
-    for reviewer, issue in sorted(found, key=lambda one: -one[1].confidence):
+    for reviewer, issue in sorted(found, key=_order):
         group = next((group for group in groups if _same_problem(group[0][1], issue)), None)
         if group is None:
             groups.append([(reviewer, issue)])
@@ -97,13 +99,18 @@ def _merged(found: Sequence[tuple[str, Issue]]) -> list[tuple[tuple[str, ...], I
     return [(tuple(dict.fromkeys(reviewer for reviewer, _ in group)), group[0][1]) for group in groups]
 
 
+def _order(one: tuple[str, Issue]) -> tuple[int, str, int, str]:
+    reviewer, issue = one
+    return -issue.confidence, issue.file, issue.line, reviewer
+
+
 def _same_place(one: Issue, other: Issue) -> bool:
     return one.file == other.file and abs(one.line - other.line) <= _NEAR_LINES
 
 
 def _same_problem(one: Issue, other: Issue) -> bool:
-    if not _same_place(one, other):
-        return False
+    if not _same_place(one, other) or one.line == other.line:
+        return _same_place(one, other)
     words, others = ({word.casefold() for word in _WORD.findall(each.message)} for each in (one, other))
     return len(words & others) >= _ALIKE * len(words | others)
 
