@@ -18,6 +18,7 @@ from activities.code_review.change import ChangeReader
 from activities.code_review.tool import CodeHistory, ReadCode, ReadDiff
 from activities.contracts import ModelCard, PriceStep
 from activities.crew_files import load_crews
+from activities.crew_versions import CrewVersions
 from activities.crews import Crew
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
@@ -78,10 +79,11 @@ class Backends:
         tools = {tool.spec.name: tool for tool in (ReadDiff(changes), ReadCode(changes), CodeHistory(changes))}
         tools = {**self.tools, **tools}
         conversations = Conversations(ArtifactStore(folder / "conversations"))
+        crews = CrewVersions(self.crews, tools, self.cards, ArtifactStore(folder / "crews"))
         return [
-            SessionActivities(self.crews, models, tools, ceilings, library=library, stores_payloads=True).open_session,
-            TurnActivities(self.crews, models, tools, library, conversations, self.pause).take_turn,
-            ToolActivities(self.crews, tools, library).use_tool,
+            SessionActivities(crews, tools, ceilings, library=library, stores_payloads=True).open_session,
+            TurnActivities(crews, models, tools, library, conversations, self.pause).take_turn,
+            ToolActivities(crews, tools, library).use_tool,
             RunningDuplicateActivities().await_duplicate,
             BacklogActivities().read_backlog,
             CodeReviewActivities(changes, store).write_review,
