@@ -48,7 +48,7 @@ from activities.mcp.registry import examine, mcp_tools
 from activities.model_turn.activity import TurnActivities
 from activities.model_turn.conversations import Conversations
 from activities.model_turn.resets import RunningDuplicateActivities
-from activities.models.registry import MODELS, build_models
+from activities.models.registry import build_models, model_backend, name_models
 from activities.own_tools import choose_own_tools, find_own_tools, open_own_tools
 from activities.search.registry import SEARCH
 from activities.session_facts import SessionActivities
@@ -80,7 +80,7 @@ def choose(settings: Settings) -> dict[str, Choice]:
     """Choose the adapter of each backend, by the name of the backend."""
     search = SEARCH.choose(settings)
     choices = (
-        MODELS.choose(settings),
+        model_backend(settings).choose(settings),
         search,
         CODE.choose(settings),
         choose_pages(search),
@@ -126,6 +126,7 @@ async def compose(
     models, tools = traffic.models, traffic.tools
     shared = {name: tool for name, tool in tools.items() if name not in mcp}
     crews = load_crews(folders, tool_capabilities(shared), traffic.absent, acting_tools(shared))
+    models = name_models(models, crews.values())
     return [
         SessionActivities(
             crews,
@@ -331,10 +332,11 @@ async def _tested(settings: Settings, choice: Choice) -> Choice:
         return choice
     try:
         async with AsyncExitStack() as closing:
-            await CODE.builder(settings, choice.adapter)(settings, closing)
+            runner = await CODE.builder(settings, choice.adapter)(settings, closing)
     except SettingsError as error:
         return replace(choice, problem=str(error))
-    return replace(choice, why=f"{choice.why}; its self-test passes on this host")
+    why = f"{choice.why}; its self-test passes on this host for {' and '.join(runner.languages)}"
+    return replace(choice, why=why)
 
 
 async def replay(settings: Settings, file: Path) -> int:

@@ -88,6 +88,8 @@ class AgentCard(Contract):
     """Those of its tools whose success a rule of the crew waits for."""
     effort: Effort | None = left_out(None)
     """How hard it thinks; None for the usual effort."""
+    model: ModelCard | None = left_out(None)
+    """The model that it uses instead of its tier's."""
     rounds: int | None = left_out(None)
     """The most rounds of an attempt, if the request allows more."""
     sees_goal: bool = left_out(True)
@@ -149,6 +151,10 @@ class SessionFacts(Contract):
     """The most that a turn may write, by its purpose."""
     stores_payloads: bool = left_out(False)
     """Whether large payloads are stored outside of histories, so that one of any size can be handed on."""
+
+    def model_of(self, agent: AgentCard) -> ModelCard:
+        """Return the model that an agent uses."""
+        return agent.model or self.models[agent.tier]
 
 
 class OpenSessionRequest(Contract):

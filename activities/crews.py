@@ -89,6 +89,8 @@ class Agent(TypedByPeople):
     policy: Annotated[tuple[ToolRule, ...], Field(max_length=100)] = ()
     """Rules for its tools. If there are any, calls of tools without a rule are denied."""
     tier: Tier = Tier.MEDIUM
+    model: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)] | None = None
+    """The provider's name of the model that it uses instead of its tier's; its price must be known."""
     effort: Effort | None = None
     """How hard it thinks, on models that can be told; the crew's effort if absent."""
     reviews: bool = False

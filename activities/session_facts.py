@@ -104,6 +104,8 @@ class SessionActivities:
                     tier=request.tiers.agents.get(agent.name, agent.tier),
                     fallback=agent.fallback,
                     effort=agent.effort or effort,
+                    # A request that names a tier for it wants that tier's model.
+                    model=None if agent.name in request.tiers.agents else self.models.named.get(agent.model or ""),
                     capabilities=tuple(sorted(capabilities_of(agent, tool_capabilities(self.tools)))),
                     acting=tuple(tool for tool in agent.tools if self.tools[tool].spec.acts),
                     approvals=tuple(

@@ -144,12 +144,16 @@ class Session:
         """Find the model of a tier, priced at what it has proven to cost."""
         return self.model_calls.proven(self.facts.models[tier])
 
+    def model_of(self, agent: AgentCard) -> ModelCard:
+        """Find the model that an agent uses, priced at what it has proven to cost."""
+        return self.model_calls.proven(self.facts.model_of(agent))
+
     def least_grant(self, agent: str) -> Amount:
         """Estimate the least that is of use to an agent: its fewest turns, or a whole nested session."""
         card = self.agent(agent)
         if card is None:
             return least_workable(self.facts, self.request.documents)
-        return least_of_agent(card, self.model(card.tier), self.request.documents)
+        return least_of_agent(card, self.model_of(card), self.request.documents)
 
     def record_child(self, child: str) -> bool:
         """Note that a child workflow of this id is started; False if one was before, in whichever run."""

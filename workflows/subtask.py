@@ -165,6 +165,7 @@ class SubtaskWorkflow:
             agent=request.agent.name,
             tier=request.agent.tier,
             model=request.model,
+            model_name=request.agent.model.name if request.agent.model else "",
             input_tokens=self._input_tokens(request, task),
             until=lambda: self._until,
             sent=self._conversation.new_in(task),

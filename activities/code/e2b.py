@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from activities.code.e2b_limits import E2BLimits
-from activities.code.protocol import CodeResult, GivenFile, Rows
+from activities.code.protocol import CodeResult, GivenFile, Language, Rows
 
 if TYPE_CHECKING:
     from e2b.connection_config import ApiParams
@@ -23,6 +23,7 @@ class E2BRunner:
     """
 
     name = "e2b"
+    languages: tuple[Language, ...] = ("python", "javascript")
     handles_files = True
 
     def __init__(
@@ -43,7 +44,8 @@ class E2BRunner:
         self.reaches_out = internet
         self.language = (
             "It is full Python 3 with numpy, pandas, scipy, scikit-learn, sympy and matplotlib, "
-            f"{'with' if internet else 'without'} internet, for at most {limits.execution.total_seconds():g} seconds."
+            f"{'with' if internet else 'without'} internet, for at most {limits.execution.total_seconds():g} seconds. "
+            "JavaScript runs in Deno, within the same limits."
         )
         self._options: ApiParams = {
             "api_key": api_key.strip(),
@@ -55,8 +57,16 @@ class E2BRunner:
             "debug": False,  # would leave sandboxes running
         }
 
-    async def run(self, code: str, name: str, files: Sequence[GivenFile] = (), rows: Rows | None = None) -> CodeResult:
+    async def run(
+        self,
+        code: str,
+        name: str,
+        files: Sequence[GivenFile] = (),
+        rows: Rows | None = None,
+        language: Language = "python",
+    ) -> CodeResult:
         await asyncio.to_thread(import_module, f"{__package__}.e2b_sandbox")  # takes 1.4 s, so not on the event loop
         from activities.code.e2b_sandbox import SandboxRun
 
-        return await SandboxRun(self._options, self._limits, name, internet=self._internet).run(code, files, rows)
+        run = SandboxRun(self._options, self._limits, name, internet=self._internet)
+        return await run.run(code, files, rows, language)

@@ -29,7 +29,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.code.e2b_limits import E2BLimits
-from activities.code.protocol import ARTIFACTS, DOCUMENTS, ROWS, CodeResult, GivenFile, Rows
+from activities.code.protocol import ARTIFACTS, DOCUMENTS, ROWS, CodeResult, GivenFile, Language, Rows
 from activities.silence import note_progress
 from activities.tool_outputs import MOST_BYTES, MOST_BYTES_TOGETHER, MOST_FILES, ToolOutput
 from chargehand.wire import ErrorType
@@ -139,7 +139,9 @@ class SandboxRun:
         self._name = name
         self._internet = internet
 
-    async def run(self, code: str, files: Sequence[GivenFile], rows: Rows | None) -> CodeResult:
+    async def run(
+        self, code: str, files: Sequence[GivenFile], rows: Rows | None, language: Language = "python"
+    ) -> CodeResult:
         if not activity.in_activity() or activity.info().attempt > 1:
             await self._end_left_over()
         making = asyncio.ensure_future(self._make())
@@ -149,7 +151,7 @@ class SandboxRun:
             await self._end_when_made(making)
             raise
         try:
-            return await self._use(sandbox, code, files, rows)
+            return await self._use(sandbox, code, files, rows, language)
         finally:
             await asyncio.shield(self._end(sandbox))
 
@@ -164,13 +166,16 @@ class SandboxRun:
         except _FAULTS as fault:
             raise _translate(fault) from fault
 
-    async def _use(self, sandbox: _Sandbox, code: str, files: Sequence[GivenFile], rows: Rows | None) -> CodeResult:
+    async def _use(
+        self, sandbox: _Sandbox, code: str, files: Sequence[GivenFile], rows: Rows | None, language: Language
+    ) -> CodeResult:
         try:
             await _lay_out(sandbox, files, rows)
             if rows is not None:
                 seconds = self._limits.request.total_seconds()
-                await sandbox.run_code(_LOADING, timeout=seconds, request_timeout=seconds)
-            result = await self._execute(sandbox, code)
+                loading = _LOADING if language == "python" else _javascript_rows(rows)
+                await sandbox.run_code(loading, language=language, timeout=seconds, request_timeout=seconds)
+            result = await self._execute(sandbox, code, language)
             if isinstance(result, CodeResult):
                 return result
             execution, printed = result
@@ -187,12 +192,15 @@ class SandboxRun:
             left_out=left_out,
         )
 
-    async def _execute(self, sandbox: _Sandbox, code: str) -> CodeResult | tuple[Execution, _Printed]:
+    async def _execute(
+        self, sandbox: _Sandbox, code: str, language: Language
+    ) -> CodeResult | tuple[Execution, _Printed]:
         printed = _Printed(self._limits.output_characters)
         seconds = self._limits.execution.total_seconds()
         try:
             execution = await sandbox.run_code(
                 code,
+                language=language,
                 on_stdout=printed.keep,
                 on_stderr=printed.keep,
                 timeout=seconds,
@@ -251,6 +259,11 @@ async def _lay_out(sandbox: _Sandbox, files: Sequence[GivenFile], rows: Rows | N
     if rows is not None:
         entries.append(AsyncWriteEntry(path=str(_ROWS_FILE), data=to_json(rows)))
     await sandbox.files.write_files(entries)
+
+
+def _javascript_rows(rows: Rows) -> str:
+    """Write the rows as a program: what JavaScript's runtime may read differs from one template to the next."""
+    return f"globalThis.{ROWS} = JSON.parse({json.dumps(to_json(rows).decode())});"
 
 
 def _figures(execution: Execution) -> tuple[ToolOutput, ...]:

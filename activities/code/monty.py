@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from temporalio.exceptions import ApplicationError
 
-from activities.code.protocol import ROWS, CodeResult, GivenFile, Rows
+from activities.code.protocol import ROWS, CodeResult, GivenFile, Language, Rows
 from chargehand.contracts import Contract
 from chargehand.wire import ErrorType
 
@@ -53,6 +53,7 @@ class MontyRunner:
     """Runs each piece of code in a fresh child process. Needs no key and no network."""
 
     name = "monty"
+    languages: tuple[Language, ...] = ("python",)
     language = f"A part of Python 3. {_SUBSET}"
     handles_files = False
     reaches_out = False
@@ -68,6 +69,7 @@ class MontyRunner:
         name: str,  # noqa: ARG002  # the child process leaves nothing behind
         files: Sequence[GivenFile] = (),  # noqa: ARG002  # see `handles_files`
         rows: Rows | None = None,
+        language: Language = "python",  # noqa: ARG002  # the only one
     ) -> CodeResult:
         work = _Work(code, rows, self._limits)
         # The asynchronous interface of Monty is not used: it now and then aborts the whole process at exit

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from pydantic import JsonValue
 
@@ -16,6 +16,7 @@ ARTIFACTS: Final = "artifacts"
 
 ROWS: Final = "rows"
 """The variable that holds the rows of the query that a program was given."""
+Language: TypeAlias = Literal["python", "javascript"]
 Rows: TypeAlias = Sequence[Mapping[str, JsonValue]]
 """Rows of a query, each by the names of its columns."""
 
@@ -49,15 +50,24 @@ class CodeRunner(Protocol):
 
     name: str
     """Shown to agents and in reports."""
+    languages: tuple[Language, ...]
+    """What the code may be written in, Python first."""
     language: str
-    """What the code may be, in a sentence or two, for agents."""
+    """What the code may be, in a few sentences, for agents."""
     handles_files: bool
     """Whether it accepts documents and returns files."""
     reaches_out: bool
     """Whether code in it has network access."""
 
-    async def run(self, code: str, name: str, files: Sequence[GivenFile] = (), rows: Rows | None = None) -> CodeResult:
-        """Run a piece of Python from a clean start, with `rows` as a variable of this name if there are any.
+    async def run(
+        self,
+        code: str,
+        name: str,
+        files: Sequence[GivenFile] = (),
+        rows: Rows | None = None,
+        language: Language = "python",
+    ) -> CodeResult:
+        """Run a piece of code from a clean start, with `rows` as a variable of this name if there are any.
 
         `name` identifies the call across attempts, for clean-up.
         """

@@ -11,7 +11,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from activities.code.protocol import ARTIFACTS, DOCUMENTS, ROWS, CodeResult, CodeRunner, GivenFile, Rows
+from activities.code.protocol import ARTIFACTS, DOCUMENTS, ROWS, CodeResult, CodeRunner, GivenFile, Language, Rows
 from activities.data.query import rows_for_program
 from activities.documents.artifacts import ArtifactError
 from activities.documents.library import DocumentLibrary
@@ -56,12 +56,13 @@ class RunCode:
         self.spec = ToolSpec(
             name="run_code",
             description=(
-                "Run Python code to compute something, be it one line of arithmetic. It starts clean each time. Print "
-                f"what you want to see; the value of the last expression is given too. {self._row_rules()}"
-                f"{self._file_rules()} {runner.language}"
+                f"Run {_NAMES[runner.languages]} code to compute something, be it one line of arithmetic. It starts "
+                "clean each time. Print what you want to see; the value of the last expression is given too. "
+                f"{self._row_rules()}{self._file_rules()} {runner.language}"
             ),
             parameters=object_schema(
                 code={"type": "string", "description": "The whole program."},
+                **({"language": _language_parameter(runner.languages)} if len(runner.languages) > 1 else {}),
                 **({"sql": _SQL_PARAMETER} if library else {}),
                 **({"documents": _DOCUMENTS_PARAMETER} if self._sources else {}),
             ),
@@ -70,6 +71,10 @@ class RunCode:
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
         if problem := _problem(arguments):
             return failed(problem)
+        wanted = arguments.get("language", "python")
+        chosen: list[Language] = [each for each in self._runner.languages if each == wanted]
+        if not chosen:
+            return failed(f"`language` must be one of {', '.join(self._runner.languages)}.")
         code = str(arguments["code"]).encode("utf-8", "replace").decode()
         sql = str(arguments.get("sql") or "")
         rows = await self._rows(sql, context)
@@ -78,11 +83,13 @@ class RunCode:
         names = _names(arguments.get("documents")) or []
         try:
             async with given_files(self._sources, context.documents, names) as files:
-                result = await self._runner.run(code, context.idempotency_key, files, rows)
+                result = await self._runner.run(code, context.idempotency_key, files, rows, chosen[0])
         except DocumentsNotGivenError as error:
             return failed(str(error))
         artifacts, left_out = await store_outputs(self._store, result.files)
-        digest = hashlib.sha256("\0".join(filter(None, (code, sql))).encode()).hexdigest()[:12]
+        digest = hashlib.sha256(
+            "\0".join(filter(None, (code, sql, "" if wanted == "python" else chosen[0]))).encode()
+        ).hexdigest()[:12]
         return _answer(f"code:{digest}", result, artifacts, (*result.left_out, *left_out))
 
     async def _rows(self, sql: str, context: ToolContext) -> Rows | str | None:
@@ -108,6 +115,14 @@ class RunCode:
         return f"Documents that you name are in the folder `{DOCUMENTS}`; it sees no others. {rules}"
 
 
+def _language_parameter(languages: tuple[Language, ...]) -> dict[str, JsonValue]:
+    return {"type": "string", "enum": list[JsonValue](languages)}
+
+
+_NAMES: Final[dict[tuple[Language, ...], str]] = {
+    ("python",): "Python",
+    ("python", "javascript"): "Python or JavaScript",
+}
 _SQL_PARAMETER: Final[dict[str, JsonValue]] = {
     "type": "string",
     "description": f"One SELECT (DuckDB) whose rows the program needs as `{ROWS}`, or an empty string.",

@@ -118,7 +118,7 @@ class TurnActivities:
         offered = agent.tools if agent else ()
         info = activity.info()
         return ModelCall(
-            model=self.models.card(request.tier).name,
+            model=self.models.card(request.tier, request.model_name).name,
             task=task,
             agent=request.agent,
             crew_agents=tuple((agent.name, agent.description, agent.tools) for agent in crew.agents),
@@ -190,12 +190,13 @@ class TurnActivities:
     async def _call_available(
         self, call: ModelCall, job: ProviderJob, request: TurnRequest
     ) -> tuple[ModelCall, ModelReply]:
-        """Call the tier's model, or its fallback while that model's breaker allows no call."""
+        """Call the model, or its fallback while that model's breaker allows no call."""
         own = call.model_copy(update={"job": job})
         if job.id or call.urgency == "batch":
             # The provider queues such calls itself.
             return call, await self.models.adapter.complete(own)
-        breaker, fallback = self._breakers.of(self.models.card(request.tier), self.pause), self.models.fallback
+        card, fallback = self.models.card(request.tier, request.model_name), self.models.fallback
+        breaker = self._breakers.of(card, self.pause)
         if breaker.allows_call:
             try:
                 with breaker.call():

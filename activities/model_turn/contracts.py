@@ -33,6 +33,8 @@ class TurnRequest(Contract):
     agent: str
     """Agent of the crew, or `supervisor`."""
     tier: Tier
+    model_name: str = left_out("")
+    """The provider's name of the model, for an agent whose model is not its tier's."""
     documents: tuple[str, ...] = left_out(())
     task: Task
     today: date

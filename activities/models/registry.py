@@ -2,10 +2,12 @@
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import partial
+from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any, Final
 
 from pydantic import Field, SecretStr
@@ -13,12 +15,15 @@ from pydantic_settings import BaseSettings
 
 from activities.backends import Backend, Row, SettingsError, WebAddress, secret
 from activities.contracts import ModelCard, OutputCaps, PriceStep
+from activities.crews import Crew
 from activities.models.abilities import abilities_of
 from activities.models.clients import ProviderModel
 from activities.models.protocol import CountsInput, Model
 from activities.models.streaming import SLOW_TO_BEGIN, Patience
 from chargehand.contracts import Tier
 
+PROVIDERS: Final = "chargehand.models"
+"""The entry point group of providers in installed packages."""
 _Price = Annotated[Decimal, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 
 
@@ -66,10 +71,15 @@ class Models:
     """Priced at the dearer of the model and its fallback."""
     fallback: "Models | None" = None
     """What is called while a model is not available."""
+    price: Callable[[str], ModelCard | None] | None = None
+    """Describes any model of the provider by its name, or says that its price is unknown; None if names do not count.
+    """
+    named: Mapping[str, ModelCard] = field(default_factory=dict[str, ModelCard])
+    """The models that agents name."""
 
-    def card(self, tier: Tier) -> ModelCard:
-        """Return the name and price of the model of a tier."""
-        return self.cards[tier]
+    def card(self, tier: Tier, name: str = "") -> ModelCard:
+        """Return the name and price of the model of a tier, or of a model that an agent names."""
+        return self.named.get(name) or self.cards[tier]
 
 
 def _anthropic(settings: ModelSettings, closing: AsyncExitStack) -> Models:
@@ -96,9 +106,7 @@ def _openai_compatible(settings: ModelSettings, closing: AsyncExitStack) -> Mode
     key, url = secret(settings.openai_api_key), settings.openai_base_url or ""
     prices = price_list_at(url) or "openai_compatible"
     adapter = OpenAIChatModel(api_key=key, base_url=url, price_list=prices)
-    models = _models(adapter, prices, {}, settings, closing)
-    most = {"max_output_tokens": settings.answer_tokens} if settings.answer_tokens else {}
-    return replace(models, cards={tier: card.model_copy(update=most) for tier, card in models.cards.items()})
+    return _models(adapter, prices, {}, settings, closing, most=settings.answer_tokens)
 
 
 def _extractive(settings: ModelSettings, _: AsyncExitStack) -> Models:
@@ -123,24 +131,70 @@ MODELS: Final = Backend(
 )
 
 
+def model_backend(settings: ModelSettings) -> Backend[Callable[[ModelSettings, AsyncExitStack], Models]]:
+    """Return the providers, with those of installed packages if the settings name one."""
+    known = {row.name for row in MODELS.rows}
+    if {settings.provider, settings.fallback_provider} <= {None, *known}:
+        return MODELS
+    installed = tuple(
+        Row(entry.name, partial(_installed, entry))
+        for entry in entry_points(group=PROVIDERS)
+        if entry.name not in known
+    )
+    return replace(MODELS, rows=(*installed, *MODELS.rows))
+
+
+def _installed(entry: EntryPoint, settings: ModelSettings, closing: AsyncExitStack) -> Models:
+    where = f"The entry point '{entry.name}' of {PROVIDERS}"
+    try:
+        adapter = entry.load()(settings, closing)
+    except Exception as error:
+        raise SettingsError(f"{where} cannot be opened: {type(error).__name__}: {error}") from error
+    if not callable(getattr(adapter, "complete", None)):
+        raise SettingsError(f"{where} is no provider: it opens a {type(adapter).__name__}, which has no `complete`.")
+    return priced_models(adapter, entry.name, {}, settings)
+
+
 def build_models(settings: ModelSettings, provider: str, closing: AsyncExitStack) -> Models:
     """Build the models of a provider, and those of the fallback, if one is set.
 
     Raises:
         SettingsError: the settings do not fit each other.
     """
-    models = MODELS.builder(settings, provider)(settings, closing)
+    backend = model_backend(settings)
+    models = backend.builder(settings, provider)(settings, closing)
     if not settings.fallback_provider and not settings.fallback_models:
         return models
     other = settings.fallback_provider or provider
     names = settings.fallback_models if other != provider else settings.models | settings.fallback_models
     try:
-        fallback = MODELS.builder(settings, other)(settings.model_copy(update={"models": names}), closing)
+        fallback = backend.builder(settings, other)(settings.model_copy(update={"models": names}), closing)
     except SettingsError as error:
         named = re.sub(r"CHARGEHAND_(?=MODELS|PROVIDER)", "CHARGEHAND_FALLBACK_", str(error))
         raise SettingsError(named) from error
     cards = {tier: _dearer(card, fallback.card(tier)) for tier, card in models.cards.items()}
-    return Models(models.adapter, cards, fallback)
+    return replace(models, cards=cards, fallback=fallback)
+
+
+def name_models(models: Models, crews: Iterable[Crew]) -> Models:
+    """Price the models that agents name.
+
+    Raises:
+        SettingsError: the price of one is unknown.
+    """
+    if models.price is None:
+        return models
+    named: dict[str, ModelCard] = {}
+    for crew in crews:
+        for agent in crew.agents:
+            if agent.model is None:
+                continue
+            card = named.get(agent.model) or models.price(agent.model)
+            if card is None:
+                where = f"Crew '{crew.name}', agents.{agent.name}.model"
+                raise _unpriced(models.card(agent.tier).provider, agent.model, f"{where}: the price of")
+            named[agent.model] = _dearer(card, models.fallback.card(agent.tier)) if models.fallback else card
+    return replace(models, named=named)
 
 
 def _dearer(card: ModelCard, other: ModelCard) -> ModelCard:
@@ -163,6 +217,8 @@ def _models(
     names: Mapping[Tier, str],
     settings: ModelSettings,
     closing: AsyncExitStack,
+    *,
+    most: int | None = None,
 ) -> Models:
     """Load the SDK while the worker connects, rather than at the first call, and close its client at the end."""
     adapter = replace(
@@ -174,36 +230,64 @@ def _models(
     closing.push_async_callback(adapter.aclose)
     loading = asyncio.create_task(adapter.warm_up())
     closing.callback(loading.cancel)
-    counts_input = isinstance(adapter, CountsInput)
-    cards = _cards(settings, provider, names)
-    return Models(
-        adapter, {tier: card.model_copy(update={"counts_input": counts_input}) for tier, card in cards.items()}
-    )
+    return priced_models(adapter, provider, names, settings, most=most)
 
 
-def _cards(settings: ModelSettings, provider: str, defaults: Mapping[Tier, str]) -> dict[Tier, ModelCard]:
-    from activities.models.prices import price_card
+def priced_models(
+    adapter: Model, provider: str, names: Mapping[Tier, str], settings: ModelSettings, *, most: int | None = None
+) -> Models:
+    """Price the model of each tier.
 
+    Args:
+        adapter: the provider's models.
+        provider: the provider's name in the price list.
+        names: the usual models, which `CHARGEHAND_MODELS` replaces.
+        settings: with prices that replace those of the list.
+        most: output tokens of a call, if not what the models' names tell.
+
+    Raises:
+        SettingsError: a tier has no model, or its price is unknown.
+    """
+
+    def price(name: str) -> ModelCard | None:
+        from activities.models.prices import price_card
+
+        card = price_card(provider, name, settings.prices)
+        if card is None:
+            return None
+        more = {"max_output_tokens": most} if most else {}
+        return _with_abilities(card, settings).model_copy(
+            update={"counts_input": isinstance(adapter, CountsInput)} | more
+        )
+
+    return Models(adapter, _cards(settings, provider, names, price), price=price)
+
+
+def _cards(
+    settings: ModelSettings, provider: str, defaults: Mapping[Tier, str], price: Callable[[str], ModelCard | None]
+) -> dict[Tier, ModelCard]:
     names = {**defaults, **settings.models}
     if missing := [tier.value for tier in Tier if tier not in names]:
         raise SettingsError(
             f"CHARGEHAND_MODELS: name a model for the tiers {', '.join(missing)}, "
             'for example CHARGEHAND_MODELS=\'{"small":"m","medium":"m","large":"m"}\'.'
         )
-    cards = {tier: price_card(provider, name, settings.prices) for tier, name in names.items()}
-    for tier, card in cards.items():
+    cards: dict[Tier, ModelCard] = {}
+    for tier, name in names.items():
+        card = price(name)
         if card is None:
-            raise _unpriced(provider, names[tier], tier)
-    return {tier: _with_abilities(card, settings) for tier, card in cards.items() if card is not None}
+            raise _unpriced(provider, name, f"CHARGEHAND_MODELS: the price of the {tier.value} model")
+        cards[tier] = card
+    return cards
 
 
-def _unpriced(provider: str, name: str, tier: Tier) -> SettingsError:
+def _unpriced(provider: str, name: str, what: str) -> SettingsError:
     from activities.models.prices import similar_models
 
     meant = similar_models(provider, name)
     advice = f"Did you mean {' or '.join(meant)}? If not, set" if meant else "Set"
     return SettingsError(
-        f"CHARGEHAND_MODELS: the price of the {tier.value} model '{name}' is unknown, so a budget could not be kept. "
+        f"{what} '{name}' is unknown, so a budget could not be kept. "
         f"{advice} its dollars per million input and output tokens, for example "
         f"CHARGEHAND_PRICES='{{\"{name}\": [2, 10]}}'; 0 for a model of your own."
     )

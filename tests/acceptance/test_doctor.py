@@ -262,7 +262,7 @@ async def test_the_sandbox_is_tried_before_it_is_called_fine(server: Client, que
     here = await Commands(server, *where, CHARGEHAND_CODE="bubblewrap")("doctor")
     without = await Commands(server, *where, CHARGEHAND_CODE="bubblewrap", PATH=str(tmp_path))("doctor")
 
-    passed = "✔ code: bubblewrap (set by CHARGEHAND_CODE; its self-test passes on this host)" in here.out
+    passed = "✔ code: bubblewrap (set by CHARGEHAND_CODE; its self-test passes on this host for python" in here.out
     assert passed is is_tight
     assert "✘ code: bubblewrap (set by CHARGEHAND_CODE): " in without.out
     assert "bubblewrap is not installed" in without.out

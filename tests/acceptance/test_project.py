@@ -1,54 +1,63 @@
-"""A project of one's own: made by `init`, tested, and served by `worker`."""
+"""A project of one's own: made by `init`, changed as the tutorial says, tested, and served by `worker`."""
 
-import asyncio
+import json
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 import yaml
-from temporalio.client import Client
 
-from chargehand import Chargehand, SessionRequest
+from activities.crew_files import load_crews
+from chargehand import SessionRequest
 from chargehand_cli.terminal import Exit
-from tests.acceptance.commands import Commands, command_environment, run_command
+from tests.acceptance.commands import command_environment, run_command
+
+TUTORIAL = Path(__file__).resolve().parents[2] / "docs" / "tutorial" / "first-project.md"
+
+
+def made(folder: Path) -> Path:
+    result = run_command(["init", folder], command_environment())
+
+    assert result.code == Exit.DONE, result.said
+    return folder
+
+
+def tutorial(language: str) -> list[str]:
+    """List the tutorial's blocks of a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", TUTORIAL.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def append(file: Path, text: str) -> None:
+    with file.open("a", encoding="utf-8") as writing:
+        writing.write(text)
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("projects") / "stock-desk"
-    made = run_command(["init", folder], command_environment())
-
-    assert made.code == Exit.DONE, made.said
+    """The tutorial's project with its second tool."""
+    folder = made(tmp_path_factory.mktemp("projects") / "my-crew")
+    tool, test, _ = tutorial("python")
+    append(folder / "my_crew_tools.py", tool)
+    append(folder / "test_my_crew.py", test)
+    crew = folder / "crews" / "my-crew.toml"
+    crew.write_text(crew.read_text("utf-8").replace('tools = ["stock_level"]\n', tutorial("toml")[0]), encoding="utf-8")
     return folder
 
 
-def test_a_new_project_is_whole(project: Path) -> None:
-    """Everything has its name, its own tests pass, and its image has what the compose files ask for."""
-    tests = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:hypothesispytest"],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
+def test_a_new_project_has_its_name_everywhere(tmp_path: Path) -> None:
+    """Nothing of the template's name is left, and the image has what the compose files ask for."""
+    project = made(tmp_path / "stock-desk")
 
-    files = {str(file.relative_to(project)): file for file in project.rglob("*") if file.suffix != ".pyc"}
-    texts = [file.read_text(encoding="utf-8") for file in files.values() if file.is_file()]
-    added = yaml.safe_load(files["docker-compose.override.yml"].read_text(encoding="utf-8"))["services"]
-    base = yaml.safe_load(files["docker-compose.yml"].read_text(encoding="utf-8"))["services"]
-    image = files["Dockerfile"].read_text(encoding="utf-8")
-    assert tests.returncode == 0, tests.stdout
-    assert [
-        text for text in texts if "my-crew" in text or "my_crew" in text or "0.0.0" in text.replace("0.0.0.0", "")
-    ] == []
-    assert {*added} == {"worker"} <= {*base}
+    files = {str(file.relative_to(project)): file.read_text("utf-8") for file in project.rglob("*") if file.is_file()}
+    added = yaml.safe_load(files["docker-compose.override.yml"])["services"]
+    base = yaml.safe_load(files["docker-compose.yml"])["services"]
+    assert [name for name, text in files.items() if re.search(r"my.crew|(?<![.\d])0\.0\.0(?![.\d])", name + text)] == []
     assert added["worker"]["environment"] == {"CHARGEHAND_CREWS": "/app/crews", "CHARGEHAND_TOOLS": "stock_desk_tools"}
-    assert "WORKDIR /app\n" in image
-    assert "COPY stock_desk_tools.py" in image
-    mounted = {each.partition(":")[0] for each in base["temporal"]["volumes"]}
+    assert {"WORKDIR /app", "COPY crews crews", "COPY *.py ./"} <= {*files["Dockerfile"].splitlines()}
+    mounted = {each.partition(":")[0] for service in base.values() for each in service.get("volumes", [])}
     assert all((project / each).is_dir() for each in mounted if each.startswith("./"))
 
 
@@ -62,23 +71,51 @@ def test_a_name_that_cannot_be_a_crews_or_is_taken_is_refused(project: Path) -> 
     assert "small letters" in wrong.said
 
 
-async def test_a_worker_serves_the_crew_and_its_tool(
-    client: Client, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`chargehand worker` is the worker program itself, on the server that is named; the crew needs the tool."""
-    monkeypatch.chdir(project)
-    queue = f"project-{uuid4().hex[:8]}"
-    command = Commands(client, "--task-queue", queue, "--state-dir", tmp_path / "state")
-    running = await command.begin("worker", "--crews", "crews", "--tools", "stock_desk_tools")
-    try:
-        session = await Chargehand(client, queue).start(SessionRequest(goal="What is there?", crew="stock-desk"))
-        report = await asyncio.wait_for(session.result(), 60)
-    finally:
-        running.terminate()
-        _, said = await running.communicate()
+def test_the_tests_of_a_project_pass(project: Path) -> None:
+    """Those of the template and the tutorial's, with the crew as the tutorial changes it."""
+    plugins = [f"-pno:{name}" for name in ("cacheprovider", "xdist", "hypothesispytest")]
+    command = [sys.executable, "-m", "pytest", "-q", *plugins, "test_my_crew.py"]
 
-    assert {each.agent for each in report.subtasks} <= {"clerk", "reader"}
-    assert running.returncode == 0, said.decode()
+    tests = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False, timeout=100)
+
+    assert tests.returncode == 0, tests.stdout
+    assert "3 passed" in tests.stdout
+
+
+def test_a_worker_gets_the_crews_and_tools(project: Path, tmp_path: Path) -> None:
+    """`chargehand worker` becomes the worker program, on the server that is named."""
+    program = tmp_path / "worker.py"
+    program.write_text("import json, os; print(json.dumps([os.getpid(), dict(os.environ)]))", encoding="utf-8")
+    options = ("--address", "temporal:7233", "--crews", "crews", "--tools", "my_crew_tools", "--tools", "others")
+
+    with subprocess.Popen(
+        [sys.executable, "-m", "chargehand_cli.main", "worker", *options],
+        cwd=project,
+        env=command_environment(CHARGEHAND_WORKER=f"{sys.executable} {program}"),
+        stdout=subprocess.PIPE,
+    ) as running:
+        out, _ = running.communicate(timeout=60)
+
+    pid, environment = json.loads(out)
+    assert pid == running.pid
+    assert {name: environment[name] for name in ("CHARGEHAND_CREWS", "CHARGEHAND_TOOLS", "TEMPORAL_ADDRESS")} == {
+        "CHARGEHAND_CREWS": str(project / "crews"),
+        "CHARGEHAND_TOOLS": "my_crew_tools,others",
+        "TEMPORAL_ADDRESS": "temporal:7233",
+    }
+
+
+def test_a_crew_may_have_the_tutorials_server(project: Path, tmp_path: Path) -> None:
+    """The tables that the tutorial adds make a valid crew."""
+    file = tmp_path / "my-crew.toml"
+    shutil.copyfile(project / "crews" / "my-crew.toml", file)
+    append(file, tutorial("toml")[1])
+    names = ("stock_level", "delivery_days", "search_documents", "read_document", "orders_order_status")
+
+    crew = load_crews([tmp_path], {name: ["reads_private"] for name in names})["my-crew"]
+
+    assert [agent.name for agent in crew.agents] == ["clerk", "reader", "dispatcher"]
+    assert [server.name for server in crew.mcp] == ["orders"]
 
 
 def test_a_worker_without_its_crews_is_refused(tmp_path: Path) -> None:
@@ -87,3 +124,10 @@ def test_a_worker_without_its_crews_is_refused(tmp_path: Path) -> None:
 
     assert refused.code == Exit.BAD_INPUT
     assert "--crews: there is no folder" in refused.said
+
+
+def test_the_tutorials_schema_can_be_asked_for() -> None:
+    """A request takes it."""
+    (schema,) = tutorial("json")
+
+    assert SessionRequest(goal="How many?", output_schema=json.loads(schema)).output_schema

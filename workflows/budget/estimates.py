@@ -180,6 +180,6 @@ def least_workable(facts: SessionFacts, documents: Sequence[str]) -> Amount:
     own = facts.models[facts.crew.tier]
     plan = early_turn(own, fixed_bytes(facts.crew, documents))
     report = worst_report(own, fixed_bytes(facts.crew, documents))
-    agent = min(least_of_agent(agent, facts.models[agent.tier], documents).usd for agent in facts.crew.agents)
+    agent = min(least_of_agent(agent, facts.model_of(agent), documents).usd for agent in facts.crew.agents)
     cents = (plan.usd + report.usd + agent).quantize(Decimal("0.01"), rounding=ROUND_UP)
     return Amount(least_turns(None), cents)

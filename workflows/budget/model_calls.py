@@ -140,6 +140,7 @@ class MeteredModelCalls:
         tier: Tier,
         model: ModelCard,
         input_tokens: int,
+        model_name: str = "",
         until: Callable[[], datetime | None] | None = None,
         sent: Task | None = None,
         counted: Counted | None = None,
@@ -153,6 +154,7 @@ class MeteredModelCalls:
             agent: whose prompt and tools are used.
             model: the model of the tier, and its prices.
             input_tokens: the most that the prompt may have.
+            model_name: of an agent whose model is not its tier's.
             until: returns when the turn's time is up with all its attempts.
             sent: what is sent instead of the task, if a worker keeps the rest.
             counted: what of the prompt the provider has counted before.
@@ -169,6 +171,7 @@ class MeteredModelCalls:
             crew=self.crew,
             agent=agent,
             tier=tier,
+            model_name=model_name,
             documents=self.documents,
             task=sent or task,
             today=self.today,

@@ -72,7 +72,7 @@ def reserve(session: Session, subtask: Subtask, not_started: int) -> Reservation
         usual = Amount(least.turns * _NESTED_SHARE, least.usd * _NESTED_SHARE)
     else:
         facts, documents = session.facts, session.request.documents
-        usual = usual_of_agent(agent, session.model(agent.tier), documents, facts.output_caps)
+        usual = usual_of_agent(agent, session.model_of(agent), documents, facts.output_caps)
     return session.grants.reserve(least, usual, not_started)
 
 
@@ -151,7 +151,7 @@ async def _attempt_once(session: Session, trying: _Try, reservation: Reservation
         own_time = timedelta(0)
     else:
         agent = in_place_of(agent, session.agent(session.progress.planned(subtask).agent))
-        agent = agent.model_copy(update={"tier": tier or agent.tier})
+        agent = agent.model_copy(update={"tier": tier, "model": None}) if tier else agent
         ended = await run_subtask(session, subtask, agent, inputs, notes=notes, grant=reservation.amount, child=child)
         own_time = workflow.now() - began_at - ended.waited
     session.peaks.measure_attempt(ended.rounds, max(ended.depth, session.depth + 1), own_time)

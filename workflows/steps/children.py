@@ -89,7 +89,7 @@ async def run_subtask(
         crew=session.facts.crew.name,
         subtask=subtask,
         agent=agent.model_copy(update={"description": "", "fallback": None}),  # only its supervisor reads these
-        model=session.model(agent.tier),
+        model=session.model_of(agent),
         output_caps=session.facts.output_caps,
         documents=session.request.documents,
         inputs=tuple(inputs),

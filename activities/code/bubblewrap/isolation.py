@@ -22,6 +22,8 @@ FOLDER: Final = "/work"
 PACKAGES: Final = "/packages"
 _PROGRAM: Final = Path(__file__).with_name("program.py")
 _PROGRAM_INSIDE: Final = "/program.py"
+_SCRIPT: Final = Path(__file__).with_name("program.cjs")
+_SCRIPT_INSIDE: Final = "/program.cjs"
 # Where the dynamic linker finds the C library. Everything else, such as /etc, is left out.
 _LIBRARIES: Final = ("/lib", "/lib64", "/lib32", "/libx32", "/usr/lib", "/usr/lib64")
 _ENVIRONMENT: Final = {
@@ -95,8 +97,12 @@ def command(
     packages: Path | None,
     files: Sequence[GivenFile],
     arguments: Iterable[int],
+    node: Path | None = None,
 ) -> list[str]:
-    """The command line: `program` is the path of bwrap, `arguments` are those of the program inside."""
+    """The command line: `program` is the path of bwrap, `arguments` are those of the program inside.
+
+    With `node`, that runs what the program inside is given, in JavaScript.
+    """
     interpreter = Path(sys.executable).resolve()
     line = [
         program, "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session",
@@ -112,6 +118,10 @@ def command(
     for path in _interpreter_paths(interpreter):
         line += ["--ro-bind-try", path, path]
     line += ["--ro-bind", str(_PROGRAM), _PROGRAM_INSIDE]
+    script: list[str] = []
+    if node is not None:
+        line += ["--ro-bind", str(node), str(node), "--ro-bind", str(_SCRIPT), _SCRIPT_INSIDE]
+        script = [str(node), "--no-warnings", _SCRIPT_INSIDE]
     if packages is not None:
         line += ["--ro-bind", str(packages), PACKAGES]
     line += ["--dev", "/dev", "--size", str(folder_bytes), "--perms", "0700", "--tmpfs", FOLDER]
@@ -120,7 +130,7 @@ def command(
     # The folders that bwrap itself makes have no size limit, so they become read-only.
     line += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", FOLDER, "--seccomp", str(filter_descriptor)]
     # Unbuffered, so that what the program printed before it was stopped is returned.
-    return [*line, "--", str(interpreter), "-ISBu", "-X", "utf8", _PROGRAM_INSIDE, *map(str, arguments)]
+    return [*line, "--", str(interpreter), "-ISBu", "-X", "utf8", _PROGRAM_INSIDE, *map(str, arguments), *script]
 
 
 def _interpreter_paths(interpreter: Path) -> list[str]:

@@ -128,16 +128,21 @@ def _files(folder: str, most_files: int, most_bytes: int) -> tuple[list[tuple[st
     return files, left_out
 
 
-def main(descriptor: int, memory_bytes: int, seconds: int, file_bytes: int, descriptors: int) -> None:
-    """Set the limits, run the job, and write the result."""
+def main(numbers: list[int], other: list[str]) -> None:
+    """Set the limits, run the job, and write the result; or hand over to the command of another interpreter."""
+    descriptor, memory_bytes, seconds, file_bytes, descriptors = numbers
     for limit, value in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_CPU, seconds),
         (resource.RLIMIT_FSIZE, file_bytes),
         (resource.RLIMIT_NOFILE, descriptors),
-        (resource.RLIMIT_AS, memory_bytes),
+        # Node reserves more address space than it uses.
+        (resource.RLIMIT_DATA if other else resource.RLIMIT_AS, memory_bytes),
     ):
         resource.setrlimit(limit, (value, value))
+    if other:
+        heap = f"--max-old-space-size={memory_bytes >> 21}"
+        os.execv(other[0], [other[0], heap, *other[1:], str(descriptor)])  # noqa: S606  # what the host names
     job = json.loads(sys.stdin.buffer.read())
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.chdir(job["folder"])
@@ -154,4 +159,4 @@ def main(descriptor: int, memory_bytes: int, seconds: int, file_bytes: int, desc
 
 
 if __name__ == "__main__":
-    main(*(int(argument) for argument in sys.argv[1:6]))
+    main([int(argument) for argument in sys.argv[1:6]], sys.argv[6:])

@@ -16,7 +16,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.code.bubblewrap import isolation
 from activities.code.bubblewrap.isolation import FOLDER, PACKAGES
-from activities.code.protocol import ARTIFACTS, ROWS, CodeResult, GivenFile, Rows
+from activities.code.protocol import ARTIFACTS, ROWS, CodeResult, GivenFile, Language, Rows
 from activities.tool_outputs import MOST_BYTES_TOGETHER, MOST_FILES, ToolOutput
 from chargehand.contracts import Contract
 from chargehand.wire import ErrorType
@@ -83,6 +83,7 @@ class BubblewrapRunner:
     """Runs each piece of code in a new sandbox without network. Offer it only after `self_test.require_tight`."""
 
     name = "bubblewrap"
+    languages: tuple[Language, ...] = ("python",)
     handles_files = True
     reaches_out = False
 
@@ -93,6 +94,7 @@ class BubblewrapRunner:
         self._running = asyncio.Semaphore(limits.parallel)
         self._program = ""
         self._filter = b""
+        self._node: Path | None = None
         has = f"the packages {', '.join(_packages_of(packages))} and no others" if packages else "no other packages"
         self.language = (
             f"It is full Python 3 with its standard library and {has}, without network and without other processes; "
@@ -112,21 +114,46 @@ class BubblewrapRunner:
             raise SandboxUnusableError(str(error)) from error
         self._program = program
 
+    def find_node(self) -> bool:
+        """Find Node, which runs JavaScript."""
+        found = shutil.which("node")
+        self._node = Path(found).resolve() if found else None
+        return found is not None
+
+    def offer_javascript(self) -> None:
+        """Tell agents of JavaScript."""
+        self.languages = ("python", "javascript")
+        self.language += (
+            " JavaScript runs in Node within the same limits, with `require` for Node's own modules; the value of a "
+            "promise is what it resolves to."
+        )
+
     async def run(
         self,
         code: str,
         name: str,  # noqa: ARG002  # the sandbox leaves nothing to clean up
         files: Sequence[GivenFile] = (),
         rows: Rows | None = None,
+        language: Language = "python",
     ) -> CodeResult:
+        node = self._node if language == "javascript" else None
         async with self._running:
-            return await _Run(self._program, self._filter, self._packages, self._limits).run(code, files, rows)
+            run = _Run(self._program, self._filter, self._packages, self._limits, node)
+            return await run.run(code, files, rows)
 
 
 class _Run:
     """One piece of code from the start of its process to the end of it."""
 
-    def __init__(self, program: str, filter_program: bytes, packages: Path | None, limits: BubblewrapLimits) -> None:
+    def __init__(
+        self,
+        program: str,
+        filter_program: bytes,
+        packages: Path | None,
+        limits: BubblewrapLimits,
+        node: Path | None,
+    ) -> None:
+        self._node = node
         self._program = program
         self._filter = filter_program
         self._packages = packages
@@ -173,6 +200,7 @@ class _Run:
                 packages=self._packages,
                 files=files,
                 arguments=(answer, limits.memory_bytes, int(limits.seconds) + 1, limits.file_bytes, limits.descriptors),
+                node=self._node,
             )
             return await asyncio.create_subprocess_exec(
                 *line,

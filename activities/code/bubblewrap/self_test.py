@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import secrets
 import tempfile
 from pathlib import Path
@@ -10,19 +11,40 @@ from typing import Final
 from temporalio.exceptions import ApplicationError
 
 from activities.code.bubblewrap.runner import BubblewrapRunner, SandboxUnusableError
-from activities.code.protocol import CodeResult
+from activities.code.protocol import CodeResult, Language
 
-_PROBE: Final = Path(__file__).with_name("probe.py")
+_PROBES: Final[dict[Language, Path]] = {
+    "python": Path(__file__).with_name("probe.py"),
+    "javascript": Path(__file__).with_name("probe.cjs"),
+}
+_logger: Final = logging.getLogger("chargehand.code")
 
 
 async def require_tight(runner: BubblewrapRunner) -> None:
-    """Try to escape from the sandbox. Raises `SandboxUnusableError` if that works or cannot be tried."""
+    """Try to escape from the sandbox; JavaScript is offered if Node is installed and cannot escape either.
+
+    Raises:
+        SandboxUnusableError: an escape works, or cannot be tried.
+    """
     runner.start()
+    await _require_no_escape(runner, "python")
+    if not runner.find_node():
+        return
+    try:
+        await _require_no_escape(runner, "javascript")
+    except SandboxUnusableError as error:
+        _logger.warning("JavaScript is not offered: %s", error)
+    else:
+        runner.offer_javascript()
+
+
+async def _require_no_escape(runner: BubblewrapRunner, language: Language) -> None:
     # Outside every folder that the sandbox contains.
     with tempfile.TemporaryDirectory(prefix="chargehand-canary-") as folder:
         canary = await asyncio.to_thread(_Canary, Path(folder))
-        probe = await asyncio.to_thread(_PROBE.read_text)
-        result = await _run_probe(runner, f"CANARIES = {[str(canary.file), folder]!r}\n{probe}")
+        probe = await asyncio.to_thread(_PROBES[language].read_text)
+        declared = "const CANARIES" if language == "javascript" else "CANARIES"
+        result = await _run_probe(runner, f"{declared} = {json.dumps([str(canary.file), folder])}\n{probe}", language)
         was_reached = await asyncio.to_thread(canary.was_touched) or canary.secret in result.model_dump_json()
     escapes = _escapes(result)
     if was_reached:
@@ -44,9 +66,9 @@ class _Canary:
         return [*self.file.parent.iterdir()] != [self.file] or self.file.read_text() != self.secret
 
 
-async def _run_probe(runner: BubblewrapRunner, code: str) -> CodeResult:
+async def _run_probe(runner: BubblewrapRunner, code: str, language: Language) -> CodeResult:
     try:
-        return await runner.run(code, "self-test")
+        return await runner.run(code, "self-test", language=language)
     except ApplicationError as error:
         raise SandboxUnusableError(
             f"{error.message}. It needs user namespaces, which many containers and some hosts do not allow"

@@ -75,11 +75,12 @@ async def run_session(
         MissingExtra: the worker is not installed.
         SessionFailed: the session failed.
         UnusableSettings: a crew or a tool cannot be used.
+        ValueError: the script replies with a field that a kind of turn does not have.
     """
     try:
         implementation = import_module(f"{_IMPLEMENTATION}.testing")
     except ModuleNotFoundError as error:
-        if error.name != _IMPLEMENTATION:
+        if not (error.name or "").startswith(_IMPLEMENTATION):
             raise
         raise MissingExtra("A session in a test", "worker") from None
     run: ScriptedRun = await implementation.run_session(

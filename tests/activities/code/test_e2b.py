@@ -67,6 +67,16 @@ async def test_a_program_has_the_rows_of_its_query(service: E2BServer, tmp_path:
     assert (program, defined["rows"]) == ("len(rows)", [{"a": "é"}])
 
 
+async def test_javascript_has_the_rows_in_its_own_language(service: E2BServer) -> None:
+    """Rows and program run in JavaScript; what the program saved is listed as ever."""
+    await runner(service).run("rows.length", "s/1", rows=[{"a": "é</script>"}], language="javascript")
+
+    assert [(each["code"], each["language"]) for each in service.executed] == [
+        ('globalThis.rows = JSON.parse("[{\\"a\\":\\"\\u00e9</script>\\"}]");', "javascript"),
+        ("rows.length", "javascript"),
+    ]
+
+
 async def test_a_sandbox_has_no_internet_and_a_name_and_an_end(service: E2BServer) -> None:
     """The service is told to keep the sandbox off the internet, to end it by itself, and whose it is."""
     await runner(service).run("1", "session/step")

@@ -3,12 +3,13 @@
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 from pydantic import JsonValue
 
 from activities.code.monty import MontyRunner
-from activities.code.protocol import CodeResult, CodeRunner, GivenFile, Rows
+from activities.code.protocol import CodeResult, CodeRunner, GivenFile, Language, Rows
 from activities.code.tool import RunCode
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
@@ -26,6 +27,7 @@ class Scripted:
     """A sandbox whose results are given."""
 
     name = "scripted"
+    languages: tuple[Language, ...] = ("python",)
     language = "Nothing at all."
     handles_files = True
     reaches_out = False
@@ -35,8 +37,17 @@ class Scripted:
         self.ran: list[tuple[str, str]] = []
         self.given: dict[str, bytes] = {}
         self.rows: Rows | None = None
+        self.written_in: list[Language] = []
 
-    async def run(self, code: str, name: str, files: Sequence[GivenFile] = (), rows: Rows | None = None) -> CodeResult:
+    async def run(
+        self,
+        code: str,
+        name: str,
+        files: Sequence[GivenFile] = (),
+        rows: Rows | None = None,
+        language: Language = "python",
+    ) -> CodeResult:
+        self.written_in.append(language)
         self.ran.append((code, name))
         self.rows = rows
         self.given = {file.name: file.path.read_bytes() for file in files}
@@ -63,6 +74,28 @@ class Harness:
 @pytest.fixture
 def harness(tmp_path: Path) -> Harness:
     return Harness(tmp_path)
+
+
+async def test_a_language_is_chosen_where_there_is_a_choice(harness: Harness) -> None:
+    """The argument exists only if the sandbox runs more than Python; what it does not run is refused."""
+    one, two = Scripted(CodeResult(value="2")), Scripted(CodeResult(value="2"))
+    two.languages = ("python", "javascript")
+    code: dict[str, JsonValue] = {"code": "1 + 1", "sql": "", "documents": []}
+
+    answers = [
+        await harness.tool(two).use({**code, "language": language}, harness.context)
+        for language in ("python", "javascript", "ruby")
+    ]
+    refused = await harness.tool(one).use({**code, "language": "javascript"}, harness.context)
+
+    assert "language" not in cast("dict[str, JsonValue]", harness.tool(one).spec.parameters["properties"])
+    properties = cast("dict[str, JsonValue]", harness.tool(two).spec.parameters["properties"])
+    assert properties["language"] == {"type": "string", "enum": ["python", "javascript"]}
+    assert harness.tool(two).spec.description.startswith("Run Python or JavaScript code")
+    assert two.written_in == ["python", "javascript"]
+    assert answers[2].output == {"error": "`language` must be one of python, javascript."}
+    assert refused.output == {"error": "`language` must be one of python."}
+    assert answers[0].sources[0].ref != answers[1].sources[0].ref
 
 
 async def test_what_was_computed_is_a_source(harness: Harness) -> None:

@@ -12,7 +12,6 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from pydantic import JsonValue
-from temporalio.exceptions import ApplicationError
 
 from activities.backends import SettingsError
 from activities.contracts import ModelCard, PriceStep, ToolCall
@@ -28,7 +27,7 @@ from chargehand.client import ending
 from chargehand.contracts import Capability, Report, SessionRequest, Tier, Usage
 from chargehand.errors import UnusableSettings
 from chargehand.scripted_session import ScriptedRun
-from chargehand.scripts import Asked, Reply, Script, ToolUse
+from chargehand.scripts import Asked, Script, ToolUse
 from chargehand.tool_signature import Provider
 from chargehand.tools import Tool as Definition
 from chargehand.wire import WorkflowType
@@ -50,14 +49,12 @@ class ScriptedModel:
 
     script: Script
     asked: list[Asked] = field(default_factory=list[Asked])
+    problem: str = ""
+    """Why the script has no usable reply to a turn."""
     _given: Counter[tuple[int, str, str]] = field(default_factory=Counter[tuple[int, str, str]])
 
     async def complete(self, call: ModelCall) -> ModelReply:
-        """Reply by the script.
-
-        Raises:
-            ApplicationError: the script says what no model can.
-        """
+        """Reply by the script."""
         instruction = getattr(call.task, "instruction", "") or getattr(call.task, "goal", "")
         told = (text for message in call.messages for text in (message.text, *(each.text for each in message.results)))
         prompt = "\n\n".join(filter(None, [call.system, *told]))
@@ -72,22 +69,17 @@ class ScriptedModel:
                 for position, use in enumerate(reply.tools, start=1)
             )
             return common.model_copy(update={"tool_calls": calls})
-        return common.model_copy(update={"stop": "answer", "text": json.dumps(_filled(call, reply))})
-
-
-def _filled(call: ModelCall, reply: Reply) -> dict[str, JsonValue]:
-    """Give every field that the script leaves out an empty value."""
-    schema = call.answer_type.model_json_schema()
-    unknown = sorted(reply.fields.keys() - schema["properties"].keys())
-    if unknown:
-        known = ", ".join(schema["properties"])
-        problem = f"the script replies to a turn '{call.task.kind}' with '{unknown[0]}'; its fields are {known}"
-        raise ApplicationError(problem, non_retryable=True)
-    filled = _completed(dict(reply.fields), schema, schema.get("$defs", {}))
-    return filled if isinstance(filled, dict) else {}
+        schema = call.answer_type.model_json_schema()
+        unknown = sorted(reply.fields.keys() - schema["properties"].keys())
+        if unknown:
+            known = ", ".join(schema["properties"])
+            self.problem = f"the script replies to a turn '{asked.kind}' with '{unknown[0]}'; its fields are {known}"
+        filled = _completed(dict(reply.fields), schema, schema.get("$defs", {}))
+        return common.model_copy(update={"stop": "answer", "text": json.dumps(filled)})
 
 
 def _completed(value: JsonValue, schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> JsonValue:
+    """Give every field that the script leaves out an empty value."""
     if "$ref" in schema:
         schema = definitions[str(schema["$ref"]).rpartition("/")[2]]
     if isinstance(value, list):
@@ -152,6 +144,8 @@ async def run_session(
             except (SettingsError, CrewError) as error:
                 raise UnusableSettings(str(error)) from error
             ended = await run_workflow(_SESSION, WorkflowType.SUPERVISOR, request, activities)
+    if model.problem:
+        raise ValueError(model.problem)
     if ended.failure is not None:
         raise ending(_SESSION, error_of(ended.failure))
     [report] = PAYLOADS.from_payloads([ended.result] if ended.result else [], [Report])

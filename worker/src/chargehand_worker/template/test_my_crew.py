@@ -3,12 +3,15 @@
 import asyncio
 from pathlib import Path
 
+import my_crew_tools
 from my_crew_tools import stock_level
 
 from chargehand import SessionRequest
 from chargehand.testing import Script, ToolUse, answer, run_session, run_tool, subtask, use
+from chargehand.tools import Tool
 
 CREWS = Path(__file__).with_name("crews")
+TOOLS = [each for each in vars(my_crew_tools).values() if isinstance(each, Tool)]
 
 
 def test_an_unknown_item_is_answered_with_the_known_ones() -> None:
@@ -28,7 +31,7 @@ def test_the_clerk_looks_up_what_is_asked() -> None:
     )
 
     request = SessionRequest(goal="How many of A-17 are in stock?", crew="my-crew")
-    run = asyncio.run(run_session(request, script, crews=CREWS, tools=[stock_level]))
+    run = asyncio.run(run_session(request, script, crews=CREWS, tools=TOOLS))
 
     assert run.tool_calls == (ToolUse("stock_level", {"item": "A-17"}),)
     assert "40 pieces" in run.report.answer

@@ -1,0 +1,184 @@
+"""Models of the operator's own: a provider by entry point, and a model by name for one agent."""
+
+import json
+import sys
+from contextlib import AsyncExitStack
+from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from activities.backends import SettingsError
+from activities.models import registry
+from activities.models.registry import build_models, name_models
+from activities.settings import Settings
+from chargehand.contracts import Report, SessionRequest, Tier
+from chargehand.wire import WorkflowType
+from tests.unit.deployment.test_how_to_pages import files_of
+from worker_main import compose
+from workflows.in_memory.activities import run_workflow
+from workflows.in_memory.jobs import PAYLOADS
+
+MODELS = {"small": "house-s", "medium": "house-m", "large": "house-l"}
+PRICES = {"house-s": (1, 1), "house-m": (1, 4), "house-l": (5, 20), "house-xl": (10, 40)}
+CREW = """
+name = "law"
+description = "Reads contracts for you."
+guidance = "Plan one subtask for each question."
+[[agents]]
+name = "lawyer"
+description = "Reads contracts and answers."
+prompt = "You read contracts clause by clause."
+model = "house-xl"
+[[agents]]
+name = "clerk"
+description = "Does everything else there is."
+prompt = "You do everything else there is."
+"""
+ANSWERS: dict[str, dict[str, Any]] = {
+    "subtasks": {
+        "subtasks": [
+            {
+                "id": f"T{number}",
+                "agent": agent,
+                "instruction": f"Read part {number}.",
+                "depends_on": [],
+                "required": [],
+            }
+            | {"for_each": ""}
+            for number, agent in enumerate(("lawyer", "clerk"))
+        ],
+        "strategy": "merge",
+        "final_instruction": "",
+        "deliver": "",
+        "length_words": 0,
+        "omitted": [],
+    },
+    "findings": {"status": "success", "content": "Read.", "findings": [], "confidence": 90, "gaps": [], "message": ""},
+    "contradictions": {"answer": "All is read.", "gaps": [], "contradictions": [], "confidence": 90},
+}
+"""A reply to each kind of turn, by a field of its schema."""
+
+
+class Gateway:
+    """The house's own models."""
+
+    asked: list[str]
+    closed: bool
+
+    async def chat(self, *, model: str, schema: dict[str, Any], **_: object) -> dict[str, Any]:
+        self.asked.append(model)
+        reply = next(reply for name, reply in ANSWERS.items() if name in schema["properties"])
+        text = json.dumps(reply)
+        return {"text": text, "calls": [], "model": model, "input_tokens": 1_000, "output_tokens": 100}
+
+    async def close(self) -> None:
+        type(self).closed = True
+
+
+@pytest.fixture
+def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[Gateway]:
+    """The provider of the how-to page, installed."""
+    Gateway.asked, Gateway.closed = [], False
+    (tmp_path / "house_models.py").write_text(files_of("own-models")["house_models.py"])
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    sdk: Any = ModuleType("house_gateway")
+    sdk.Gateway, sdk.GatewayBusy = Gateway, TimeoutError
+    monkeypatch.setitem(sys.modules, "house_gateway", sdk)
+    monkeypatch.delitem(sys.modules, "house_models", raising=False)
+    points = EntryPoints(
+        [
+            EntryPoint("house", "house_models:open_models", registry.PROVIDERS),
+            EntryPoint("broken", "no_such_module:open", registry.PROVIDERS),
+            EntryPoint("list", "builtins:max", registry.PROVIDERS),
+        ]
+    )
+    monkeypatch.setattr(registry, "entry_points", points.select)
+    return Gateway
+
+
+def settings(folder: Path, **given: object) -> Settings:
+    return Settings.model_validate(
+        {"provider": "house", "models": MODELS, "prices": PRICES, "state_dir": folder} | given
+    )
+
+
+async def test_a_provider_by_entry_point_does_the_work(gateway: type[Gateway], tmp_path: Path) -> None:
+    """It plans, works and reports; an agent that names a model gets that one; every call is charged at its price."""
+    (tmp_path / "law.toml").write_text(CREW)
+    request = SessionRequest(goal="What do the contracts say?", crew="law", review="never")
+
+    async with AsyncExitStack() as closing:
+        activities = await compose(settings(tmp_path / "state", crews=tmp_path), closing)
+        ended = await run_workflow("session-1", WorkflowType.SUPERVISOR, request, activities)
+    assert ended.result is not None
+    [report] = PAYLOADS.from_payloads([ended.result], [Report])
+
+    assert report.answer == "All is read."
+    assert sorted(gateway.asked) == ["house-m", "house-m", "house-m", "house-xl"]
+    assert {line.model: line.usage.cost_usd * 1_000_000 for line in report.spend if line.purpose == "work"} == {
+        "house-xl": 1_000 * 10 + 100 * 40,
+        "house-m": 1_000 * 1 + 100 * 4,
+    }
+    assert gateway.closed
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"provider": "mansion"}, r"CHARGEHAND_PROVIDER: 'mansion' is not one of .*house"),
+        ({"provider": "broken"}, r"'broken' of chargehand.models cannot be opened: ModuleNotFoundError"),
+        ({"provider": "list"}, r"'list' of chargehand.models cannot be opened|has no `complete`"),
+        ({"models": {}}, r"CHARGEHAND_MODELS: name a model for the tiers small, medium, large"),
+        ({"prices": {}}, r"the price of the small model 'house-s' is unknown.*CHARGEHAND_PRICES"),
+    ],
+)
+@pytest.mark.usefixtures("gateway")
+async def test_a_provider_that_cannot_be_used_is_named(tmp_path: Path, given: dict[str, object], problem: str) -> None:
+    """The worker does not start; the message names the setting or the entry point, and the remedy."""
+    chosen = settings(tmp_path / "state", **given)
+
+    async with AsyncExitStack() as closing:
+        with pytest.raises(SettingsError, match=problem):
+            build_models(chosen, chosen.provider or "", closing)
+
+
+@pytest.mark.usefixtures("gateway")
+async def test_an_agents_model_without_a_price_is_refused(tmp_path: Path) -> None:
+    """No budget could be kept; the message names the crew, the agent and the setting."""
+    (tmp_path / "law.toml").write_text(CREW.replace("house-xl", "house-xxl"))
+
+    async with AsyncExitStack() as closing:
+        with pytest.raises(
+            SettingsError, match=r"Crew 'law', agents\.lawyer\.model: the price of 'house-xxl' is unknown"
+        ):
+            await compose(settings(tmp_path / "state", crews=tmp_path), closing)
+
+
+@pytest.mark.usefixtures("gateway")
+async def test_a_named_model_is_priced_so_that_its_fallback_fits_too(tmp_path: Path) -> None:
+    """What is reserved for the agent's turns covers the model that answers while its own is not available."""
+    chosen = settings(tmp_path / "state", fallback_models={"medium": "house-l"})
+    crew = registry.Crew.model_validate(
+        {
+            "name": "law",
+            "description": "Reads contracts for you.",
+            "guidance": "Plan one subtask.",
+            "agents": [
+                {
+                    "name": "lawyer",
+                    "description": "Reads contracts.",
+                    "prompt": "You read contracts.",
+                    "model": "house-s",
+                }
+            ],
+        }
+    )
+
+    async with AsyncExitStack() as closing:
+        models = name_models(build_models(chosen, "house", closing), [crew])
+
+    assert models.card(Tier.MEDIUM, "house-s").name == "house-s"
+    assert max(step.output_usd_per_million for step in models.named["house-s"].prices) == PRICES["house-l"][1]

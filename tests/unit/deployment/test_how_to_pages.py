@@ -1,0 +1,74 @@
+"""The code of how-to pages is run: each block that begins with a file's name is that file."""
+
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from chargehand import SessionRequest
+from chargehand.errors import MissingExtra, SessionFailed, UnusableSettings
+from chargehand.testing import Reply, Script, run_session
+from tests.unit.deployment.test_documents import ROOT
+
+_FILE = re.compile(r"^```\w+\n# (\S+\.\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A project of a user's, in which tests are run."""
+    before = set(sys.modules)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if not name.startswith(("chargehand", "activities", "workflows")):
+            del sys.modules[name]
+
+
+def files_of(page: str) -> dict[str, str]:
+    """Return the files that a page shows, by their names."""
+    return dict(_FILE.findall((ROOT / "docs" / "how-to" / f"{page}.md").read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("page", ["own-tools"])
+async def test_the_tests_of_a_page_pass(folder: Path, page: str) -> None:
+    """A reader who copies the files has tests that pass."""
+    files = files_of(page)
+    for name, content in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(content, encoding="utf-8")
+    tests = [
+        function
+        for name in files
+        if name.startswith("test_")
+        for function in vars(importlib.import_module(name.removesuffix(".py"))).values()
+        if inspect.iscoroutinefunction(function) and function.__name__.startswith("test_")
+    ]
+
+    for function in tests:
+        await function()
+
+    assert len(tests) > 1
+
+
+async def test_what_is_wrong_with_a_session_is_said(folder: Path) -> None:
+    """An unknown crew fails as it does on a server; a folder without crews and a reply of no turn are named."""
+    with pytest.raises(SessionFailed, match="crew: there is no crew 'shop'; there are"):
+        await run_session(SessionRequest(goal="Refund order A-17.", crew="shop"), Script())
+    with pytest.raises(UnusableSettings, match="there is no such folder"):
+        await run_session(SessionRequest(goal="Refund order A-17."), Script(), crews=folder / "crews")
+    with pytest.raises(ValueError, match="replies to a turn 'plan' with 'tasks'; its fields are"):
+        await run_session(SessionRequest(goal="Refund order A-17."), Script().on("plan", Reply({"tasks": []})))
+
+
+async def test_a_missing_worker_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session needs the worker's package; the message is the command that installs it."""
+    monkeypatch.setitem(sys.modules, "chargehand_worker", None)
+    monkeypatch.delitem(sys.modules, "chargehand_worker.testing", raising=False)
+
+    with pytest.raises(MissingExtra, match=r"pip install 'chargehand\[worker\]'"):
+        await run_session(SessionRequest(goal="Refund order A-17."), Script())
