@@ -68,4 +68,7 @@ if [ "${2:-}" != dev ] && [ ! -e "$venv/.group-dev" ]; then
     # It is 40 MB, and nothing that runs needs it.
     PIP_USER=0 quietly "$venv/bin/python" -m pip uninstall --yes uv
 fi
-echo "$here" >"$venv/.synced"
+# Groups and extras that are older than this file are installed again by make.
+if [ -z "${2:-}" ] || [ ! -e "$venv/.synced" ]; then
+    echo "$here" >"$venv/.synced"
+fi

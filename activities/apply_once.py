@@ -15,6 +15,7 @@ from pydantic import JsonValue
 from temporalio import activity
 from temporalio.service import RPCError
 
+from activities.contracts import ToolRequest
 from activities.heartbeats import pulse
 from activities.tools import LooksUp, Tool, ToolAnswer, ToolContext
 from chargehand.contracts import Contract
@@ -30,10 +31,10 @@ class Entry(Contract):
     answer: ToolAnswer | None = None
 
 
-def idempotency_key(tool: str, arguments: Mapping[str, JsonValue]) -> str:
-    """Name an acting call of a session by its tool and arguments: the same in every attempt, subtask and reset."""
+def idempotency_key(request: ToolRequest) -> str:
+    """Name an acting call by its subtask, tool and arguments: the same in every attempt and after a reset."""
     session_run = (activity.info().workflow_id or "").rsplit("/", 2)[0]
-    named = json.dumps([session_run, tool, arguments], sort_keys=True)
+    named = json.dumps([session_run, request.subtask, request.call.tool, request.call.arguments], sort_keys=True)
     return hashlib.sha256(named.encode()).hexdigest()
 
 

@@ -291,6 +291,8 @@ class ToolRequest(Contract):
     step: str
     crew: str
     agent: str
+    subtask: str = left_out("")
+    """Id of the planned subtask, for a tool that acts: its attempts make a call once."""
     call: ToolCall
     private: tuple[str, ...] = ()
     """Private text that the agent was given, for an agent that reaches out: no address may carry any of it."""

@@ -62,7 +62,7 @@ class ToolActivities:
         context = ToolContext(
             session=request.session,
             agent=request.agent,
-            idempotency_key=idempotency_key(tool.spec.name, arguments) if tool.spec.acts else step,
+            idempotency_key=idempotency_key(request) if tool.spec.acts else step,
             documents=request.documents,
         )
 

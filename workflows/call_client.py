@@ -8,11 +8,11 @@ from typing import Final
 from temporalio import workflow
 from temporalio.exceptions import FailureError, is_cancelled_exception
 
-from activities.contracts import ToolCall
+from activities.contracts import ToolCall, ToolResult
 from chargehand.wire import SignalName
 from workflows.budget.client import raise_if_cancelled
 from workflows.contracts import CallReply, CallReport, CallRequest, SubtaskRequest
-from workflows.rules.policy import success_key
+from workflows.rules.policy import acting_hash, success_key
 
 ALLOWED: Final = frozenset({"allowed", "approved", "edited"})
 
@@ -43,15 +43,18 @@ class CallClient:
         if request is not None:
             request.take(reply)
 
-    async def ask(self, request: SubtaskRequest, call: ToolCall) -> CallReply | None:
+    async def ask(self, request: SubtaskRequest, call: ToolCall, *, is_doubtful: bool = False) -> CallReply | None:
         """Ask whether a call may be made, if anything binds it; None if nothing does.
+
+        A doubtful call was made, and nobody knows whether it was applied: a person decides whether it is made again.
 
         Raises:
             CancelledError: the subtask was asked to stop.
         """
         policy = tuple(each for each in request.agent.policy if each.tool == call.tool)
         needs_approval = call.tool in request.agent.approvals
-        if not policy and not needs_approval:
+        acts = call.tool in request.agent.acting
+        if not policy and not needs_approval and not acts:
             return None
         self.requested += 1
         asking = CallRequest(
@@ -64,6 +67,8 @@ class CallClient:
             arguments=call.arguments,
             needs_approval=needs_approval,
             policy=policy,
+            acts=acts,
+            is_doubtful=is_doubtful,
         )
         waiting = self._open[asking.number] = _Open(asking.token)
         self._waiting_since = self._waiting_since or workflow.now()
@@ -77,11 +82,15 @@ class CallClient:
             if not self._open:
                 self._waited, self._waiting_since = self.waited, None
 
-    async def report(self, request: SubtaskRequest, call: ToolCall) -> None:
-        """Tell the session that a call succeeded, if a rule waits for that."""
-        keys = [success_key(each, call.arguments) for each in request.agent.watched if each.tool == call.tool]
-        if keys:
-            report = CallReport(child=workflow.info().workflow_id, keys=tuple(keys))
+    async def report(self, request: SubtaskRequest, call: ToolCall, result: ToolResult) -> None:
+        """Tell the session what became of a call, if a rule waits for that or if it acts."""
+        watched = [each for each in request.agent.watched if each.tool == call.tool and result.ok]
+        keys = tuple(success_key(each, call.arguments) for each in watched)
+        is_certain = call.tool in request.agent.acting and not result.is_unknown
+        acted = acting_hash(request.subtask.id, call.tool, call.arguments) if is_certain else ""
+        if keys or acted:
+            child = workflow.info().workflow_id
+            report = CallReport(child=child, keys=keys, acted=acted, is_applied=result.ok)
             await _signal(request.session, SignalName.REPORT_CALL, report)
 
 

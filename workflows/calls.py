@@ -7,7 +7,7 @@ from datetime import datetime
 from chargehand.contracts import CallDecision, Obligation, PendingCall, PolicyMode
 from chargehand.converter import join_problems
 from workflows.contracts import CallReply, CallRequest, CallsState, Verdict
-from workflows.rules.policy import Arguments, PolicyLedger, call_hash
+from workflows.rules.policy import Arguments, PolicyLedger, acting_hash, call_hash
 
 
 class CallRefused(Exception):  # noqa: N818  # it is raised as a statement of fact
@@ -43,15 +43,18 @@ class Calls:
         self._pending: dict[str, Pending] = {}
         """By the id of the call, those without a decision."""
         self._tokens: set[str] = set()
+        self._acted: dict[str, bool] = {}
+        """Calls that act and were made, by hash; true for those that are known to be applied."""
 
     def state(self) -> CallsState:
         """Return what a new run continues with."""
-        return CallsState(asked=self._asked, policy=self.policy.state())
+        return CallsState(asked=self._asked, policy=self.policy.state(), acted=dict(self._acted))
 
     def resume(self, before: CallsState) -> None:
         """Continue where the run before this one stopped, which left no call open."""
         self._asked = before.asked
         self.policy.resume(before.policy)
+        self._acted = dict(before.acted)
 
     @property
     def pending(self) -> tuple[PendingCall, ...]:
@@ -66,12 +69,26 @@ class Calls:
 
     def judge(self, request: CallRequest) -> CallReply | None:
         """Decide about a call by policy; None if a person has to."""
+        if request.is_doubtful:
+            return None
+        is_applied = (
+            self._acted.get(acting_hash(request.subtask, request.tool, request.arguments)) if request.acts else None
+        )
+        if is_applied is not None:
+            return _reply(request, "applied_before" if is_applied else "unknown_before", "")
         enforced = _in_mode(request.policy, "enforce")
         if violations := self.policy.violations(enforced, request.arguments):
             return _reply(request, "denied", join_problems(violations))
         if early := self.policy.too_early(enforced, request.arguments):
             return _reply(request, "too_early", join_problems(early))
         return None if request.needs_approval else self._allowed(request, "allowed", request.arguments)
+
+    def note_outcome(self, acted: str, *, is_applied: bool) -> None:
+        """Note whether a call that acts was applied; one that was not may be made again."""
+        if is_applied:
+            self._acted[acted] = True
+        else:
+            self._acted.pop(acted, None)
 
     def open(self, request: CallRequest, until: datetime) -> Pending:
         """Keep a call until a person decides."""
@@ -83,6 +100,7 @@ class Calls:
             agent=request.agent,
             tool=request.tool,
             arguments=request.arguments,
+            is_doubtful=request.is_doubtful,
             workflow_id=request.child,
             open_until=until,
         )
@@ -134,9 +152,12 @@ class Calls:
 
     def _allowed(self, request: CallRequest, verdict: Verdict, arguments: Arguments) -> CallReply:
         """Allow a call and count it; say what a policy that only reports would have denied."""
+        if request.acts:
+            self._acted[acting_hash(request.subtask, request.tool, arguments)] = False
         reporting = _in_mode(request.policy, "report")
         against = [*self.policy.violations(reporting, arguments), *self.policy.too_early(reporting, arguments)]
-        self.policy.count(request.policy, arguments)
+        if not request.is_doubtful:
+            self.policy.count(request.policy, arguments)
         reason = f"against the policy, which only reports: {join_problems(against)}" if against else ""
         reply = _reply(request, verdict, reason)
         return reply.model_copy(update={"arguments": dict(arguments)}) if verdict == "edited" else reply

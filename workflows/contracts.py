@@ -88,6 +88,8 @@ class CallsState(Contract):
 
     asked: int = left_out(0)
     policy: PolicyState = left_out(PolicyState())
+    acted: dict[str, bool] = left_out({})
+    """Calls that act and were made, by hash; true for those that are known to be applied."""
 
 
 class ProgressState(Contract):
@@ -208,7 +210,17 @@ class Grant(Message):
     usd: Dollars
 
 
-Verdict = Literal["allowed", "approved", "edited", "denied", "too_early", "rejected", "expired"]
+Verdict = Literal[
+    "allowed",
+    "approved",
+    "edited",
+    "denied",
+    "too_early",
+    "rejected",
+    "expired",
+    "applied_before",
+    "unknown_before",
+]
 
 
 class CallRequest(Message):
@@ -227,6 +239,10 @@ class CallRequest(Message):
     needs_approval: bool = left_out(False)
     policy: Annotated[tuple[Obligation, ...], Field(max_length=1_000)] = left_out(())
     """What binds the call."""
+    acts: bool = left_out(False)
+    """Whether it changes something in the world: one that was made before is not made again."""
+    is_doubtful: bool = left_out(False)
+    """Whether it was made, and nobody knows if it was applied: a person decides whether it is made again."""
 
 
 class CallReply(Message):
@@ -237,7 +253,8 @@ class CallReply(Message):
     tool: str
     verdict: Verdict
     """`allowed` and `denied` by the policy; `approved`, `edited` and `rejected` by a person, who let it be `expired`;
-    `too_early` if another tool must have succeeded before."""
+    `too_early` if another tool must have succeeded before; `applied_before` and `unknown_before` if the session has
+    made the same call."""
     reason: str = left_out("")
     """Why it is not allowed, or what the policy would have denied, if it only reports."""
     arguments: dict[str, JsonValue] | None = left_out(None)
@@ -245,10 +262,15 @@ class CallReply(Message):
 
 
 class CallReport(Message):
-    """A call succeeded that a policy waits for."""
+    """What became of a call that a policy waits for, or that acts."""
 
     child: Annotated[str, Field(max_length=1_000)]
-    keys: Annotated[tuple[Annotated[str, Field(max_length=64)], ...], Field(max_length=1_000)]
+    keys: Annotated[tuple[Annotated[str, Field(max_length=64)], ...], Field(max_length=1_000)] = left_out(())
+    """Of the successes that policies wait for."""
+    acted: Annotated[str, Field(max_length=64)] = left_out("")
+    """Hash of a call that acts, and whose outcome is known."""
+    is_applied: bool = left_out(False)
+    """Whether that call was applied."""
 
 
 class SubtaskResult(Contract):

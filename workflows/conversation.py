@@ -136,8 +136,11 @@ class Conversation:
 
     def doubt(self, call: ToolCall) -> None:
         """Note that nobody knows whether a call was applied."""
-        asked = json.dumps(call.arguments, ensure_ascii=False)[:_DOUBT_CHARACTERS]
-        self.doubts += (f"Outcome unknown: whether {call.tool} {asked} was applied has to be checked by a person.",)
+        self.doubts += (_doubt(call),)
+
+    def settle(self, call: ToolCall) -> None:
+        """Note that a person knows whether a call was applied."""
+        self.doubts = tuple(each for each in self.doubts if each != _doubt(call))
 
     def add(self, past: Round) -> None:
         """Add a round."""
@@ -175,6 +178,11 @@ class Conversation:
         self.rounds = []
         self._kept, self._kept_rounds = "", 0
         self.counted, self._counted_rounds = None, 0
+
+
+def _doubt(call: ToolCall) -> str:
+    asked = json.dumps(call.arguments, ensure_ascii=False)[:_DOUBT_CHARACTERS]
+    return f"Outcome unknown: whether {call.tool} {asked} was applied has to be checked by a person."
 
 
 def _beginning(source: Source) -> Source:

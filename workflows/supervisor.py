@@ -25,7 +25,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.progress import Progress
     from workflows.rules.plan_validation import InvalidPlan
     from workflows.session import Session
-    from workflows.steps.calls import answer_call_request, note_success
+    from workflows.steps.calls import answer_call_request, note_outcome
     from workflows.steps.children import answer_grant_request
     from workflows.steps.execute import execute
     from workflows.steps.open import open_session
@@ -179,13 +179,15 @@ class SupervisorWorkflow:
         else:
             await answer_call_request(self._session, request)
 
-    @workflow.signal(name=SignalName.REPORT_CALL, description="A call succeeded for which a policy waits.")
+    @workflow.signal(
+        name=SignalName.REPORT_CALL, description="What became of a call that a policy waits for, or that acts."
+    )
     def report_call(self, report: CallReport) -> None:
         """Note the success."""
         if self._session is None:
             self._progress.ignore_message()
         else:
-            note_success(self._session, report)
+            note_outcome(self._session, report)
 
     @workflow.signal(name=SignalName.REQUEST_GRANT, description="A subtask asks for more turns or money.")
     async def request_grant(self, request: GrantRequest) -> None:

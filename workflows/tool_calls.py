@@ -19,6 +19,7 @@ from workflows.contracts import CallReply, SubtaskRequest
 from workflows.conversation import Conversation
 from workflows.rules.repetition import executed, refuse_repetition
 
+_DECIDED: Final = frozenset({"approved", "edited", "rejected"})
 MOST_CALLS: Final = 8
 """Tool calls of one round; the model is told to ask for the others again."""
 
@@ -53,21 +54,62 @@ async def make_calls(
             return conversation.notes.answer(call, read)
         if refusal := _refusal(request, conversation, call):
             return refusal
-        reply = await call_client.ask(request, call)
-        if reply is not None and reply.verdict not in ALLOWED:
-            return _not_allowed(call, reply)
-        if reply is not None and reply.arguments is not None:
-            call = call.model_copy(update={"arguments": reply.arguments})
-        answered = await _use_tool(request, conversation, call, f"turn-{number}.{position + 1}", left())
-        if answered.ok:
-            await call_client.report(request, call)
-        return answered if reply is None or reply.arguments is None else _with_arguments(answered, reply)
+        return await _make(request, conversation, call_client, call, step=f"turn-{number}.{position + 1}", left=left)
 
     results = await asyncio.gather(*(answer(position, call) for position, call in enumerate(calls)))
     turns_left = request.max_rounds - number
     conversation.add(
         Round(calls=calls, results=tuple(results), provider_items=result.provider_items, turns_left=turns_left)
     )
+
+
+async def _make(
+    request: SubtaskRequest,
+    conversation: Conversation,
+    call_client: CallClient,
+    call: ToolCall,
+    *,
+    step: str,
+    left: Callable[[], timedelta],
+) -> ToolResult:
+    """Make a call if it may be made; where its outcome is unknown, a person decides whether it is made again."""
+    reply = await call_client.ask(request, call)
+    if reply is not None and reply.verdict not in ALLOWED:
+        if reply.verdict == "unknown_before":
+            conversation.doubt(call)
+        return _not_allowed(call, reply)
+    call = _as_decided(call, reply)
+    answered = await _use_tool(request, conversation, call, step, left())
+    if answered.is_unknown:
+        decision = await _ask_about(request, conversation, call_client, call)
+        if decision is None:
+            return answered
+        if decision.verdict not in ALLOWED:
+            return _refused(call, f"A person has looked into whether this call was applied. {decision.reason}")
+        reply, call = decision, _as_decided(call, decision)
+        answered = await _use_tool(request, conversation, call, f"{step}.again", left())
+    if answered.is_unknown:
+        conversation.doubt(call)
+    await call_client.report(request, call, answered)
+    return answered if reply is None or reply.arguments is None else _with_arguments(answered, reply)
+
+
+def _as_decided(call: ToolCall, reply: CallReply | None) -> ToolCall:
+    if reply is None or reply.arguments is None:
+        return call
+    return call.model_copy(update={"arguments": reply.arguments})
+
+
+async def _ask_about(
+    request: SubtaskRequest, conversation: Conversation, call_client: CallClient, call: ToolCall
+) -> CallReply | None:
+    """Have a person decide about a call that was made and may not have been applied; None if nobody decides."""
+    conversation.doubt(call)
+    reply = await call_client.ask(request, call, is_doubtful=True)
+    if reply is None or reply.verdict not in _DECIDED:
+        return None
+    conversation.settle(call)
+    return reply
 
 
 def _refusal(request: SubtaskRequest, conversation: Conversation, call: ToolCall) -> ToolResult | None:
@@ -89,6 +131,10 @@ def _not_allowed(call: ToolCall, reply: CallReply) -> ToolResult:
             return refused.model_copy(update={"may_be_repeated": True})
         case "rejected":
             return _refused(call, f"A person rejected this call. {reply.reason}".strip())
+        case "applied_before":
+            return _refused(call, "This call was made and applied before, for this task. Take it as done.")
+        case "unknown_before":
+            return _refused(call, f"This call was made before, for this task. {UNKNOWN_OUTCOME}")
         case "expired":
             return _refused(call, f"The call was not made: {reply.reason}. Go another way, or name the gap.")
         case _:
@@ -106,13 +152,14 @@ async def _use_tool(
     conversation.count_tool_call()
     acts = call.tool in request.agent.acting
     try:
-        result = await workflow.execute_activity_method(
+        return await workflow.execute_activity_method(
             ToolActivities.use_tool,
             ToolRequest(
                 session=request.session,
                 step=f"{step}.{call.tool}",
                 crew=request.crew,
                 agent=request.agent.name,
+                subtask=request.subtask.id if acts else "",
                 call=call,
                 private=_private_texts(request),
                 public=_public_texts(request, conversation),
@@ -123,17 +170,14 @@ async def _use_tool(
             **options.tool(left),
         )
     except (asyncio.CancelledError, ActivityError) as error:
-        if acts:
-            conversation.doubt(call)
         if isinstance(error, asyncio.CancelledError) or is_cancelled_exception(error):
+            if acts:
+                conversation.doubt(call)
             raise
         if acts:
-            return _refused(call, UNKNOWN_OUTCOME)
+            return _refused(call, UNKNOWN_OUTCOME).model_copy(update={"is_unknown": True})
         message = error.cause.message if isinstance(error.cause, ApplicationError) else "it timed out"
         return _refused(call, f"The tool failed and is not retried: {message}. Go another way, or name the gap.")
-    if result.is_unknown:
-        conversation.doubt(call)
-    return result
 
 
 def _private_texts(request: SubtaskRequest) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from activities.tools import ToolAnswer, ToolContext
 from activities.turn_kinds.work import WorkTask
 from chargehand.client import Session
 from chargehand.contracts import CallDecision, Limits, PendingCall, SessionRequest, Trace
@@ -239,3 +240,35 @@ async def test_who_takes_over_a_subtask_does_not_act_more(desk: Desk) -> None:
     clerks = [call.agent for call in opened.model.of_kind("work")]
     assert clerks.count("clerk") >= 3
     assert opened.tools["refund"].calls == []
+
+
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+async def test_a_person_decides_about_a_call_of_unknown_outcome(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, decision: str
+) -> None:
+    """It is made again if the person says so, and otherwise not; either way nothing is unknown any more."""
+    script = refunding(request_tools(("refund", {"amount": 10})))
+    calls: list[str] = []
+
+    async def use(_: Mapping[str, Any], context: ToolContext) -> ToolAnswer:
+        calls.append(context.idempotency_key)
+        if len(calls) == 1:
+            raise ConnectionError("The connection was lost.")
+        return ToolAnswer(output={"refunded": 10})
+
+    async with desk(script, "") as opened:
+        monkeypatch.setattr(opened.tools["refund"], "use", use)
+        session = await opened.chargehand.start(GOAL)
+        (doubtful,) = await pending(session, 1)
+        await session.decide_call(decided(doubtful, decision, reason="It was booked." if decision == "reject" else ""))
+        result = await asyncio.wait_for(session.result(), 60)
+
+    assert doubtful.is_doubtful
+    assert len(calls) == (2 if decision == "approve" else 1)
+    assert len(set(calls)) == 1
+    assert told(opened) == [
+        {"refunded": 10}
+        if decision == "approve"
+        else {"error": "A person has looked into whether this call was applied. It was booked."}
+    ]
+    assert result.gaps == ()

@@ -22,6 +22,11 @@ def call_hash(agent: str, tool: str, arguments: Arguments) -> str:
     return sha256(_canonical([agent, tool, dict(arguments)]).encode()).hexdigest()
 
 
+def acting_hash(subtask: str, tool: str, arguments: Arguments) -> str:
+    """Identify what a call of a tool that acts would change, whichever attempt at the subtask makes it."""
+    return sha256(_canonical([subtask, tool, dict(arguments)]).encode()).hexdigest()
+
+
 def success_key(watched: Watched, arguments: Arguments) -> str:
     """Name the success of a call as the rules see it that wait for it."""
     compared = None if watched.same is None else [watched.same, arguments.get(watched.same)]

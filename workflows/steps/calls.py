@@ -30,12 +30,14 @@ async def answer_call_request(session: Session, request: CallRequest) -> None:
     pending.deliver(await _send(request.child, reply))
 
 
-def note_success(session: Session, report: CallReport) -> None:
-    """Note that a call succeeded for which a policy waits."""
-    if _is_below(session, report.child):
-        session.calls.policy.note_success(report.keys)
-    else:
+def note_outcome(session: Session, report: CallReport) -> None:
+    """Note what became of a call that a policy waits for, or that acts."""
+    if not _is_below(session, report.child):
         session.progress.ignore_message()
+        return
+    session.calls.policy.note_success(report.keys)
+    if report.acted:
+        session.calls.note_outcome(report.acted, is_applied=report.is_applied)
 
 
 async def _decision(session: Session, pending: Pending, left: timedelta) -> CallReply:

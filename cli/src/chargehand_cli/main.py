@@ -9,7 +9,7 @@ from typing import NoReturn
 import typer
 
 from chargehand import ChargehandError, ErrorType, NotReachable, SessionFailed, SessionNotFound
-from chargehand.errors import UploadRefused
+from chargehand.errors import MissingExtra, UploadRefused
 from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand_cli.request import BadRequest
 from chargehand_cli.terminal import Exit, say
@@ -60,7 +60,7 @@ def _exit_code(error: ChargehandError) -> Exit:
             return Exit.UNREACHABLE
         case SessionFailed(error_type=ErrorType.INVALID_INPUT) | SessionNotFound():
             return Exit.BAD_INPUT
-        case UploadRefused() | BadRequest() | ProtectionSettingsError():
+        case MissingExtra() | UploadRefused() | BadRequest() | ProtectionSettingsError():
             return Exit.BAD_INPUT
         case _:
             return Exit.FAILED

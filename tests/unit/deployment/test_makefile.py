@@ -140,6 +140,18 @@ def test_tests_that_need_more_are_run_by_name(project: Path, said: str, chosen: 
     assert given(make(project, "test")) == ["-m", "pytest", "-q", "-n", "2", "--dist", "worksteal"]
 
 
+def test_only_what_is_missing_is_installed(project: Path) -> None:
+    """What runs is enough for `run`; the tools of development are added once, and stay."""
+
+    def installs(*words: str) -> list[str]:
+        return [line for line in make(project, "-n", *words).stdout.splitlines() if "bootstrap.sh" in line]
+
+    assert [installs(word) for word in ("run", "test", "check", "bench")] == [[]] * 4
+    (project / ".venv" / ".group-dev").unlink()
+    assert (installs("run"), installs("test")) == ([], ["sh bootstrap.sh --group dev"])
+    assert installs("run", "EXTRAS=charts s3") == ["sh bootstrap.sh --extra charts", "sh bootstrap.sh --extra s3"]
+
+
 def test_another_python_has_an_environment_of_its_own(project: Path) -> None:
     """PYTHON of another version than .venv's uses an environment beside it; of the same version, .venv itself."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"

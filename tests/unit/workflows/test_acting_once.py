@@ -1,0 +1,102 @@
+"""Calls that act in a session: the same call is made once in its whole tree, and what is unknown is named."""
+
+from pathlib import Path
+
+import pytest
+
+from chargehand.contracts import Limits, SessionRequest
+from chargehand.testing import Reply, Script, ScriptedRun, answer, run_session, subtask, use, use_all
+from chargehand.tools import Tool, ToolContext, ToolError, tool
+
+CREW = """
+name = "desk"
+description = "Settles complaints of customers."
+guidance = "Give each complaint to the clerk."
+
+[[agents]]
+name = "clerk"
+description = "Settles complaints of a customer."
+prompt = "Settle the complaint that you are given."
+tools = ["refund"]
+"""
+REQUEST = SessionRequest(goal="Settle the complaints.", crew="desk", review="never", limits=Limits(max_turns=60))
+
+
+@pytest.fixture
+def crews(tmp_path: Path) -> Path:
+    (tmp_path / "desk.toml").write_text(CREW)
+    return tmp_path
+
+
+def refunds(*fails: type[Exception] | None) -> tuple[Tool[..., str], list[str]]:
+    """Make a tool whose calls fail in this order, and the list of its calls."""
+    calls: list[str] = []
+
+    @tool(capabilities=[], acts=True)
+    def refund(order: str, context: ToolContext) -> str:
+        """Refund an order."""
+        calls.append(f"{order} {context.idempotency_key}")
+        failure = dict(enumerate(fails)).get(len(calls) - 1)
+        if failure is not None:
+            raise failure("Not now.")
+        return f"Refunded {order}."
+
+    return refund, calls
+
+
+async def _settle(crews: Path, refund: Tool[..., str], *replies: Reply, again: tuple[Reply, ...] = ()) -> ScriptedRun:
+    """Run a subtask, and another attempt at it if there is one."""
+    script = Script().plan(subtask("T1", "clerk", "Settle order A-17.")).work("A-17", *replies)
+    script = script.on("refine", Reply({"worthwhile": True, "instruction": "Once more: order B."}))
+    return await run_session(REQUEST, script.work("Once more", *again), crews=crews, tools=[refund])
+
+
+async def test_another_attempt_does_not_repeat_what_was_applied(crews: Path) -> None:
+    """It is told that the call was applied, by whichever attempt."""
+    refund, calls = refunds()
+    failed = answer("", status="no_answer", message="I am lost.")
+
+    run = await _settle(
+        crews,
+        refund,
+        use("refund", order="A-17"),
+        failed,
+        again=(use("refund", order="A-17"), answer("It is settled.")),
+    )
+
+    assert len(calls) == 1
+    assert run.report.answer == "It is settled."
+    assert "This call was made and applied before" in run.turns[-1].prompt
+
+
+async def test_a_call_that_changed_nothing_may_be_made_again(crews: Path) -> None:
+    """A `ToolError` says that nothing was changed; the next attempt makes the call, with the same key."""
+    refund, calls = refunds(ToolError)
+    failed = answer("", status="no_answer", message="I am lost.")
+
+    await _settle(
+        crews,
+        refund,
+        use("refund", order="A-17"),
+        failed,
+        again=(use("refund", order="A-17"), answer("It is settled.")),
+    )
+
+    assert len(calls) == 2
+    assert len(set(calls)) == 1
+
+
+async def test_an_unknown_outcome_is_a_gap_and_never_repeated(crews: Path) -> None:
+    """Nobody decides about it: the agent is told, other calls go on, and the report names the call."""
+    refund, calls = refunds(ConnectionError)
+
+    run = await _settle(
+        crews, refund, use_all(use("refund", order="A-17"), use("refund", order="B-3")), answer("It is settled.")
+    )
+
+    assert len(calls) == 2
+    assert [gap for gap in run.report.gaps if gap.startswith("Outcome unknown: whether refund")] == list(
+        run.report.gaps
+    )
+    assert len(run.report.gaps) == 1
+    assert "Whether this call was applied is unknown" in run.turns[-1].prompt
