@@ -75,8 +75,9 @@ def test_a_ledger_goes_on_where_another_stopped() -> None:
 
 def test_a_hash_names_one_call() -> None:
     """Neither the order of the arguments nor white space changes it; the agent, the tool and every value do."""
-    same = json.loads('{ "b": [1, 2],  "a": "x" }')
-    others = [("clerk", "refund", {"a": "x", "b": [2, 1]}), ("clerk", "pay", same), ("other", "refund", same)]
+    same: dict[str, JsonValue] = json.loads('{ "b": [1, 2],  "a": "x" }')
+    reordered: dict[str, JsonValue] = {"a": "x", "b": [2, 1]}
+    others = [("clerk", "refund", reordered), ("clerk", "pay", same), ("other", "refund", same)]
     own = call_hash("clerk", "refund", {"a": "x", "b": [1, 2]})
 
     assert own == call_hash("clerk", "refund", same)
