@@ -31,6 +31,7 @@ from activities.backlogs import BacklogActivities
 from activities.caller_check import CallerCheck
 from activities.code.registry import CODE
 from activities.crew_files import CrewError, check_crews, load_crews, mcp_declarations
+from activities.crew_versions import CrewVersions
 from activities.documents.artifacts import Artifacts
 from activities.documents.cleanup import sweep
 from activities.documents.library import DocumentLibrary
@@ -38,6 +39,7 @@ from activities.documents.registry import (
     CACHES,
     artifact_store,
     conversation_store,
+    crew_store,
     document_downloads,
     document_library,
     require_writable,
@@ -125,12 +127,12 @@ async def compose(
     traffic = wrap(with_tape(settings, Traffic(models, tools, absent_tools(chosen)), closing))
     models, tools = traffic.models, traffic.tools
     shared = {name: tool for name, tool in tools.items() if name not in mcp}
-    crews = load_crews(folders, tool_capabilities(shared), traffic.absent, acting_tools(shared))
-    models = name_models(models, crews.values())
+    loaded = load_crews(folders, tool_capabilities(shared), traffic.absent, acting_tools(shared))
+    models = name_models(models, loaded.values())
+    crews = CrewVersions(loaded, tools, models.cards, crew_store(settings, store, keys), models.named)
     return [
         SessionActivities(
             crews,
-            models,
             tools,
             settings.ceilings,
             turns_queue(settings),

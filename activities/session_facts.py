@@ -10,11 +10,11 @@ from temporalio import activity
 
 from activities.contracts import AgentCard, CrewCard, OpenSessionRequest, OutputCaps, SessionFacts, SessionTerms
 from activities.crew_checks import capabilities_of
+from activities.crew_versions import CrewVersions, PinnedCrew
 from activities.crews import Agent, Crew, obligations_of, watched_of
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
 from activities.json_schema import schema_problems
-from activities.models.registry import Models
 from activities.notes import NOTE
 from activities.tools import Tool, tool_capabilities
 from activities.turn_kinds.protocol import SCHEMA_BYTES
@@ -35,8 +35,7 @@ _PROBLEM_CHARACTERS: Final = 400
 class SessionActivities:
     """Reads what does not change during a session."""
 
-    crews: Mapping[str, Crew]
-    models: Models
+    crews: CrewVersions
     tools: Mapping[str, Tool]
     ceilings: Limits
     turns_queue: str | None = None
@@ -48,10 +47,11 @@ class SessionActivities:
     async def open_session(self, opening: OpenSessionRequest) -> SessionFacts:
         """Look up the crew, check the request against the operator's ceilings, and index its documents."""
         request = opening.request
-        crew = self.crews.get(request.crew)
-        if crew is None:
-            known = ", ".join(sorted(self.crews))
+        pinned = await self.crews.pin(request.crew, request.delegation.crew_version if request.delegation else "")
+        if pinned is None:
+            known = ", ".join(self.crews.names)
             raise invalid_input("SessionRequest", [f"crew: there is no crew '{request.crew}'; there are {known}"])
+        crew = pinned.crew
         terms = settle_terms(request, crew)
         problems = [
             *self._ceiling_problems(terms.limits),
@@ -62,8 +62,8 @@ class SessionActivities:
         if problems:
             raise invalid_input("SessionRequest", problems)
         return SessionFacts(
-            crew=self._card(crew, request, terms.profile),
-            models=dict(self.models.cards),
+            crew=self._card(pinned, request, terms.profile),
+            models=dict(pinned.models),
             terms=terms,
             ceilings=self.ceilings,
             turns_queue=self.turns_queue,
@@ -90,11 +90,15 @@ class SessionActivities:
             if name != "on_limit" and (asked := getattr(limits, name)) > (ceiling := getattr(self.ceilings, name))
         ]
 
-    def _card(self, crew: Crew, request: SessionRequest, profile: Profile) -> CrewCard:
+    def _card(self, pinned: PinnedCrew, request: SessionRequest, profile: Profile) -> CrewCard:
+        crew, specs = pinned.crew, pinned.specs
         effort = crew.effort or EFFORTS.get(profile)
         own = max(len(task_type.system_text(crew, "").encode()) for task_type in SUPERVISOR_TASK_TYPES)
         return CrewCard(
             name=crew.name,
+            reference=pinned.reference,
+            version=crew.version,
+            digest=pinned.digest,
             tier=request.tiers.supervisor or crew.tier,
             agents=tuple(
                 AgentCard(
@@ -105,21 +109,21 @@ class SessionActivities:
                     fallback=agent.fallback,
                     effort=agent.effort or effort,
                     # A request that names a tier for it wants that tier's model.
-                    model=None if agent.name in request.tiers.agents else self.models.named.get(agent.model or ""),
+                    model=None if agent.name in request.tiers.agents else pinned.named.get(agent.model or ""),
                     capabilities=tuple(sorted(capabilities_of(agent, tool_capabilities(self.tools)))),
-                    acting=tuple(tool for tool in agent.tools if self.tools[tool].spec.acts),
-                    approvals=tuple(
-                        tool for tool in agent.tools if tool in agent.approve or self.tools[tool].spec.approval
-                    ),
+                    acting=tuple(tool for tool in agent.tools if specs[tool].acts),
+                    approvals=tuple(tool for tool in agent.tools if tool in agent.approve or specs[tool].approval),
                     policy=obligations_of(crew, agent),
                     watched=watched_of(crew, agent),
                     rounds=agent.rounds,
                     sees_goal=agent.sees_goal,
+                    input=agent.input,
+                    output=agent.output,
                     confidence_threshold=agent.confidence_threshold
                     if agent.confidence_threshold is not None
                     else crew.confidence_threshold,
                     slow=agent.slow,
-                    prompt_bytes=self._prompt_bytes(crew, agent),
+                    prompt_bytes=_prompt_bytes(pinned, agent),
                 )
                 for agent in crew.agents
             ),
@@ -132,11 +136,12 @@ class SessionActivities:
             prompt_bytes=own + SCHEMA_BYTES,
         )
 
-    def _prompt_bytes(self, crew: Crew, agent: Agent) -> int:
-        offered = [*(self.tools[tool].spec for tool in agent.tools), *((NOTE,) if agent.tools else ())]
-        reserved = sum(spec.reserved_bytes for spec in offered)
-        specs = "".join(json.dumps(spec.model_dump()) for spec in offered)
-        return len(WorkTask.system_text(crew, agent.name).encode()) + len(specs.encode()) + reserved + SCHEMA_BYTES
+
+def _prompt_bytes(pinned: PinnedCrew, agent: Agent) -> int:
+    offered = [*(pinned.specs[tool] for tool in agent.tools), *((NOTE,) if agent.tools else ())]
+    reserved = sum(spec.reserved_bytes for spec in offered)
+    specs = "".join(json.dumps(spec.model_dump()) for spec in offered)
+    return len(WorkTask.system_text(pinned.crew, agent.name).encode()) + len(specs.encode()) + reserved + SCHEMA_BYTES
 
 
 async def _output_problems(request: SessionRequest) -> list[str]:

@@ -12,7 +12,7 @@ from temporalio import activity
 
 from activities.apply_once import apply_once, idempotency_key
 from activities.contracts import ToolRequest, ToolResult
-from activities.crews import Crew
+from activities.crew_versions import CrewVersions
 from activities.documents.library import DocumentLibrary
 from activities.pages.leak_check import carries, hides, repeats
 from activities.silence import tool_silence_limit
@@ -31,7 +31,7 @@ _NAMES_AN_ADDRESS: Final = re.compile(r"url|uri|href|link|address", re.IGNORECAS
 class ToolActivities:
     """Uses tools."""
 
-    crews: Mapping[str, Crew]
+    crews: CrewVersions
     tools: Mapping[str, Tool]
     library: DocumentLibrary | None = None
     silence: timedelta = timedelta(seconds=90)
@@ -40,7 +40,7 @@ class ToolActivities:
     @activity.defn(name=ActivityType.USE_TOOL)
     async def use_tool(self, request: ToolRequest) -> ToolResult:
         """Use one tool once. A mistake of the agent is an answer, not an error."""
-        answer = self._refusal(request) or await self._leak(request)
+        answer = await self._refusal(request) or await self._leak(request)
         if answer is None:
             answer = await self._use(request)
         is_unknown = answer is None
@@ -80,11 +80,11 @@ class ToolActivities:
 
         return await (apply_once(tool, arguments, context, use) if tool.spec.acts else use())
 
-    def _refusal(self, request: ToolRequest) -> ToolAnswer | None:
-        crew = self.crews.get(request.crew)
-        agent = crew.agent(request.agent) if crew else None
+    async def _refusal(self, request: ToolRequest) -> ToolAnswer | None:
+        crew = (await self.crews.find(request.crew)).crew
+        agent = crew.agent(request.agent)
         if agent is None:
-            return failed(f"This worker has no agent '{request.agent}' in a crew '{request.crew}'.")
+            return failed(f"There is no agent '{request.agent}' in the crew '{crew.name}'.")
         if request.call.tool not in agent.tools:
             return failed(f"You have no tool '{request.call.tool}'. Yours are: {', '.join(agent.tools) or 'none'}.")
         if request.call.malformed:

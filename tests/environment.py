@@ -15,6 +15,7 @@ from temporalio.client import Client
 from activities.backlogs import BacklogActivities
 from activities.contracts import ModelCard, PriceStep
 from activities.crew_files import load_crews
+from activities.crew_versions import CrewVersions
 from activities.crews import Crew
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
@@ -65,12 +66,11 @@ class Backends:
         models = Models(self.model, self.cards, self.fallback)
         library = DocumentLibrary(ArtifactStore(folder / "artifacts"), folder / "indexes", self.document_roots)
         conversations = Conversations(ArtifactStore(folder / "conversations"))
+        crews = CrewVersions(self.crews, self.tools, self.cards, ArtifactStore(folder / "crews"))
         return [
-            SessionActivities(
-                self.crews, models, self.tools, ceilings, library=library, stores_payloads=True
-            ).open_session,
-            TurnActivities(self.crews, models, self.tools, library, conversations, self.pause).take_turn,
-            ToolActivities(self.crews, self.tools, library).use_tool,
+            SessionActivities(crews, self.tools, ceilings, library=library, stores_payloads=True).open_session,
+            TurnActivities(crews, models, self.tools, library, conversations, self.pause).take_turn,
+            ToolActivities(crews, self.tools, library).use_tool,
             RunningDuplicateActivities().await_duplicate,
             BacklogActivities().read_backlog,
         ]

@@ -67,6 +67,11 @@ def conversation_store(settings: DocumentSettings, store: Artifacts, encryption:
     return store if settings.artifacts else ArtifactStore(settings.state_dir / "conversations", encryption)
 
 
+def crew_store(settings: DocumentSettings, store: Artifacts, encryption: Encryption | None) -> Artifacts:
+    """Return the store of the crews that sessions began with, which are never removed."""
+    return store if settings.artifacts else ArtifactStore(settings.state_dir / "crews", encryption)
+
+
 def document_library(settings: DocumentSettings, store: Artifacts) -> DocumentLibrary:
     """Build the library of a worker."""
     downloads = document_downloads(settings, store)

@@ -12,6 +12,8 @@ from pydantic_core import to_json
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.contracts import SubtaskDraft
+from activities.crew_versions import CrewVersions
 from activities.crews import Crew
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
@@ -43,7 +45,7 @@ from activities.turn_kinds.protocol import REQUEST_TOKENS, SCHEMA_BYTES, Message
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import AgentAnswer, WorkTask
 from chargehand.contracts import JsonSchema, Usage
-from chargehand.converter import describe_problems, invalid_input, join_problems, printable
+from chargehand.converter import describe_problems, join_problems, printable
 from chargehand.wire import ActivityType, ErrorType
 
 _logger = logging.getLogger("chargehand.turns")
@@ -58,7 +60,7 @@ _MOST_SOURCES: Final = 40
 class TurnActivities:
     """Calls models."""
 
-    crews: Mapping[str, Crew]
+    crews: CrewVersions
     models: Models
     tools: Mapping[str, Tool]
     library: DocumentLibrary
@@ -88,7 +90,8 @@ class TurnActivities:
                 raise
             result = await asyncio.to_thread(_recordable, reply, call)
             if isinstance(call.task, PlanTask) and not call.task.is_approved_by_person:
-                problem = await asyncio.to_thread(self._outward_words, call.task, call.catalog, request.crew, result)
+                crew = (await self.crews.find(request.crew)).crew
+                problem = await asyncio.to_thread(self._outward_words, call.task, call.catalog, crew, result)
                 if problem:
                     result = _malformed(result.model_copy(update={"answer": None}), reply, problem)
             result = result.model_copy(update={"counted": _counted(call, reply)})
@@ -110,23 +113,23 @@ class TurnActivities:
         return call
 
     async def _call(self, request: TurnRequest, task: Task, record: Journal) -> ModelCall:
-        crew = self.crews.get(request.crew)
-        if crew is None:
-            raise invalid_input("TurnRequest", [f"crew: this worker has no crew '{request.crew}'"])
+        pinned = await self.crews.find(request.crew)
+        crew = pinned.crew
         library = await self.library.open(request.documents)
         agent = crew.agent(request.agent)
         offered = agent.tools if agent else ()
         info = activity.info()
         return ModelCall(
-            model=self.models.card(request.tier, request.model_name).name,
+            model=request.model_name or pinned.models[request.tier].name,
             task=task,
             agent=request.agent,
             crew_agents=tuple((agent.name, agent.description, agent.tools) for agent in crew.agents),
             catalog=library.catalog,
             system=task.system_text(crew, request.agent),
             messages=task.messages(None if self._reaches_out(offered) else library.catalog, request.today),
-            tools=(*(self.tools[tool].spec for tool in offered), *((NOTE,) if offered else ())),
+            tools=(*(pinned.specs[tool] for tool in offered), *((NOTE,) if offered else ())),
             answer_type=task.answer_type_for(agent),
+            subtask_fields=crew.subtask_fields,
             data_schema=task.data_schema_for(agent),
             max_output_tokens=request.max_output_tokens,
             effort=request.effort,
@@ -159,12 +162,12 @@ class TurnActivities:
             return otherwise
         return counted + counted // _COUNT_MARGIN + _COUNT_MARGIN
 
-    def _outward_words(self, task: PlanTask, catalog: Catalog, crew: str, result: TurnResult) -> str:
+    def _outward_words(self, task: PlanTask, catalog: Catalog, crew: Crew, result: TurnResult) -> str:
         """Name a subtask whose agent reaches out and whose instruction repeats words of the documents."""
         answer, words = result.answer_as(PlanAnswer), list(catalog.own_words())
         for subtask in answer.subtasks if answer else ():
-            agent = self.crews[crew].agent(subtask.agent)
-            if agent and self._reaches_out(agent.tools) and repeats(subtask.instruction, words, (task.goal,)):
+            agent = crew.agent(subtask.agent)
+            if agent and self._reaches_out(agent.tools) and repeats(_written_for(subtask), words, (task.goal,)):
                 return (
                     f"subtask {printable(subtask.id, 20)}: its agent reaches out, and its instruction repeats names, "
                     "headings or contents of the documents that the request does not mention; leave them out, or have "
@@ -195,8 +198,8 @@ class TurnActivities:
         if job.id or call.urgency == "batch":
             # The provider queues such calls itself.
             return call, await self.models.adapter.complete(own)
-        card, fallback = self.models.card(request.tier, request.model_name), self.models.fallback
-        breaker = self._breakers.of(card, self.pause)
+        card = self.models.card(request.tier, request.model_name).model_copy(update={"name": call.model})
+        breaker, fallback = self._breakers.of(card, self.pause), self.models.fallback
         if breaker.allows_call:
             try:
                 with breaker.call():
@@ -215,6 +218,11 @@ class TurnActivities:
         with other.call():
             reply = await fallback.adapter.complete(call)
         return call, reply.model_copy(update={"provider_items": ()})
+
+
+def _written_for(subtask: SubtaskDraft) -> str:
+    """Collect what a planner wrote for an agent."""
+    return subtask.instruction if not subtask.input else f"{subtask.instruction} {subtask.input}"
 
 
 def _for_another_model(call: ModelCall, name: str) -> ModelCall:

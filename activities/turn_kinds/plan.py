@@ -95,6 +95,7 @@ class PlanTask(TurnTask):
 
     instructions: ClassVar = _INSTRUCTIONS
     lists_agents: ClassVar = True
+    writes_subtasks: ClassVar = True
     answer_type: ClassVar = PlanAnswer
 
     kind: Literal["plan"] = "plan"

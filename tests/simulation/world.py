@@ -18,14 +18,14 @@ from temporalio.exceptions import ApplicationError
 
 from activities.contracts import ModelCard, OpenSessionRequest, PriceStep, SessionFacts, ToolRequest, ToolResult
 from activities.crew_files import load_crews
+from activities.crew_versions import CrewVersions
 from activities.crews import Crew
 from activities.model_turn.activity import interpret
 from activities.model_turn.contracts import TurnRequest
-from activities.models.registry import Models
 from activities.session_facts import SessionActivities
 from chargehand.contracts import Limits, SessionRequest, Source, Tier
 from chargehand.wire import ActivityType, ErrorType, WorkflowType
-from tests.scripted_model import ScriptedModel, ScriptedTool, found
+from tests.scripted_model import ScriptedTool, found
 from tests.simulation.script import Script, choice
 from workflows.in_memory.exchange import Answer
 from workflows.in_memory.executions import Execution, Task
@@ -291,8 +291,7 @@ def _open(opening: OpenSessionRequest, after: timedelta) -> Answer:
 def _facts(request: str) -> Payload | Failure:
     """Have the real activity look up what the world says; by all of the request that it depends on."""
     cards = dict.fromkeys(Tier, _CARD)
-    models = Models(adapter=ScriptedModel(lambda _: NotImplemented), cards=cards)
-    activity = SessionActivities({"research": _crew()}, models, _tools(), CEILINGS).open_session
+    activity = SessionActivities(CrewVersions({"research": _crew()}, _tools(), cards), _tools(), CEILINGS).open_session
     opening = activity(OpenSessionRequest(session=ROOT, request=SessionRequest.model_validate_json(request)))
     try:
         opening.send(None)

@@ -18,10 +18,10 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
+from activities.crew_versions import CrewVersions
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 from activities.documents.names import UnknownDocumentError
-from activities.models.registry import Models
 from activities.session_facts import SessionActivities
 from activities.settings import Settings
 from chargehand.client import Chargehand
@@ -137,8 +137,7 @@ async def test_nothing_is_paid_when_no_document_can_be_read(
     else:
         documents = tuple(_lost(folder))
     library = DocumentLibrary(ArtifactStore(tmp_path / "artifacts"), tmp_path / "indexes", (folder,))
-    models = Models(ScriptedModel(Script()), {})
-    activities = SessionActivities({}, models, {}, Settings().ceilings, library=library)
+    activities = SessionActivities(CrewVersions({}, {}), {}, Settings().ceilings, library=library)
 
     readable = await _readable(library, documents)
     opening = ActivityEnvironment(client=client).run(activities.unread, documents)

@@ -134,7 +134,7 @@ def _model_calls(request: SessionRequest, facts: SessionFacts, ledger: Ledger, t
     return MeteredModelCalls(
         ledger=ledger,
         session=workflow.info().workflow_id,
-        crew=facts.crew.name,
+        crew=facts.crew.reference,
         documents=request.documents,
         output_caps=facts.output_caps,
         effort=facts.crew.effort,

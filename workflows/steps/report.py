@@ -5,9 +5,10 @@ from datetime import datetime
 
 from temporalio import workflow
 
+from activities.contracts import SessionFacts
 from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
 from activities.turn_kinds.synthesis import SynthesisAnswer
-from chargehand.contracts import Claim, Contradiction, LimitUse, Report, Source, StopReason
+from chargehand.contracts import Claim, Contradiction, CrewVersion, LimitUse, Report, Source, StopReason
 from workflows.rules.claims import claims_of, mark_uncited, weakest
 from workflows.rules.evidence import percentage
 from workflows.rules.inputs import fitted_task
@@ -72,6 +73,7 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         grades=grades,
         confidence=percentage(draft.text.confidence),
         stop_reason=_stop_reason(material, draft, output_problems),
+        crew=_crew_version(session.facts),
         brain=brain_of(spend),
         usage=usage_of(spend),
         spend=spend,
@@ -85,6 +87,11 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         artifacts=artifacts_of(progress.outcomes.values()),
     )
     return bounded(report)
+
+
+def _crew_version(facts: SessionFacts) -> CrewVersion:
+    models = {tier: model.name for tier, model in facts.models.items()}
+    return CrewVersion(name=facts.crew.name, version=facts.crew.version, digest=facts.crew.digest, models=models)
 
 
 def _stop_reason(material: Material, draft: Draft, output_problems: Sequence[str]) -> StopReason:

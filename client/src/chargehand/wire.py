@@ -71,5 +71,6 @@ class ErrorType(StrEnum):
     CONVERSATION_MISSING = "ConversationMissing"
     OUTCOME_UNKNOWN = "OutcomeUnknown"
     TOOL_UNAVAILABLE = "ToolUnavailable"
+    CREW_UNAVAILABLE = "CrewUnavailable"
     INTERNAL = "Internal"
     PAYLOAD_TOO_LARGE = "PayloadTooLarge"

@@ -12,6 +12,7 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from activities.apply_once import Entry
+from activities.crew_versions import CrewVersions
 from activities.crews import Crew
 from activities.heartbeats import BEAT_SECONDS, Heartbeats, Pulse
 from activities.own_tools import open_own_tools
@@ -45,7 +46,7 @@ async def acting_worker(client: Client, task_queue: str) -> AsyncGenerator[None]
         async with Worker(
             client,
             task_queue=task_queue,
-            activities=[ToolActivities({"shop": CREW}, tools).use_tool],
+            activities=[ToolActivities(CrewVersions({"shop": CREW}, tools), tools).use_tool],
             interceptors=[Heartbeats(PacedSlots(100))],
             build_id="shop",
             max_heartbeat_throttle_interval=timedelta(seconds=BEAT_SECONDS),

@@ -7,10 +7,11 @@ import pytest
 
 from activities.contracts import OpenSessionRequest, OutputCaps
 from activities.crew_files import load_crews
+from activities.crew_versions import CrewVersions
 from activities.models.abilities import Abilities, abilities_of
 from activities.models.anthropic_messages import AnthropicModel
 from activities.models.failures import ProviderError
-from activities.models.registry import Models, build_models
+from activities.models.registry import build_models
 from activities.models.streaming import Patience
 from activities.session_facts import SessionActivities
 from activities.settings import Settings
@@ -20,7 +21,7 @@ from chargehand.contracts import Effort, Limits, SessionRequest, Tier
 from chargehand.contracts.request import PROFILES, Profile
 from tests.activities.models.calls import KEY, WIRES, Wire, a_call, a_provider, requests_of
 from tests.environment import TOOLS, scripted_cards
-from tests.scripted_model import Script, ScriptedModel, ScriptedTool, found
+from tests.scripted_model import ScriptedTool, found
 from tests.scripted_provider import ScriptedReply, ScriptedRequest, answer, error, raw
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
@@ -162,8 +163,8 @@ async def test_an_agent_thinks_as_hard_as_its_crew_unless_it_says_otherwise(tmp_
     (tmp_path / "research.toml").write_text(text, encoding="utf-8")
     tools = {name: ScriptedTool(name, found("a", "b")) for name in TOOLS}
     crews = load_crews([tmp_path], tool_capabilities(tools))
-    models = Models(ScriptedModel(Script()), scripted_cards())
-    activities = SessionActivities(crews, models, tools, Limits(), output_caps=OutputCaps(work=5_000))
+    versions = CrewVersions(crews, tools, scripted_cards())
+    activities = SessionActivities(versions, tools, Limits(), output_caps=OutputCaps(work=5_000))
 
     facts = await activities.open_session(OpenSessionRequest(session="s", request=SessionRequest(goal="Why?")))
 
@@ -178,8 +179,7 @@ async def test_a_profile_sets_the_effort_of_a_crew_without_one(profile: Profile,
     """A quick answer is thought about less and deep research more, by the supervisor and by every agent."""
     tools = {name: ScriptedTool(name, found("a", "b")) for name in TOOLS}
     crews = load_crews([Path(__file__).parents[3] / "crews"], tool_capabilities(tools))
-    models = Models(ScriptedModel(Script()), scripted_cards())
-    activities = SessionActivities(crews, models, tools, PROFILES["deep"])
+    activities = SessionActivities(CrewVersions(crews, tools, scripted_cards()), tools, PROFILES["deep"])
 
     request = SessionRequest(goal="Why?", profile=profile)
     facts = await activities.open_session(OpenSessionRequest(session="s", request=request))

@@ -8,6 +8,7 @@ from page_server import answer, serve_pages
 from temporalio.testing import ActivityEnvironment
 
 from activities.contracts import ToolCall, ToolRequest
+from activities.crew_versions import CrewVersions
 from activities.crews import Agent, Crew
 from activities.pages.page import FetchLimits
 from activities.pages.tool import ReadPage
@@ -35,7 +36,11 @@ async def _read(pauses: list[float]) -> bool:
     async with serve_pages() as server:
         server.pages["/"] = drip
         tool = ReadPage(frozenset({server.host}), FetchLimits())
-        activities = ToolActivities({"readers": CREW}, {"read_page": tool}, silence=timedelta(seconds=SILENCE))
+        activities = ToolActivities(
+            CrewVersions({"readers": CREW}, {"read_page": tool}),
+            {"read_page": tool},
+            silence=timedelta(seconds=SILENCE),
+        )
         call = ToolCall(id="1", tool="read_page", arguments={"url": f"http://{server.host}/"})
         request = ToolRequest(session="s", step="1", crew="readers", agent="reader", call=call)
         try:

@@ -18,6 +18,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from activities.contracts import ModelCard, PriceStep
 from activities.crew_files import load_crews
+from activities.crew_versions import CrewVersions
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 from activities.heartbeats import BEAT_SECONDS, Heartbeats
@@ -166,9 +167,8 @@ def turn_activities(folder: Path, model: Model, name: str) -> TurnActivities:
     store = ArtifactStore(folder / "artifacts")
     library = DocumentLibrary(store, folder / "indexes")
     models = Models(adapter=model, cards=cards)
-    return TurnActivities(
-        load_crews([crews], tool_capabilities(tools)), models, tools, library, Conversations(store), pause=hurried
-    )
+    versions = CrewVersions(load_crews([crews], tool_capabilities(tools)), tools, cards)
+    return TurnActivities(versions, models, tools, library, Conversations(store), pause=hurried)
 
 
 @asynccontextmanager

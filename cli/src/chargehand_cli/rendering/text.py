@@ -68,6 +68,7 @@ def session_facts(report: Report) -> list[str]:
         f"confidence {report.confidence} of 100",
         f"claims: {claim_counts(report)}",
         report.brain,
+        crew_words(report),
         f"{usage.turns} {'turn' if usage.turns == 1 else 'turns'}",
         f"{usage.tool_calls} {'tool call' if usage.tool_calls == 1 else 'tool calls'}",
         dollars(float(usage.cost_usd)) + (f" ({wasted})" if (wasted := wasted_words(report.wasted)) else ""),
@@ -75,6 +76,12 @@ def session_facts(report: Report) -> list[str]:
         f"speed-up {report.timing.speed_up:.1f}×" if report.timing.speed_up >= 1.05 else "",
     ]
     return [fact for fact in facts if fact]
+
+
+def crew_words(report: Report) -> str:
+    """Name the version of the crew that worked on it."""
+    crew = report.crew
+    return " ".join(["crew", crew.name, *([crew.version] if crew.version else []), f"({crew.digest})"]) if crew else ""
 
 
 def claim_counts(report: Report) -> str:

@@ -47,6 +47,7 @@ from chargehand.contracts.report import (
     SubtaskRecord,
     Timing,
 )
+from chargehand.contracts.report import CrewVersion as CrewVersion
 from chargehand.contracts.report import SessionState as SessionState
 from chargehand.contracts.report import StopReason as StopReason
 from chargehand.contracts.report import SubtaskState as SubtaskState

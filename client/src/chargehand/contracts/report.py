@@ -19,6 +19,7 @@ from chargehand.contracts.outcome import (
     Verification,
 )
 from chargehand.contracts.plan import Plan
+from chargehand.contracts.request import Tier
 
 StopReason = Literal[
     "completed",
@@ -166,6 +167,19 @@ class Grade(Contract):
     """What decides it, or why it was not graded."""
 
 
+class CrewVersion(Contract):
+    """The crew that a session began with and kept to its end, and the models that served it."""
+
+    name: str
+    """The crew's name."""
+    version: str | None = None
+    """The version, as the crew's author calls it."""
+    digest: str
+    """The beginning of a digest of its prompts, tool descriptions and models: the same only if all of them are."""
+    models: dict[Tier, str] = {}
+    """The name of the model of each tier."""
+
+
 class Report(Contract):
     """The result of a session."""
 
@@ -200,6 +214,8 @@ class Report(Contract):
     """How sure the supervisor is of the answer: 0 (a guess) to 100 (certain)."""
     stop_reason: StopReason
     """Why the session stopped: `completed` means that the plan was carried out to its end and the report written."""
+    crew: CrewVersion | None = None
+    """The crew, as it was when the session began."""
     brain: str = ""
     """The models that worked on it; states when no language model was used."""
     usage: Usage = Usage()

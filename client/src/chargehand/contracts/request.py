@@ -62,6 +62,8 @@ Count = Annotated[int, Field(strict=True, ge=1)]
 """A whole number of at least 1, written without quotes."""
 
 
+OutputTokens = Annotated[int, Field(ge=256, le=128_000)]
+"""The most output tokens of one turn, thinking included (256 to 128,000)."""
 Words = Annotated[int, Field(strict=True, ge=50, le=20_000)]
 """About how long a text is to be, in words (50 to 20,000)."""
 
@@ -191,6 +193,8 @@ class Delegation(Contract):
     """Whether its crew is another than its parent's, so that this crew's routes apply to it."""
     overcharges: Annotated[dict[str, Annotated[float, Field(ge=1)]], Field(max_length=20)] = left_out({})
     """How many times its worst case a call of each model has cost, for models that charge more than can be bounded."""
+    crew_version: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$|^$")] = left_out("")
+    """Digest of the crews, tools and models that the session began with."""
 
 
 class SessionRequest(TypedByPeople):
