@@ -198,7 +198,11 @@ def shapes() -> dict[str, Shape]:
         "condensed": Shape(_long_winded(), SessionRequest(goal=GOAL, limits=Limits(max_turns=60, max_parallel=14))),
         "selected": Shape(candidates.on("judge", judged("T2"))),
         "asked-and-answered": Shape(_unclear(), SessionRequest(goal=GOAL, questions="allowed"), _answer),
-        "calls-decided": Shape(_USUALLY.plan(*topics(2)), SessionRequest(goal=GOAL, crew="approved"), _decide_calls),
+        "calls-decided": Shape(
+            _SHORTLY.plan(*topics(2)).work("", use("search_documents"), answer("Known.")),
+            SessionRequest(goal=GOAL, crew="approved"),
+            _decide_calls,
+        ),
         "asked-in-vain": Shape(
             _unclear(), SessionRequest.model_validate({"goal": GOAL, "questions": "allowed", "answer_within": 1})
         ),
