@@ -15,12 +15,13 @@ from activities.documents.library import DocumentLibrary
 from activities.documents.page_documents import PageDocuments
 from activities.documents.tool import ReadDocument, SearchDocuments
 from activities.pages.tool import ReadPage
+from activities.recall import Recall
 from activities.search.protocol import SearchBackend
 from activities.search.tool import Search
 from activities.tools import Tool
 
 TOOL_NAMES: Final = frozenset(
-    ("search", "read_page", "search_documents", "read_document", "query_data", "draw_chart", "run_code")
+    ("search", "read_page", "search_documents", "read_document", "query_data", "draw_chart", "run_code", "recall")
 )
 _TOOLS_OF_BACKENDS: Final = {"pages": "read_page", "charts": "draw_chart"}
 """The tool that agents do not get while the backend is off."""
@@ -47,6 +48,7 @@ def build_tools(
         QueryData(library),
         DrawChart(library, artifacts),
         RunCode(code, artifacts, library),
+        Recall(artifacts),
     )
     return {tool.spec.name: tool for tool in tools}
 
