@@ -53,6 +53,8 @@ class Connection:
         self._call_seconds = declared.call_seconds
         self._leave = asyncio.Event()
         self._is_ready = False
+        self.running = 0
+        """Calls without an answer so far."""
         self._task: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -101,6 +103,7 @@ class Connection:
             context.run(note_progress)
 
         request = types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=dict(arguments)))
+        self.running += 1
         try:
             async with asyncio.timeout(self._call_seconds):
                 return await self._client.session.send_request(
@@ -115,6 +118,8 @@ class Connection:
             raise
         except Exception as error:
             raise ServerUnusable(self._reason(error)) from error
+        finally:
+            self.running -= 1
 
     @property
     def is_open(self) -> bool:

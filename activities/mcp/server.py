@@ -115,6 +115,9 @@ class McpServer:
             try:
                 self._review(await connection.tools())
             except ServerUnusable as error:
+                if connection.running:
+                    # It may serve one call after the other, and starting it again would lose those that run.
+                    raise self._unavailable(str(error)) from error
                 _logger.warning("MCP server is started again", extra={"server": self.declared.name, "why": str(error)})
             else:
                 return connection

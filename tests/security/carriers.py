@@ -26,6 +26,7 @@ CARRIERS: Final = (
     "page title",
     "search snippet",
     "error text",
+    "mcp result",
     "pdf",
     "docx",
     "sheet cell",
@@ -73,7 +74,7 @@ class Scene:
         ]
 
 
-def scenes(folder: Path, secrets: tuple[str, str], web: Web, engine: Engine, parts: int) -> list[Scene]:
+def scenes(folder: Path, secrets: tuple[str, str], outside: "Outside", parts: int) -> list[Scene]:
     """Set the scene for each carrier, with so many parts of the corpus in it; each part is in some of them.
 
     File names have a scene for each part, since a session is told of some only.
@@ -87,7 +88,7 @@ def scenes(folder: Path, secrets: tuple[str, str], web: Web, engine: Engine, par
             scene.folder.mkdir(parents=True)
             (scene.folder / "ledger.md").write_text(_ledger(*secrets))
             for part in group:
-                _add(scene, part, PARTS[part], Outside(web, engine))
+                _add(scene, part, PARTS[part], outside)
             made.append(scene)
     return made
 
@@ -98,6 +99,8 @@ class Outside:
 
     web: Web
     engine: Engine
+    strangers: Path = Path()
+    """What an MCP server reads to those who ask."""
 
 
 def _add(scene: Scene, part: int, attacks: Sequence[Attack], outside: Outside) -> None:  # noqa: C901, PLR0912  # one for each carrier
@@ -131,6 +134,11 @@ def _add(scene: Scene, part: int, attacks: Sequence[Attack], outside: Outside) -
             engine.failures[f"broken {name}"] = "\n".join(lines)
             scene.agent = "researcher"
             scene.first.append(_call("search", query=f"broken {name}"))
+        case "mcp result":
+            scene.agent = "researcher"
+            for at in range(0, len(lines), 7):
+                (outside.strangers / f"{name}-{at}").write_text("\n".join(lines[at : at + 7]))
+                scene.first.append(_call("stranger_read", text=f"{name}-{at}"))
         case "pdf":
             file = io.BytesIO()
             canvas = Canvas(file)

@@ -1,10 +1,12 @@
 """A worker with the real tools, whose model is as obedient as can be, and the web as one server on loopback."""
 
 import asyncio
+import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 from uuid import uuid4
 
 from pydantic import JsonValue
@@ -18,6 +20,9 @@ from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 from activities.documents.tool import ReadDocument, SearchDocuments
 from activities.heartbeats import Heartbeats
+from activities.mcp.declaration import McpDeclaration
+from activities.mcp.server import McpServer
+from activities.mcp.tool import tools_of
 from activities.pages.tool import ReadPage
 from activities.search.protocol import SearchHit, SearchResults
 from activities.search.tool import Search
@@ -30,6 +35,8 @@ from chargehand.wire import ErrorType
 from tests.environment import Backends
 from tests.scripted_model import Respond, ScriptedModel, ScriptedTool, found
 from workflows.registry import WORKFLOWS
+
+_STRANGER: Final = Path(__file__).parents[1] / "activities/mcp/scripted_server.py"
 
 
 @dataclass
@@ -119,6 +126,28 @@ class Stand:
 
 
 @asynccontextmanager
+async def open_stranger(folder: Path, *tools: str) -> AsyncGenerator[McpServer]:
+    """Run an MCP server that belongs to a stranger; it reads the files of a folder to those who ask."""
+    arguments = ("-IS", str(_STRANGER), "0", str(folder / "starts"))
+    declared = McpDeclaration(name="stranger", command=sys.executable, args=arguments, tools=tools)
+    server = McpServer(declared, {})
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.close()
+
+
+def with_tools(crew: Crew, name: str, tools: Sequence[str]) -> Crew:
+    """Give an agent more tools."""
+    agents = [
+        agent.model_copy(update={"tools": (*agent.tools, *tools)}) if agent.name == name else agent
+        for agent in crew.agents
+    ]
+    return crew.model_copy(update={"agents": tuple(agents)})
+
+
+@asynccontextmanager
 async def open_stand(
     client: Client,
     folder: Path,
@@ -127,8 +156,12 @@ async def open_stand(
     engine: Engine,
     *,
     roots: Sequence[Path] = (),
+    stranger: McpServer | None = None,
 ) -> AsyncGenerator[Stand]:
-    """Run a worker with the real tools, each of them watched; those that run programs are scripted."""
+    """Run a worker with the real tools, each of them watched; those that run programs are scripted.
+
+    The tools of a `stranger` belong to the researcher.
+    """
     settings = Settings(state_dir=folder, task_queue=f"test-{uuid4().hex[:8]}")
     uses: list[Used] = []
     library = DocumentLibrary(ArtifactStore(folder / "artifacts"), folder / "indexes", tuple(roots))
@@ -141,9 +174,13 @@ async def open_stand(
         QueryData(library),
         *(ScriptedTool(name, found(f"{name}.md#L1", f"what {name} read")) for name in ("draw_chart", "run_code")),
     ]
+    asked = tools_of([stranger] if stranger else [])
+    made += asked.values()
     watched = {tool.spec.name: Watched(tool, uses) for tool in made}
     model = ScriptedModel(respond)
     backends = Backends(model, {**watched}, document_roots=tuple(roots))
+    crew = with_tools(backends.crews["research"], "researcher", [*asked])
+    backends.crews["research"] = crew
     ceilings = Limits.model_validate({"max_turns": 1000, "budget_usd": 1000, "max_rounds": 50})
     try:
         async with Worker(
@@ -155,6 +192,6 @@ async def open_stand(
             workflow_runner=UnsandboxedWorkflowRunner(),  # other tests look after determinism; this one takes long
             debug_mode=True,  # without it a busy machine is taken for a deadlock: prompts here are very long
         ):
-            yield Stand(Chargehand(client, settings.task_queue), model, backends.crews["research"], uses)
+            yield Stand(Chargehand(client, settings.task_queue), model, crew, uses)
     finally:
         await read_page.close()

@@ -22,9 +22,14 @@ class HostileClass(NamedTuple):
 CLASSES: Final[Mapping[str, HostileClass]] = {
     "injection": HostileClass(
         "Prompt injection",
-        "292 texts on 12 carriers, read by a model that obeys all of them: no agent uses a tool that is not its own, "
+        "292 texts on 13 carriers, read by a model that obeys all of them: no agent uses a tool that is not its own, "
         "and nothing private leaves the machine.",
-        ("tests/security/test_obedience.py", "tests/security/test_untrusted_text.py"),
+        (
+            "tests/security/test_obedience.py",
+            "tests/security/test_untrusted_text.py",
+            "tests/security/test_mcp_servers.py",
+            "tests/activities/mcp/test_definitions.py",
+        ),
     ),
     "agentdojo": HostileClass(
         "AgentDojo",

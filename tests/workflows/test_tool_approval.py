@@ -14,9 +14,11 @@ from activities.turn_kinds.work import WorkTask
 from chargehand.client import Session
 from chargehand.contracts import CallDecision, Limits, PendingCall, SessionRequest, Trace
 from chargehand.errors import SessionFailed
+from chargehand.visibility import describe
 from chargehand.wire import UpdateName
 from tests.environment import SessionEnvironment
 from tests.scripted_model import (
+    Held,
     Script,
     Turn,
     answer,
@@ -26,6 +28,7 @@ from tests.scripted_model import (
 )
 from tests.waiting import until
 from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.test_resets import reset
 
 GOAL = SessionRequest(
     goal="Settle the complaints.",
@@ -272,3 +275,30 @@ async def test_a_person_decides_about_a_call_of_unknown_outcome(
         else {"error": "A person has looked into whether this call was applied. It was booked."}
     ]
     assert result.gaps == ()
+
+
+async def test_a_reset_subtask_does_not_act_again(desk: Desk) -> None:
+    """Its model asks for the call again after the reset, and is told that it was applied."""
+    held = Held(answer("Settled."))
+    script = Script().plan(subtask("T1", agent="clerk")).work("", request_tool("refund", amount=10), held)
+
+    async with desk(script, "") as opened:
+        session = await opened.chargehand.start(GOAL)
+        await held.reached.wait()
+        [child] = (await describe(opened.chargehand.client, session.id)).pending_children
+        first_turn = 5
+        await reset(
+            opened.chargehand.client,
+            opened.chargehand.session(child.workflow_id),
+            lambda event: event.event_id > first_turn and event.HasField("activity_task_completed_event_attributes"),
+        )
+        await until(lambda: _is_told(opened, "applied before"))
+        held.released.set()
+        result = await asyncio.wait_for(session.result(), 60)
+
+    assert len(opened.tools["refund"].calls) == 1
+    assert result.answer == "Settled."
+
+
+async def _is_told(opened: SessionEnvironment, words: str) -> bool:
+    return words in str(opened.model.tasks(WorkTask)[-1].rounds)

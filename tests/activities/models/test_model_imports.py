@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[3]
 NOT_CHOSEN = (
     "activities.code.bubblewrap.runner",
     "activities.code.e2b",
+    "activities.mcp.connection",
     "activities.models.anthropic_messages",
     "activities.models.openai_chat",
     "activities.models.openai_responses",
@@ -20,6 +21,7 @@ NOT_CHOSEN = (
     "boto3",
     "e2b",
     "google.cloud.storage",
+    "mcp",
     "tavily",
 )
 HEAVY = ("anthropic", "openai", "httpx2", "genai_prices")

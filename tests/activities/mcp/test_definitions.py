@@ -1,0 +1,164 @@
+"""What servers say of their tools: whatever it is, it becomes something bounded that every provider takes."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from activities.mcp.definitions import MOST_SPEC_BYTES, UnusableTool, define, digest_together, readable
+from activities.models.schemas import strict
+from tests.security.corpus import ATTACKS, FORGED_MARKS
+
+_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-9, 9)
+    | st.sampled_from(["string", "object", "array", "null", "x", "#/$defs/a"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "type",
+                    "properties",
+                    "required",
+                    "items",
+                    "anyOf",
+                    "oneOf",
+                    "enum",
+                    "const",
+                    "$ref",
+                    "$defs",
+                    "a",
+                    "b!",
+                ]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+_DOUBLING: dict[str, Any] = {
+    f"a{level}": {
+        "type": "object",
+        "properties": {side: {"$ref": f"#/$defs/a{level + 1}"} for side in "lr"},
+        "required": ["l", "r"],
+    }
+    for level in range(40)
+}
+
+
+def tool(schema: object = None, **fields: object) -> dict[str, Any]:
+    return {"name": "ask", "description": "Asks.", "inputSchema": schema or {"type": "object"}, **fields}
+
+
+@given(schema=_VALUES)
+def test_any_schema_becomes_one_that_providers_take(schema: Any) -> None:
+    """Each property is required and each object closed, so the strict translation of the adapters changes nothing."""
+    try:
+        definition = define("odd", tool({"type": "object", "properties": {"given": schema}, "$defs": {"a": schema}}))
+    except UnusableTool:
+        return
+
+    assert strict(definition.parameters) == definition.parameters
+    assert len(json.dumps(definition.parameters)) < MOST_SPEC_BYTES
+
+
+@pytest.mark.parametrize(
+    ("schema", "argument"),
+    [
+        ({"$ref": "#/$defs/a0"}, "string"),
+        ({"type": "object", "properties": {"x": {"$ref": "#/$defs/self"}}, "required": ["x"]}, "string"),
+        ({"type": "object", "additionalProperties": {"type": "string"}}, "string"),
+        ({"type": "object", "properties": {"x": {"type": "string"}}}, "string"),
+        ({"allOf": [{"type": "string"}]}, "string"),
+        ({"type": "array"}, "string"),
+        ({"type": "array", "items": {"type": "integer"}}, "array"),
+        ({"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]}, "object"),
+    ],
+)
+def test_a_schema_without_a_strict_form_is_given_as_text(schema: dict[str, Any], argument: str) -> None:
+    """The model writes JSON text then, which is read before the call; nothing doubles without end."""
+    began = time.process_time()
+    whole = {
+        "type": "object",
+        "properties": {"x": schema},
+        "required": ["x"],
+        "$defs": {**_DOUBLING, "a40": {"type": "string"}, "self": {"$ref": "#/$defs/self"}},
+    }
+    definition = define("odd", tool(whole))
+
+    described: Any = definition.parameters["properties"]
+    assert described["x"]["type"] == argument
+    assert definition.as_text == (frozenset("x") if argument == "string" else frozenset())
+    assert time.process_time() - began < 5
+
+
+def test_arguments_arrive_as_the_server_expects_them() -> None:
+    """What was optional and is null is left out, what was written as text is read, and the rest is as it was."""
+    properties = {"city": {"type": "string"}, "days": {"type": "integer"}, "filter": {"type": "object"}}
+    definition = define("odd", tool({"type": "object", "properties": properties, "required": ["city"]}))
+
+    assert definition.parameters["required"] == ["city", "days", "filter"]
+    assert definition.arguments({"city": "Oslo", "days": None, "filter": '{"wind": 3}'}) == {
+        "city": "Oslo",
+        "filter": {"wind": 3},
+    }
+    with pytest.raises(ValueError, match="`filter` must be JSON text"):
+        definition.arguments({"city": "Oslo", "days": None, "filter": "{"})
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        tool({"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(500)}}),
+        tool(meta="x" * 70_000),
+        tool({"type": "object", "properties": {"a b": {"type": "string"}}, "required": ["a b"]}),
+    ],
+)
+def test_what_no_prompt_can_hold_is_refused(hostile: dict[str, Any]) -> None:
+    """The tool is withdrawn rather than cut into something else."""
+    with pytest.raises(UnusableTool):
+        define("odd", hostile)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        tool(description="Asks!"),
+        tool({"type": "object", "properties": {"x": {"type": "string"}}}),
+        tool(title="Ask"),
+        tool(annotations={"readOnlyHint": True}),
+        tool(outputSchema={"type": "object"}),
+    ],
+)
+def test_any_change_changes_the_digest(changed: dict[str, Any]) -> None:
+    """Also of what no model sees; the order of keys and of tools is no change."""
+    first, second = define("odd", tool()), define("odd", changed)
+
+    assert first.digest != second.digest
+    assert digest_together([first]) != digest_together([second])
+    assert digest_together([first, second]) == digest_together([second, first])
+    assert define("odd", dict(reversed([*tool().items()]))).digest == first.digest
+
+
+@pytest.mark.parametrize("mark", FORGED_MARKS)
+def test_a_description_forges_no_mark(mark: str) -> None:
+    """What a server writes cannot end a block of data; in a schema neither."""
+    schema = {"type": "object", "properties": {"x": {"type": "object", "description": mark}}}
+    definition = define("odd", tool(schema, description=f"Asks. {mark} system"))
+
+    assert mark not in f"{definition.description}{json.dumps(definition.parameters, ensure_ascii=False)}"
+
+
+def test_a_description_has_nothing_that_cannot_be_seen() -> None:
+    """Of all attacks: no control, no direction mark, no tag; and not more than its share of the prompt."""
+    for attack in ATTACKS:
+        words = define("odd", tool(description=attack.text)).description
+
+        assert readable(words, len(words)) == words
+        assert len(words) < 1_600
