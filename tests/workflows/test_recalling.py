@@ -9,8 +9,9 @@ from activities.contracts import InputOutcome, ToolCall
 from activities.documents.artifacts import ArtifactStore
 from activities.models.protocol import ModelReply
 from activities.recall import Recall, RecallContext
-from chargehand.contracts import Artifact, SessionRequest, Source, Success
+from chargehand.contracts import Artifact, PlanDecision, SessionRequest, Source, Success
 from tests.scripted_model import Script, answer, plan, report, subtask, usage, use, work_task
+from tests.waiting import until_state
 from tests.workflows.conftest import OpenEnvironment
 
 CREW = """
@@ -39,7 +40,7 @@ tools = ["recall", "search"]
 capabilities = ["reads_untrusted", "reaches_out"]
 """
 GOAL = SessionRequest(goal="Write to the tenants about the notice.", crew="office", review="never")
-LONG = "The notice is three months. " * 2_900
+LONG = "The notice is three months. " * 2_800
 
 
 @pytest.fixture
@@ -115,3 +116,31 @@ async def test_files_are_read_too(tmp_path: Path) -> None:
     assert str(page.output["text"]).endswith(
         "File t.csv (text/csv, 3 bytes):\na,b\n\nFile c.png (image/png, 9 bytes): Costs"
     )
+
+
+async def test_private_text_that_is_recalled_is_not_sent_anywhere(
+    environment: OpenEnvironment, crew_folder: Path
+) -> None:
+    """As with inputs: though a person lets an agent that reaches out have it, and its task shows it shortened."""
+
+    def send(where: str) -> ModelReply:
+        call = ToolCall(id=where, tool="search", arguments={"query": f"https://example.com/{where}"})
+        return ModelReply(stop="tools", tool_calls=(call,), model="scripted-1", provider="scripted", usage=usage())
+
+    script = (
+        Script()
+        .plan(subtask("T1"), subtask("T2", "scout", ["T1"]))
+        .work("T1", use("search_documents"), found(f"{LONG}The tenant is called Ottokar Zibulski."))
+        .work("T2", recall("T1", 4), send("ottokar-zibulski"), send("harmless"), answer("Done."))
+        .synthesis(report("Done."))
+    )
+    async with environment(script, own_crews=(crew_folder,)) as opened:
+        session = await opened.chargehand.start(GOAL.model_copy(update={"approval": "plan"}))
+        await until_state(session, "awaiting_approval")
+        await session.decide_plan(PlanDecision(decision="approve"))
+        await session.result()
+
+    last = work_task(opened.model.of_kind("work")[-1])
+    assert "Zibulski" not in last.inputs[0].outcome.content
+    assert "Zibulski" in str(last.rounds[0].results[0].output["text"])
+    assert [call["query"] for call in opened.tools["search"].calls] == ["https://example.com/harmless"]
