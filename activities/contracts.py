@@ -1,17 +1,21 @@
 """What workflows and activities exchange. Pure values; imported by both sides."""
 
 from datetime import timedelta
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import GetJsonSchemaHandler, JsonValue
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
-from activities.crews import Routing, SlowQueue
+from activities.crews import CodeReviewRules, Routing, SlowQueue
 from chargehand.contracts import (
     Artifact,
     Capability,
     Contract,
     Dollars,
     Effort,
+    Issue,
+    JsonSchema,
     Limits,
     Obligation,
     Outcome,
@@ -23,7 +27,7 @@ from chargehand.contracts import (
     Watched,
     left_out,
 )
-from chargehand.contracts.request import Profile
+from chargehand.contracts.request import OutputTokens, Profile
 
 # --- opening a session -------------------------------------------------------------------------------------------
 
@@ -54,9 +58,6 @@ class ModelCard(Contract):
     """The most that it can write in one turn; None if that is unknown."""
 
 
-OutputTokens = Annotated[int, Field(ge=256, le=128_000)]
-
-
 class OutputCaps(TypedByPeople):
     """The most output tokens of one turn by its purpose, thinking included."""
 
@@ -78,6 +79,10 @@ class AgentCard(Contract):
     fallback: str | None = None
     capabilities: tuple[Capability, ...] = ()
     """What its tools, as they are set up here, let it do."""
+    input: JsonSchema | None = left_out(None)
+    """What a subtask hands it as data."""
+    output: JsonSchema | None = left_out(None)
+    """What its outcome has as data."""
     acting: tuple[str, ...] = left_out(())
     """Those of its tools that change something in the world."""
     approvals: tuple[str, ...] = left_out(())
@@ -124,6 +129,8 @@ class CrewCard(Contract):
     """A route that is less sure than this is not used."""
     routing: Routing = left_out(Routing())
     """How requests get to agents without a plan."""
+    code_review: CodeReviewRules | None = left_out(None)
+    """How findings are checked, for a crew that reviews code."""
     disclaimer: str = left_out("")
     """What every report of the crew says of the limits of such work."""
     prompt_bytes: int
@@ -245,6 +252,22 @@ class SubtaskDraft(Contract):
     required: list[str]
     for_each: str
     """Id of the subtask that lists the items for which this one is a template; empty for any other subtask."""
+    input: JsonValue = left_out(None)
+    """JSON as text, or an object; only in crews that declare what their agents take."""
+    tier: str | None = left_out(None)
+    """Instead of the agent's own; only in crews whose planner sets limits, like the two below."""
+    deadline: float | str | None = left_out(None)
+    """Seconds for one attempt."""
+    max_output_tokens: int | None = left_out(None)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Leave out what only some crews have; see `activities.models.schemas`."""
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema)["properties"]
+        for name in ("input", "tier", "deadline", "max_output_tokens"):
+            del properties[name]
+        return schema
 
 
 class ContradictionDraft(Contract):
@@ -285,6 +308,39 @@ class Backlog(Contract):
 
     age: timedelta
     """How long its oldest task waits."""
+
+
+# --- the review of a change ------------------------------------------------------------------------------------------
+
+
+class FoundIssue(Contract):
+    """A finding of a reviewer."""
+
+    agent: str
+    issue: Issue
+
+
+class CodeReviewRequest(Contract):
+    """Check findings against the change that they are about, and write the review."""
+
+    documents: tuple[str, ...]
+    found: tuple[FoundIssue, ...]
+    confirmed: tuple[Issue, ...]
+    """What the second look found to be right."""
+    was_checked: bool
+    """Whether the second look took place."""
+    threshold: int
+    added_lines_only: bool
+
+
+class CodeReview(Contract):
+    """A review."""
+
+    answer: str
+    """Markdown."""
+    issues: tuple[Issue, ...] = ()
+    """Those that are reported."""
+    artifacts: tuple[Artifact, ...] = ()
 
 
 # --- a tool call -------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Final, get_args
 
 from activities.crews import Agent, Crew
+from activities.json_schema import schema_problems, value_problems
 from chargehand.contracts import Capability
 
 _RESERVED: Final = "supervisor"
@@ -103,10 +104,14 @@ def _agent_problems(crew: Crew, agent: Agent, tools: Tools) -> Iterator[str]:
             f"{where}.tools: together they read what strangers write, read what is private and reach out, so that "
             "a stranger's text could have private text sent away; split them between two agents"
         )
+    for field, schema in {"input": agent.input, "output": agent.output}.items():
+        yield from schema_problems(schema, f"{where}.{field}") if schema is not None else ()
     backups = {"fallback": agent.fallback, "slow.agent": agent.slow.agent if agent.slow else None}
     for field, name in backups.items():
         if name is not None and (name == agent.name or crew.agent(name) is None):
             yield f"{where}.{field}: '{name}' is not another agent of this crew"
+        elif (backup := crew.agent(name or "")) and (backup.input, backup.output) != (agent.input, agent.output):
+            yield f"{where}.{field}: '{name}' has another input or output; a backup takes and gives the same data"
 
 
 def _policy_problems(crew: Crew, agent: Agent) -> Iterator[str]:
@@ -133,8 +138,15 @@ def _route_problems(crew: Crew) -> Iterator[str]:
         named |= {f"{where}.agents": rule.agents, f"{where}.then": (rule.then,) if rule.then else ()}
         if len({*rule.agents, rule.then}) < len(rule.agents) + 1:
             yield f"{where}: names an agent twice; one agent gets a request once"
+    if crew.code_review is not None:
+        named["code_review.checker"] = (crew.code_review.checker,)
     for field, names in named.items():
         yield from (f"{field}: there is no agent '{name}' in this crew" for name in names if crew.agent(name) is None)
+        yield from (
+            f"{field}: the agent '{name}' requires input, which a route does not give it; let it be planned"
+            for name in names
+            if (agent := crew.agent(name)) and agent.input is not None and value_problems(agent.input, {})
+        )
     if routing.otherwise != "plan" and routing.fallback is None:
         yield f'routing.fallback: is required with otherwise = "{routing.otherwise}"; name the agent'
 

@@ -9,6 +9,7 @@ from chargehand.contracts import (
     Capability,
     Confidence,
     Effort,
+    JsonSchema,
     Limits,
     Obligation,
     PolicyMode,
@@ -27,6 +28,10 @@ Description = Annotated[str, StringConstraints(strip_whitespace=True, min_length
 
 Pattern = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 """A whole request, without regard to case; `*` stands for any text, as in `*invoice*`."""
+
+
+SubtaskField = Literal["input", "tier", "deadline", "max_output_tokens"]
+"""What a planner may give a subtask in some crews only."""
 
 
 class SlowQueue(TypedByPeople):
@@ -104,12 +109,27 @@ class Agent(TypedByPeople):
     """The most rounds of model turn and tool calls, if that is less than the request's `max_rounds`."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     """Sampling temperature, on models that take one."""
+    input: JsonSchema | None = None
+    """JSON Schema of an object that subtasks hand it as data, beside the instruction."""
+    output: JsonSchema | None = None
+    """JSON Schema of the data that its outcome has, beside the text; agents that depend on it are given both."""
     sees_goal: bool = True
     """Whether it is told the user's request, for context, beside its instruction and its inputs."""
     confidence_threshold: Confidence | None = None
     """Replaces the crew's."""
     slow: SlowQueue | None = None
     """What is used instead of it while a task queue is slow."""
+
+
+class CodeReviewRules(TypedByPeople):
+    """How the findings of a crew that reviews code become its report."""
+
+    checker: Name
+    """The agent that looks at every finding again; only what it confirms is reported."""
+    threshold: Confidence = 80
+    """The least confidence of a finding that is reported."""
+    added_lines_only: bool = True
+    """Whether a finding has to be about a line that the change adds."""
 
 
 class Crew(TypedByPeople):
@@ -139,15 +159,25 @@ class Crew(TypedByPeople):
     """How outcomes become the report, whatever the planner would choose."""
     confidence_threshold: Confidence = 0
     """An answer that is less sure than this is tried again on a stronger tier, and judged."""
+    subtask_limits: bool = False
+    """Whether the planner may set the model tier, time and output tokens of a subtask, within the session's limits."""
     nested: Name | None = None
     """The crew of nested sessions, a team of its own; this crew if absent."""
     routing: Routing = Routing()
     """How requests get to agents without a plan."""
+    code_review: CodeReviewRules | None = None
+    """For a crew that reviews code: the report is its checked findings, and no model writes it."""
     disclaimer: Annotated[str, StringConstraints(strip_whitespace=True, max_length=1_000)] = ""
     """What readers of every report are told of the limits of such work, such as that it is no legal advice."""
     mcp: Annotated[tuple[McpDeclaration, ...], Field(max_length=10)] = ()
     """MCP servers whose tools the agents may have."""
     agents: Annotated[tuple[Agent, ...], Field(min_length=1, max_length=20)]
+
+    @property
+    def subtask_fields(self) -> tuple[SubtaskField, ...]:
+        """What a planner may give a subtask of this crew, beside what every crew has."""
+        data: tuple[SubtaskField, ...] = ("input",) if any(agent.input is not None for agent in self.agents) else ()
+        return (*data, "tier", "deadline", "max_output_tokens") if self.subtask_limits else data
 
     def agent(self, name: str) -> Agent | None:
         """Find an agent by its name."""

@@ -23,7 +23,7 @@ from referencing import Registry
 from chargehand.contracts import JsonSchema
 from chargehand.converter import printable
 
-_MOST_STEPS: Final = 50_000
+MOST_STEPS: Final = 50_000
 """Keywords that are applied to values; a step for each 100 characters of an error too."""
 _MOST_PROBLEMS: Final = 10
 _PROBLEM_CHARACTERS: Final = 300
@@ -64,8 +64,8 @@ class _TooMuch(Exception):  # noqa: N818  # it is raised as a statement of fact
 
 
 class _Steps:
-    def __init__(self) -> None:
-        self._left = _MOST_STEPS
+    def __init__(self, most: int) -> None:
+        self._left = most
 
     def take(self, steps: int) -> None:
         self._left -= steps
@@ -92,12 +92,14 @@ def schema_problems(schema: JsonSchema, where: str) -> list[str]:
     return [endless] if any(endless in value_problems(schema, value, where) for value in _TRIALS) else []
 
 
-def value_problems(schema: JsonSchema, value: JsonValue, where: str = "value") -> list[str]:
+def value_problems(
+    schema: JsonSchema, value: JsonValue, where: str = "value", most_steps: int = MOST_STEPS
+) -> list[str]:
     """List what keeps a value from being valid, each by its path; nothing if it is valid."""
     validator = _validator_of(schema)
     if validator is None:
         return [f"{where}: its schema names another dialect"]
-    token = _STEPS.set(_Steps())
+    token = _STEPS.set(_Steps(most_steps))
     try:
         errors = islice(validator(schema, registry=_NOTHING_ELSE).iter_errors(value), _MOST_PROBLEMS)
         return [_described(error, where) for error in errors]

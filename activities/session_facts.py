@@ -8,6 +8,7 @@ from typing import Final
 
 from temporalio import activity
 
+from activities.code_review.change import is_of_review
 from activities.contracts import AgentCard, CrewCard, OpenSessionRequest, OutputCaps, SessionFacts, SessionTerms
 from activities.crew_checks import capabilities_of
 from activities.crew_versions import CrewVersions, PinnedCrew
@@ -117,6 +118,8 @@ class SessionActivities:
                     watched=watched_of(crew, agent),
                     rounds=agent.rounds,
                     sees_goal=agent.sees_goal,
+                    input=agent.input,
+                    output=agent.output,
                     confidence_threshold=agent.confidence_threshold
                     if agent.confidence_threshold is not None
                     else crew.confidence_threshold,
@@ -130,6 +133,7 @@ class SessionActivities:
             nested=crew.nested,
             confidence_threshold=crew.confidence_threshold,
             routing=crew.routing,
+            code_review=crew.code_review,
             disclaimer=crew.disclaimer,
             prompt_bytes=own + SCHEMA_BYTES,
         )
@@ -179,7 +183,9 @@ def _read_documents(catalog: Catalog) -> set[str]:
     """Name the documents that have words or rows."""
     with_rows = {table.document for table in catalog.tables if table.rows}
     return with_rows | {
-        entry.name for entry in catalog.documents if not entry.problem and (entry.opening or entry.headings)
+        entry.name
+        for entry in catalog.documents
+        if not entry.problem and (entry.opening or entry.headings or is_of_review(entry.name))
     }
 
 

@@ -8,7 +8,17 @@ from pydantic import JsonValue
 from chargehand.contracts import Capability, Contract, left_out
 from chargehand.tools import ToolAnswer, ToolContext, failed
 
-__all__ = ["LooksUp", "Tool", "ToolAnswer", "ToolContext", "ToolSpec", "failed", "object_schema", "tool_capabilities"]
+__all__ = [
+    "ForwardsLookUp",
+    "LooksUp",
+    "Tool",
+    "ToolAnswer",
+    "ToolContext",
+    "ToolSpec",
+    "failed",
+    "object_schema",
+    "tool_capabilities",
+]
 
 OUTPUT_CAP_CHARACTERS: Final = 8_000
 """The most text that one call of a tool that finds or computes hands to a model, output and quotes together."""
@@ -62,6 +72,17 @@ class LooksUp(Protocol):
     async def look_up(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer | None:
         """Return what the call would have returned, or None if it was not applied."""
         ...
+
+
+class ForwardsLookUp:
+    """Part of a class that stands before a tool which looks up its calls."""
+
+    tool: Tool
+
+    async def look_up(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer | None:
+        """Ask the tool."""
+        assert isinstance(self.tool, LooksUp)
+        return await self.tool.look_up(arguments, context)
 
 
 def tool_capabilities(tools: Mapping[str, Tool]) -> dict[str, frozenset[Capability]]:

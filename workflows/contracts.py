@@ -138,10 +138,10 @@ class SupervisorRequest(SessionRequest, title="SessionRequest"):
 
     largest_bytes: ClassVar[int] = 50 << 20
     """All outcomes are in the state."""
-    most_values: ClassVar[int] = 500_000
 
-    state: SupervisorState | None = left_out(None)
-    """Where the run before this one stopped. Set by that run; refused from anyone else."""
+    state: str = left_out("")
+    """Where the run before this one stopped: a `SupervisorState` as JSON, set by that run and refused from anyone else.
+    It is text so that what others send is not read as one."""
 
 
 class SubtaskRequest(Message):

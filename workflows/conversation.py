@@ -111,6 +111,7 @@ class Conversation:
         return WorkTask(
             goal=self._request.goal if self._request.agent.sees_goal else "",
             instruction=self._request.subtask.instruction,
+            input=self._request.subtask.input,
             inputs=self._request.inputs,
             final_instruction=self._request.final_instruction,
             length_words=self._request.length_words,

@@ -13,7 +13,7 @@ from activities.contracts import AgentCard, ModelCard, SessionFacts
 from activities.model_turn.contracts import TurnResult
 from activities.turn_kinds.protocol import TurnAnswer
 from activities.turn_kinds.registry import Task
-from chargehand.contracts import Authority, RaisedLimits, Route, SessionRequest, SessionState, Tier
+from chargehand.contracts import Authority, RaisedLimits, Route, SessionRequest, SessionState, Subtask, Tier
 from workflows import history, options
 from workflows.budget.client import BudgetClient
 from workflows.budget.estimates import fixed_bytes, input_bound, least_of_agent, least_workable
@@ -147,6 +147,12 @@ class Session:
     def model_of(self, agent: AgentCard) -> ModelCard:
         """Find the model that an agent uses, priced at what it has proven to cost."""
         return self.model_calls.proven(self.facts.model_of(agent))
+
+    def card_for(self, subtask: Subtask, agent: AgentCard) -> AgentCard:
+        """Give an agent the model tier that the plan names, unless the user chose one for the agent."""
+        if subtask.tier is None or agent.name in self.request.tiers.agents:
+            return agent
+        return agent.model_copy(update={"tier": subtask.tier, "model": None})
 
     def least_grant(self, agent: str) -> Amount:
         """Estimate the least that is of use to an agent: its fewest turns, or a whole nested session."""

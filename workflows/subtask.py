@@ -30,12 +30,13 @@ with workflow.unsafe.imports_passed_through():
     from workflows.call_client import CallClient
     from workflows.contracts import CallReply, Grant, SubtaskRequest, SubtaskResult, SubtaskState
     from workflows.conversation import Conversation
-    from workflows.rules.evidence import doubt_below, ground, out_of_time, unfinished
+    from workflows.rules.evidence import doubt_below, ground, out_of_time, unfinished, without_data
     from workflows.rules.repetition import is_repetitive
     from workflows.rules.report_content import merged_spend
     from workflows.tool_calls import MOST_CALLS, make_calls
 
 _MOST_CORRECTIONS: Final = 1
+_MOST_DATA_CORRECTIONS: Final = 2
 _TIME_TO_ANSWER: Final = 0.2
 """The last part of an attempt's time, in which it must answer instead of using tools."""
 
@@ -52,6 +53,8 @@ class SubtaskWorkflow:
         """Unusable replies in a row."""
         self._began_at = workflow.now()
         self._deadline: timedelta | None = None
+        self._unusable: Outcome | None = None
+        """The latest answer, if its data is not valid."""
 
     @workflow.run
     async def run(self, request: SubtaskRequest) -> SubtaskResult:
@@ -131,14 +134,17 @@ class SubtaskWorkflow:
             self._conversation.keep(task, result)
             if answer := result.answer_as(AgentAnswer):
                 grounded = ground(answer, self._conversation.citable, ())
-                return doubt_below(grounded, request.agent.confidence_threshold)
+                if not result.data_problems:
+                    return doubt_below(grounded, request.agent.confidence_threshold)
+                self._unusable = without_data(grounded, result.data_problems)
             if result.stop == "tools" and not task.must_answer:
                 await make_calls(
                     request, self._conversation, self._call_client, result, number=number, left=lambda: self._left
                 )
                 self._corrections = 0
                 continue
-            if result.stop == "refused" or self._corrections == _MOST_CORRECTIONS:
+            most = _MOST_DATA_CORRECTIONS if result.data_problems else _MOST_CORRECTIONS
+            if result.stop == "refused" or self._corrections >= most:
                 return self._unfinished(_reason(result), _complaint(result))
             self._corrections += 1
             self._conversation.add(Round(correction=_complaint(result)))
@@ -221,6 +227,8 @@ class SubtaskWorkflow:
         return timedelta.max if self._until is None else self._until - workflow.now()
 
     def _unfinished(self, reason: FailureReason, message: str) -> Outcome:
+        if self._unusable is not None:
+            return self._unusable
         notes, read = self._conversation.notes.kept, self._conversation.read
         if self._left <= timedelta(0) and reason != "cancelled":
             return out_of_time(notes, read)
@@ -253,6 +261,8 @@ def _reason(result: TurnResult) -> FailureReason:
 
 
 def _complaint(result: TurnResult) -> str:
+    if result.data_problems:
+        return f"its data is not valid: {result.data_problems}"
     match result.stop:
         case "truncated":
             return "it was too long and was cut off; answer in fewer words"

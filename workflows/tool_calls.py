@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
+from pydantic_core import to_json
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
@@ -187,7 +188,8 @@ def _private_texts(request: SubtaskRequest) -> tuple[str, ...]:
     outcomes = [source.outcome for source in request.inputs]
     quotes = (source.quote for outcome in outcomes for source in outcome.sources)
     claims = (finding.claim for outcome in outcomes for finding in outcome.findings)
-    return tuple(text for text in (*(outcome.content for outcome in outcomes), *claims, *quotes) if text)
+    data = (to_json(outcome.data).decode() for outcome in outcomes if outcome.data is not None)
+    return tuple(text for text in (*(outcome.content for outcome in outcomes), *claims, *quotes, *data) if text)
 
 
 def _public_texts(request: SubtaskRequest, conversation: Conversation) -> tuple[str, ...]:
@@ -195,7 +197,7 @@ def _public_texts(request: SubtaskRequest, conversation: Conversation) -> tuple[
     if "reaches_out" not in request.agent.capabilities:
         return ()
     goal = (request.goal,) if request.goal_is_public else ()
-    approved = (request.subtask.instruction,) if request.is_approved else ()
+    approved = (request.subtask.instruction, to_json(request.subtask.input).decode()) if request.is_approved else ()
     # The addresses that an agent without access to anything private has found, unchanged.
     found = () if "reads_private" in request.agent.capabilities else conversation.addresses
     return (*goal, *approved, *found)

@@ -12,6 +12,7 @@ from pydantic_core import to_json
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.contracts import SubtaskDraft
 from activities.crew_versions import CrewVersions
 from activities.crews import Crew
 from activities.documents.catalog import Catalog
@@ -128,6 +129,7 @@ class TurnActivities:
             messages=task.messages(None if self._reaches_out(offered) else library.catalog, request.today),
             tools=(*(pinned.specs[tool] for tool in offered), *((NOTE,) if offered else ())),
             answer_type=task.answer_type_for(agent),
+            subtask_fields=crew.subtask_fields,
             data_schema=task.data_schema_for(agent),
             max_output_tokens=request.max_output_tokens,
             effort=request.effort,
@@ -165,7 +167,7 @@ class TurnActivities:
         answer, words = result.answer_as(PlanAnswer), list(catalog.own_words())
         for subtask in answer.subtasks if answer else ():
             agent = crew.agent(subtask.agent)
-            if agent and self._reaches_out(agent.tools) and repeats(subtask.instruction, words, (task.goal,)):
+            if agent and self._reaches_out(agent.tools) and repeats(_written_for(subtask), words, (task.goal,)):
                 return (
                     f"subtask {printable(subtask.id, 20)}: its agent reaches out, and its instruction repeats names, "
                     "headings or contents of the documents that the request does not mention; leave them out, or have "
@@ -216,6 +218,11 @@ class TurnActivities:
         with other.call():
             reply = await fallback.adapter.complete(call)
         return call, reply.model_copy(update={"provider_items": ()})
+
+
+def _written_for(subtask: SubtaskDraft) -> str:
+    """Collect what a planner wrote for an agent."""
+    return subtask.instruction if not subtask.input else f"{subtask.instruction} {subtask.input}"
 
 
 def _for_another_model(call: ModelCall, name: str) -> ModelCall:

@@ -9,6 +9,7 @@ from typing import Final, Literal, Protocol, runtime_checkable
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from activities.contracts import ToolCall
+from activities.crews import SubtaskField
 from activities.documents.catalog import Catalog
 from activities.models.schemas import Schema, answer_schema, with_data
 from activities.tools import ToolSpec
@@ -58,6 +59,8 @@ class ModelCall(BaseModel):
     """The agent's tools, the same in every turn; see `may_use_tools`."""
     answer_type: type[TurnAnswer]
     """The model's final reply must be JSON of this shape."""
+    subtask_fields: tuple[SubtaskField, ...] = ()
+    """What a subtask in the reply has in this crew beside what it has in all."""
     data_schema: JsonSchema | None = None
     """The shape of the reply's `data`, if it has any."""
     max_output_tokens: int
@@ -82,7 +85,7 @@ class ModelCall(BaseModel):
     @property
     def answer_schema(self) -> Schema:
         """The JSON Schema of the final reply. Do not modify it."""
-        schema = answer_schema(self.answer_type, self.agent_names)
+        schema = answer_schema(self.answer_type, self.agent_names, self.subtask_fields)
         if self.data_schema is None:
             return schema
         return with_data(schema, self.data_schema)

@@ -12,8 +12,9 @@ from pydantic import BaseModel, JsonValue
 from pydantic_core import to_json
 
 from activities.contracts import SubtaskDraft
+from activities.crews import SubtaskField
 from activities.turn_kinds.protocol import SCHEMA_BYTES
-from chargehand.contracts import JsonSchema
+from chargehand.contracts import JsonSchema, Tier
 
 Schema = dict[str, JsonValue]
 
@@ -32,6 +33,12 @@ _BOUNDS: Final = (
 )
 
 
+_SUBTASK_FIELDS: Final[Mapping[SubtaskField, Mapping[str, object]]] = {
+    "input": {"type": "string"},
+    "tier": {"type": "string", "enum": ["", *Tier]},
+    "deadline": {"type": "integer"},
+    "max_output_tokens": {"type": "integer"},
+}
 _BEYOND: Final = frozenset(
     (
         "allOf",
@@ -57,16 +64,21 @@ class UnfitSchema(ValueError):  # noqa: N818  # reads as a statement of fact
 
 
 @cache
-def answer_schema(answer_type: type[BaseModel], agents: tuple[str, ...] = ()) -> Schema:
+def answer_schema(
+    answer_type: type[BaseModel], agents: tuple[str, ...] = (), fields: tuple[SubtaskField, ...] = ()
+) -> Schema:
     """Write the schema of a model's final reply; its `title` is the name of the type. Do not modify the result.
 
     Args:
         agents: the agents that a subtask in the reply may name; any name if empty.
+        fields: what a subtask has in this crew beside what it has in all.
     """
     written = answer_type.model_json_schema()
     subtask = written.get("$defs", {}).get(SubtaskDraft.__name__)
     if subtask and agents:
         subtask["properties"]["agent"]["enum"] = list(agents)
+    if subtask:
+        subtask["properties"] |= {name: _SUBTASK_FIELDS[name] for name in fields}
     translated = strict(written)
     # A class's docstring is for readers of the code; a field's is for the model.
     translated.pop("description", None)

@@ -29,7 +29,7 @@ from activities.tape.contracts import (
     identify,
     uses,
 )
-from activities.tools import Tool, ToolAnswer, ToolContext, ToolSpec
+from activities.tools import ForwardsLookUp, LooksUp, Tool, ToolAnswer, ToolContext, ToolSpec
 from chargehand.contracts import Capability
 
 _logger = logging.getLogger("chargehand.tape")
@@ -162,6 +162,11 @@ def taped_reply(reply: ModelReply) -> TapedReply:
     return common
 
 
+def recording_tool(tool: Tool, tape: Recorder) -> "RecordingTool":
+    """Record a tool's answers."""
+    return RecordingLookUp(tool, tape) if isinstance(tool, LooksUp) else RecordingTool(tool, tape)
+
+
 @dataclass(frozen=True)
 class RecordingTool:
     """A tool whose answers and failures are recorded."""
@@ -186,3 +191,7 @@ class RecordingTool:
             raise
         self.tape.keep(Line(tool=asked, result=TapedAnswer(ok=answer.ok, output=answer.output, sources=answer.sources)))
         return answer
+
+
+class RecordingLookUp(ForwardsLookUp, RecordingTool):
+    """A tool that looks up its calls, which are not recorded."""

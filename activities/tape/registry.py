@@ -14,7 +14,7 @@ from activities.models.protocol import CountsInput
 from activities.models.registry import Models
 from activities.tape.contracts import WorkerFacts
 from activities.tape.player import CountingReplayedModel, ReplayedModel, ReplayedTool, read_tape
-from activities.tape.recorder import Recorder, RecordingTool, TapeFile, recording
+from activities.tape.recorder import Recorder, TapeFile, recording, recording_tool
 from activities.tools import Tool, tool_capabilities
 
 
@@ -73,7 +73,7 @@ def recorded(tape: Recorder, traffic: Traffic) -> Traffic:
     models = replace(traffic.models, adapter=recording(traffic.models.adapter, tape))
     if fallback := models.fallback:
         models = replace(models, fallback=replace(fallback, adapter=recording(fallback.adapter, tape)))
-    tools = {name: RecordingTool(tool, tape) for name, tool in traffic.tools.items()}
+    tools = {name: recording_tool(tool, tape) for name, tool in traffic.tools.items()}
     return Traffic(models, tools, traffic.absent)
 
 

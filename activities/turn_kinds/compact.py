@@ -8,7 +8,7 @@ from typing import ClassVar, Final, Literal
 from activities.crews import Agent
 from activities.turn_kinds.protocol import TurnAnswer
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import Contract
+from chargehand.contracts import Contract, JsonSchema
 
 _REQUEST: Final = """This conversation has become long. You will go on in a new one, which begins with your task, your
 notes and what you write now; nothing else of this conversation will be there. Use no tools now. Answer with JSON:
@@ -47,3 +47,8 @@ class CompactTask(WorkTask):
         """Every agent sums up in the same way."""
         del agent
         return CompactAnswer
+
+    def data_schema_for(self, agent: Agent | None) -> JsonSchema | None:
+        """A summary has no data."""
+        del agent
+        return None

@@ -172,7 +172,8 @@ def findings_text(outcome: Outcome) -> str:
         + (f" Suggestion: {issue.suggestion}" if issue.suggestion else "")
         for issue in outcome.issues
     )
-    return f"Findings:\n{findings}{gaps}{issues}"
+    data = f"\nData: {to_json(outcome.data).decode()}" if outcome.data is not None else ""
+    return f"Findings:\n{findings}{gaps}{issues}{data}"
 
 
 def _finding_line(finding: Finding) -> str:

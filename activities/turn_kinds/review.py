@@ -37,6 +37,7 @@ class ReviewTask(TurnTask):
 
     instructions: ClassVar = _INSTRUCTIONS
     lists_agents: ClassVar = True
+    writes_subtasks: ClassVar = True
     answer_type: ClassVar = ReviewAnswer
 
     kind: Literal["review"] = "review"

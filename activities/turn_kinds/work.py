@@ -1,16 +1,19 @@
 """A turn of an agent that carries out a subtask, a round at a time."""
 
 from datetime import date
-from typing import ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
+
+from pydantic import Field, JsonValue
+from pydantic_core import to_json
 
 from activities.contracts import InputOutcome, Note, Round
 from activities.crews import Agent, Crew
 from activities.documents.catalog import Catalog
-from activities.turn_kinds.protocol import Message, ToolText, TurnAnswer, TurnTask
+from activities.turn_kinds.protocol import Message, ToolText, TurnAnswer, TurnTask, TypedAnswer, required_of_models
 from activities.turn_kinds.rendering import document_sections, notes_section, outcome_section, request_section
 from activities.turn_kinds.tool_text import ShownText
 from activities.untrusted_text import data_block, escape_marks
-from chargehand.contracts import Contract, Severity, left_out
+from chargehand.contracts import Contract, JsonSchema, Severity, left_out
 
 _INSTRUCTIONS: Final = """You are the {name} in a crew of agents. {description}
 
@@ -30,10 +33,13 @@ _WITH_TOOLS: Final = """Work with your tools until you can answer. Ask for up to
 another result belongs into the same turn. You are told how many turns are left; the last one is for your answer."""
 _WITHOUT_TOOLS: Final = "You have no tools: work from what your task contains."
 
+_DATA_INSTRUCTIONS: Final = """- data: your result as a JSON value that is valid by the JSON Schema below, for agents
+  that work on with it; the same facts as in content, nothing invented. null only if the status is not success."""
 _REVIEWER_INSTRUCTIONS: Final = """
 - issues: each thing that is wrong with the outcomes in your task: severity (critical: the whole is unusable; major: a
-  part is wrong; minor: worth fixing), location (id of the subtask, and the words in question), message (what is wrong),
-  suggestion (how to fix it, or empty), confidence 0-100. Empty if nothing is wrong."""
+  part is wrong; minor: worth fixing), location (id of the subtask, and the words in question), file and line (path and
+  line number if it is about a file that you were shown, else empty and 0), message (what is wrong), suggestion (how to
+  fix it, or empty), confidence 0-100. Empty if nothing is wrong."""
 
 
 class FindingDraft(Contract):
@@ -53,10 +59,12 @@ class IssueDraft(Contract):
     location: str
     message: str
     suggestion: str
+    file: Annotated[str, Field(json_schema_extra=required_of_models)] = ""
+    line: Annotated[int, Field(json_schema_extra=required_of_models)] = 0
     confidence: int
 
 
-class AgentAnswer(TurnAnswer):
+class AgentAnswer(TypedAnswer):
     """An agent's own account of its subtask, not yet checked."""
 
     status: Literal[
@@ -68,6 +76,11 @@ class AgentAnswer(TurnAnswer):
     gaps: list[str]
     message: str
     """Why, for anything but success."""
+
+    @property
+    def requires_data(self) -> bool:
+        """Whether it claims to have carried out the instruction."""
+        return self.status == "success"
 
 
 class WorkAnswer(AgentAnswer):
@@ -95,6 +108,8 @@ class WorkTask(TurnTask):
     goal: str
     """The session's goal, for context only; empty for an agent that is not told it."""
     instruction: str
+    input: dict[str, JsonValue] | None = left_out(None)
+    """Data that the planner handed it, by the agent's own schema."""
     inputs: tuple[InputOutcome, ...] = ()
     """Outcomes of the subtasks this one depends on; failures among them are gaps to be stated."""
     summary: str = left_out("")
@@ -130,12 +145,19 @@ class WorkTask(TurnTask):
             working=_WITH_TOOLS if agent.tools else _WITHOUT_TOOLS,
             words=agent.length_words,
         )
+        if agent.output is not None:
+            text += f"\n{_DATA_INSTRUCTIONS}\n{to_json(agent.output).decode()}"
         return text + (_REVIEWER_INSTRUCTIONS if agent.reviews else "")
+
+    def data_schema_for(self, agent: Agent | None) -> JsonSchema | None:
+        """Return the agent's own."""
+        return agent.output if agent else None
 
     def sections(self, catalog: Catalog | None) -> list[str]:
         """Render the instruction, its context and its inputs."""
         return [
             f"Instruction:\n{escape_marks(self.instruction)}",
+            *([] if self.input is None else [f"Input:\n{data_block(to_json(self.input).decode())}"]),
             *self._shape(),
             *([request_section(self.goal, context_only=True)] if self.goal else []),
             *document_sections(catalog),

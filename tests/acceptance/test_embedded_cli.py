@@ -199,6 +199,14 @@ def test_json_is_alone_on_standard_output(served: Path, documents: Path, chargeh
     assert {use.allowed for use in report.limits if "turns" in use.limit} == {15}
 
 
+def test_a_running_worker_is_not_taken_for_ones_own(served: Path, chargehand: Commands) -> None:
+    """`worker` never leaves its user with the crews and tools of another command's worker."""
+    refused = chargehand("worker", "--state-dir", served)
+
+    assert refused.code == 2
+    assert f"Another command runs a worker in {served}" in refused.said
+
+
 def test_without_a_valid_output_standard_output_stays_empty(
     served: Path, documents: Path, tmp_path: Path, chargehand: Commands
 ) -> None:

@@ -45,6 +45,8 @@ _DELIVERIES: Final = 949 * 5
 CARRIERS: Final = ("document", "page", "search result", "table cell", "file name")
 _DRESSES: Final = tuple(DRESSES)
 _CHUNK: Final = 1_500
+_CELL: Final = 450
+"""Characters of a cell that a query returns whole."""
 _AT_ONCE: Final = 6
 _SESSIONS: Final = 3
 _HITS: Final = 5
@@ -155,11 +157,12 @@ def carry(scene: Scene, texts: Sequence[str], outside: Outside) -> None:
             calls = [("search", {"query": f"{where} {at}"}) for at in range(0, len(lines), _HITS)]
         case "table cell":
             scene.agent = "analyst"
+            rows = 2 if any(len(line) > _CELL for line in lines) else 12
             with (scene.folder / "notes.csv").open("w", newline="") as file:
                 csv.writer(file).writerows([("number", "note"), *enumerate(lines)])
             calls = [
-                ("query_data", {"sql": f"SELECT note FROM notes ORDER BY number LIMIT 2 OFFSET {at}"})
-                for at in range(0, len(lines), 2)
+                ("query_data", {"sql": f"SELECT note FROM notes ORDER BY number LIMIT {rows} OFFSET {at}"})
+                for at in range(0, len(lines), rows)
             ]
         case _:
             for line in lines:
@@ -252,7 +255,7 @@ class Diligent:
             return reply(plan(*_only(scene)))
         if not call.task.rounds:
             return ModelReply(stop="tools", tool_calls=tuple(scene.first), model="scripted-1", provider="scripted")
-        has_all = all(_letters(chunk) in letters for chunk in _chunks(task.reads))
+        has_all = all(_letters(chunk) in letters for chunk in _chunks(task.reads, scene.carrier))
         return reply(answer(task.answer if has_all else "It could not be read."))
 
 
@@ -260,8 +263,9 @@ def _only(scene: Scene) -> list[SubtaskDraft]:
     return [subtask("T1", scene.agent, instruction=f"Read what there is, of {scene.name}")]
 
 
-def _chunks(text: str) -> list[str]:
-    return [text[at : at + _CHUNK] for at in range(0, len(text), _CHUNK)]
+def _chunks(text: str, carrier: str) -> list[str]:
+    most = _CELL if carrier == "table cell" else _CHUNK
+    return [text[at : at + most] for at in range(0, len(text), most)]
 
 
 def _letters(text: str) -> str:
@@ -283,7 +287,7 @@ async def test_agentdojos_questions_can_be_answered(
                     scene = Scene(carrier, tmp_path / "documents" / f"{carrier.replace(' ', '-')}-{part}", part)
                     scene.folder.mkdir(parents=True)
                     (scene.folder / "other.md").write_text("# Other\n\nNothing in here.\n")
-                    carry(scene, _chunks(task.reads), outside)
+                    carry(scene, _chunks(task.reads, carrier), outside)
                     scenes[scene.name] = (scene, task)
         async with open_stand(
             client, tmp_path, Diligent(scenes), web, outside.engine, roots=[tmp_path / "documents"]

@@ -91,8 +91,8 @@ def commands_of(world: World) -> dict[str, list[bytes]]:
 
 
 def without_times(report: Report, session: str = ROOT) -> dict[str, JsonValue]:
-    """Take out of a report what depends on the clock, and the session's own id."""
-    told: dict[str, JsonValue] = report.model_dump(mode="json")
+    """Take out of a report what depends on the clock and on the worker's models, and the session's own id."""
+    told: dict[str, JsonValue] = report.model_dump(mode="json", exclude={"crew"})
     told["limits"] = [use.model_dump() for use in report.limits if "deadline" not in use.limit]
     return {name: _without(value, session) for name, value in told.items() if name not in _TIMES}
 

@@ -24,7 +24,7 @@ def contracts(model: type[Model], text: st.SearchStrategy[str] = TEXT) -> st.Sea
 
 
 def json_values(text: st.SearchStrategy[str] = TEXT) -> Strategy:
-    scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | text
+    scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | text
     return st.recursive(
         scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3), max_leaves=8
     )

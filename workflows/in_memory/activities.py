@@ -136,9 +136,20 @@ def _info(
 
 
 async def run_workflow(
-    workflow_id: str, workflow_type: str, request: Contract, activities: Iterable[_Activity]
+    workflow_id: str,
+    workflow_type: str,
+    request: Contract,
+    activities: Iterable[_Activity],
+    before_waiting: Callable[[Server], bool] = lambda _: False,
 ) -> Execution:
     """Run a workflow and all its children to its end.
+
+    Args:
+        workflow_id: of the workflow.
+        workflow_type: of the workflow.
+        request: its input.
+        activities: what it and its children may call.
+        before_waiting: is called before the clock goes on; says whether it has sent anything.
 
     Raises:
         Stuck: it waits for a message that nobody sends.
@@ -153,7 +164,7 @@ async def run_workflow(
             running.start()
             if running.tasks:
                 await _resolve_first(server, running)
-            elif root.is_open and not await asyncio.to_thread(server.step):
+            elif root.is_open and not await asyncio.to_thread(lambda: before_waiting(server) or server.step()):
                 raise Stuck(f"the session '{workflow_id}' waits for a message that nobody sends")
     finally:
         server.close()

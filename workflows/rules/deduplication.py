@@ -9,6 +9,10 @@ import hashlib
 import unicodedata
 from typing import Final
 
+from activities.contracts import SubtaskDraft
+from activities.json_schema import canonical
+from chargehand.contracts import Subtask
+
 # fmt: off
 _TRIVIAL: Final = frozenset((
     "an", "and", "are", "as", "at", "be", "do", "does", "for", "in", "is", "its",
@@ -50,6 +54,13 @@ def normalise(instruction: str) -> str:
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", instruction).casefold())
     words = folded.translate(_SPACING).split()
     return " ".join(word for word in words if word not in _TRIVIAL) or " ".join(words)
+
+
+def task_text(subtask: Subtask | SubtaskDraft) -> str:
+    """Return what distinguishes a subtask from others of its agent: its instruction, and a hash of its data."""
+    if not subtask.input:
+        return subtask.instruction
+    return f"{subtask.instruction} {hashlib.sha256(canonical(subtask.input).encode()).hexdigest()}"
 
 
 def fingerprint(agent: str, instruction: str) -> str:

@@ -7,7 +7,18 @@ from pydantic import TypeAdapter
 
 from activities.contracts import PASSAGE_GAP, Note, Round
 from activities.turn_kinds.work import AgentAnswer, FindingDraft, IssueDraft, WorkWithIssuesAnswer
-from chargehand.contracts import Escalation, Finding, Issue, Outcome, Partial, Report, Source, SpendLine, Success
+from chargehand.contracts import (
+    Escalation,
+    Failure,
+    Finding,
+    Issue,
+    Outcome,
+    Partial,
+    Report,
+    Source,
+    SpendLine,
+    Success,
+)
 from workflows.rules.citations import name_refs
 from workflows.rules.claims import is_computed, stands_in, verification_of
 
@@ -49,6 +60,7 @@ def ground(answer: AgentAnswer, read: Mapping[str, Source], spend: tuple[SpendLi
         "findings": findings,
         "sources": tuple(_as_cited(read[ref], findings) for ref in cited),
         "confidence": percentage(answer.confidence),
+        "data": answer.data,
         "gaps": tuple(gap[:MESSAGE_CHARACTERS] for gap in answer.gaps[:GAPS]),
         "issues": tuple(_issue(draft) for draft in _issues(answer)[:ISSUES]),
         "spend": spend,
@@ -85,6 +97,8 @@ def _issue(draft: IssueDraft) -> Issue:
         location=draft.location[:MESSAGE_CHARACTERS],
         message=draft.message[:CLAIM_CHARACTERS],
         suggestion=draft.suggestion[:CLAIM_CHARACTERS],
+        file=draft.file[:MESSAGE_CHARACTERS],
+        line=max(draft.line, 0),
         confidence=percentage(draft.confidence),
     )
 
@@ -120,6 +134,13 @@ def _as_cited(source: Source, findings: Iterable[Finding]) -> Source:
 def percentage(value: int) -> int:
     """Clamp a model's own number to a confidence: 0 to 100."""
     return min(max(value, 0), 100)
+
+
+def without_data(outcome: Outcome, problems: str) -> Failure:
+    """Turn an outcome whose data was never valid into a failure that keeps its text."""
+    kept = {name: getattr(outcome, name) for name in ("content", "findings", "sources", "confidence", "gaps", "issues")}
+    message = f"Its data is not valid by the agent's output schema: {problems}"[:MESSAGE_CHARACTERS]
+    return Failure(reason="invalid_output", message=message, **kept)
 
 
 def unfinished(notes: Sequence[Note], read: Mapping[str, Source], reason: str) -> Partial | None:
@@ -192,6 +213,7 @@ def nested_outcome(report: Report) -> Outcome:
             )[:FINDINGS],
             "sources": report.sources,
             "confidence": report.confidence,
+            "data": report.output,
             "gaps": report.gaps,
             "spend": report.spend,
         }

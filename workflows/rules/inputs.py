@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final, TypeVar
 
+from pydantic_core import to_json
+
 from activities.contracts import InputOutcome
 from activities.turn_kinds.critique import CritiqueTask
 from activities.turn_kinds.outline import OutlineTask
@@ -206,6 +208,8 @@ def _cut(given: InputOutcome, characters: int, of_source: int, findings: int | N
         if findings is None or source.ref in named
     )
     changes: dict[str, object] = {"content": outcome.content[:characters], "findings": kept, "sources": sources}
+    if len(to_json(outcome.data)) > characters:
+        changes["data"] = None
     if findings is not None:
         changes["gaps"] = tuple(gap[:_GAP_CHARACTERS] for gap in outcome.gaps[:findings])
         changes["issues"] = outcome.issues[:findings]

@@ -8,12 +8,14 @@ from itertools import chain, islice
 from typing import Final
 
 from pydantic import ValidationError
+from pydantic_core import to_json
 
 from activities.contracts import AgentCard, CrewCard, SubtaskDraft
+from activities.json_schema import value_problems
 from activities.turn_kinds.plan import PlanAnswer
 from chargehand.contracts import Capability, Plan, Subtask
 from chargehand.converter import describe_problems, join_problems, printable
-from workflows.rules.deduplication import fingerprint, normalise
+from workflows.rules.deduplication import fingerprint, normalise, task_text
 from workflows.rules.graph import cycle
 from workflows.rules.information_flow import leaks
 
@@ -24,6 +26,8 @@ _LEAST_TURNS_OF_SESSION: Final = 3
 _LEAST_WORDS: Final = 3
 _LEAST_CHARACTERS: Final = 12
 _MOST_CHARACTERS: Final = 4_000
+_INPUT_STEPS: Final = 5_000
+"""A tenth of a second, in a workflow task."""
 _MOST_SUBTASKS: Final = 200
 """A longer plan is not checked any further."""
 _MOST_BYTES: Final = 200_000
@@ -76,6 +80,7 @@ def check_plan(
         _turn_errors(draft, crew, turns, executed),
         _shape_errors(draft),
         (error for subtask in draft.subtasks for error in _subtask_errors(subtask, agents, ancestors)),
+        (error for subtask in draft.subtasks for error in _input_errors(subtask, crew)),
         _repetition_errors(draft),
         _dependency_errors(draft),
         _delivery_errors(draft),
@@ -152,9 +157,9 @@ def _count_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
         yield "subtasks: there are none; a plan has at least one"
     if len(draft.subtasks) > _MOST_SUBTASKS:
         yield f"subtasks: there are {len(draft.subtasks)}; a plan has {_MOST_SUBTASKS} at most"
-    size = sum(len(subtask.instruction.encode()) for subtask in draft.subtasks)
+    size = sum(len(subtask.instruction.encode()) + len(to_json(subtask.input)) for subtask in draft.subtasks)
     if size > _MOST_BYTES:
-        yield f"subtasks: their instructions have {size:,} bytes together; {_MOST_BYTES:,} at most are allowed"
+        yield f"subtasks: instructions and inputs have {size:,} bytes together; {_MOST_BYTES:,} at most are allowed"
 
 
 def _shape_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
@@ -176,8 +181,24 @@ def _subtask_errors(
         return
     if _is_vague(subtask.instruction):
         yield f"{where}: the instruction is too vague; write a full sentence, complete in itself"
-    elif fingerprint(subtask.agent, subtask.instruction) in ancestors:
+    elif fingerprint(subtask.agent, task_text(subtask)) in ancestors:
         yield f"{where}: this session is already part of the same task; that would be a loop"
+
+
+def _input_errors(subtask: SubtaskDraft | Subtask, crew: CrewCard) -> Iterator[str]:
+    schema = next((agent.input for agent in crew.agents if agent.name == subtask.agent), None)
+    where = f"{_name(subtask.id)}: input"
+    if schema is None:
+        if subtask.input:
+            yield f"{where}: the agent '{printable(subtask.agent, 40)}' takes none; leave it empty"
+        return
+    try:
+        given = Plan.model_validate(
+            {"subtasks": [{"id": "T", "agent": "a", "instruction": "", "input": subtask.input}]}
+        )
+    except ValidationError:
+        return  # named by the shape errors
+    yield from value_problems(schema, given.subtasks[0].input or {}, where, _INPUT_STEPS)
 
 
 def _name(subtask_id: str) -> str:
@@ -206,7 +227,7 @@ def _repetition_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
     for position, subtask in enumerate(draft.subtasks):
         if _is_too_long(subtask.instruction):
             continue
-        same = first.setdefault(fingerprint(subtask.agent, subtask.instruction), position)
+        same = first.setdefault(fingerprint(subtask.agent, task_text(subtask)), position)
         if same != position:
             other = printable(draft.subtasks[same].id, 20)
             yield f"{_name(subtask.id)}: gives the same agent the same task as {other}"

@@ -251,6 +251,7 @@ def accepted(outcome: Outcome) -> Outcome:
         findings=outcome.findings,
         sources=outcome.sources,
         confidence=outcome.confidence,
+        data=outcome.data,
         gaps=(*outcome.gaps, doubt),
         spend=outcome.spend,
         reason=outcome.reason,

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final, cast, get_args
 
+from pydantic_core import to_json
+
 from activities.contracts import InputOutcome, Note
 from activities.turn_kinds.rendering import note_lines
 from activities.turn_kinds.synthesis import SynthesisAnswer
@@ -237,7 +239,8 @@ def nested_goal(subtask: Subtask, inputs: Iterable[InputOutcome], notes: Sequenc
     """Write the goal of a nested session: the instruction, and what is known already."""
     noted = [f"Noted in an attempt that did not end:\n{note_lines(notes)}"[:_NOTES_CHARACTERS]] if notes else []
     known = [f"Known already, from {given.id}:\n{given.outcome.content}" for given in inputs if given.outcome.content]
-    return without_control_characters("\n\n".join([subtask.instruction, *noted, *known]))[:_GOAL_CHARACTERS]
+    data = [] if subtask.input is None else [f"Input: {to_json(subtask.input).decode()}"]
+    return without_control_characters("\n\n".join([subtask.instruction, *data, *noted, *known]))[:_GOAL_CHARACTERS]
 
 
 def stop_reason_of(outcomes: Sequence[Outcome], stopped: StopReason | None) -> StopReason:

@@ -15,7 +15,7 @@ from chargehand.contracts import Capability, Escalation, Failure, Outcome, Quest
 from workflows.budget.estimates import usual_of_agent
 from workflows.budget.ledger import Amount, Reservation
 from workflows.rules.authority import in_place_of
-from workflows.rules.deduplication import child_workflow_id
+from workflows.rules.deduplication import child_workflow_id, task_text
 from workflows.rules.information_flow import capabilities_of, is_leak
 from workflows.rules.inputs import DECISION_TOKENS, SUBTASK_TOKENS, fitted
 from workflows.rules.plan_validation import SUPERVISOR
@@ -72,7 +72,8 @@ def reserve(session: Session, subtask: Subtask, not_started: int) -> Reservation
         usual = Amount(least.turns * _NESTED_SHARE, least.usd * _NESTED_SHARE)
     else:
         facts, documents = session.facts, session.request.documents
-        usual = usual_of_agent(agent, session.model_of(agent), documents, facts.output_caps)
+        own = session.model_of(session.card_for(subtask, agent))
+        usual = usual_of_agent(agent, own, documents, facts.output_caps)
     return session.grants.reserve(least, usual, not_started)
 
 
@@ -130,7 +131,7 @@ def _notes_for(session: Session, subtask: Subtask, tried: _Tried) -> tuple[Note,
 async def _attempt_once(session: Session, trying: _Try, reservation: Reservation, notes: tuple[Note, ...]) -> Ended:
     """Run one child workflow and settle its grant."""
     subtask, tier = trying.subtask, trying.tier
-    child = child_workflow_id(session.root, session.run, subtask.agent, subtask.instruction, tier.value if tier else "")
+    child = child_workflow_id(session.root, session.run, subtask.agent, task_text(subtask), tier.value if tier else "")
     began_at = workflow.now()
     session.progress.start(subtask.id, child, began_at)
     # A fallback can get the work that another subtask is doing: the server refuses the second, which needs no grant.
@@ -151,6 +152,7 @@ async def _attempt_once(session: Session, trying: _Try, reservation: Reservation
         own_time = timedelta(0)
     else:
         agent = in_place_of(agent, session.agent(session.progress.planned(subtask).agent))
+        agent = session.card_for(subtask, agent)
         agent = agent.model_copy(update={"tier": tier, "model": None}) if tier else agent
         ended = await run_subtask(session, subtask, agent, inputs, notes=notes, grant=reservation.amount, child=child)
         own_time = workflow.now() - began_at - ended.waited
@@ -231,16 +233,22 @@ def _means(session: Session, subtask: Subtask, attempts: Attempts) -> Means:
         able = capabilities_of(fallback, session.facts.crew)
         # Without documents, an agent that reads nothing else could only find nothing.
         is_idle = able == _READS_DOCUMENTS and not session.request.documents
-        if is_idle or is_leak(able, _input_reads(session, planned)):
+        if is_idle or _is_unapproved(session, able, planned) or is_leak(able, _input_reads(session, planned)):
             fallback = None
     return Means(
         max_attempts=session.request.limits.max_attempts,
         fallback=fallback,
-        stronger=_ABOVE.get(agent.tier) if agent else None,
+        stronger=_ABOVE.get(session.card_for(subtask, agent).tier) if agent else None,
         may_nest=session.may_nest,
         may_ask=session.may_ask,
         can_pay=session.ledger.unspent.covers(_needed(session, subtask)),
     )
+
+
+def _is_unapproved(session: Session, able: frozenset[Capability], planned: Subtask) -> bool:
+    """Whether a person has approved a plan in which the agent of this subtask reaches nobody, and another would."""
+    approved = capabilities_of(planned.agent, session.facts.crew)
+    return session.request.approval == "plan" and "reaches_out" in able and "reaches_out" not in approved
 
 
 async def _refine(session: Session, subtask: Subtask, outcome: Outcome, attempts: int) -> str | None:

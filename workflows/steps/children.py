@@ -18,12 +18,13 @@ from temporalio.exceptions import (
     is_cancelled_exception,
 )
 
-from activities.contracts import AgentCard, InputOutcome, Note, RunningDuplicate, RunningDuplicateRequest
+from activities.contracts import AgentCard, InputOutcome, Note, OutputCaps, RunningDuplicate, RunningDuplicateRequest
 from activities.model_turn.resets import RunningDuplicateActivities
 from chargehand.contracts import (
     Contract,
     Delegation,
     Failure,
+    JsonSchema,
     Outcome,
     Report,
     SpendLine,
@@ -88,9 +89,10 @@ async def run_subtask(
         goal=session.request.goal,
         crew=session.facts.crew.reference,
         subtask=subtask,
-        agent=agent.model_copy(update={"description": "", "fallback": None}),  # only its supervisor reads these
+        # Only its supervisor reads these.
+        agent=agent.model_copy(update={"description": "", "fallback": None, "input": None}),
         model=session.model_of(agent),
-        output_caps=session.facts.output_caps,
+        output_caps=_caps(session.facts.output_caps, subtask),
         documents=session.request.documents,
         inputs=tuple(inputs),
         final_instruction=plan.final_instruction if is_final and plan else "",
@@ -100,7 +102,9 @@ async def run_subtask(
         usd=grant.usd,
         max_rounds=min(limits.max_rounds, agent.rounds or limits.max_rounds),
         # A provider that may take hours for a batch cannot keep a deadline for each attempt.
-        deadline=limits.subtask_deadline if session.request.urgency == "now" else None,
+        deadline=min(limits.subtask_deadline, subtask.deadline or limits.subtask_deadline)
+        if session.request.urgency == "now"
+        else None,
         urgency=session.request.urgency,
         turns_queue=session.facts.turns_queue,
         has_private_inputs="reads_private" in session.provenance.of_inputs(subtask, planned),
@@ -115,6 +119,12 @@ async def run_subtask(
         return Ended(result)
     session.model_calls.learn(result.overcharges)
     return Ended(result.outcome, result.wasted, result.notes, result.rounds, result.waited)
+
+
+def _caps(caps: OutputCaps, subtask: Subtask) -> OutputCaps:
+    if subtask.max_output_tokens is None:
+        return caps
+    return caps.model_copy(update={"work": min(caps.work, subtask.max_output_tokens)})
 
 
 async def run_nested_session(
@@ -153,7 +163,7 @@ async def run_nested_session(
             # Those by agent are of this session's crew.
             "tiers": Tiers() if session.facts.crew.nested else session.request.tiers,
             "criteria": (),
-            "output_schema": None,
+            "output_schema": _output_of(session, subtask),
             "approval": "none",
             "questions": "none",
             "limits": limits,
@@ -166,6 +176,12 @@ async def run_nested_session(
         return Ended(report)
     deepest = next((int(use.used) for use in report.limits if use.limit == "max_depth"), 0)
     return Ended(nested_outcome(report), report.wasted, depth=deepest)
+
+
+def _output_of(session: Session, subtask: Subtask) -> JsonSchema | None:
+    """Return what the outcome of a subtask has as data, though it was split into a session."""
+    planned = session.agent(session.progress.planned(subtask).agent)
+    return planned.output if planned else None
 
 
 async def answer_grant_request(session: Session, request: GrantRequest) -> None:

@@ -1,6 +1,6 @@
 """Run tools, crews and sessions in your own tests, without a server and without a provider."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
-from chargehand.contracts import Report, SessionRequest
+from chargehand.contracts import PendingCall, Report, SessionRequest
 from chargehand.errors import MissingExtra
 from chargehand.scripts import Asked, Script, ToolUse
 from chargehand.tool_signature import Given, Provider, ToolContext, open_dependency
@@ -58,6 +58,7 @@ async def run_session(
     tools: Sequence[Tool[..., Any]] = (),
     dependencies: Mapping[Provider, object] | None = None,
     answers: Mapping[str, ToolAnswer] | None = None,
+    approve: Callable[[PendingCall], bool] | None = None,
 ) -> ScriptedRun:
     """Run a session with a scripted model: the real workflows, prompts, checks and tools, without a server.
 
@@ -70,6 +71,7 @@ async def run_session(
         tools: your own tools.
         dependencies: what their providers are replaced by.
         answers: what other tools answer, by their names, instead of being used.
+        approve: decides about tool calls that wait for a person; without it they are denied when their time is up.
 
     Raises:
         MissingExtra: the worker is not installed.
@@ -84,7 +86,13 @@ async def run_session(
             raise
         raise MissingExtra("A session in a test", "worker") from None
     run: ScriptedRun = await implementation.run_session(
-        request, script, crews=crews, tools=tools, dependencies=dependencies or {}, answers=answers or {}
+        request,
+        script,
+        crews=crews,
+        tools=tools,
+        dependencies=dependencies or {},
+        answers=answers or {},
+        approve=approve,
     )
     return run
 

@@ -73,7 +73,7 @@ def test_any_schema_becomes_one_that_providers_take(schema: Any) -> None:
     ("schema", "argument"),
     [
         ({"$ref": "#/$defs/a0"}, "string"),
-        ({"$ref": "#/$defs/a37"}, "string"),
+        ({"$ref": "#/$defs/a38"}, "string"),
         ({"type": "object", "properties": {"x": {"$ref": "#/$defs/self"}}, "required": ["x"]}, "string"),
         ({"type": "object", "additionalProperties": {"type": "string"}}, "string"),
         ({"type": "object", "properties": {"x": {"type": "string"}}}, "string"),

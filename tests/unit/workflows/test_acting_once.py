@@ -86,6 +86,54 @@ async def test_a_call_that_changed_nothing_may_be_made_again(crews: Path) -> Non
     assert len(set(calls)) == 1
 
 
+async def test_a_tool_that_looks_up_its_calls_is_asked(crews: Path) -> None:
+    """After a fault it says whether the call was applied: then that is the answer, otherwise the call is made again."""
+    made: list[str] = []
+
+    @tool(capabilities=[], acts=True)
+    def refund(order: str) -> str:
+        """Refund an order."""
+        made.append(order)
+        if made.count(order) == 1:
+            raise ConnectionError("The connection was lost.")
+        return f"Refunded {order}."
+
+    @refund.lookup
+    def find(order: str) -> str | None:
+        return "Found A-17." if order == "A-17" else None
+
+    both = use_all(use("refund", order="A-17"), use("refund", order="B-3"))
+    run = await _settle(crews, refund, both, answer("It is settled."))
+
+    assert sorted(made) == ["A-17", "B-3", "B-3"]
+    assert "Found A-17." in run.turns[-1].prompt
+    assert "Refunded B-3." in run.turns[-1].prompt
+    assert run.report.gaps == ()
+
+
+@pytest.mark.parametrize("approved", [True, False, None])
+async def test_a_test_can_stand_in_for_the_person_who_approves(crews: Path, *, approved: bool | None) -> None:
+    """A call that waits is made, or not, as the test says; without a say it is denied when its time is up."""
+
+    @tool(capabilities=[], acts=True, approval=True)
+    def refund(order: str) -> str:
+        """Refund an order."""
+        return f"Refunded {order}."
+
+    script = Script().plan(subtask("T1", "clerk", "Settle order A-17."))
+    run = await run_session(
+        REQUEST,
+        script.work("A-17", use("refund", order="A-17"), answer("It is settled.")),
+        crews=crews,
+        tools=[refund],
+        approve=None if approved is None else lambda call: approved and call.arguments == {"order": "A-17"},
+    )
+
+    expected = {True: "Refunded A-17.", False: "A person rejected this call.", None: "nobody approved it in time"}
+    assert expected[approved] in run.turns[-1].prompt
+    assert len(run.tool_calls) == (1 if approved else 0)
+
+
 async def test_an_unknown_outcome_is_a_gap_and_never_repeated(crews: Path) -> None:
     """Nobody decides about it: the agent is told, other calls go on, and the report names the call."""
     refund, calls = refunds(ConnectionError)

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -22,18 +22,28 @@ from activities.own_tools import check_own_tools, open_own_tools
 from activities.settings import Settings
 from activities.tape.registry import Traffic
 from activities.toolbox import TOOL_NAMES
-from activities.tools import Tool, ToolAnswer, ToolContext, ToolSpec
+from activities.tools import ForwardsLookUp, LooksUp, Tool, ToolAnswer, ToolContext, ToolSpec
 from chargehand.client import ending
-from chargehand.contracts import Capability, Report, SessionRequest, Tier, Usage
+from chargehand.contracts import (
+    CallDecision,
+    Capability,
+    PendingCall,
+    Report,
+    SessionRequest,
+    Status,
+    Tier,
+    Usage,
+)
 from chargehand.errors import UnusableSettings
 from chargehand.scripted_session import ScriptedRun
 from chargehand.scripts import Asked, Script, ToolUse
 from chargehand.tool_signature import Provider
 from chargehand.tools import Tool as Definition
-from chargehand.wire import WorkflowType
+from chargehand.wire import QueryName, UpdateName, WorkflowType
 from worker_main import compose
 from workflows.in_memory.activities import run_workflow
 from workflows.in_memory.jobs import PAYLOADS, error_of
+from workflows.in_memory.server import Server
 
 _SESSION: Final = "session-1"
 _PROVIDER: Final = "scripted"
@@ -116,6 +126,29 @@ class _WatchedTool:
         return self.answer or await self.tool.use(arguments, context)
 
 
+@dataclass
+class _Person:
+    """Decides about the tool calls that wait for somebody."""
+
+    approve: Callable[[PendingCall], bool] | None
+    _decided: set[str] = field(default_factory=set[str])
+
+    def decide(self, server: Server) -> bool:
+        """Decide about one call; False if none waits."""
+        payload = server.query(_SESSION, QueryName.STATUS) if self.approve else None
+        if self.approve is None or payload is None:
+            return False
+        [status] = PAYLOADS.from_payloads([payload], [Status])
+        for call in status.calls:
+            if call.id not in self._decided:
+                self._decided.add(call.id)
+                decision = "approve" if self.approve(call) else "reject"
+                decided = CallDecision(call=call.id, hash=call.hash, decision=decision)
+                server.update(_SESSION, call.id, UpdateName.DECIDE_CALL, PAYLOADS.to_payloads([decided]))
+                return True
+        return False
+
+
 async def run_session(
     request: SessionRequest,
     script: Script,
@@ -124,6 +157,7 @@ async def run_session(
     tools: Sequence[Definition[..., Any]],
     dependencies: Mapping[Provider, object],
     answers: Mapping[str, ToolAnswer],
+    approve: Callable[[PendingCall], bool] | None,
 ) -> ScriptedRun:
     """Run a session to its report; see `chargehand.testing.run_session`."""
     model, calls = ScriptedModel(script), list[ToolUse]()
@@ -134,8 +168,7 @@ async def run_session(
 
             def wrap(traffic: Traffic) -> Traffic:
                 watched = {
-                    name: _WatchedTool(tool, calls, answers.get(name))
-                    for name, tool in {**traffic.tools, **own}.items()
+                    name: _watched(tool, calls, answers.get(name)) for name, tool in {**traffic.tools, **own}.items()
                 }
                 return replace(traffic, models=Models(model, cards), tools=watched)
 
@@ -143,13 +176,22 @@ async def run_session(
                 activities = await compose(_settings(Path(folder), crews), closing, wrap)
             except (SettingsError, CrewError) as error:
                 raise UnusableSettings(str(error)) from error
-            ended = await run_workflow(_SESSION, WorkflowType.SUPERVISOR, request, activities)
+            ended = await run_workflow(_SESSION, WorkflowType.SUPERVISOR, request, activities, _Person(approve).decide)
     if model.problem:
         raise ValueError(model.problem)
     if ended.failure is not None:
         raise ending(_SESSION, error_of(ended.failure))
     [report] = PAYLOADS.from_payloads([ended.result] if ended.result else [], [Report])
     return ScriptedRun(report, tuple(model.asked), tuple(calls))
+
+
+class _WatchedLookUp(ForwardsLookUp, _WatchedTool):
+    """A tool that looks up its calls."""
+
+
+def _watched(tool: Tool, calls: list[ToolUse], answer: ToolAnswer | None) -> _WatchedTool:
+    kind = _WatchedLookUp if isinstance(tool, LooksUp) and answer is None else _WatchedTool
+    return kind(tool, calls, answer)
 
 
 async def _open(

@@ -3,7 +3,7 @@
 from decimal import Decimal
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from chargehand.contracts.base import Contract, Dollars, left_out
 
@@ -56,6 +56,10 @@ class Issue(Contract):
     """`critical` makes the whole unusable, `major` makes a part of it wrong, `minor` is worth fixing."""
     location: str
     """The subtask's id and the words concerned."""
+    file: str = left_out("")
+    """Path of the file that it is about; empty if it is about no file."""
+    line: int = left_out(0)
+    """Line of that file, from 1, in the new version if it is about a change."""
     message: str
     """What is wrong."""
     suggestion: str = ""
@@ -127,6 +131,8 @@ class _Ended(Contract):
     """Every source that the findings name."""
     confidence: Confidence = 0
     """How sure the agent is of the whole: 0 (a guess) to 100 (certain)."""
+    data: JsonValue = left_out(None)
+    """The result as data, valid by the `output` schema of the agent; null if its crew declares none for it."""
     gaps: tuple[str, ...] = ()
     """What was asked and could not be found or done."""
     issues: tuple[Issue, ...] = left_out(())
@@ -160,6 +166,7 @@ FailureReason = Literal[
     "truncated",
     "empty",
     "malformed",
+    "invalid_output",
     "no_answer",
     "out_of_rounds",
     "out_of_turns",

@@ -1,16 +1,40 @@
 """The plan, a directed acyclic graph of subtasks, and what people decide about it."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringConstraints
+from pydantic_core import from_json, to_json
 
 from chargehand.contracts.base import Name, NoControlCharacters, NullIsEmpty, TypedByPeople, left_out
-from chargehand.contracts.request import Words
+from chargehand.contracts.request import OutputTokens, Tier, UpToADay, Words
+
+_INPUT_BYTES: Final = 16_000
 
 SubtaskId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,19}$")]
 """A short id, unique within its plan, such as `T1`."""
 
 _EmptyIsNone = BeforeValidator(lambda value: value or None)
+
+
+def _read_json(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    if len(value) > _INPUT_BYTES:
+        raise ValueError(f"has more than {_INPUT_BYTES:,} characters")
+    try:
+        return from_json(value, allow_inf_nan=False) if value.strip() else None
+    except ValueError:
+        raise ValueError("is not JSON") from None
+
+
+def _refuse_large_input(value: dict[str, JsonValue] | None) -> dict[str, JsonValue] | None:
+    if value is not None and len(to_json(value)) > _INPUT_BYTES:
+        raise ValueError(f"has more than {_INPUT_BYTES:,} bytes as JSON")
+    return value
+
+
+SubtaskInput = Annotated[dict[str, JsonValue] | None, BeforeValidator(_read_json), AfterValidator(_refuse_large_input)]
+"""A JSON object of at most 16,000 bytes, or its text."""
 
 Strategy = Literal["merge", "select", "reduce", "deliver"]
 """How outcomes become one report: merged into one text, the best one selected, reduced step by step if they are too
@@ -30,7 +54,15 @@ class Subtask(TypedByPeople):
     """Subtasks whose outcomes are inputs of this one. It starts when all of them have ended."""
     required: Annotated[tuple[SubtaskId, ...], NullIsEmpty] = ()
     """The part of `depends_on` that must succeed, or else this subtask is skipped. Other missing inputs become gaps."""
-    for_each: Annotated[SubtaskId | None, BeforeValidator(lambda value: value or None)] = left_out(None)
+    input: SubtaskInput = left_out(None)
+    """Data for the agent, valid by the `input` schema that its crew declares for it."""
+    tier: Annotated[Tier | None, _EmptyIsNone] = left_out(None)
+    """Model tier instead of the agent's own; one that the request sets for the agent comes first."""
+    deadline: Annotated[UpToADay | None, _EmptyIsNone] = left_out(None)
+    """Time for one attempt: seconds, or ISO 8601; the request's `subtask_deadline` if that is shorter."""
+    max_output_tokens: Annotated[OutputTokens | None, _EmptyIsNone] = left_out(None)
+    """The most output tokens of one turn, thinking included; the operator's cap if that is lower."""
+    for_each: Annotated[SubtaskId | None, _EmptyIsNone] = left_out(None)
     """Makes this subtask a template: the subtask whose outcome is a list. When that has ended, a plan turn replaces the
     template by one subtask for each item (50 at most, as many as the limits pay for), and what depends on the template
     depends on all of them. Without a usable list the template fails, and the report names that."""

@@ -62,6 +62,8 @@ Count = Annotated[int, Field(strict=True, ge=1)]
 """A whole number of at least 1, written without quotes."""
 
 
+OutputTokens = Annotated[int, Field(ge=256, le=128_000)]
+"""The most output tokens of one turn, thinking included (256 to 128,000)."""
 Words = Annotated[int, Field(strict=True, ge=50, le=20_000)]
 """About how long a text is to be, in words (50 to 20,000)."""
 

@@ -15,8 +15,8 @@ class Step(Contract):
     parent: str | None = None
     """Id of the enclosing step; absent for the session itself."""
     kind: Literal["session", "subtask", "turn", "tool", "decision", "route", "other"]
-    """The kind of step; `turn` is an LLM call, `decision` whether a policy and a person allow a tool call, `route` why an
-    agent got its work without a plan."""
+    """The kind of step; `turn` is an LLM call, `decision` whether a policy and a person allow a tool call, `route` why
+    an agent got its work without a plan."""
     name: str
     """A short description."""
     agent: str = ""
