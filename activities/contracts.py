@@ -356,6 +356,10 @@ class ToolRequest(Contract):
     subtask: str = left_out("")
     """Id of the planned subtask, for a tool that acts: its attempts make a call once."""
     call: ToolCall
+    outcome: InputOutcome | None = left_out(None)
+    """What the tool `recall` reads."""
+    known: tuple[str, ...] = left_out(())
+    """Ids of the outcomes that the agent may recall."""
     private: tuple[str, ...] = ()
     """Private text that the agent was given, for an agent that reaches out: no address may carry any of it."""
     public: tuple[str, ...] = ()

@@ -50,6 +50,7 @@ def test_help_lists_each_verb_once_by_family(capsys: pytest.CaptureFixture[str])
         *("run", "start", "watch"),
         *("status", "list", "result", "advise", "trace", "artifacts", "verify"),
         *("plan", "answer", "raise", "finish", "cancel"),
+        "calls",
         *("up", "replay", "codec-server", "clean", "init", "worker", "crew", "doctor"),
     ]
 
