@@ -17,6 +17,7 @@ from activities.documents.library import DocumentLibrary
 from activities.documents.page_documents import PageDocuments
 from activities.documents.tool import ReadDocument, SearchDocuments
 from activities.pages.tool import ReadPage
+from activities.recall import Recall
 from activities.search.protocol import SearchBackend
 from activities.search.tool import Search
 from activities.tools import Tool
@@ -24,7 +25,7 @@ from activities.tools import Tool
 TOOL_NAMES: Final = frozenset(
     (
         *("search", "read_page", "search_documents", "read_document", "query_data", "draw_chart", "run_code"),
-        *("read_diff", "read_code", "code_history"),
+        *("read_diff", "read_code", "code_history", "recall"),
     )
 )
 _TOOLS_OF_BACKENDS: Final = {"pages": "read_page", "charts": "draw_chart"}
@@ -53,6 +54,7 @@ def build_tools(
         QueryData(library),
         DrawChart(library, artifacts),
         RunCode(code, artifacts, library),
+        Recall(artifacts),
         ReadDiff(changes),
         ReadCode(changes),
         CodeHistory(changes),

@@ -28,6 +28,7 @@ from activities.model_turn.resets import RunningDuplicateActivities
 from activities.model_turn.retry_policy import Pause, pause_after
 from activities.models.protocol import Model
 from activities.models.registry import Models
+from activities.recall import RECALL, Recall
 from activities.session_facts import SessionActivities
 from activities.settings import Settings
 from activities.tool_use import ToolActivities
@@ -84,6 +85,7 @@ class Backends:
             SessionActivities(crews, tools, ceilings, library=library, stores_payloads=True).open_session,
             TurnActivities(crews, models, tools, library, conversations, self.pause).take_turn,
             ToolActivities(crews, tools, library).use_tool,
+            ToolActivities(crews, tools, library).check_call,
             RunningDuplicateActivities().await_duplicate,
             BacklogActivities().read_backlog,
             CodeReviewActivities(changes, store).write_review,
@@ -131,7 +133,8 @@ async def open_environment(
         for name in (*TOOLS, *acting)
     }
     model = ScriptedModel(respond)
-    backends = Backends(model, {**fakes}, cards or scripted_cards(), own_crews=own_crews, document_roots=document_roots)
+    tools: dict[str, Tool] = {**fakes, RECALL: Recall(ArtifactStore(folder / "artifacts"))}
+    backends = Backends(model, tools, cards or scripted_cards(), own_crews=own_crews, document_roots=document_roots)
     activities = backends.activities(folder, ceilings or settings.ceilings)
     async with build_worker(client, settings, activities, cached_workflows=cached_workflows):
         yield SessionEnvironment(Chargehand(client, task_queue), model, fakes)

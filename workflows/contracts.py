@@ -161,6 +161,8 @@ class SubtaskRequest(Message):
     documents: tuple[str, ...] = left_out(())
     inputs: tuple[InputOutcome, ...] = left_out(())
     """Outcomes of the subtasks it depends on."""
+    recallable: tuple[InputOutcome, ...] = left_out(())
+    """These in full, and those that they depend on, for an agent that can recall them."""
     final_instruction: str = left_out("")
     """How its text is to be written, if the user reads it as it is."""
     length_words: int = left_out(0)

@@ -62,6 +62,8 @@ def _show(status: "Status", call: str | None, *, as_json: bool) -> None:
         put(f"{each.id} {one_safe_line(each.tool)}, by {one_safe_line(each.agent)} for {one_safe_line(each.subtask)}")
         for name, value in each.arguments.items():
             put(f"    {one_safe_line(name)}: {one_safe_line(json.dumps(value, ensure_ascii=False), 2_000)}")
+        if each.is_doubtful:
+            put("    made before: nobody knows whether it was applied; --approve makes it again")
         put(f"    denied at {each.open_until.astimezone():%H:%M:%S} without a decision\n")
 
 
