@@ -85,6 +85,7 @@ class Backends:
             SessionActivities(crews, tools, ceilings, library=library, stores_payloads=True).open_session,
             TurnActivities(crews, models, tools, library, conversations, self.pause).take_turn,
             ToolActivities(crews, tools, library).use_tool,
+            ToolActivities(crews, tools, library).check_call,
             RunningDuplicateActivities().await_duplicate,
             BacklogActivities().read_backlog,
             CodeReviewActivities(changes, store).write_review,

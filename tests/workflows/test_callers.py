@@ -88,6 +88,8 @@ def inputs(kind: ActivityType) -> list[dict[str, Any]]:
         case ActivityType.USE_TOOL:
             call = {"id": "1", "tool": "search_documents"}
             return [{"session": "s", "step": "1", "crew": "research", "agent": "reader", "call": call}]
+        case ActivityType.CHECK_CALL:
+            return [{"session": "s", "tool": "search_documents", "arguments": {}}]
         case ActivityType.READ_BACKLOG:
             return [{"queue": "chargehand"}]
         case ActivityType.AWAIT_DUPLICATE:

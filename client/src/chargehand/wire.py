@@ -23,6 +23,7 @@ class ActivityType(StrEnum):
     OPEN_SESSION = "open_session"
     TAKE_TURN = "take_turn"
     USE_TOOL = "use_tool"
+    CHECK_CALL = "check_call"
     AWAIT_DUPLICATE = "await_duplicate"
     READ_BACKLOG = "read_backlog"
     WRITE_REVIEW = "write_review"
