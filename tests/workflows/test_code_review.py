@@ -129,6 +129,7 @@ async def test_a_repository_is_reviewed_without_running_anything_of_it(
         ("load.py", 2, "critical", 95)
     ]
     assert "`load.py:2`" in report.answer
+    assert (report.claims, report.verification) == ((), "unchecked")
     assert "logic, security" in report.answer
     assert "2 not confirmed by the second look" in report.answer
     assert {line.purpose for line in report.spend} == {"work", "tools"}
