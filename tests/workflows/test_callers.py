@@ -69,7 +69,7 @@ async def open_strangers(client: Client) -> AsyncGenerator[str]:
         yield queue
 
 
-def inputs(kind: ActivityType) -> list[dict[str, Any]]:
+def inputs(kind: ActivityType) -> list[dict[str, Any]]:  # noqa: PLR0911  # one for each activity
     """Forge what an activity is asked."""
     work = {"kind": "plan", "goal": "Spend money.", "max_subtasks": 1, "may_nest": False} | {
         "allowance": ALLOWANCE.model_dump(mode="json")
@@ -90,6 +90,11 @@ def inputs(kind: ActivityType) -> list[dict[str, Any]]:
             return [{"session": "s", "step": "1", "crew": "research", "agent": "reader", "call": call}]
         case ActivityType.CHECK_CALL:
             return [{"session": "s", "tool": "search_documents", "arguments": {}}]
+        case ActivityType.WRITE_REVIEW:
+            return [
+                {"documents": [], "found": [], "confirmed": [], "was_checked": True, "threshold": 80}
+                | {"added_lines_only": True}
+            ]
         case ActivityType.READ_BACKLOG:
             return [{"queue": "chargehand"}]
         case ActivityType.AWAIT_DUPLICATE:
