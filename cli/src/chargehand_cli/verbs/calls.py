@@ -69,13 +69,13 @@ def _show(status: "Status", call: str | None, *, as_json: bool) -> None:
 
 def _chosen(status: "Status", call: str | None) -> "PendingCall":
     """Find the call to decide about."""
+    from chargehand.converter import join_problems
+
     matching = [each for each in status.calls if call in (None, each.id)]
     if len(matching) == 1:
         return matching[0]
     if not status.calls:
         raise BadRequest(f"No call of session {status.session} waits for approval; its state is {status.state}.")
-    known = "; ".join(
-        f"{each.id}: {one_safe_line(each.tool)} of {one_safe_line(each.subtask)}" for each in status.calls
-    )
+    known = join_problems(f"{each.id}: {each.tool} of {each.subtask}" for each in status.calls)
     problem = "Several calls wait" if call is None else f"Call {one_safe_line(call)} does not wait"
     raise BadRequest(f"{problem}. Choose one by its id: {known}")
