@@ -77,6 +77,15 @@ class Routing(TypedByPeople):
     """The agent that gets a request whose route cannot be used."""
 
 
+class CustomAgents(TypedByPeople):
+    """What a planner may describe agents of its own from."""
+
+    tools: Annotated[tuple[Name, ...], Field(min_length=1, max_length=20)]
+    """The tools that such agents may have; none that changes anything."""
+    most: Annotated[int, Field(strict=True, ge=1, le=7)] = 5
+    """The most agents of one session."""
+
+
 class Agent(TypedByPeople):
     """A specialist: one prompt, its own tools, a model tier."""
 
@@ -154,6 +163,8 @@ class Crew(TypedByPeople):
     """The crew of nested sessions, a team of its own; this crew if absent."""
     routing: Routing = Routing()
     """How requests get to agents without a plan."""
+    custom: CustomAgents | None = None
+    """Has a model describe agents for each request, before it is planned; if absent, there are those below only."""
     disclaimer: Annotated[str, StringConstraints(strip_whitespace=True, max_length=1_000)] = ""
     """What readers of every report are told of the limits of such work, such as that it is no legal advice."""
     mcp: Annotated[tuple[McpDeclaration, ...], Field(max_length=10)] = ()

@@ -67,8 +67,10 @@ class Backends:
         library = DocumentLibrary(ArtifactStore(folder / "artifacts"), folder / "indexes", self.document_roots)
         conversations = Conversations(ArtifactStore(folder / "conversations"))
         crews = CrewVersions(self.crews, self.tools, self.cards, ArtifactStore(folder / "crews"))
+        sessions = SessionActivities(crews, self.tools, ceilings, library=library, stores_payloads=True)
         return [
-            SessionActivities(crews, self.tools, ceilings, library=library, stores_payloads=True).open_session,
+            sessions.open_session,
+            sessions.add_agents,
             TurnActivities(crews, models, self.tools, library, conversations, self.pause).take_turn,
             ToolActivities(crews, self.tools, library).use_tool,
             RunningDuplicateActivities().await_duplicate,
