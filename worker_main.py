@@ -30,6 +30,8 @@ from activities.backends import Choice, SettingsError, secret
 from activities.backlogs import BacklogActivities
 from activities.caller_check import CallerCheck
 from activities.code.registry import CODE
+from activities.code_review.activity import CodeReviewActivities
+from activities.code_review.change import ChangeReader
 from activities.crew_files import CrewError, check_crews, load_crews, mcp_declarations
 from activities.crew_versions import CrewVersions
 from activities.documents.artifacts import Artifacts
@@ -146,6 +148,7 @@ async def compose(
         ToolActivities(crews, tools, library).use_tool,
         RunningDuplicateActivities().await_duplicate,
         BacklogActivities().read_backlog,
+        CodeReviewActivities(ChangeReader(library), store).write_review,
     ]
 
 

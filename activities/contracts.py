@@ -7,13 +7,14 @@ from pydantic import GetJsonSchemaHandler, JsonValue
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from activities.crews import Routing, SlowQueue
+from activities.crews import CodeReviewRules, Routing, SlowQueue
 from chargehand.contracts import (
     Artifact,
     Capability,
     Contract,
     Dollars,
     Effort,
+    Issue,
     JsonSchema,
     Limits,
     Obligation,
@@ -139,6 +140,8 @@ class CrewCard(Contract):
     """What agents may be described from, before a request is planned; empty if there are the crew's own only."""
     most_custom: int = left_out(0)
     """The most such agents."""
+    code_review: CodeReviewRules | None = left_out(None)
+    """How findings are checked, for a crew that reviews code."""
     disclaimer: str = left_out("")
     """What every report of the crew says of the limits of such work."""
     prompt_bytes: int
@@ -345,6 +348,39 @@ class Backlog(Contract):
     """How long its oldest task waits."""
 
 
+# --- the review of a change ------------------------------------------------------------------------------------------
+
+
+class FoundIssue(Contract):
+    """A finding of a reviewer."""
+
+    agent: str
+    issue: Issue
+
+
+class CodeReviewRequest(Contract):
+    """Check findings against the change that they are about, and write the review."""
+
+    documents: tuple[str, ...]
+    found: tuple[FoundIssue, ...]
+    confirmed: tuple[Issue, ...]
+    """What the second look found to be right."""
+    was_checked: bool
+    """Whether the second look took place."""
+    threshold: int
+    added_lines_only: bool
+
+
+class CodeReview(Contract):
+    """A review."""
+
+    answer: str
+    """Markdown."""
+    issues: tuple[Issue, ...] = ()
+    """Those that are reported."""
+    artifacts: tuple[Artifact, ...] = ()
+
+
 # --- a tool call -------------------------------------------------------------------------------------------------
 
 
@@ -358,6 +394,10 @@ class ToolRequest(Contract):
     subtask: str = left_out("")
     """Id of the planned subtask, for a tool that acts: its attempts make a call once."""
     call: ToolCall
+    outcome: InputOutcome | None = left_out(None)
+    """What the tool `recall` reads."""
+    known: tuple[str, ...] = left_out(())
+    """Ids of the outcomes that the agent may recall."""
     private: tuple[str, ...] = ()
     """Private text that the agent was given, for an agent that reaches out: no address may carry any of it."""
     public: tuple[str, ...] = ()

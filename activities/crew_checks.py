@@ -139,6 +139,8 @@ def _route_problems(crew: Crew) -> Iterator[str]:
         named |= {f"{where}.agents": rule.agents, f"{where}.then": (rule.then,) if rule.then else ()}
         if len({*rule.agents, rule.then}) < len(rule.agents) + 1:
             yield f"{where}: names an agent twice; one agent gets a request once"
+    if crew.code_review is not None:
+        named["code_review.checker"] = (crew.code_review.checker,)
     for field, names in named.items():
         yield from (f"{field}: there is no agent '{name}' in this crew" for name in names if crew.agent(name) is None)
         yield from (

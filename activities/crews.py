@@ -130,6 +130,17 @@ class Agent(TypedByPeople):
     """What is used instead of it while a task queue is slow."""
 
 
+class CodeReviewRules(TypedByPeople):
+    """How the findings of a crew that reviews code become its report."""
+
+    checker: Name
+    """The agent that looks at every finding again; only what it confirms is reported."""
+    threshold: Confidence = 80
+    """The least confidence of a finding that is reported."""
+    added_lines_only: bool = True
+    """Whether a finding has to be about a line that the change adds."""
+
+
 class Crew(TypedByPeople):
     """A supervisor's guidance and its agents."""
 
@@ -165,6 +176,8 @@ class Crew(TypedByPeople):
     """How requests get to agents without a plan."""
     custom: CustomAgents | None = None
     """Has a model describe agents for each request, before it is planned; if absent, there are those below only."""
+    code_review: CodeReviewRules | None = None
+    """For a crew that reviews code: the report is its checked findings, and no model writes it."""
     disclaimer: Annotated[str, StringConstraints(strip_whitespace=True, max_length=1_000)] = ""
     """What readers of every report are told of the limits of such work, such as that it is no legal advice."""
     mcp: Annotated[tuple[McpDeclaration, ...], Field(max_length=10)] = ()

@@ -163,7 +163,7 @@ def _described(definition: _Definition) -> str:
 def _import(name: str) -> ModuleType:
     here = str(Path.cwd())
     if here not in sys.path:
-        sys.path.insert(0, here)
+        sys.path.append(here)  # last, so that no file there stands for an installed module
     try:
         return importlib.import_module(name)
     except ToolDefinitionError as error:

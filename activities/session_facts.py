@@ -8,6 +8,7 @@ from typing import Final
 
 from temporalio import activity
 
+from activities.code_review.change import is_of_review
 from activities.contracts import (
     AddAgentsRequest,
     AddedAgents,
@@ -160,6 +161,7 @@ class SessionActivities:
             if crew.custom
             else (),
             most_custom=crew.custom.most if crew.custom else 0,
+            code_review=crew.code_review,
             disclaimer=crew.disclaimer,
             prompt_bytes=own + SCHEMA_BYTES,
         )
@@ -209,7 +211,9 @@ def _read_documents(catalog: Catalog) -> set[str]:
     """Name the documents that have words or rows."""
     with_rows = {table.document for table in catalog.tables if table.rows}
     return with_rows | {
-        entry.name for entry in catalog.documents if not entry.problem and (entry.opening or entry.headings)
+        entry.name
+        for entry in catalog.documents
+        if not entry.problem and (entry.opening or entry.headings or is_of_review(entry.name))
     }
 
 

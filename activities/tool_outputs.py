@@ -26,7 +26,12 @@ _MAGIC: Final = {
     ".gif": ("image/gif", b"GIF8"),
     ".pdf": ("application/pdf", b"%PDF-"),
 }
-_TEXTS: Final = {".csv": "text/csv", ".json": "application/json", ".md": "text/markdown"}
+_TEXTS: Final = {
+    ".csv": "text/csv",
+    ".json": "application/json",
+    ".md": "text/markdown",
+    ".sarif": "application/sarif+json",
+}
 # A drawing that could run or fetch something is delivered as text.
 _ACTIVE_CONTENT: Final = re.compile(
     r"<\s*(script|foreignobject|iframe|animate|set\b|handler|!entity|!doctype[^>]*\[)|\son\w+\s*=|javascript:|@import"

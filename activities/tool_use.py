@@ -15,8 +15,9 @@ from activities.contracts import ToolRequest, ToolResult
 from activities.crew_versions import CrewVersions
 from activities.documents.library import DocumentLibrary
 from activities.pages.leak_check import carries, hides, repeats
+from activities.recall import RecallContext
 from activities.silence import tool_silence_limit
-from activities.tools import Tool, ToolAnswer, ToolContext, failed
+from activities.tools import Tool, ToolAnswer, failed
 from chargehand.wire import ActivityType
 
 _IS_ADDRESS: Final = re.compile(r"://|^\s*\S+\.\S+\s*$")
@@ -59,11 +60,13 @@ class ToolActivities:
         """Use the tool within its time; None if it acts and nobody knows whether it was applied."""
         tool, arguments, info = self.tools[request.call.tool], request.call.arguments, activity.info()
         step = f"{info.workflow_id}:{info.workflow_run_id}:{request.step}"
-        context = ToolContext(
+        context = RecallContext(
             session=request.session,
             agent=request.agent,
             idempotency_key=idempotency_key(request) if tool.spec.acts else step,
             documents=request.documents,
+            outcome=request.outcome,
+            known=request.known,
         )
 
         async def use() -> ToolAnswer:

@@ -8,6 +8,8 @@ from typing import Final
 from activities.backends import Choice
 from activities.code.protocol import CodeRunner
 from activities.code.tool import RunCode
+from activities.code_review.change import ChangeReader
+from activities.code_review.tool import CodeHistory, ReadCode, ReadDiff
 from activities.data.chart import DrawChart
 from activities.data.query import QueryData
 from activities.documents.artifacts import Artifacts
@@ -15,12 +17,16 @@ from activities.documents.library import DocumentLibrary
 from activities.documents.page_documents import PageDocuments
 from activities.documents.tool import ReadDocument, SearchDocuments
 from activities.pages.tool import ReadPage
+from activities.recall import Recall
 from activities.search.protocol import SearchBackend
 from activities.search.tool import Search
 from activities.tools import Tool
 
 TOOL_NAMES: Final = frozenset(
-    ("search", "read_page", "search_documents", "read_document", "query_data", "draw_chart", "run_code")
+    (
+        *("search", "read_page", "search_documents", "read_document", "query_data", "draw_chart", "run_code"),
+        *("read_diff", "read_code", "code_history", "recall"),
+    )
 )
 _TOOLS_OF_BACKENDS: Final = {"pages": "read_page", "charts": "draw_chart"}
 """The tool that agents do not get while the backend is off."""
@@ -39,6 +45,7 @@ def build_tools(
     """Build every tool, by the name under which models call it."""
     read_page = ReadPage(page_hosts, documents=PageDocuments())
     closing.push_async_callback(read_page.close)
+    changes = ChangeReader(library)
     tools: tuple[Tool, ...] = (
         Search(search),
         read_page,
@@ -47,6 +54,10 @@ def build_tools(
         QueryData(library),
         DrawChart(library, artifacts),
         RunCode(code, artifacts, library),
+        Recall(artifacts),
+        ReadDiff(changes),
+        ReadCode(changes),
+        CodeHistory(changes),
     )
     return {tool.spec.name: tool for tool in tools}
 

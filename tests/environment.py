@@ -13,6 +13,9 @@ from uuid import uuid4
 from temporalio.client import Client
 
 from activities.backlogs import BacklogActivities
+from activities.code_review.activity import CodeReviewActivities
+from activities.code_review.change import ChangeReader
+from activities.code_review.tool import CodeHistory, ReadCode, ReadDiff
 from activities.contracts import ModelCard, PriceStep
 from activities.crew_files import load_crews
 from activities.crew_versions import CrewVersions
@@ -25,17 +28,22 @@ from activities.model_turn.resets import RunningDuplicateActivities
 from activities.model_turn.retry_policy import Pause, pause_after
 from activities.models.protocol import Model
 from activities.models.registry import Models
+from activities.recall import RECALL, Recall
 from activities.session_facts import SessionActivities
 from activities.settings import Settings
 from activities.tool_use import ToolActivities
-from activities.tools import Tool, tool_capabilities
+from activities.tools import READS_DOCUMENTS, Tool, tool_capabilities
 from chargehand.client import Chargehand
 from chargehand.contracts import Limits, Report, SessionRequest, Tier
 from tests.scripted_model import Respond, ScriptedModel, ScriptedTool, found
 from worker_main import build_worker
 
 _CREWS: Final = Path(__file__).resolve().parent.parent / "crews"
-TOOLS: Final = ("search", "read_page", "search_documents", "read_document", "query_data", "draw_chart", "run_code")
+REVIEW_TOOLS: Final = ("read_diff", "read_code", "code_history")
+TOOLS: Final = (
+    *("search", "read_page", "search_documents", "read_document", "query_data", "draw_chart", "run_code"),
+    *REVIEW_TOOLS,
+)
 PRICES: Final = (PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(5)),)
 
 
@@ -59,22 +67,29 @@ class Backends:
     @cached_property
     def crews(self) -> dict[str, Crew]:
         """The crews of the repository, and those of a test."""
-        return load_crews([_CREWS, *self.own_crews], tool_capabilities(self.tools))
+        return load_crews(
+            [_CREWS, *self.own_crews], dict.fromkeys(REVIEW_TOOLS, READS_DOCUMENTS) | tool_capabilities(self.tools)
+        )
 
     def activities(self, folder: Path, ceilings: Limits) -> list[Callable[..., Any]]:
         """Build the production activities, which keep their files in a folder."""
         models = Models(self.model, self.cards, self.fallback)
-        library = DocumentLibrary(ArtifactStore(folder / "artifacts"), folder / "indexes", self.document_roots)
+        store = ArtifactStore(folder / "artifacts")
+        library = DocumentLibrary(store, folder / "indexes", self.document_roots)
+        changes = ChangeReader(library)
+        tools = {tool.spec.name: tool for tool in (ReadDiff(changes), ReadCode(changes), CodeHistory(changes))}
+        tools = {**self.tools, **tools}
         conversations = Conversations(ArtifactStore(folder / "conversations"))
-        crews = CrewVersions(self.crews, self.tools, self.cards, ArtifactStore(folder / "crews"))
-        sessions = SessionActivities(crews, self.tools, ceilings, library=library, stores_payloads=True)
+        crews = CrewVersions(self.crews, tools, self.cards, ArtifactStore(folder / "crews"))
+        sessions = SessionActivities(crews, tools, ceilings, library=library, stores_payloads=True)
         return [
             sessions.open_session,
             sessions.add_agents,
-            TurnActivities(crews, models, self.tools, library, conversations, self.pause).take_turn,
-            ToolActivities(crews, self.tools, library).use_tool,
+            TurnActivities(crews, models, tools, library, conversations, self.pause).take_turn,
+            ToolActivities(crews, tools, library).use_tool,
             RunningDuplicateActivities().await_duplicate,
             BacklogActivities().read_backlog,
+            CodeReviewActivities(changes, store).write_review,
         ]
 
 
@@ -103,6 +118,7 @@ async def open_environment(
     task_queue: str = "",
     cards: Mapping[Tier, ModelCard] | None = None,
     own_crews: tuple[Path, ...] = (),
+    document_roots: tuple[Path, ...] = (),
     acting: Sequence[str] = (),
 ) -> AsyncGenerator[SessionEnvironment]:
     """Run a worker whose model answers by a function, on a task queue of its own unless one is named.
@@ -118,7 +134,8 @@ async def open_environment(
         for name in (*TOOLS, *acting)
     }
     model = ScriptedModel(respond)
-    backends = Backends(model, {**fakes}, cards or scripted_cards(), own_crews=own_crews)
+    tools: dict[str, Tool] = {**fakes, RECALL: Recall(ArtifactStore(folder / "artifacts"))}
+    backends = Backends(model, tools, cards or scripted_cards(), own_crews=own_crews, document_roots=document_roots)
     activities = backends.activities(folder, ceilings or settings.ceilings)
     async with build_worker(client, settings, activities, cached_workflows=cached_workflows):
         yield SessionEnvironment(Chargehand(client, task_queue), model, fakes)

@@ -138,10 +138,10 @@ class SupervisorRequest(SessionRequest, title="SessionRequest"):
 
     largest_bytes: ClassVar[int] = 50 << 20
     """All outcomes are in the state."""
-    most_values: ClassVar[int] = 500_000
 
-    state: SupervisorState | None = left_out(None)
-    """Where the run before this one stopped. Set by that run; refused from anyone else."""
+    state: str = left_out("")
+    """Where the run before this one stopped: a `SupervisorState` as JSON, set by that run and refused from anyone else.
+    It is text so that what others send is not read as one."""
 
 
 class SubtaskRequest(Message):
@@ -161,6 +161,8 @@ class SubtaskRequest(Message):
     documents: tuple[str, ...] = left_out(())
     inputs: tuple[InputOutcome, ...] = left_out(())
     """Outcomes of the subtasks it depends on."""
+    recallable: tuple[InputOutcome, ...] = left_out(())
+    """These in full, and those that they depend on, for an agent that can recall them."""
     final_instruction: str = left_out("")
     """How its text is to be written, if the user reads it as it is."""
     length_words: int = left_out(0)

@@ -8,6 +8,7 @@ from typing import Final
 
 from activities.contracts import Round, ToolCall
 from activities.model_turn.contracts import TurnResult
+from activities.recall import RECALL
 from activities.turn_kinds.compact import CompactAnswer, CompactTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Artifact, Source
@@ -89,7 +90,9 @@ class Conversation:
     @property
     def addresses(self) -> tuple[str, ...]:
         """The addresses that tools have returned, of the latest conversation first."""
-        sources = [source for past in self.rounds for result in past.results for source in result.sources]
+        # What is recalled was found by others, who may have read it in private.
+        results = [result for past in self.rounds for result in past.results if result.tool != RECALL]
+        sources = [source for result in results for source in result.sources]
         linked = (found for source in sources for found in _ADDRESS.findall(source.quote))
         named = (source.url for source in sources if source.url)
         return tuple(islice(dict.fromkeys((*named, *linked, *self._addresses)), _MOST_ADDRESSES))

@@ -168,6 +168,10 @@ class Progress:
         """Note what is missing and cannot be added."""
         self.gaps.extend(gaps)
 
+    def add_route(self, route: Route) -> None:
+        """Note how an agent got its work."""
+        self.routes.append(route)
+
     def add_contradictions(self, found: Iterable[Contradiction]) -> None:
         """Note where outcomes disagree."""
         self.contradictions.extend(found)

@@ -200,7 +200,7 @@ class Session:
 
     def add_route(self, route: Route) -> None:
         """Record how an agent got its work; the memo shows it to whoever reads the history."""
-        self.progress.routes.append(route)
+        self.progress.add_route(route)
         workflow.upsert_memo({"routes": [each.model_dump() for each in self.progress.routes]})
 
     def refresh_details(self) -> None:

@@ -3,15 +3,16 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Final
+from typing import Final, TypedDict
 
 from pydantic_core import to_json
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
-from activities.contracts import Round, ToolCall, ToolRequest, ToolResult
+from activities.contracts import InputOutcome, Round, ToolCall, ToolRequest, ToolResult
 from activities.model_turn.contracts import TurnResult
 from activities.notes import NOTE
+from activities.recall import RECALL
 from activities.tool_use import UNKNOWN_OUTCOME, ToolActivities
 from chargehand.contracts import Source
 from workflows import options
@@ -162,6 +163,7 @@ async def _use_tool(
                 agent=request.agent.name,
                 subtask=request.subtask.id if acts else "",
                 call=call,
+                **_recalled(request, call),
                 private=_private_texts(request),
                 public=_public_texts(request, conversation),
                 documents=request.documents,
@@ -181,11 +183,24 @@ async def _use_tool(
         return _refused(call, f"The tool failed and is not retried: {message}. Go another way, or name the gap.")
 
 
+class _Recalled(TypedDict, total=False):
+    outcome: InputOutcome | None
+    known: tuple[str, ...]
+
+
+def _recalled(request: SubtaskRequest, call: ToolCall) -> _Recalled:
+    """Choose the outcome that a call recalls, of those that the subtask rests on."""
+    if call.tool != RECALL:
+        return {}
+    known = {given.id: given for given in request.recallable}
+    return {"outcome": known.get(str(call.arguments.get("id"))), "known": tuple(known)}
+
+
 def _private_texts(request: SubtaskRequest) -> tuple[str, ...]:
     """Collect the text that no address may contain, for an agent that reaches out and has private inputs."""
     if not request.has_private_inputs or "reaches_out" not in request.agent.capabilities:
         return ()
-    outcomes = [source.outcome for source in request.inputs]
+    outcomes = [source.outcome for source in (*request.inputs, *request.recallable)]
     quotes = (source.quote for outcome in outcomes for source in outcome.sources)
     claims = (finding.claim for outcome in outcomes for finding in outcome.findings)
     data = (to_json(outcome.data).decode() for outcome in outcomes if outcome.data is not None)

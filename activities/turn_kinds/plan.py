@@ -1,13 +1,13 @@
 """A turn that writes a plan."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Final, Literal, get_args
+from typing import Annotated, ClassVar, Final, Literal, get_args
 
 from pydantic import Field
 
 from activities.contracts import SubtaskDraft
 from activities.documents.catalog import Catalog
-from activities.turn_kinds.protocol import TurnAnswer, TurnTask
+from activities.turn_kinds.protocol import TurnAnswer, TurnTask, required_of_models
 from activities.turn_kinds.rendering import (
     bullet_list,
     document_sections,
@@ -72,11 +72,6 @@ class Allowance(Contract):
     max_parallel: int
 
 
-def _required(schema: dict[str, Any]) -> None:
-    """Have a model always write a field that plans in tapes and tests may lack."""
-    schema.pop("default", None)
-
-
 class PlanAnswer(TurnAnswer):
     """A plan as the model writes it, not yet checked."""
 
@@ -84,8 +79,8 @@ class PlanAnswer(TurnAnswer):
     subtasks: list[SubtaskDraft]
     strategy: Annotated[str, Field(json_schema_extra={"enum": list(get_args(Strategy))})]
     final_instruction: str
-    deliver: Annotated[str, Field(json_schema_extra=_required)] = ""
-    length_words: Annotated[int, Field(json_schema_extra=_required)] = 0
+    deliver: Annotated[str, Field(json_schema_extra=required_of_models)] = ""
+    length_words: Annotated[int, Field(json_schema_extra=required_of_models)] = 0
     omitted: list[str]
     """Parts of the request that the limits leave no room for."""
 

@@ -1,15 +1,15 @@
 """A turn of an agent that carries out a subtask, a round at a time."""
 
 from datetime import date
-from typing import ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 from pydantic_core import to_json
 
 from activities.contracts import InputOutcome, Note, Round
 from activities.crews import Agent, Crew
 from activities.documents.catalog import Catalog
-from activities.turn_kinds.protocol import Message, ToolText, TurnAnswer, TurnTask, TypedAnswer
+from activities.turn_kinds.protocol import Message, ToolText, TurnAnswer, TurnTask, TypedAnswer, required_of_models
 from activities.turn_kinds.rendering import document_sections, notes_section, outcome_section, request_section
 from activities.turn_kinds.tool_text import ShownText
 from activities.untrusted_text import data_block, escape_marks
@@ -37,8 +37,9 @@ _DATA_INSTRUCTIONS: Final = """- data: your result as a JSON value that is valid
   that work on with it; the same facts as in content, nothing invented. null only if the status is not success."""
 _REVIEWER_INSTRUCTIONS: Final = """
 - issues: each thing that is wrong with the outcomes in your task: severity (critical: the whole is unusable; major: a
-  part is wrong; minor: worth fixing), location (id of the subtask, and the words in question), message (what is wrong),
-  suggestion (how to fix it, or empty), confidence 0-100. Empty if nothing is wrong."""
+  part is wrong; minor: worth fixing), location (id of the subtask, and the words in question), file and line (path and
+  line number if it is about a file that you were shown, else empty and 0), message (what is wrong), suggestion (how to
+  fix it, or empty), confidence 0-100. Empty if nothing is wrong."""
 
 
 class FindingDraft(Contract):
@@ -58,6 +59,8 @@ class IssueDraft(Contract):
     location: str
     message: str
     suggestion: str
+    file: Annotated[str, Field(json_schema_extra=required_of_models)] = ""
+    line: Annotated[int, Field(json_schema_extra=required_of_models)] = 0
     confidence: int
 
 

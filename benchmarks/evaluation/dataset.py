@@ -40,8 +40,10 @@ class Case(TypedByPeople):
     """A folder of this repository."""
     tape: str | None = None
     """A file of this repository."""
+    documents_on_tape: bool = False
+    """Whether a tape's session is given the documents, too: not only the models and tools of its crew read them."""
     crew: str = "research"
-    profile: Profile = "standard"
+    profile: Profile | None = None
     plan: tuple[GoldSubtask, ...] = ()
     """A good plan."""
     agents: tuple[str, ...] = ()

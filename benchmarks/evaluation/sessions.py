@@ -126,7 +126,7 @@ class Runner:
 
     async def _request(self, case: Case, variant: Variant) -> SessionRequest:
         documents: Sequence[str] = ()
-        if case.documents and self.has_tools:
+        if case.documents and (self.has_tools or case.documents_on_tape):
             folder = ROOT / case.documents
             documents = await asyncio.to_thread(store_documents, (folder,), str(self.folder / "artifacts"))
         changed = {name: value for name in ("crew", "profile") if (value := getattr(variant, name))}

@@ -25,6 +25,7 @@ from workflows import history
 
 HISTORIES: Final = Path(__file__).parent / "histories"
 CURRENT: Final = HISTORIES / version("chargehand")
+_CREWS: Final = Path(__file__).parent / "crews"
 _AT_ONCE: Final = 4
 _MOST_EVENTS: Final = history.MOST_EVENTS
 _PROCESS: Final = re.compile(r"\d+@[\w.-]+")
@@ -33,7 +34,7 @@ _PROCESS: Final = re.compile(r"\d+@[\w.-]+")
 async def record(client: Client, folder: Path, name: str, shape: Shape) -> bytes:
     """Run one shape and return the histories of its session and everything below it."""
     history.MOST_EVENTS = shape.most_events or _MOST_EVENTS
-    async with open_environment(client, folder, shape.script) as environment:
+    async with open_environment(client, folder, shape.script, own_crews=(_CREWS,)) as environment:
         session = await environment.chargehand.start(shape.request, session_id=f"recorded-{name}")
         if shape.meanwhile:
             await shape.meanwhile(session)

@@ -4,11 +4,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
+from pydantic import JsonValue
+
 from activities.contracts import AgentDraft
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.design import DesignAnswer
 from chargehand.client import Session
-from chargehand.contracts import Answer, Limits, Plan, PlanDecision, RaisedLimits, SessionRequest, Subtask
+from chargehand.contracts import Answer, CallDecision, Limits, Plan, PlanDecision, RaisedLimits, SessionRequest, Subtask
 from chargehand.errors import SessionEnded
 from tests.scripted_model import (
     Held,
@@ -29,7 +31,7 @@ from tests.scripted_model import (
     use,
     work_task,
 )
-from tests.waiting import until_state
+from tests.waiting import until, until_state
 
 GOAL: Final = "What do the documents say about the topics?"
 _USUAL: Final = SessionRequest(goal=GOAL)
@@ -116,6 +118,19 @@ async def _answer(session: Session) -> None:
     await session.answer(Answer(subtask="T1", text="The one of this year."))
 
 
+async def _decide_calls(session: Session) -> None:
+    """Have one of two calls that wait made with other arguments, and reject the other."""
+
+    async def both_wait() -> bool:
+        return len((await session.status()).calls) == 2
+
+    await until(both_wait)
+    one, other = (await session.status()).calls
+    edited: dict[str, JsonValue] = {"query": "the other handbook"}
+    await session.decide_call(CallDecision(call=one.id, hash=one.hash, decision="edit", arguments=edited))
+    await session.decide_call(CallDecision(call=other.id, hash=other.hash, decision="reject"))
+
+
 async def _cancel(session: Session) -> None:
     await until_state(session, "executing")
     await session.cancel()
@@ -196,6 +211,11 @@ def shapes() -> dict[str, Shape]:
         "condensed": Shape(_long_winded(), SessionRequest(goal=GOAL, limits=Limits(max_turns=60, max_parallel=14))),
         "selected": Shape(candidates.on("judge", judged("T2"))),
         "asked-and-answered": Shape(_unclear(), SessionRequest(goal=GOAL, questions="allowed"), _answer),
+        "calls-decided": Shape(
+            _SHORTLY.plan(*topics(2)).work("", use("search_documents"), answer("Known.")),
+            SessionRequest(goal=GOAL, crew="approved"),
+            _decide_calls,
+        ),
         "asked-in-vain": Shape(
             _unclear(), SessionRequest.model_validate({"goal": GOAL, "questions": "allowed", "answer_within": 1})
         ),

@@ -271,9 +271,9 @@ def _worst(request: TurnRequest) -> Decimal:
 
 @cache
 def _tools() -> dict[str, ScriptedTool]:
-    """Stand in for every tool that the crew names."""
-    crew = tomllib.loads((_CREWS / "research.toml").read_text(encoding="utf-8"))
-    names = {tool for agent in crew["agents"] for tool in agent.get("tools", [])}
+    """Stand in for every tool that a crew names."""
+    crews = [tomllib.loads(file.read_text(encoding="utf-8")) for file in _CREWS.glob("*.toml")]
+    names = {tool for crew in crews for agent in crew["agents"] for tool in agent.get("tools", [])}
     return {name: ScriptedTool(name, found(f"{name}.md#L1", f"what {name} read")) for name in sorted(names)}
 
 

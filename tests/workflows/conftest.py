@@ -24,6 +24,7 @@ class OpenEnvironment(Protocol):
         ceilings: Limits | None = None,
         cached_workflows: int = 1_000,
         own_crews: tuple[Path, ...] = (),
+        document_roots: tuple[Path, ...] = (),
         acting: Sequence[str] = (),
     ) -> AbstractAsyncContextManager[SessionEnvironment]: ...
 

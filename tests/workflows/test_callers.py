@@ -69,7 +69,7 @@ async def open_strangers(client: Client) -> AsyncGenerator[str]:
         yield queue
 
 
-def inputs(kind: ActivityType) -> list[dict[str, Any]]:
+def inputs(kind: ActivityType) -> list[dict[str, Any]]:  # noqa: PLR0911  # one for each kind
     """Forge what an activity is asked."""
     work = {"kind": "plan", "goal": "Spend money.", "max_subtasks": 1, "may_nest": False} | {
         "allowance": ALLOWANCE.model_dump(mode="json")
@@ -92,6 +92,9 @@ def inputs(kind: ActivityType) -> list[dict[str, Any]]:
             return [{"queue": "chargehand"}]
         case ActivityType.AWAIT_DUPLICATE:
             return [{"workflow_id": "s"}]
+        case ActivityType.WRITE_REVIEW:
+            review: dict[str, Any] = {"documents": [], "found": [], "confirmed": [], "was_checked": False}
+            return [review | {"threshold": 80, "added_lines_only": True}]
         case ActivityType.ADD_AGENTS:
             return [{"session": "s", "request": {"goal": "Spend money."}, "crew": "custom", "agents": []}]
         case ActivityType.OPEN_SESSION:

@@ -1,5 +1,6 @@
 """Long sessions: one continues as new between two subtasks, and nobody notices but its histories."""
 
+import json
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -159,8 +160,9 @@ async def test_nobody_else_hands_on_a_state(environment: OpenEnvironment) -> Non
         session = await opened.chargehand.start(GOAL.model_copy(update={"review": "never"}))
         await session.result()
         forged = await _handed_on(client, session)
-        forged["state"]["run"] = "another"  # so that its children are new
-        forged["state"]["progress"] |= {"outcomes": {}}
+        state = json.loads(forged["state"])
+        state |= {"run": "another", "progress": state["progress"] | {"outcomes": {}}}  # so that its children are new
+        forged["state"] = json.dumps(state)
         paid = len(opened.model.calls)
         with pytest.raises(WorkflowFailureError) as sent:
             await client.execute_workflow(WorkflowType.SUPERVISOR, forged, id=f"{queue}-sent", task_queue=queue)

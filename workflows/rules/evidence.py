@@ -97,6 +97,8 @@ def _issue(draft: IssueDraft) -> Issue:
         location=draft.location[:MESSAGE_CHARACTERS],
         message=draft.message[:CLAIM_CHARACTERS],
         suggestion=draft.suggestion[:CLAIM_CHARACTERS],
+        file=draft.file[:MESSAGE_CHARACTERS],
+        line=max(draft.line, 0),
         confidence=percentage(draft.confidence),
     )
 

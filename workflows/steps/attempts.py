@@ -233,7 +233,7 @@ def _means(session: Session, subtask: Subtask, attempts: Attempts) -> Means:
         able = capabilities_of(fallback, session.facts.crew)
         # Without documents, an agent that reads nothing else could only find nothing.
         is_idle = able == _READS_DOCUMENTS and not session.request.documents
-        if is_idle or is_leak(able, _input_reads(session, planned)):
+        if is_idle or _is_unapproved(session, able, planned) or is_leak(able, _input_reads(session, planned)):
             fallback = None
     return Means(
         max_attempts=session.request.limits.max_attempts,
@@ -243,6 +243,12 @@ def _means(session: Session, subtask: Subtask, attempts: Attempts) -> Means:
         may_ask=session.may_ask,
         can_pay=session.ledger.unspent.covers(_needed(session, subtask)),
     )
+
+
+def _is_unapproved(session: Session, able: frozenset[Capability], planned: Subtask) -> bool:
+    """Whether a person has approved a plan in which the agent of this subtask reaches nobody, and another would."""
+    approved = capabilities_of(planned.agent, session.facts.crew)
+    return session.request.approval == "plan" and "reaches_out" in able and "reaches_out" not in approved
 
 
 async def _refine(session: Session, subtask: Subtask, outcome: Outcome, attempts: int) -> str | None:

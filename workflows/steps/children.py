@@ -20,6 +20,7 @@ from temporalio.exceptions import (
 
 from activities.contracts import AgentCard, InputOutcome, Note, OutputCaps, RunningDuplicate, RunningDuplicateRequest
 from activities.model_turn.resets import RunningDuplicateActivities
+from activities.recall import RECALL
 from chargehand.contracts import (
     Contract,
     Delegation,
@@ -44,6 +45,8 @@ from workflows.rules.report_content import nested_goal
 from workflows.session import Session
 from workflows.steps.writer import is_long, length_words
 
+_RECALLABLE_BYTES: Final = 800_000
+"""Of outcomes in full: with a long conversation they still fit into one payload."""
 _REFUSED_UNPAID: Final = frozenset({ErrorType.LIMIT_TOO_SMALL, ErrorType.INVALID_INPUT})
 """Errors with which a nested session ends before it has taken a turn."""
 _CANCELLED: Final = Failure(reason="cancelled", message="It was cancelled before it had anything to return.")
@@ -95,6 +98,7 @@ async def run_subtask(
         output_caps=_caps(session.facts.output_caps, subtask),
         documents=session.request.documents,
         inputs=tuple(inputs),
+        recallable=_recallable(session, subtask) if RECALL in agent.tools else (),
         final_instruction=plan.final_instruction if is_final and plan else "",
         length_words=length_words(session) if is_final else 0,
         notes=notes,
@@ -119,6 +123,23 @@ async def run_subtask(
         return Ended(result)
     session.model_calls.learn(result.overcharges)
     return Ended(result.outcome, result.wasted, result.notes, result.rounds, result.waited)
+
+
+def _recallable(session: Session, subtask: Subtask) -> tuple[InputOutcome, ...]:
+    """Collect what a subtask rests on in full, the nearest first, as much as fits into a payload."""
+    needs = {each.id: each.depends_on for each in session.progress.subtasks}
+    known: dict[str, None] = {}
+    nearest = list(subtask.depends_on)
+    while nearest:
+        known |= dict.fromkeys(nearest)
+        nearest = [each for needed in nearest for each in needs.get(needed, ()) if each not in known]
+    chosen: list[InputOutcome] = []
+    room = _RECALLABLE_BYTES
+    for given in session.progress.inputs(known):
+        room -= len(given.model_dump_json().encode())
+        if room >= 0:
+            chosen.append(given)
+    return tuple(chosen)
 
 
 def _caps(caps: OutputCaps, subtask: Subtask) -> OutputCaps:

@@ -15,7 +15,7 @@ async def continue_as_new(session: Session) -> None:
     await workflow.wait_condition(lambda: workflow.all_handlers_finished() or session.clock.work_is_over)
     raise_if_cancelled()
     if not session.clock.work_is_over:
-        workflow.continue_as_new(session.asked.model_copy(update={"state": _state(session)}))
+        workflow.continue_as_new(session.asked.model_copy(update={"state": _state(session).model_dump_json()}))
 
 
 def _state(session: Session) -> SupervisorState:

@@ -5,6 +5,7 @@ from datetime import date
 from decimal import ROUND_UP, Decimal
 from typing import Final
 
+from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
 
@@ -39,8 +40,8 @@ async def open_session(asked: SupervisorRequest, progress: Progress, budget_clie
     """
     _check(asked)
     progress.set_goal(asked.goal)
-    if asked.state is not None:
-        return _resume(asked.model_copy(update={"state": None}), asked.state, progress, budget_client)
+    if asked.state:
+        return _resume(asked.model_copy(update={"state": ""}), _read(asked.state), progress, budget_client)
     delegation, now = asked.delegation, workflow.now()
     facts = _within_authority(await _read_facts(asked), delegation)
     request = asked.model_copy(update=dict(facts.terms))
@@ -87,6 +88,13 @@ def _within_authority(facts: SessionFacts, delegation: Delegation | None) -> Ses
         problem = f"each agent of '{crew.name}' may do something that no agent of the parent session may"
         raise invalid_input("SessionRequest", [f"crew: {problem}; nest a crew that may do less"])
     return facts.model_copy(update={"crew": crew})
+
+
+def _read(state: str) -> SupervisorState:
+    try:
+        return SupervisorState.model_validate_json(state)
+    except ValidationError as error:
+        raise invalid_input("SessionRequest", ["state: is none that a session hands on"]) from error
 
 
 def _resume(
@@ -154,7 +162,7 @@ def _run_name() -> str:
 
 def _check(request: SupervisorRequest) -> None:
     info = workflow.info()
-    if request.state is not None and (info.continued_run_id is None or info.cron_schedule):
+    if request.state and (info.continued_run_id is None or info.cron_schedule):
         raise invalid_input("SessionRequest", ["state: is set by a session that continues as new; leave it out"])
     if request.delegation is not None and info.parent is None:
         raise invalid_input("SessionRequest", ["delegation: is set by a supervisor only; leave it out"])

@@ -31,6 +31,7 @@ from workflows.rules.report_content import (
     wasted_of,
 )
 from workflows.session import Session
+from workflows.steps.code_review import draft_of, write_review
 from workflows.steps.grade import grade
 from workflows.steps.output import fill_output
 from workflows.steps.review import DOUBTFUL, any_doubtful, settle_contradictions, stated
@@ -44,7 +45,10 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
     progress, clock, ledger = session.progress, session.clock, session.ledger
     outcomes = progress.inputs()
     material = material_of(outcomes, stop_reason_of(list(progress.outcomes.values()), stopped=clock.stop_reason))
-    if by_models:
+    reviewed = await write_review(session, outcomes) if by_models else None
+    if reviewed is not None:
+        draft, grades = draft_of(reviewed, outcomes), ()
+    elif by_models:
         draft, grades = await grade(session, await _draft(session, material), material)
     else:
         grades = ()
@@ -83,8 +87,8 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         timing=timing_of(progress.plan, progress.records, clock.started_at, ended_at),
         subtasks=tuple(progress.records),
         routes=tuple(progress.routes),
-        issues=issues_of(progress.outcomes.values()),
-        artifacts=artifacts_of(progress.outcomes.values()),
+        issues=reviewed.issues if reviewed else issues_of(progress.outcomes.values()),
+        artifacts=(*artifacts_of(progress.outcomes.values()), *(reviewed.artifacts if reviewed else ())),
     )
     return bounded(report)
 

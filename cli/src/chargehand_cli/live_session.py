@@ -79,6 +79,11 @@ def user_action(status: Status) -> str:
             f"Paused at a limit. Continue: `chargehand raise {session} --turns N --budget USD`; "
             f"write the report now: `chargehand finish {session}`"
         )
+    if status.calls:
+        which = f" {status.calls[0].id}" if len(status.calls) > 1 else ""
+        return (
+            f"A tool call awaits approval. Show: `chargehand calls {session}`; approve: `… {session}{which} --approve`"
+        )
     if status.questions:
         which = f" --subtask {one_safe_line(status.questions[0].subtask, 20)}" if len(status.questions) > 1 else ""
         return f"Awaiting an answer: `chargehand answer {session}{which} TEXT`"

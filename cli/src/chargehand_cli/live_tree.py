@@ -1,12 +1,13 @@
 """Show a session's progress: a live tree on a terminal, one line for each change elsewhere."""
 
+import json
 import sys
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
-from chargehand import Status, SubtaskRecord
+from chargehand import PendingCall, Status, SubtaskRecord
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.rendering.text import dollars, duration
 from chargehand_cli.terminal import console, say
@@ -51,6 +52,7 @@ class Lines:
         self._subtasks: dict[str, tuple[str, int]] = {}
         self._remark = ""
         self._questions: set[tuple[str, datetime]] = set()
+        self._calls: set[str] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -71,6 +73,11 @@ class Lines:
             if (question.subtask, question.open_until) not in self._questions:
                 self._questions.add((question.subtask, question.open_until))
                 self._line(f"? {one_safe_line(question.subtask, 20)} asks: {one_safe_line(question.text, 1_000)}")
+
+        for call in status.calls:
+            if call.id not in self._calls:
+                self._calls.add(call.id)
+                self._line(f"? {one_safe_line(call.subtask, 20)} asks to use {describe_call(call)}")
 
     def remark(self, text: str) -> None:
         if text and text != self._remark:
@@ -165,9 +172,24 @@ def session_tree(session_id: str, status: Status | None, remark: str, at: dateti
                 (f"  until {question.open_until.astimezone():%H:%M:%S}", "bright_black"),
             )
         )
+    for call in status.calls if status else ():
+        tree.add(
+            Text.assemble(
+                ("? ", "yellow"),
+                (f"{one_safe_line(call.subtask, 20)} {one_safe_line(call.agent, 40)} asks to use ", "bold"),
+                describe_call(call),
+                (f"  until {call.open_until.astimezone():%H:%M:%S}", "bright_black"),
+            )
+        )
     if remark:
         tree.add(Text(one_safe_line(remark, 300), style="yellow"))
     return tree
+
+
+def describe_call(call: PendingCall) -> str:
+    """Describe a pending tool call in one line."""
+    arguments = one_safe_line(json.dumps(call.arguments, ensure_ascii=False), 400)
+    return f"{one_safe_line(call.tool, 100)} {arguments} ({call.id})"
 
 
 def describe_record(record: SubtaskRecord, at: datetime) -> str:

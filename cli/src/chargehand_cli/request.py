@@ -17,7 +17,7 @@ from chargehand_cli.verb import Documents
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from chargehand import Answer, RaisedLimits, SessionRequest
+    from chargehand import Answer, CallDecision, RaisedLimits, SessionRequest
 
     Model = TypeVar("Model", bound=BaseModel)
 
@@ -156,6 +156,19 @@ def build_answer(subtask: str, text: str) -> "Answer":
     from chargehand import Answer
 
     return _validate(Answer, {"subtask": subtask, "text": text}, "The answer is invalid")
+
+
+def build_call_decision(call: str, hash_: str, decision: str, edit: Path | None, reject: str | None) -> "CallDecision":
+    """Validate a decision on a tool call; `edit` is a file with its arguments.
+
+    Raises:
+        BadRequest: it is invalid.
+    """
+    from chargehand import CallDecision
+
+    arguments = _read_json(str(edit)) if edit else None
+    fields = _without_none(call=call, hash=hash_, decision=decision, arguments=arguments, reason=reject)
+    return _validate(CallDecision, fields, "The decision is invalid")
 
 
 def read_model(kind: "type[Model]", file: Path, noun: str) -> "Model":

@@ -64,7 +64,6 @@ class _Asked(SessionRequest):
 
     model_config = ConfigDict(extra="ignore")
     largest_bytes: ClassVar[int] = 50 << 20
-    most_values: ClassVar[int] = 500_000
 
 
 class SessionSummary(BaseModel):

@@ -26,6 +26,7 @@ class ActivityType(StrEnum):
     USE_TOOL = "use_tool"
     AWAIT_DUPLICATE = "await_duplicate"
     READ_BACKLOG = "read_backlog"
+    WRITE_REVIEW = "write_review"
 
 
 class QueryName(StrEnum):

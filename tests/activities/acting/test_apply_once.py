@@ -1,8 +1,12 @@
 """Calls that act, on a real server, whose workers are killed at every moment of a call."""
 
 import asyncio
+import os
+import signal
 import sys
 from collections import Counter
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, suppress
 from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
@@ -19,7 +23,6 @@ from tests.activities.acting.shop import ACTING, effects
 from tests.activities.acting.worker import acting_worker
 
 ROOT = Path(__file__).resolve().parents[3]
-FRONT = "acting-front"
 KNOWN = {
     "before the intent is recorded": {"book", "ship", "pay"},
     "after the intent is recorded": {"ship", "pay"},
@@ -57,10 +60,25 @@ class OneRound:
 async def test_no_kill_makes_a_tool_act_twice(client: Client, tmp_path: Path) -> None:
     """Whenever its worker is killed, a call acts once at most; where nobody can say whether it did, the model is told,
     and otherwise it did exactly once."""
+    name = f"acting-{uuid4().hex[:8]}"
+    queues = {moment: f"{name}-{number}" for number, moment in enumerate(KNOWN)}
     async with Worker(
-        client, task_queue=FRONT, workflows=[OneRound], workflow_runner=UnsandboxedWorkflowRunner(), build_id="front"
+        client, task_queue=name, workflows=[OneRound], workflow_runner=UnsandboxedWorkflowRunner(), build_id="front"
     ):
-        ended = await asyncio.gather(*(_kill(client, tmp_path / moment, moment) for moment in KNOWN))
+        running = [
+            await client.start_workflow(
+                OneRound.run,
+                Asked(ledger=str(tmp_path / moment), task_queue=queue),
+                id=f"{queue}/run/clerk/subtask",
+                task_queue=name,
+            )
+            for moment, queue in queues.items()
+        ]
+        await _kill_workers(client, queues)
+        async with AsyncExitStack() as others:
+            for queue in queues.values():
+                await others.enter_async_context(acting_worker(client, queue))
+            ended = [await asyncio.wait_for(each.result(), 60) for each in running]
 
     for moment, results in zip(KNOWN, ended, strict=True):
         applied = Counter(tool for tool, _ in effects(tmp_path / moment))
@@ -71,25 +89,16 @@ async def test_no_kill_makes_a_tool_act_twice(client: Client, tmp_path: Path) ->
         assert all(result.ok is not result.is_unknown for result in results)
 
 
-async def _kill(client: Client, ledger: Path, moment: str) -> list[ToolResult]:
-    """Have a worker act that is killed at a moment, then another one."""
-    name = f"acting-{uuid4().hex[:8]}"
+async def _kill_workers(client: Client, queues: Mapping[str, str]) -> None:
+    """Have a worker act for each moment, which is killed there."""
+    address = client.service_client.config.target_host
+    words = [word for moment, queue in queues.items() for word in (queue, moment)]
+    program = "tests.activities.acting.worker"
     killed = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "tests.activities.acting.worker",
-        client.service_client.config.target_host,
-        name,
-        moment,
-        cwd=ROOT,
+        sys.executable, "-m", program, address, *words, cwd=ROOT, start_new_session=True
     )
     try:
-        asked = Asked(ledger=str(ledger), task_queue=name)
-        running = await client.start_workflow(OneRound.run, asked, id=f"{name}/run/clerk/subtask", task_queue=FRONT)
         await asyncio.wait_for(killed.wait(), 60)
-        async with acting_worker(client, name):
-            return await asyncio.wait_for(running.result(), 60)
     finally:
-        if killed.returncode is None:
-            killed.kill()
-            await killed.wait()
+        with suppress(ProcessLookupError):
+            os.killpg(killed.pid, signal.SIGKILL)

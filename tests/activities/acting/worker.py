@@ -1,4 +1,4 @@
-"""A worker of acting tools, killed at a moment: `python -m tests.activities.acting.worker ADDRESS QUEUE MOMENT`."""
+"""Workers of acting tools, a process for each moment, killed there: `… ADDRESS QUEUE MOMENT [QUEUE MOMENT …]`."""
 
 import asyncio
 import os
@@ -85,5 +85,16 @@ async def _main(address: str, task_queue: str, moment: str) -> None:
         await asyncio.Event().wait()
 
 
+def _start(address: str, *queues_and_moments: str) -> None:
+    """Start the workers, which share what takes time to import, and wait until all are killed."""
+    started = 0
+    for task_queue, moment in zip(queues_and_moments[::2], queues_and_moments[1::2], strict=True):
+        started += 1
+        if os.fork() == 0:
+            asyncio.run(_main(address, task_queue, moment))
+    for _ in range(started):
+        os.wait()
+
+
 if __name__ == "__main__":
-    asyncio.run(_main(*sys.argv[1:]))
+    _start(*sys.argv[1:])

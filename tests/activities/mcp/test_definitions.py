@@ -42,11 +42,12 @@ _VALUES = st.recursive(
     ),
     max_leaves=12,
 )
-_DOUBLING: dict[str, Any] = {
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_MULTIPLYING: dict[str, Any] = {
     f"a{level}": {
         "type": "object",
-        "properties": {side: {"$ref": f"#/$defs/a{level + 1}"} for side in "lr"},
-        "required": ["l", "r"],
+        "properties": {name: {"$ref": f"#/$defs/a{level + 1}"} for name in _LETTERS},
+        "required": [*_LETTERS],
     }
     for level in range(40)
 }
@@ -72,6 +73,7 @@ def test_any_schema_becomes_one_that_providers_take(schema: Any) -> None:
     ("schema", "argument"),
     [
         ({"$ref": "#/$defs/a0"}, "string"),
+        ({"$ref": "#/$defs/a38"}, "string"),
         ({"type": "object", "properties": {"x": {"$ref": "#/$defs/self"}}, "required": ["x"]}, "string"),
         ({"type": "object", "additionalProperties": {"type": "string"}}, "string"),
         ({"type": "object", "properties": {"x": {"type": "string"}}}, "string"),
@@ -82,13 +84,13 @@ def test_any_schema_becomes_one_that_providers_take(schema: Any) -> None:
     ],
 )
 def test_a_schema_without_a_strict_form_is_given_as_text(schema: dict[str, Any], argument: str) -> None:
-    """The model writes JSON text then, which is read before the call; nothing doubles without end."""
+    """The model writes JSON text then, which is read before the call; nothing multiplies without end."""
     began = time.process_time()
     whole = {
         "type": "object",
         "properties": {"x": schema},
         "required": ["x"],
-        "$defs": {**_DOUBLING, "a40": {"type": "string"}, "self": {"$ref": "#/$defs/self"}},
+        "$defs": {**_MULTIPLYING, "a40": {"type": "string"}, "self": {"$ref": "#/$defs/self"}},
     }
     definition = define("odd", tool(whole))
 

@@ -19,6 +19,9 @@ TOOLS = {
     "query_data": READS_DOCUMENTS,
     "draw_chart": READS_DOCUMENTS,
     "run_code": READS_DOCUMENTS,
+    "read_diff": READS_DOCUMENTS,
+    "read_code": READS_DOCUMENTS,
+    "code_history": READS_DOCUMENTS,
 }
 AGENT = """
 [[agents]]
@@ -125,8 +128,7 @@ def test_a_users_crew_replaces_a_shipped_one(tmp_path: Path) -> None:
         ),
         pytest.param(
             CREW.replace('"read_document"', '"read_mind"'),
-            "agents.reader.tools: there is no tool 'read_mind'; there are draw_chart, query_data, read_document, "
-            "read_page, run_code, search, search_documents",
+            "agents.reader.tools: there is no tool 'read_mind'; there are code_history, draw_chart, query_data, ",
             id="unknown tool",
         ),
         pytest.param(

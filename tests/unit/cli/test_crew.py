@@ -8,6 +8,7 @@ from activities.crew_checks import crew_warnings
 from activities.crew_files import load_crew
 from activities.crews import Agent, Crew, RouteRule, Routing, SlowQueue
 from activities.tools import READS_DOCUMENTS
+from chargehand.contracts import ToolRule
 from chargehand_cli.main import execute
 
 PAGE = Path(__file__).parents[3] / "docs/how-to/own-crew.md"
@@ -23,6 +24,17 @@ def test_the_crew_to_start_from_is_valid(tmp_path: Path, capsys: pytest.CaptureF
     assert crew.name == "own"
     assert crew_warnings(crew) == []
     assert "own.toml exists already" in capsys.readouterr().err
+
+
+def test_the_crew_of_the_page_about_approval_is_accepted(tmp_path: Path) -> None:
+    """The page shows a whole crew file, with every field of a rule in it."""
+    page = (PAGE.parent / "approving-tool-calls.md").read_text(encoding="utf-8")
+    (tmp_path / "refunds.toml").write_text(page.partition("```toml\n")[2].partition("```")[0])
+
+    crew = load_crew(tmp_path / "refunds.toml", {"fraud_check": (), "refund": ()}, acting=("refund",))
+    [agent] = crew.agents
+    assert set(ToolRule.model_fields) == {name for rule in agent.policy for name in rule.model_fields_set}
+    assert all(f"`{name}`" in page for name in ToolRule.model_fields)
 
 
 @pytest.mark.parametrize("kind", [Crew, Agent, Routing, RouteRule, SlowQueue])

@@ -48,8 +48,9 @@ def test_help_lists_each_verb_once_by_family(capsys: pytest.CaptureFixture[str])
     listed = capsys.readouterr().out.partition("Commands:\n")[2].splitlines()
     assert [line.split()[0] for line in listed if line.startswith("  ") and not line.startswith("   ")] == [
         *("run", "start", "watch"),
-        *("status", "list", "result", "trace", "artifacts", "verify"),
+        *("status", "list", "result", "advise", "trace", "artifacts", "verify"),
         *("plan", "answer", "raise", "finish", "cancel"),
+        "calls",
         *("up", "replay", "codec-server", "clean", "init", "worker", "crew", "doctor"),
     ]
 

@@ -13,7 +13,8 @@ import pytest
 import typer.main
 from typer.core import TyperGroup
 
-from chargehand.contracts import SessionRequest
+from chargehand.contracts import CallDecision, SessionRequest
+from chargehand.wire import UpdateName
 from chargehand_cli.main import app
 from tests.unit.deployment.test_documents import ROOT
 
@@ -103,11 +104,13 @@ def test_make_has_the_targets(page: str, words: list[str]) -> None:
 
 
 def test_requests_are_requests() -> None:
-    """What is handed to Temporal's own command line as input is a valid request."""
-    found = [words[words.index("--input") + 1] for _, words in commands("temporal") if "--input" in words]
+    """What is handed to Temporal's own command line as input is a valid request, or a valid decision on a call."""
+    found = [words for _, words in commands("temporal") if "--input" in words]
 
     assert found
-    assert [SessionRequest.model_validate_json(each).goal for each in found]
+    for words in found:
+        contract = CallDecision if UpdateName.DECIDE_CALL in words else SessionRequest
+        assert contract.model_validate_json(words[words.index("--input") + 1])
 
 
 def test_shell_blocks_are_shell() -> None:

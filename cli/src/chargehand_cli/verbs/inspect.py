@@ -1,4 +1,4 @@
-"""Inspect sessions: `status`, `list`, `result`, `trace`, `artifacts` and `verify`."""
+"""Inspect sessions: `status`, `list`, `result`, `advise`, `trace`, `artifacts` and `verify`."""
 
 import asyncio
 import json
@@ -75,6 +75,22 @@ async def result(connection: Connection, session: SessionId, *, as_json: AsJson 
 
     await connection.open()
     return await put_report(connection, await wait_for_report(connection, session), as_json=as_json)
+
+
+@verb(app)
+async def advise(connection: Connection, session: SessionId, *, as_json: AsJson = False) -> None:
+    """Say whether a single agent would do for requests like a finished session's."""
+    from chargehand_cli.advice import advice_on
+    from chargehand_cli.session_files import wait_for_report
+
+    await connection.open()
+    advice = advice_on(await wait_for_report(connection, session))
+    if as_json:
+        put_json(json.dumps({"single_agent": advice.single_agent, "reasons": advice.reasons}, indent=1))
+        return
+    put("A single agent would do." if advice.single_agent else "It gains from its crew.")
+    for reason in advice.reasons:
+        put(f"- {one_safe_line(reason, 400)}")
 
 
 @verb(app)

@@ -56,6 +56,10 @@ class Issue(Contract):
     """`critical` makes the whole unusable, `major` makes a part of it wrong, `minor` is worth fixing."""
     location: str
     """The subtask's id and the words concerned."""
+    file: str = left_out("")
+    """Path of the file that it is about; empty if it is about no file."""
+    line: int = left_out(0)
+    """Line of that file, from 1, in the new version if it is about a change."""
     message: str
     """What is wrong."""
     suggestion: str = ""

@@ -1,0 +1,84 @@
+"""Unified diffs as data: which lines of which files a change adds. Pure."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+MOST_BYTES: Final = 10 << 20
+_MOST_LINES: Final = 200_000
+_LONGEST_LINE: Final = 2_000
+_HUNK: Final = re.compile(r"@@ -\d{1,9}(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a hunk."""
+
+    kind: Literal["+", "-", " "]
+    number: int
+    """In the new version; for a removed line, that of the line that follows it."""
+    text: str
+
+
+@dataclass(frozen=True)
+class ChangedFile:
+    """A file of a change."""
+
+    path: str
+    lines: tuple[Line, ...]
+    """Of all its hunks, in their order."""
+
+    @property
+    def added(self) -> dict[int, str]:
+        """The text of each added line by its number in the new version."""
+        return {line.number: line.text for line in self.lines if line.kind == "+"}
+
+    @property
+    def removed(self) -> int:
+        """How many lines are removed."""
+        return sum(line.kind == "-" for line in self.lines)
+
+
+def parse_diff(text: str) -> tuple[ChangedFile, ...]:
+    """Read a unified diff, with or without git's headers; what is no diff has no files."""
+    found: dict[str, list[Line]] = {}
+    lines = iter(text.split("\n", _MOST_LINES)[:_MOST_LINES])
+    path = ""
+    for line in lines:
+        if line.startswith("+++ "):
+            path = _path(line[4:])
+        elif path and (hunk := _HUNK.match(line)):
+            old, first, new = int(hunk[1] or 1), int(hunk[2]), int(hunk[3] or 1)
+            found.setdefault(path, []).extend(_hunk(lines, first, old, new))
+        elif line.startswith("--- "):
+            path = ""
+    return tuple(ChangedFile(name, tuple(of_file)) for name, of_file in found.items())
+
+
+def _hunk(lines: Iterator[str], number: int, old: int, new: int) -> Iterator[Line]:
+    """Read as many lines as the hunk's header counts, so that a line which looks like a header stays a line."""
+    while (old > 0 or new > 0) and (line := next(lines, None)) is not None:
+        mark, text = line[:1] or " ", line[1:].rstrip("\r")[:_LONGEST_LINE]
+        match mark:
+            case "+":
+                yield Line("+", number, text)
+                number, new = number + 1, new - 1
+            case "-":
+                yield Line("-", number, text)
+                old -= 1
+            case " ":
+                yield Line(" ", number, text)
+                number, old, new = number + 1, old - 1, new - 1
+            case "\\":
+                continue  # "\ No newline at end of file"
+            case _:
+                return  # the header counts more lines than there are
+
+
+def _path(name: str) -> str:
+    """Read the path of the new version; empty for a file that the change removes."""
+    name = name.partition("\t")[0].strip().strip('"')
+    if name == "/dev/null":
+        return ""
+    return name.removeprefix("b/")

@@ -1,0 +1,128 @@
+"""Hostile repositories, diffs that lie, and what becomes of findings."""
+
+import json
+from collections.abc import Callable
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+from dulwich import porcelain
+
+from activities.code_review.diff import ChangedFile, Line, parse_diff
+from activities.code_review.documents import dismissed_in, markdown_of, sarif_of
+from activities.code_review.findings import sift
+from activities.code_review.repository import Repository, RepositoryError
+from chargehand.contracts import Issue
+
+
+def repository(folder: Path, *versions: str) -> Path:
+    folder.mkdir()
+    with porcelain.open_repo_closing(porcelain.init(str(folder))) as repo:
+        for number, text in enumerate(versions, start=1):
+            (folder / "a.py").write_text(text, encoding="utf-8")
+            porcelain.add(repo, [str(folder / "a.py")])
+            porcelain.commit(repo, f"Version {number}\n\nWhy.", author=b"A <a@b>", committer=b"A <a@b>", sign=False)
+    return folder
+
+
+def _link_git(folder: Path, outside: Path) -> None:
+    (folder / ".git").rename(outside / "git")
+    (folder / ".git").symlink_to(outside / "git")
+
+
+def _git_file(folder: Path, outside: Path) -> None:
+    (folder / ".git").rename(outside / "git")
+    (folder / ".git").write_text(f"gitdir: {outside / 'git'}\n")
+
+
+def _link_inside(folder: Path, outside: Path) -> None:
+    (folder / ".git/objects").rename(outside / "objects")
+    (folder / ".git/objects").symlink_to(outside / "objects")
+
+
+def _alternates(folder: Path, outside: Path) -> None:
+    (folder / ".git/objects/info").mkdir(exist_ok=True)
+    (folder / ".git/objects/info/alternates").write_text(f"{outside}\n")
+
+
+@pytest.mark.parametrize("trick", [_link_git, _git_file, _link_inside, _alternates])
+def test_a_repository_that_leads_elsewhere_is_refused(tmp_path: Path, trick: Callable[[Path, Path], None]) -> None:
+    """Neither a link, a file in place of .git, nor an alternate has a reviewer read another folder."""
+    (tmp_path / "outside").mkdir()
+    folder = repository(tmp_path / "repo", "a = 1\n")
+    trick(folder, tmp_path / "outside")
+
+    with pytest.raises(RepositoryError):
+        Repository(folder)
+
+
+def test_a_change_is_that_of_the_newest_commit_and_history_is_told(tmp_path: Path) -> None:
+    """On main the last commit is reviewed; a file is read as it is there, and its commits are listed, newest first."""
+    found = Repository(repository(tmp_path / "repo", "a = 1\n", "a = 1\nb = 2\n"))
+
+    [file] = found.change()
+    assert (file.path, file.added, file.removed) == ("a.py", {2: "b = 2"}, 0)
+    assert found.read("a.py") == "a = 1\nb = 2\n"
+    assert found.read("../../etc/passwd") is None
+    assert [commit.subject for commit in found.history("a.py", 20)] == ["Version 2", "Version 1"]
+
+
+def test_a_hunk_that_counts_too_many_lines_hides_no_file() -> None:
+    """The file after a hunk with a wrong header is read all the same, and lines that look like headers stay lines."""
+    text = (
+        "--- a/a.py\n+++ b/a.py\n@@ -1,90 +1,90 @@\n+++ added\n context\ndiff --git a/b.py b/b.py\n"
+        "--- a/b.py\n+++ b/b.py\n@@ -0,0 +1 @@\n+b = 1\n"
+    )
+
+    assert parse_diff(text) == (
+        ChangedFile("a.py", (Line("+", 1, "++ added"), Line(" ", 2, "context"))),
+        ChangedFile("b.py", (Line("+", 1, "b = 1"),)),
+    )
+
+
+FILE = ChangedFile("a.py", (Line(" ", 1, "x"), Line("+", 2, "eval(y)"), Line("+", 9, "z")))
+
+
+def issue(line: int, message: str = "It evaluates text.", confidence: int = 90, file: str = "a.py") -> Issue:
+    place = {"location": f"{file}:{line}", "file": file, "line": line}
+    return Issue.model_validate({"severity": "major", "message": message, "confidence": confidence, **place})
+
+
+def test_reviewers_in_any_order_give_the_same_review() -> None:
+    """A problem is reported once, with all its reviewers; context, doubt and what nobody confirmed is left out."""
+    found = [
+        ("security", issue(2, confidence=95)),
+        ("logic", issue(2, "Text is run as a program.", 85)),
+        ("style", issue(1, "The name x is short.")),
+        ("history", issue(9, "It was z before.", 79)),
+        ("conventions", issue(30, "Nowhere.")),
+        ("performance", issue(2, file="other.py")),
+    ]
+    confirmed = [each for _, each in found[:4]]
+    reviews = {
+        markdown_of(sift(order, confirmed, [FILE], (), threshold=80, added_lines_only=True), [FILE])
+        for order in permutations(found)
+    }
+
+    [review] = reviews
+    assert review.count("###") == 1
+    assert "security, logic, confidence 95" in review
+
+
+def test_the_sarif_of_a_review_tells_what_was_dismissed() -> None:
+    """Every result has its rule, level and fingerprint; a suppression that was rejected dismisses nothing."""
+    found = [("security", issue(2)), ("logic", issue(9, "Never used."))]
+    sifted = sift(found, [each for _, each in found], [FILE], (), threshold=80, added_lines_only=True)
+    log = json.loads(sarif_of(sifted))
+    results = log["runs"][0]["results"]
+    results[0]["suppressions"] = [{"kind": "external"}]
+    results[1]["suppressions"] = [{"kind": "external", "status": "rejected"}]
+
+    assert (log["version"], log["runs"][0]["tool"]["driver"]["name"]) == ("2.1.0", "chargehand code-review")
+    assert [(each["ruleId"], each["level"], each["rank"]) for each in results] == [
+        ("security", "warning", 90.0),
+        ("logic", "warning", 90.0),
+    ]
+    assert list(dismissed_in(json.dumps(log))) == [results[0]["partialFingerprints"]["chargehand/v1"]]
+    assert list(dismissed_in("[" * 100_000)) == []
+    assert list(dismissed_in('{"runs": [3, {"results": {"a": 1}}]}')) == []

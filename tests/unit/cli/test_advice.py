@@ -1,0 +1,58 @@
+"""When `advise` says that a single agent would do."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from chargehand import Report, SpendLine, SubtaskRecord, Timing, Usage
+from chargehand_cli.advice import advice_on
+
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+
+
+def session(*agents: str, side_by_side: float = 1, turns: int = 2) -> Report:
+    """Report a session whose subtasks took a minute each."""
+    records = tuple(
+        SubtaskRecord(id=f"T{number}", agent=agent, instruction="Do it.", attempts=1, usage=Usage(turns=turns))
+        for number, agent in enumerate(agents)
+    )
+    minutes = timedelta(minutes=len(agents))
+    return Report(
+        session="s",
+        goal="g",
+        answer="a",
+        stop_reason="completed",
+        usage=Usage(turns=3 + turns * len(agents), cost_usd=Decimal(1)),
+        spend=(
+            SpendLine(agent="supervisor", model="m", purpose="plan", usage=Usage(turns=3, cost_usd=Decimal("0.5"))),
+        ),
+        timing=Timing(
+            started_at=NOW,
+            ended_at=NOW,
+            wall=minutes,
+            subtasks_one_after_another=minutes,
+            critical_path=minutes / side_by_side,
+            speed_up=1,
+        ),
+        subtasks=records,
+    )
+
+
+@pytest.mark.parametrize(
+    ("report", "single_agent"),
+    [
+        (session("reader"), True),
+        (session("reader", "reader"), True),
+        (session("reader", "reader", side_by_side=2), False),
+        (session("reader", "reader", turns=6), False),
+        (session("reader", "analyst"), False),
+    ],
+    ids=["one subtask", "the same agent in turn", "side by side", "more turns than one agent has", "two agents"],
+)
+def test_one_agent_would_do_where_several_gain_nothing(report: Report, *, single_agent: bool) -> None:
+    """One agent is enough unless others have other tools, work at the same time, or share what is too much for one."""
+    advice = advice_on(report)
+
+    assert advice.single_agent is single_agent
+    assert advice.reasons[-1].startswith("Plan, report and decisions took 3 of ")

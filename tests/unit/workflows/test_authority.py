@@ -1,0 +1,86 @@
+"""Authority only shrinks: no session or agent may do what those above it may not."""
+
+from collections.abc import Iterator
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from activities.contracts import AgentCard, CrewCard
+from chargehand.contracts import Authority, Capability, Obligation, Tier, ToolRule, Watched
+from workflows.rules.authority import authority_of, delegated, in_place_of, narrowed
+
+_TOOLS = tuple(f"tool{number}" for number in range(4))
+_ACTING = frozenset(_TOOLS[:2])
+_CAPABILITIES: tuple[Capability, ...] = ("reads_untrusted", "reads_private", "reaches_out")
+_DEEPEST = 3
+
+
+def _some(random: Random, items: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(item for item in items if random.random() < 0.5)
+
+
+def _agent(random: Random, crew: str, name: str) -> AgentCard:
+    tools = _some(random, _TOOLS)
+    ruled = [tool for tool in tools if random.random() < 0.5]
+    return AgentCard(
+        name=name,
+        description="",
+        tools=tools,
+        tier=Tier.SMALL,
+        fallback=random.choice(["a", "b", "c"]),
+        capabilities=tuple(each for each in _CAPABILITIES if random.random() < 0.5),
+        acting=tuple(tool for tool in tools if tool in _ACTING),
+        approvals=_some(random, tools),
+        policy=tuple(Obligation(key=f"{crew}/{name}/{tool}", tool=tool, rule=ToolRule(tool=tool)) for tool in ruled),
+        watched=tuple(Watched(tool=tool) for tool in _some(random, tools)),
+        prompt_bytes=0,
+    )
+
+
+def _crew(random: Random, name: str) -> CrewCard:
+    agents = tuple(_agent(random, name, each) for each in ("a", "b", "c"))
+    return CrewCard(name=name, tier=Tier.SMALL, agents=agents, prompt_bytes=0)
+
+
+def _escalations(card: AgentCard, above: Authority) -> Iterator[str]:
+    """Name what an agent may do that a session above it may not; from the words of the rule, not from its code."""
+    yield from set(card.acting) - set(above.acting)
+    yield from set(card.capabilities) - set(above.capabilities)
+    yield from {tool for tool in card.tools if tool in above.approvals} - set(card.approvals)
+    yield from {each.key for each in above.policy if each.tool in card.tools} - {each.key for each in card.policy}
+    yield from {each.tool for each in above.watched if each.tool in card.tools} - {each.tool for each in card.watched}
+
+
+def _takeover(card: AgentCard, planned: AgentCard) -> Iterator[str]:
+    """Name what an agent gains by taking over the subtask of another."""
+    shared = set(card.tools) & set(planned.tools)
+    yield from set(card.acting) - set(planned.acting)
+    yield from (set(planned.approvals) & shared) - set(card.approvals)
+    yield from {each.key for each in planned.policy if each.tool in shared} - {each.key for each in card.policy}
+
+
+@settings(max_examples=1_000)
+@given(st.integers(0, 2**64))
+def test_nobody_in_a_tree_of_sessions_may_do_more_than_those_above(seed: int) -> None:
+    """Nested sessions, planned or in place of an agent, of any crew, and any fallback: no escalation in 1,000 trees."""
+    random = Random(seed)
+    crew, above, replaced = _crew(random, "crew0"), list[Authority](), list[AgentCard]()
+    authority = authority_of(crew, None)
+    for depth in range(1, _DEEPEST):
+        for card in crew.agents:
+            planned = random.choice(crew.agents)
+            taking_over = in_place_of(card, planned)
+            assert card.name == planned.name or not [*_takeover(taking_over, planned)]
+            assert not [gained for each in above for gained in _escalations(taking_over, each)]
+        if not crew.agents:
+            return
+        split = random.choice([None, *crew.agents])
+        given_down = delegated(authority, split)
+        above.append(given_down)
+        replaced += [split] if split else []
+        crew = narrowed(random.choice([crew, _crew(random, f"crew{depth}")]), given_down)
+        authority = authority_of(crew, given_down)
+        assert all(not [*_takeover(card, each)] for card in crew.agents for each in replaced)
+        assert set(authority.acting) <= set(given_down.acting)
+        assert set(authority.capabilities) <= set(given_down.capabilities)

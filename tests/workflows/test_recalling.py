@@ -1,0 +1,146 @@
+"""The tool `recall`: an agent reads what its subtask rests on in full, and nothing else."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from activities.contracts import InputOutcome, ToolCall
+from activities.documents.artifacts import ArtifactStore
+from activities.models.protocol import ModelReply
+from activities.recall import Recall, RecallContext
+from chargehand.contracts import Artifact, PlanDecision, SessionRequest, Source, Success
+from tests.scripted_model import Script, answer, plan, report, subtask, usage, use, work_task
+from tests.waiting import until_state
+from tests.workflows.conftest import OpenEnvironment
+
+CREW = """
+name = "office"
+description = "Reads documents and writes letters about them."
+guidance = "One subtask for each document."
+
+[[agents]]
+name = "reader"
+description = "Reads the documents of the user."
+prompt = "Read what you are asked about, and quote it."
+tools = ["search_documents"]
+capabilities = ["reads_private"]
+
+[[agents]]
+name = "writer"
+description = "Writes letters about what others have found."
+prompt = "Write a letter about what others have found."
+tools = ["recall"]
+
+[[agents]]
+name = "scout"
+description = "Looks for pages in the web."
+prompt = "Look for pages about what you are asked."
+tools = ["recall", "search"]
+capabilities = ["reads_untrusted", "reaches_out"]
+"""
+GOAL = SessionRequest(goal="Write to the tenants about the notice.", crew="office", review="never")
+LONG = "The notice is three months. " * 2_800
+
+
+@pytest.fixture
+def crew_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "crews"
+    folder.mkdir()
+    (folder / "office.toml").write_text(CREW, encoding="utf-8")
+    return folder
+
+
+def recall(id_: str, page: int = 1) -> ModelReply:
+    call = ToolCall(id=f"{id_}-{page}", tool="recall", arguments={"id": id_, "page": page})
+    return ModelReply(stop="tools", tool_calls=(call,), model="scripted-1", provider="scripted", usage=usage())
+
+
+def found(content: str) -> BaseModel:
+    short = answer("Three months.", ref="search_documents.md#L1", quote="what search_documents read")
+    return short.model_copy(update={"content": content})
+
+
+async def test_an_agent_reads_what_its_subtask_rests_on_in_full(
+    environment: OpenEnvironment, crew_folder: Path
+) -> None:
+    """Directly or not: a text that its task shows shortened is read by page, with its sources."""
+    script = (
+        Script()
+        .plan(subtask("T1"), subtask("T2"), subtask("T3", "writer", ["T1"]), subtask("T4", "writer", ["T3"]))
+        .work("T1", use("search_documents"), found(LONG))
+        .work("T3", recall("T1"), recall("T1", 2), recall("T2"), answer("Three months."))
+        .work("T4", recall("T1", 4), answer("Dear tenants."))
+        .synthesis(report("Done."))
+    )
+    async with environment(script, own_crews=(crew_folder,)) as opened:
+        result = await opened.run(GOAL)
+
+    assert [record.state for record in result.subtasks] == ["success"] * 4
+    last = {task.instruction[-20:]: task for task in map(work_task, opened.model.of_kind("work"))}
+    direct, indirect = ([past.results[0] for past in task.rounds] for task in list(last.values())[-2:])
+    shown = work_task(opened.model.of_kind("work")[-1])
+    assert len(LONG) > len(shown.inputs[0].outcome.content)
+    first, second, refused = direct
+    assert str(first.output["text"]).count("three months") > 800
+    assert (first.output["pages"], second.output["page"]) == (4, 2)
+    assert refused.output == {"error": "There is no such outcome for this subtask; there are: T1."}
+    assert [source.quote for source in indirect[0].sources] == ["what search_documents read"]
+
+
+async def test_what_is_recalled_goes_no_further_than_an_input(environment: OpenEnvironment, crew_folder: Path) -> None:
+    """A plan in which an agent that reaches out could recall private text is refused, directly or not."""
+    through = (subtask("T1"), subtask("T2", "writer", ["T1"]), subtask("T3", "scout", ["T2"]))
+    script = Script().plans(*[plan(*through)] * 2, plan(*through[:2])).work("", answer("So."))
+    async with environment(script.synthesis(report("Done.")), own_crews=(crew_folder,)) as opened:
+        await opened.run(GOAL)
+
+    errors = opened.model.of_kind("plan")[-1].messages[0].text
+    assert "private" in errors
+    assert {call.agent for call in opened.model.of_kind("work")} == {"reader", "writer"}
+
+
+async def test_files_are_read_too(tmp_path: Path) -> None:
+    """The text of a file that a tool made follows the outcome; what is no text is named."""
+    store = ArtifactStore(tmp_path)
+    table = Artifact(uri=f"artifact:{store.put(b'a,b')}/t.csv", name="t.csv", media_type="text/csv", bytes=3)
+    chart = Artifact(uri=f"artifact:{'0' * 64}/c.png", name="c.png", media_type="image/png", bytes=9, title="Costs")
+    source = Source(ref="lease.md#L1", quote="three months")
+    outcome = Success(content="So.", sources=(source,), artifacts=(table, chart))
+    given = InputOutcome(id="T1", agent="reader", instruction="Read.", outcome=outcome)
+    context = RecallContext(session="s", agent="writer", idempotency_key="k", outcome=given)
+
+    page = await Recall(store).use({"id": "T1", "page": 1}, context)
+
+    assert page.sources == (source,)
+    assert str(page.output["text"]).endswith(
+        "File t.csv (text/csv, 3 bytes):\na,b\n\nFile c.png (image/png, 9 bytes): Costs"
+    )
+
+
+async def test_private_text_that_is_recalled_is_not_sent_anywhere(
+    environment: OpenEnvironment, crew_folder: Path
+) -> None:
+    """As with inputs: though a person lets an agent that reaches out have it, and its task shows it shortened."""
+
+    def send(where: str) -> ModelReply:
+        call = ToolCall(id=where, tool="search", arguments={"query": f"https://example.com/{where}"})
+        return ModelReply(stop="tools", tool_calls=(call,), model="scripted-1", provider="scripted", usage=usage())
+
+    script = (
+        Script()
+        .plan(subtask("T1"), subtask("T2", "scout", ["T1"]))
+        .work("T1", use("search_documents"), found(f"{LONG}The tenant is called Ottokar Zibulski."))
+        .work("T2", recall("T1", 4), send("ottokar-zibulski"), send("harmless"), answer("Done."))
+        .synthesis(report("Done."))
+    )
+    async with environment(script, own_crews=(crew_folder,)) as opened:
+        session = await opened.chargehand.start(GOAL.model_copy(update={"approval": "plan"}))
+        await until_state(session, "awaiting_approval")
+        await session.decide_plan(PlanDecision(decision="approve"))
+        await session.result()
+
+    last = work_task(opened.model.of_kind("work")[-1])
+    assert "Zibulski" not in last.inputs[0].outcome.content
+    assert "Zibulski" in str(last.rounds[0].results[0].output["text"])
+    assert [call["query"] for call in opened.tools["search"].calls] == ["https://example.com/harmless"]

@@ -1,0 +1,54 @@
+"""Within the last step: the report of a crew that reviews code is its checked findings, and no model writes it."""
+
+from collections.abc import Sequence
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, is_cancelled_exception
+
+from activities.code_review.activity import CodeReviewActivities
+from activities.contracts import CodeReview, CodeReviewRequest, FoundIssue, InputOutcome
+from activities.turn_kinds.synthesis import SynthesisAnswer
+from workflows import options
+from workflows.rules.report_content import USABLE
+from workflows.session import Session
+from workflows.steps.writer import Draft
+
+
+async def write_review(session: Session, outcomes: Sequence[InputOutcome]) -> CodeReview | None:
+    """Check the reviewers' findings; None for a crew that does not review code, or if that fails."""
+    rules = session.facts.crew.code_review
+    if rules is None:
+        return None
+    looked = [given.outcome for given in outcomes if given.agent == rules.checker and given.outcome.kind in USABLE]
+    found = [
+        FoundIssue(agent=given.agent, issue=issue)
+        for given in outcomes
+        if given.agent != rules.checker
+        for issue in given.outcome.issues
+    ]
+    try:
+        return await workflow.execute_activity_method(
+            CodeReviewActivities.write_review,
+            CodeReviewRequest(
+                documents=session.request.documents,
+                found=tuple(found),
+                confirmed=tuple(issue for outcome in looked for issue in outcome.issues),
+                was_checked=bool(looked),
+                threshold=rules.threshold,
+                added_lines_only=rules.added_lines_only,
+            ),
+            activity_id="review",
+            summary="check the findings against the change; write Markdown and SARIF",
+            **options.review(),
+        )
+    except ActivityError as error:
+        if is_cancelled_exception(error):
+            raise
+        return None
+
+
+def draft_of(review: CodeReview, outcomes: Sequence[InputOutcome]) -> Draft:
+    """Hand a review out as it is."""
+    usable = [given.outcome.confidence for given in outcomes if given.outcome.kind in USABLE]
+    text = SynthesisAnswer(answer=review.answer, gaps=[], contradictions=[], confidence=min(usable, default=0))
+    return Draft(text, is_delivered=True)
