@@ -146,6 +146,7 @@ async def compose(
         sessions.add_agents,
         TurnActivities(crews, models, tools, library, conversations).take_turn,
         ToolActivities(crews, tools, library).use_tool,
+        ToolActivities(crews, tools, library).check_call,
         RunningDuplicateActivities().await_duplicate,
         BacklogActivities().read_backlog,
         CodeReviewActivities(ChangeReader(library), store).write_review,

@@ -403,3 +403,17 @@ class ToolRequest(Contract):
     public: tuple[str, ...] = ()
     """Text that may go out although it stands in `private` too."""
     documents: tuple[str, ...] = ()
+
+
+class CallCheck(Contract):
+    """Arguments that a person wants a tool to be called with."""
+
+    session: str
+    tool: str
+    arguments: dict[str, JsonValue]
+
+
+class CallProblems(Contract):
+    """What keeps a tool from being called with them, each by its path; nothing if it can be."""
+
+    problems: tuple[str, ...] = ()

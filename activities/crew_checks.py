@@ -58,6 +58,29 @@ def nesting_problems(crew: Crew, crews: Collection[str]) -> list[str]:
     return [f"nested: there is no crew '{crew.nested}'; there are {', '.join(sorted(crews))}"]
 
 
+def nesting_warnings(crew: Crew, crews: Mapping[str, Crew], tools: Tools, acting: Collection[str]) -> list[str]:
+    """List what a crew's nested sessions are without, because none of its own agents may do it."""
+    nested = crews.get(crew.nested) if crew.nested else None
+    if nested is None:
+        return []
+    own = {capability for agent in crew.agents for capability in capabilities_of(agent, tools)}
+    held = {tool for agent in crew.agents for tool in agent.tools}
+    gains = {agent.name: sorted(capabilities_of(agent, tools) - own) for agent in nested.agents}
+    withheld = {tool for agent in nested.agents for tool in agent.tools if tool in acting and tool not in held}
+    return [
+        *(
+            f"nested: '{name}' of crew '{nested.name}' is left out, because no agent of this crew may do "
+            f"'{', '.join(more)}'"
+            for name, more in gains.items()
+            if more
+        ),
+        *(
+            f"nested: '{tool}' is withheld from crew '{nested.name}', because no agent of this crew has it"
+            for tool in sorted(withheld)
+        ),
+    ]
+
+
 def _server_problems(crew: Crew) -> Iterator[str]:
     names = Counter(server.name for server in crew.mcp)
     yield from (f"mcp: the name '{name}' occurs {count} times" for name, count in names.items() if count > 1)

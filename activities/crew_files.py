@@ -9,7 +9,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from activities.crew_checks import Tools, crew_problems, crew_warnings, nesting_problems
+from activities.crew_checks import Tools, crew_problems, crew_warnings, nesting_problems, nesting_warnings
 from activities.crews import Crew
 from activities.mcp.declaration import McpDeclaration
 from chargehand.contracts import Contract
@@ -54,7 +54,7 @@ def load_crews(
     for crew in crews.values():
         if problems := nesting_problems(crew, crews):
             raise CrewError(files[crew.name], problems)
-        for warning in crew_warnings(crew):
+        for warning in (*crew_warnings(crew), *nesting_warnings(crew, crews, tools, acting)):
             _logger.warning("crew %s: %s", crew.name, warning)
     return crews
 

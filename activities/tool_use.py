@@ -11,9 +11,10 @@ from pydantic import JsonValue
 from temporalio import activity
 
 from activities.apply_once import apply_once, idempotency_key
-from activities.contracts import ToolRequest, ToolResult
+from activities.contracts import CallCheck, CallProblems, ToolRequest, ToolResult
 from activities.crew_versions import CrewVersions
 from activities.documents.library import DocumentLibrary
+from activities.json_schema import value_problems
 from activities.pages.leak_check import carries, hides, repeats
 from activities.recall import RecallContext
 from activities.silence import tool_silence_limit
@@ -55,6 +56,15 @@ class ToolActivities:
             artifacts=answer.artifacts,
             is_unknown=is_unknown,
         )
+
+    @activity.defn(name=ActivityType.CHECK_CALL)
+    async def check_call(self, request: CallCheck) -> CallProblems:
+        """Check arguments that a person has written against the tool's schema."""
+        tool = self.tools.get(request.tool)
+        if tool is None:
+            return CallProblems(problems=(f"tool: this worker has no '{request.tool}'",))
+        found = await asyncio.to_thread(value_problems, tool.spec.parameters, request.arguments, "arguments")
+        return CallProblems(problems=tuple(found))
 
     async def _use(self, request: ToolRequest) -> ToolAnswer | None:
         """Use the tool within its time; None if it acts and nobody knows whether it was applied."""

@@ -87,6 +87,7 @@ class Backends:
             sessions.add_agents,
             TurnActivities(crews, models, tools, library, conversations, self.pause).take_turn,
             ToolActivities(crews, tools, library).use_tool,
+            ToolActivities(crews, tools, library).check_call,
             RunningDuplicateActivities().await_duplicate,
             BacklogActivities().read_backlog,
             CodeReviewActivities(changes, store).write_review,

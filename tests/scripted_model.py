@@ -199,7 +199,8 @@ class ScriptedTool:
     @property
     def spec(self) -> ToolSpec:
         description = f"The scripted tool {self.name}."
-        return ToolSpec(name=self.name, description=description, parameters={"type": "object"}, acts=self.acts)
+        parameters: dict[str, JsonValue] = {"type": "object", "properties": {"amount": {"type": "number"}}}
+        return ToolSpec(name=self.name, description=description, parameters=parameters, acts=self.acts)
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:  # noqa: ARG002  # scripted
         self.calls.append(arguments)

@@ -46,6 +46,8 @@ _TOOL_RETRIES: Final = RetryPolicy(
     non_retryable_error_types=["PayloadsTooLarge"],
 )
 
+_CHECK_TIMEOUT: Final = timedelta(seconds=20)
+
 _RUNNING_DUPLICATE_TIMEOUT: Final = timedelta(days=7)
 """The longest that a session may run; its own deadline ends the wait sooner."""
 
@@ -119,6 +121,11 @@ def tool(left: timedelta) -> ActivityLimits:
         heartbeat_timeout=HEARTBEAT_TIMEOUT,
         retry_policy=_TOOL_RETRIES,
     )
+
+
+def check() -> ActivityLimits:
+    """Build the limits of the activity that checks what a person has written; the person waits for it."""
+    return ActivityLimits(schedule_to_close_timeout=_CHECK_TIMEOUT, retry_policy=_OPEN_SESSION_RETRIES)
 
 
 def running_duplicate() -> ActivityLimits:

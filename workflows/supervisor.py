@@ -25,7 +25,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.progress import Progress
     from workflows.rules.plan_validation import InvalidPlan
     from workflows.session import Session
-    from workflows.steps.calls import answer_call_request, note_outcome
+    from workflows.steps.calls import answer_call_request, argument_problems, note_outcome
     from workflows.steps.children import answer_grant_request
     from workflows.steps.design import design_agents
     from workflows.steps.execute import execute
@@ -156,6 +156,8 @@ class SupervisorWorkflow:
     async def decide_call(self, decision: CallDecision) -> Status:
         """Apply a person's decision to the call that it names, once."""
         await _next_task()
+        if problems := await argument_problems(self._open, decision):
+            raise _refusal(join_problems(problems))
         try:
             pending = self._open.calls.decide(decision)
         except CallRefused as error:

@@ -54,7 +54,7 @@ def _outcomes(text: str) -> tuple[InputOutcome, ...]:
     source = Source(ref=text, title=text, url=text, quote=text)
     finding = Finding(claim=text, sources=(text,), confidence=1)
     ended: tuple[Outcome, ...] = (
-        Success(content=text, findings=(finding,), sources=(source,), gaps=(text,)),
+        Success(content=text, findings=(finding,), sources=(source,), gaps=(text,), data={text: [text]}),
         Failure(reason="no_answer", message=text, content=text),
     )
     return tuple(
@@ -88,7 +88,17 @@ def _tasks(text: str) -> list[tuple[Task, int]]:
             ExpandTask(goal=text, agent="reader", template=text, items=outcomes[0], max_subtasks=3, rejected=rejected),
             5,
         ),
-        (WorkTask(goal=text, instruction=text, inputs=outcomes, rounds=rounds, must_answer=True), 7),
+        (
+            WorkTask(
+                goal=text or "goal",  # without a goal there is no block of it
+                instruction=text,
+                input={text: text},
+                inputs=outcomes,
+                rounds=rounds,
+                must_answer=True,
+            ),
+            8,
+        ),
         (
             SynthesisTask(
                 goal=text,

@@ -18,14 +18,14 @@ from activities.model_turn.contracts import TurnRequest
 from activities.models.protocol import ModelCall, ModelReply
 from chargehand.contracts import Report, SessionRequest, Status
 from chargehand.wire import QueryName, UpdateName
+from chargehand_worker.in_memory.exchange import Answer
+from chargehand_worker.in_memory.executions import Execution
+from chargehand_worker.in_memory.jobs import PAYLOADS
 from tests.scripted_model import Held, Respond, reply
 from tests.simulation.invariants import report_of
 from tests.simulation.script import Script
 from tests.simulation.traces import unanswered_handlers_are_no_error
 from tests.simulation.world import ROOT, Scenario, World
-from workflows.in_memory.exchange import Answer
-from workflows.in_memory.executions import Execution
-from workflows.in_memory.jobs import PAYLOADS
 
 _SECOND: Final = 1_000_000_000
 _Task = TypeVar("_Task", bound=BaseModel)

@@ -17,12 +17,12 @@ from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob as
 from activities.model_turn.contracts import TurnRequest
 from chargehand.contracts import Limits, Report, SessionRequest, SubtaskRecord
 from chargehand.wire import ErrorType, WorkflowType
+from chargehand_worker.in_memory.executions import Execution, Task
+from chargehand_worker.in_memory.jobs import PAYLOADS
 from tests.simulation.world import CEILINGS, Watcher, World
 from workflows.budget.ledger import Amount, Ledger
 from workflows.budget.model_calls import MeteredModelCalls
 from workflows.contracts import SubtaskRequest, SubtaskResult
-from workflows.in_memory.executions import Execution, Task
-from workflows.in_memory.jobs import PAYLOADS
 from workflows.session import Session
 
 _SECOND: Final = 1_000_000_000

@@ -8,12 +8,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from chargehand.contracts import Answer, PlanDecision, Status
 from chargehand.wire import QueryName, UpdateName
+from chargehand_worker.in_memory.jobs import PAYLOADS
 from tests.simulation import budget
 from tests.simulation.invariants import Invariants
 from tests.simulation.strategies import limits, scenarios, scripts
 from tests.simulation.traces import unanswered_handlers_are_no_error
 from tests.simulation.world import ROOT, Scenario, World
-from workflows.in_memory.jobs import PAYLOADS
 
 _EVENTS = st.sampled_from([1, 2, 3, 5, 8, 13])
 _WHICH = st.integers(0, 5)

@@ -25,12 +25,12 @@ from activities.model_turn.contracts import TurnRequest
 from activities.session_facts import SessionActivities
 from chargehand.contracts import Limits, SessionRequest, Source, Tier
 from chargehand.wire import ActivityType, ErrorType, WorkflowType
+from chargehand_worker.in_memory.exchange import Answer
+from chargehand_worker.in_memory.executions import Execution, Task
+from chargehand_worker.in_memory.jobs import PAYLOADS, application_failure
+from chargehand_worker.in_memory.server import Server
 from tests.scripted_model import ScriptedTool, found
 from tests.simulation.script import Script, choice
-from workflows.in_memory.exchange import Answer
-from workflows.in_memory.executions import Execution, Task
-from workflows.in_memory.jobs import PAYLOADS, application_failure
-from workflows.in_memory.server import Server
 
 ROOT: Final = "session"
 CEILINGS: Final = Limits(

@@ -69,7 +69,7 @@ async def open_strangers(client: Client) -> AsyncGenerator[str]:
         yield queue
 
 
-def inputs(kind: ActivityType) -> list[dict[str, Any]]:  # noqa: PLR0911  # one for each kind
+def inputs(kind: ActivityType) -> list[dict[str, Any]]:  # noqa: PLR0911  # one for each activity
     """Forge what an activity is asked."""
     work = {"kind": "plan", "goal": "Spend money.", "max_subtasks": 1, "may_nest": False} | {
         "allowance": ALLOWANCE.model_dump(mode="json")
@@ -88,13 +88,17 @@ def inputs(kind: ActivityType) -> list[dict[str, Any]]:  # noqa: PLR0911  # one 
         case ActivityType.USE_TOOL:
             call = {"id": "1", "tool": "search_documents"}
             return [{"session": "s", "step": "1", "crew": "research", "agent": "reader", "call": call}]
+        case ActivityType.CHECK_CALL:
+            return [{"session": "s", "tool": "search_documents", "arguments": {}}]
+        case ActivityType.WRITE_REVIEW:
+            return [
+                {"documents": [], "found": [], "confirmed": [], "was_checked": True, "threshold": 80}
+                | {"added_lines_only": True}
+            ]
         case ActivityType.READ_BACKLOG:
             return [{"queue": "chargehand"}]
         case ActivityType.AWAIT_DUPLICATE:
             return [{"workflow_id": "s"}]
-        case ActivityType.WRITE_REVIEW:
-            review: dict[str, Any] = {"documents": [], "found": [], "confirmed": [], "was_checked": False}
-            return [review | {"threshold": 80, "added_lines_only": True}]
         case ActivityType.ADD_AGENTS:
             return [{"session": "s", "request": {"goal": "Spend money."}, "crew": "custom", "agents": []}]
         case ActivityType.OPEN_SESSION:

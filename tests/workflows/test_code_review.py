@@ -129,6 +129,7 @@ async def test_a_repository_is_reviewed_without_running_anything_of_it(
         ("load.py", 2, "critical", 95)
     ]
     assert "`load.py:2`" in report.answer
+    assert (report.claims, report.verification) == ((), "unchecked")
     assert "logic, security" in report.answer
     assert "2 not confirmed by the second look" in report.answer
     assert {line.purpose for line in report.spend} == {"work", "tools"}
@@ -165,6 +166,21 @@ async def test_nothing_found_is_a_good_answer(environment: OpenEnvironment, tmp_
     assert report.answer.startswith("Reviewed: 1 changed file, 23000 added lines.\n\nNothing found.")
     assert report.stop_reason == "completed"
     assert report.gaps == ()
+
+
+async def test_clean_changes_give_no_false_alarms(environment: OpenEnvironment, tmp_path: Path) -> None:
+    """Of 8 clean files that look suspicious in removed lines and in context, none is reported."""
+    files = "".join(
+        f"--- a/f{number}.py\n+++ b/f{number}.py\n@@ -1,3 +1,3 @@\n def f(rows):\n-    return eval(rows)\n"
+        f"+    return sum(rows) + {number}\n     sum(rows)\n"
+        for number in range(8)
+    )
+    (tmp_path / "clean.patch").write_text(files)
+
+    report = await reviewed(environment, tmp_path, tmp_path / "clean.patch")
+
+    assert report.issues == ()
+    assert "8 changed files" in report.answer
 
 
 async def test_the_threshold_is_the_crews(environment: OpenEnvironment, tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ async def test_messages_reach_a_session_whichever_run_it_is_in(environment: Open
     """Limits are raised again and again while runs follow each other: each update is applied once and answered, queries
     are answered, and the deadline is that of the first run."""
     held = Held(answer("Late."))
-    async with environment(_one_after_another(6).work("T6", held)) as opened:
+    async with environment(_one_after_another(4).work("T4", held)) as opened:
         session = await opened.chargehand.start(GOAL.model_copy(update={"approval": "plan", "review": "never"}))
         await until(lambda: _is_waiting(session))
         first = await session.status()

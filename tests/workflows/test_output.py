@@ -88,23 +88,10 @@ async def test_a_session_always_has_a_turn_left_for_its_output(environment: Open
     assert result.reserved_usd == 0
 
 
-@pytest.mark.parametrize(
-    ("schema", "problem"),
-    [
-        pytest.param({"$ref": "https://example.com/schema"}, r"output_schema\.\$ref: must name", id="elsewhere"),
-        pytest.param({"$ref": "#/$defs/None"}, r"output_schema\.\$ref: must name", id="nowhere"),
-        pytest.param({"anyOf": [{"$ref": "#"}]}, "refers to itself without end", id="itself"),
-        pytest.param({"pattern": "(?=a)a"}, r"output_schema\.pattern: is no regular", id="a pattern that can hang"),
-        pytest.param({"properties": {"a": {"type": 1}}}, r"output_schema\.properties\.a\.type: ", id="no schema"),
-        pytest.param({"description": "long" * 10_000}, r"output_schema: has 40,018 bytes", id="long"),
-    ],
-)
-async def test_a_schema_that_cannot_be_used_is_refused_at_once(
-    environment: OpenEnvironment, schema: dict[str, JsonValue], problem: str
-) -> None:
+async def test_a_schema_that_cannot_be_used_is_refused_at_once(environment: OpenEnvironment) -> None:
     """No turn is paid for it, and the error names its place."""
     async with environment(ONE) as opened:
-        with pytest.raises(SessionFailed, match=problem):
-            await opened.run(GOAL.model_copy(update={"output_schema": schema}))
+        with pytest.raises(SessionFailed, match=r"output_schema\.\$ref: must name a definition"):
+            await opened.run(GOAL.model_copy(update={"output_schema": {"$ref": "https://example.com/schema"}}))
 
     assert opened.model.calls == []

@@ -9,6 +9,7 @@ from activities.contracts import InputOutcome, ToolCall
 from activities.documents.artifacts import ArtifactStore
 from activities.models.protocol import ModelReply
 from activities.recall import Recall, RecallContext
+from activities.tools import ToolAnswer
 from chargehand.contracts import Artifact, PlanDecision, SessionRequest, Source, Success
 from tests.scripted_model import Script, answer, plan, report, subtask, usage, use, work_task
 from tests.waiting import until_state
@@ -135,6 +136,9 @@ async def test_private_text_that_is_recalled_is_not_sent_anywhere(
         .synthesis(report("Done."))
     )
     async with environment(script, own_crews=(crew_folder,)) as opened:
+        address = "https://example.com/ottokar-zibulski"
+        source = Source(ref="search_documents.md#L1", quote="what search_documents read", url=address)
+        opened.tools["search_documents"].answer = ToolAnswer(sources=(source,))
         session = await opened.chargehand.start(GOAL.model_copy(update={"approval": "plan"}))
         await until_state(session, "awaiting_approval")
         await session.decide_plan(PlanDecision(decision="approve"))
@@ -142,5 +146,7 @@ async def test_private_text_that_is_recalled_is_not_sent_anywhere(
 
     last = work_task(opened.model.of_kind("work")[-1])
     assert "Zibulski" not in last.inputs[0].outcome.content
-    assert "Zibulski" in str(last.rounds[0].results[0].output["text"])
+    recalled = last.rounds[0].results[0]
+    assert "Zibulski" in str(recalled.output["text"])
+    assert [each.url for each in recalled.sources] == [address]
     assert [call["query"] for call in opened.tools["search"].calls] == ["https://example.com/harmless"]

@@ -117,6 +117,8 @@ async def test_a_call_is_made_as_it_was_approved_edited_or_not_at_all(desk: Desk
             await session.decide_call(decided(calls[10]).model_copy(update={"hash": calls[20].hash}))
         with pytest.raises(SessionFailed, match="arguments: are required with the decision 'edit'"):
             await session.decide_call(decided(calls[10], "edit"))
+        with pytest.raises(SessionFailed, match=r"arguments\.amount: .* is not of type 'number'"):
+            await session.decide_call(decided(calls[20], "edit", arguments={"amount": "19"}))
         await session.decide_call(decided(calls[20], "edit", arguments={"amount": 19}))
         await session.decide_call(decided(calls[30], "reject", reason="Too much."))
         with pytest.raises(

@@ -6,15 +6,16 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from activities.contracts import SubtaskDraft
+from activities.contracts import AgentCard, CrewCard, SubtaskDraft
 from activities.crew_files import CrewError, load_crews
 from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.work import WorkAnswer
 from chargehand import PlanDecision, SessionFailed
-from chargehand.contracts import Limits, SessionRequest, Subtask, Tier, Tiers
+from chargehand.contracts import JsonSchema, Limits, SessionRequest, Subtask, Tier, Tiers
 from tests.scripted_model import Script, answer, plan, report, subtask, work_task
 from tests.waiting import until_state
 from tests.workflows.conftest import OpenEnvironment
+from workflows.rules.plan_validation import InvalidPlan, check_plan
 
 CREW = """
 name = "office"
@@ -108,16 +109,32 @@ async def test_invalid_data_of_an_agent_is_mended_twice_at_most(
         ({"tier": "huge"}, "subtasks.0.tier: Input should be 'small', 'medium' or 'large'"),
     ],
 )
-async def test_a_plan_with_unusable_data_goes_back_to_its_planner(
-    environment: OpenEnvironment, crew_folder: Path, wrong: dict[str, JsonValue], error: str
-) -> None:
+def test_a_plan_with_unusable_data_is_refused(wrong: dict[str, JsonValue], error: str) -> None:
     """The error names the subtask and the place in its data."""
-    script = Script().plans(plan(clerk("T1", "A", **wrong)), plan(clerk("T1", "A"))).work("", adding({"total": 1}))
+    schema: JsonSchema = {"properties": {"invoice": {"type": "string"}}, "required": ["invoice"]}
+    agents = (
+        AgentCard(name="clerk", description="adds", tier=Tier.SMALL, prompt_bytes=1, input=schema),
+        AgentCard(name="writer", description="writes", tier=Tier.SMALL, prompt_bytes=1),
+    )
+    crew = CrewCard(name="office", tier=Tier.SMALL, agents=agents, prompt_bytes=1)
+
+    with pytest.raises(InvalidPlan) as refused:
+        check_plan(plan(clerk("T1", "A", **wrong)), crew, turns=20, may_nest=False, ancestors=())
+
+    assert refused.value.errors == (error,)
+
+
+async def test_a_plan_with_unusable_data_goes_back_to_its_planner(
+    environment: OpenEnvironment, crew_folder: Path
+) -> None:
+    """With the reasons, like any plan that cannot be carried out."""
+    wrong, right = clerk("T1", "A", input="{}"), clerk("T1", "A")
+    script = Script().plans(plan(wrong), plan(right)).work("", adding({"total": 1}))
     async with environment(script, own_crews=(crew_folder,)) as opened:
         result = await opened.run(GOAL)
 
     [rejected] = opened.model.tasks(PlanTask)[1].rejected
-    assert rejected.errors == (error,)
+    assert rejected.errors == ("subtask T1: input: 'invoice' is a required property",)
     assert result.stop_reason == "completed"
 
 

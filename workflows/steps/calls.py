@@ -4,9 +4,13 @@ from contextlib import suppress
 from datetime import timedelta
 
 from temporalio import workflow
-from temporalio.exceptions import FailureError
+from temporalio.exceptions import ActivityError, FailureError, is_cancelled_exception
 
+from activities.contracts import CallCheck
+from activities.tool_use import ToolActivities
+from chargehand.contracts import CallDecision
 from chargehand.wire import SignalName
+from workflows import options
 from workflows.calls import Pending
 from workflows.contracts import CallReply, CallReport, CallRequest
 from workflows.session import Session
@@ -59,6 +63,25 @@ async def _decision(session: Session, pending: Pending, left: timedelta) -> Call
         session.resume()
     session.refresh_details()
     return reply
+
+
+async def argument_problems(session: Session, decision: CallDecision) -> list[str]:
+    """List what keeps a tool from being called with the arguments that a person has written."""
+    called = next((call for call in session.calls.pending if call.id == decision.call), None)
+    if called is None or decision.arguments is None:
+        return []
+    try:
+        checked = await workflow.execute_activity_method(
+            ToolActivities.check_call,
+            CallCheck(session=session.root, tool=called.tool, arguments=decision.arguments),
+            summary=f"check the arguments of {called.id}",
+            **options.check(),
+        )
+    except ActivityError as error:
+        if is_cancelled_exception(error):
+            raise
+        return ["arguments: could not be checked; try again"]
+    return list(checked.problems)
 
 
 def _is_below(session: Session, child: str) -> bool:

@@ -55,7 +55,8 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         draft = _unwritten(material, "The session was stopped before its report was written.")
     session.report_reserve.release()
     gaps = gaps_of(outcomes, [*draft.text.gaps, *progress.gaps, *_not_started(session)])
-    answer, cited, claims = _checked(draft, material, gaps)
+    # The findings of a review were checked against the change itself: they cite no sources.
+    answer, cited, claims = (draft.text.answer, (), ()) if reviewed else _checked(draft, material, gaps)
     output, output_problems = await fill_output(session, answer, gaps, material, why_not=draft.notice)
     lost_spend = session.grants.lost_spend
     own_and_lost = [*session.model_calls.spend, *lost_spend]

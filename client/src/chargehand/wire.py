@@ -24,6 +24,7 @@ class ActivityType(StrEnum):
     ADD_AGENTS = "add_agents"
     TAKE_TURN = "take_turn"
     USE_TOOL = "use_tool"
+    CHECK_CALL = "check_call"
     AWAIT_DUPLICATE = "await_duplicate"
     READ_BACKLOG = "read_backlog"
     WRITE_REVIEW = "write_review"

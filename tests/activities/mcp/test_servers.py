@@ -1,4 +1,7 @@
-"""MCP servers by stdio, started for real: one from the package index, and one that does what no honest server does."""
+"""MCP servers by stdio, started for real: one that does what no honest server does.
+
+One from the package index is used by a session in `tests/workflows/test_mcp.py`.
+"""
 
 import asyncio
 import os
@@ -81,29 +84,6 @@ def is_alive(pid: int) -> bool:
 
 async def has_ended(pid: int) -> bool:
     return not is_alive(pid)
-
-
-async def test_a_server_of_the_package_index_is_used_as_it_is() -> None:
-    """Its tool has its description and schema; a result is a source to cite, a refusal is an answer."""
-    command = Path(sys.executable).with_name("mcp-server-time")
-    server = McpServer(
-        McpDeclaration(name="time", command=str(command), tools=("convert_time",), start_seconds=120), {}
-    )
-    await server.start()
-    tool = tools_of([server])["time_convert_time"]
-    wanted = {"source_timezone": "Asia/Tokyo", "target_timezone": "Asia/Kolkata", "time": "12:00"}
-
-    answer = await tool.use(wanted, CONTEXT)
-    refusal = await tool.use({**wanted, "source_timezone": "Mars/Olympus"}, CONTEXT)
-    await server.close()
-
-    assert set(tool.spec.parameters["properties"] or ()) == set(wanted)  # pyright: ignore[reportArgumentType]
-    assert tool.spec.description.endswith("described by that server: Convert time between timezones")
-    assert tool.capabilities == {"reads_untrusted", "reaches_out"}
-    assert answer.ok
-    assert "T08:30:00+05:30" in answer.sources[0].quote
-    assert answer.sources[0].title == "convert_time by the MCP server 'time'"
-    assert "Mars/Olympus" in error_of(refusal)
 
 
 async def test_only_named_variables_reach_a_server_and_their_values_reach_nobody_else(

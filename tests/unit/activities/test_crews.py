@@ -291,3 +291,19 @@ def test_each_mistake_of_a_crews_own_fields_is_named(tmp_path: Path, text: str, 
 def test_a_backup_is_another_agent_or_a_tier(tmp_path: Path, slow: str, told: str) -> None:
     """What is used while a queue is slow has to be named, and to be something else."""
     assert _refusal(tmp_path, f"{CREW}slow = {slow}\n").startswith(told)
+
+
+def test_a_nested_crew_that_may_do_more_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The worker's log names the agents and tools that nested sessions of the crew are without."""
+    for name, tools, nested in (("above", [], 'nested = "below"'), ("below", ["search", "refund"], "")):
+        (tmp_path / f"{name}.toml").write_text(
+            f'name = "{name}"\ndescription = "A team for a test."\nguidance = "Give the agent all of it."\n{nested}\n'
+            '[[agents]]\nname = "agent"\ndescription = "Does what there is to do."\n'
+            f'prompt = "Do what you are told."\ntools = {tools}\ncapabilities = ["reaches_out"]\n'
+        )
+    load_crews([tmp_path], {"search": ("reaches_out",), "refund": ()}, acting=("refund",))
+
+    assert caplog.messages == [
+        "crew above: nested: 'agent' of crew 'below' is left out, because no agent of this crew may do 'reaches_out'",
+        "crew above: nested: 'refund' is withheld from crew 'below', because no agent of this crew has it",
+    ]

@@ -3,9 +3,10 @@
 from typing import Any
 
 import pytest
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from activities.json_schema import schema_problems, value_problems
+from chargehand.contracts import SessionRequest
 
 DOUBLING: dict[str, Any] = {
     **{f"a{level}": {"anyOf": [{"$ref": f"#/$defs/a{level + 1}"}] * 2} for level in range(40)},
@@ -65,3 +66,27 @@ def test_values_are_checked_by_their_schema(schema: dict[str, Any], valid: JsonV
     assert schema_problems(schema, "s") == []
     assert value_problems(schema, valid) == []
     assert len(value_problems(schema, invalid)) == 1
+
+
+@pytest.mark.parametrize(
+    ("schema", "problem"),
+    [
+        pytest.param({"$ref": "#/$defs/None"}, "s.$ref: must name a definition", id="nowhere"),
+        pytest.param({"anyOf": [{"$ref": "#"}]}, "s: its schema refers to itself without end", id="itself"),
+        pytest.param({"pattern": "(?=a)a"}, "s.pattern: is no regular expression", id="a pattern that can hang"),
+        pytest.param({"properties": {"a": {"type": 1}}}, "s.properties.a.type: 1 is not valid", id="no schema"),
+        pytest.param({"$schema": "https://example.com"}, "s.$schema: names another dialect", id="another dialect"),
+    ],
+)
+def test_a_schema_that_cannot_be_used_is_named_by_its_place(schema: dict[str, Any], problem: str) -> None:
+    """Each problem says where it stands, and what is wrong."""
+    [found] = schema_problems(schema, "s")
+
+    assert found.startswith(problem)
+
+
+@pytest.mark.parametrize("schema", [{"description": "long" * 10_000}, nested(40)])
+def test_a_schema_is_measured_before_it_is_walked(schema: JsonValue) -> None:
+    """A request refuses one that is too long or too deep."""
+    with pytest.raises(ValidationError, match=r"has 40,018 bytes|more than 32 levels deep"):
+        SessionRequest.model_validate({"goal": "a goal", "output_schema": schema})

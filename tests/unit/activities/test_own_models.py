@@ -16,10 +16,10 @@ from activities.models.registry import build_models, name_models
 from activities.settings import Settings
 from chargehand.contracts import Report, SessionRequest, Tier
 from chargehand.wire import WorkflowType
+from chargehand_worker.in_memory.activities import run_workflow
+from chargehand_worker.in_memory.jobs import PAYLOADS
 from tests.unit.deployment.test_how_to_pages import files_of
 from worker_main import compose
-from workflows.in_memory.activities import run_workflow
-from workflows.in_memory.jobs import PAYLOADS
 
 MODELS = {"small": "house-s", "medium": "house-m", "large": "house-l"}
 PRICES = {"house-s": (1, 1), "house-m": (1, 4), "house-l": (5, 20), "house-xl": (10, 40)}

@@ -40,10 +40,10 @@ from chargehand.scripts import Asked, Script, ToolUse
 from chargehand.tool_signature import Provider
 from chargehand.tools import Tool as Definition
 from chargehand.wire import QueryName, UpdateName, WorkflowType
+from chargehand_worker.in_memory.activities import run_workflow
+from chargehand_worker.in_memory.jobs import PAYLOADS, error_of
+from chargehand_worker.in_memory.server import Server
 from worker_main import compose
-from workflows.in_memory.activities import run_workflow
-from workflows.in_memory.jobs import PAYLOADS, error_of
-from workflows.in_memory.server import Server
 
 _SESSION: Final = "session-1"
 _PROVIDER: Final = "scripted"

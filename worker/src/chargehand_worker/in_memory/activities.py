@@ -15,10 +15,10 @@ from temporalio.testing import ActivityEnvironment
 
 from activities import heartbeats
 from chargehand.contracts import Contract
-from workflows.in_memory import jobs
-from workflows.in_memory.exchange import Answer
-from workflows.in_memory.executions import Execution, Task
-from workflows.in_memory.server import Server, Stuck
+from chargehand_worker.in_memory import jobs
+from chargehand_worker.in_memory.exchange import Answer
+from chargehand_worker.in_memory.executions import Execution, Task
+from chargehand_worker.in_memory.server import Server, Stuck
 
 _NO_TIME: Final = timedelta(0)
 _MOST_ATTEMPTS: Final = 5

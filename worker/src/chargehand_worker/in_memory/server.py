@@ -22,9 +22,9 @@ from temporalio.bridge.proto.workflow_commands import (
     WorkflowCommand,
 )
 
-from workflows.in_memory import jobs
-from workflows.in_memory.exchange import Backends, Unsent, Update
-from workflows.in_memory.executions import Execution, Status, Task, at
+from chargehand_worker.in_memory import jobs
+from chargehand_worker.in_memory.exchange import Backends, Unsent, Update
+from chargehand_worker.in_memory.executions import Execution, Status, Task, at
 
 _NANOSECONDS: Final = 1_000_000_000
 _WITHOUT_EFFECT: Final = {
