@@ -132,16 +132,18 @@ async def compose(
     loaded = load_crews(folders, tool_capabilities(shared), traffic.absent, acting_tools(shared))
     models = name_models(models, loaded.values())
     crews = CrewVersions(loaded, tools, models.cards, crew_store(settings, store, keys), models.named)
+    sessions = SessionActivities(
+        crews,
+        tools,
+        settings.ceilings,
+        turns_queue(settings),
+        library,
+        settings.output_tokens,
+        stores_payloads=settings.storage not in {None, "off"},
+    )
     return [
-        SessionActivities(
-            crews,
-            tools,
-            settings.ceilings,
-            turns_queue(settings),
-            library,
-            settings.output_tokens,
-            stores_payloads=settings.storage not in {None, "off"},
-        ).open_session,
+        sessions.open_session,
+        sessions.add_agents,
         TurnActivities(crews, models, tools, library, conversations).take_turn,
         ToolActivities(crews, tools, library).use_tool,
         ToolActivities(crews, tools, library).check_call,

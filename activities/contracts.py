@@ -107,6 +107,13 @@ class AgentCard(Contract):
     """UTF-8 bytes of everything in the agent's prompt that does not depend on the session."""
 
 
+class OfferedTool(Contract):
+    """A tool that a planner may give to agents that it describes."""
+
+    name: str
+    description: str
+
+
 class CrewCard(Contract):
     """A crew as the supervisor sees it."""
 
@@ -129,6 +136,10 @@ class CrewCard(Contract):
     """A route that is less sure than this is not used."""
     routing: Routing = left_out(Routing())
     """How requests get to agents without a plan."""
+    custom_tools: tuple[OfferedTool, ...] = left_out(())
+    """What agents may be described from, before a request is planned; empty if there are the crew's own only."""
+    most_custom: int = left_out(0)
+    """The most such agents."""
     code_review: CodeReviewRules | None = left_out(None)
     """How findings are checked, for a crew that reviews code."""
     disclaimer: str = left_out("")
@@ -173,6 +184,33 @@ class SessionFacts(Contract):
 class OpenSessionRequest(Contract):
     session: str
     request: SessionRequest
+
+
+class AgentDraft(Contract):
+    """An agent as the model describes it."""
+
+    name: str
+    description: str
+    prompt: str
+    tools: list[str]
+    tier: str
+
+
+class AddAgentsRequest(Contract):
+    """Give a session's crew agents that a model has described."""
+
+    session: str
+    request: SessionRequest
+    crew: str
+    """Reference of the crew that the session began with."""
+    agents: tuple[AgentDraft, ...]
+
+
+class AddedAgents(Contract):
+    """The crew with those agents, or why it cannot have them."""
+
+    crew: CrewCard | None = None
+    problems: tuple[str, ...] = ()
 
 
 # --- what was read ---------------------------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ def crew_problems(crew: Crew, tools: Tools, acting: Collection[str] = ()) -> lis
         *(problem for agent in crew.agents for problem in _policy_problems(crew, agent)),
         *_route_problems(crew),
         *_limit_problems(crew),
+        *_custom_problems(crew, tools, acting),
     ]
 
 
@@ -172,6 +173,14 @@ def _route_problems(crew: Crew) -> Iterator[str]:
         )
     if routing.otherwise != "plan" and routing.fallback is None:
         yield f'routing.fallback: is required with otherwise = "{routing.otherwise}"; name the agent'
+
+
+def _custom_problems(crew: Crew, tools: Tools, acting: Collection[str]) -> Iterator[str]:
+    for tool in crew.custom.tools if crew.custom else ():
+        if tool not in tools:
+            yield f"custom.tools: there is no tool '{tool}'; there are {', '.join(sorted(tools))}"
+        elif tool in acting:
+            yield f"custom.tools: '{tool}' changes something; give it to an agent that people have described"
 
 
 def _limit_problems(crew: Crew) -> Iterator[str]:

@@ -133,7 +133,11 @@ def _without(crew: Crew, absent: Collection[str]) -> Crew:
         )
         for agent in crew.agents
     )
-    return crew.model_copy(update={"agents": agents})
+    custom = crew.custom
+    if custom is not None:
+        kept = tuple(tool for tool in custom.tools if tool not in absent)
+        custom = custom.model_copy(update={"tools": kept}) if kept else None
+    return crew.model_copy(update={"agents": agents, "custom": custom})
 
 
 def _tables(file: Path) -> Mapping[str, object]:

@@ -6,14 +6,14 @@ A version is stored under its digest by the worker that opens the session, and r
 import asyncio
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from temporalio.exceptions import ApplicationError
 
 from activities.contracts import ModelCard
-from activities.crews import Crew
+from activities.crews import Agent, Crew
 from activities.documents.artifacts import ArtifactError
 from activities.tools import Tool, ToolSpec
 from chargehand.contracts import Capability, Contract, Tier
@@ -98,6 +98,19 @@ class CrewVersions:
             await asyncio.to_thread(self._store.put, content)
         return await self.find(name)
 
+    async def with_agents(self, pinned: PinnedCrew, agents: Sequence[Agent]) -> PinnedCrew:
+        """Give a session's crew more agents, and store that version, so that every worker can find it."""
+        name, _, digest = pinned.reference.partition("@")
+        crew = pinned.crew.model_copy(update={"agents": (*pinned.crew.agents, *agents)})
+        version = self._known[digest]
+        version = version.model_copy(update={"crews": {**version.crews, name: crew}})
+        content = version.content()
+        if self._store is not None:
+            await asyncio.to_thread(self._store.put, content)
+        digest = hashlib.sha256(content).hexdigest()
+        self._known[digest] = version
+        return await self.find(f"{name}@{digest}")
+
     async def find(self, reference: str) -> PinnedCrew:
         """Find the crew of a reference; without a digest, this worker's own version of it.
 
@@ -146,7 +159,8 @@ class CrewVersions:
             needed[following] = self._crews[following]
             following = self._crews[following].nested
         agents = [agent for crew in needed.values() for agent in crew.agents]
-        tools = sorted({tool for agent in agents for tool in agent.tools})
+        custom = [crew.custom for crew in needed.values() if crew.custom]
+        tools = sorted({tool for having in (*agents, *custom) for tool in having.tools})
         models = {agent.model for agent in agents if agent.model}
         return _Version(
             crews=needed,

@@ -77,6 +77,15 @@ class Routing(TypedByPeople):
     """The agent that gets a request whose route cannot be used."""
 
 
+class CustomAgents(TypedByPeople):
+    """What a planner may describe agents of its own from."""
+
+    tools: Annotated[tuple[Name, ...], Field(min_length=1, max_length=20)]
+    """The tools that such agents may have; none that changes anything."""
+    most: Annotated[int, Field(strict=True, ge=1, le=7)] = 5
+    """The most agents of one session."""
+
+
 class Agent(TypedByPeople):
     """A specialist: one prompt, its own tools, a model tier."""
 
@@ -165,6 +174,8 @@ class Crew(TypedByPeople):
     """The crew of nested sessions, a team of its own; this crew if absent."""
     routing: Routing = Routing()
     """How requests get to agents without a plan."""
+    custom: CustomAgents | None = None
+    """Has a model describe agents for each request, before it is planned; if absent, there are those below only."""
     code_review: CodeReviewRules | None = None
     """For a crew that reviews code: the report is its checked findings, and no model writes it."""
     disclaimer: Annotated[str, StringConstraints(strip_whitespace=True, max_length=1_000)] = ""

@@ -9,10 +9,21 @@ from typing import Final
 from temporalio import activity
 
 from activities.code_review.change import is_of_review
-from activities.contracts import AgentCard, CrewCard, OpenSessionRequest, OutputCaps, SessionFacts, SessionTerms
+from activities.contracts import (
+    AddAgentsRequest,
+    AddedAgents,
+    AgentCard,
+    CrewCard,
+    OfferedTool,
+    OpenSessionRequest,
+    OutputCaps,
+    SessionFacts,
+    SessionTerms,
+)
 from activities.crew_checks import capabilities_of
 from activities.crew_versions import CrewVersions, PinnedCrew
 from activities.crews import Agent, Crew, obligations_of, watched_of
+from activities.custom_agents import custom_agents
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
 from activities.json_schema import schema_problems
@@ -72,6 +83,17 @@ class SessionActivities:
             output_caps=self.output_caps,
             stores_payloads=self.stores_payloads,
         )
+
+    @activity.defn(name=ActivityType.ADD_AGENTS)
+    async def add_agents(self, asked: AddAgentsRequest) -> AddedAgents:
+        """Give a session's crew the agents that a model has described, if they keep to what the crew allows."""
+        pinned = await self.crews.find(asked.crew)
+        agents, problems = custom_agents(pinned.crew, asked.agents, tool_capabilities(self.tools))
+        if problems:
+            return AddedAgents(problems=tuple(problems))
+        extended = await self.crews.with_agents(pinned, agents)
+        profile = settle_terms(asked.request, pinned.crew).profile
+        return AddedAgents(crew=self._card(extended, asked.request, profile))
 
     async def unread(self, documents: tuple[str, ...]) -> tuple[str, ...]:
         """Name each document that cannot be read, and why; refuse a request if that is all of them."""
@@ -133,6 +155,12 @@ class SessionActivities:
             nested=crew.nested,
             confidence_threshold=crew.confidence_threshold,
             routing=crew.routing,
+            custom_tools=tuple(
+                OfferedTool(name=tool, description=specs[tool].description) for tool in crew.custom.tools
+            )
+            if crew.custom
+            else (),
+            most_custom=crew.custom.most if crew.custom else 0,
             code_review=crew.code_review,
             disclaimer=crew.disclaimer,
             prompt_bytes=own + SCHEMA_BYTES,

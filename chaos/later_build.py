@@ -5,9 +5,9 @@ from datetime import timedelta
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from chargehand.contracts import Report, SessionRequest
+    from chargehand.contracts import Report
     from chargehand.wire import WorkflowType
-    from workflows.contracts import SubtaskRequest, SubtaskResult
+    from workflows.contracts import SubtaskRequest, SubtaskResult, SupervisorRequest
     from workflows.subtask import SubtaskWorkflow
     from workflows.supervisor import SupervisorWorkflow
 
@@ -19,7 +19,7 @@ class LaterSupervisor(SupervisorWorkflow):
     """Waits a moment before everything else."""
 
     @workflow.run
-    async def run(self, request: SessionRequest) -> Report:
+    async def run(self, request: SupervisorRequest) -> Report:
         """Take the additional step."""
         await workflow.sleep(timedelta(milliseconds=10), summary=STEP)
         return await super().run(request)

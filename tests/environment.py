@@ -81,8 +81,10 @@ class Backends:
         tools = {**self.tools, **tools}
         conversations = Conversations(ArtifactStore(folder / "conversations"))
         crews = CrewVersions(self.crews, tools, self.cards, ArtifactStore(folder / "crews"))
+        sessions = SessionActivities(crews, tools, ceilings, library=library, stores_payloads=True)
         return [
-            SessionActivities(crews, tools, ceilings, library=library, stores_payloads=True).open_session,
+            sessions.open_session,
+            sessions.add_agents,
             TurnActivities(crews, models, tools, library, conversations, self.pause).take_turn,
             ToolActivities(crews, tools, library).use_tool,
             ToolActivities(crews, tools, library).check_call,

@@ -26,6 +26,7 @@ from activities.tools import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolCon
 from activities.turn_kinds.compact import CompactAnswer, NoteDraft
 from activities.turn_kinds.compress import CompressAnswer
 from activities.turn_kinds.critique import CritiqueAnswer
+from activities.turn_kinds.design import DesignAnswer
 from activities.turn_kinds.expand import ExpandAnswer, ExpandTask
 from activities.turn_kinds.grade import GradeAnswer, GradeDraft
 from activities.turn_kinds.judge import JudgeAnswer
@@ -390,6 +391,7 @@ DEFAULTS: Final[Mapping[str, BaseModel]] = {
     "work": answer("Known."),
     "synthesis": report("All of it."),
     "expand": expanded(),
+    "design": DesignAnswer(agents=[]),
     "refine": refined(),
     "review": reviewed(),
     "judge": judged(""),

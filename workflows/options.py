@@ -157,6 +157,16 @@ def backlog() -> ActivityLimits:
     )
 
 
+def add_agents() -> ActivityLimits:
+    """Build the limits of the activity that gives a session's crew more agents; it only writes to a store."""
+    return ActivityLimits(
+        start_to_close_timeout=_OPEN_SESSION_TIMEOUT,
+        schedule_to_close_timeout=6 * _OPEN_SESSION_TIMEOUT,
+        heartbeat_timeout=HEARTBEAT_TIMEOUT,
+        retry_policy=_OPEN_SESSION_RETRIES,
+    )
+
+
 def child() -> ChildLimits:
     """Build the limits of a child workflow. It is never run again as a whole: its own activities are retried."""
     return ChildLimits(

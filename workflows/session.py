@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from temporalio import workflow
 from temporalio.common import Priority
 
-from activities.contracts import AgentCard, ModelCard, SessionFacts
+from activities.contracts import AgentCard, CrewCard, ModelCard, SessionFacts
 from activities.model_turn.contracts import TurnResult
 from activities.turn_kinds.protocol import TurnAnswer
 from activities.turn_kinds.registry import Task
@@ -44,7 +44,7 @@ def priority_of(request: SessionRequest) -> Priority:
     return Priority(priority_key=request.priority, fairness_key=request.tenant)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Session:
     """What the steps of a session share."""
 
@@ -192,6 +192,11 @@ class Session:
         """Leave a state in which the session waits for a person, unless another question is open."""
         waiting: SessionState = "awaiting_call_approval" if self.calls.pending else "executing"
         self.enter("awaiting_answer" if self.progress.questions else waiting)
+
+    def use_crew(self, crew: CrewCard) -> None:
+        """Go on with another version of the crew, which has more agents."""
+        self.facts = self.facts.model_copy(update={"crew": crew})
+        self.model_calls.use_crew(crew.reference)
 
     def add_route(self, route: Route) -> None:
         """Record how an agent got its work; the memo shows it to whoever reads the history."""

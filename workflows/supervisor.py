@@ -27,6 +27,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.session import Session
     from workflows.steps.calls import answer_call_request, argument_problems, note_outcome
     from workflows.steps.children import answer_grant_request
+    from workflows.steps.design import design_agents
     from workflows.steps.execute import execute
     from workflows.steps.open import open_session
     from workflows.steps.plan import invalid_plan, make_plan, validate
@@ -256,7 +257,11 @@ class SupervisorWorkflow:
 
 
 async def _route_or_plan(session: Session) -> Plan:
-    return await route(session) or await make_plan(session)
+    routed = await route(session)
+    if routed is not None:
+        return routed
+    await design_agents(session)
+    return await make_plan(session)
 
 
 async def _report_after(error: BaseException, session: Session) -> Report:

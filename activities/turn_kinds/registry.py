@@ -8,6 +8,7 @@ from pydantic import Field
 from activities.turn_kinds.compact import CompactAnswer, CompactTask
 from activities.turn_kinds.compress import CompressAnswer, CompressTask
 from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
+from activities.turn_kinds.design import DesignAnswer, DesignTask
 from activities.turn_kinds.expand import ExpandAnswer, ExpandTask
 from activities.turn_kinds.grade import GradeAnswer, GradeTask
 from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
@@ -23,6 +24,7 @@ from activities.turn_kinds.work import WorkAnswer, WorkTask, WorkWithIssuesAnswe
 
 Task = Annotated[
     PlanTask
+    | DesignTask
     | RouteTask
     | ExpandTask
     | WorkTask
@@ -42,6 +44,7 @@ Task = Annotated[
 
 Answer = Annotated[
     PlanAnswer
+    | DesignAnswer
     | RouteAnswer
     | ExpandAnswer
     | WorkAnswer

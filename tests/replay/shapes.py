@@ -6,7 +6,9 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from activities.contracts import AgentDraft
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.design import DesignAnswer
 from chargehand.client import Session
 from chargehand.contracts import Answer, CallDecision, Limits, Plan, PlanDecision, RaisedLimits, SessionRequest, Subtask
 from chargehand.errors import SessionEnded
@@ -59,6 +61,13 @@ def _cite(call: ModelCall) -> Turn:
 
 _USUALLY: Final = Script().synthesis(report("What is known [S1].")).work("", _read, _cite)
 """Agents use one tool, if they have any, and answer."""
+_GEOLOGIST: Final = AgentDraft(
+    name="geologist",
+    description="Knows rocks and their ages.",
+    prompt="Look at the layers first, then at the maps.",
+    tools=["read_document"],
+    tier="medium",
+)
 _SHORTLY: Final = Script().synthesis(report("What is known."))
 
 
@@ -188,6 +197,10 @@ def shapes() -> dict[str, Shape]:
         "deadline": Shape(_held(), SessionRequest.model_validate({"goal": GOAL, "limits": {"deadline": 2}})),
         "cancelled": Shape(_held(), meanwhile=_cancel),
         "repaired": Shape(two_tries),
+        "described-agents": Shape(
+            _USUALLY.on("design", DesignAnswer(agents=[_GEOLOGIST])).plan(subtask("T1", "geologist"), subtask("T2")),
+            SessionRequest(goal=GOAL, crew="custom"),
+        ),
         "undivided": Shape(Script().plan()),
         "approved-after-edit": Shape(two, approval, _edit),
         "grants": Shape(_repeating(7)),

@@ -99,6 +99,8 @@ def inputs(kind: ActivityType) -> list[dict[str, Any]]:  # noqa: PLR0911  # one 
             return [{"queue": "chargehand"}]
         case ActivityType.AWAIT_DUPLICATE:
             return [{"workflow_id": "s"}]
+        case ActivityType.ADD_AGENTS:
+            return [{"session": "s", "request": {"goal": "Spend money."}, "crew": "custom", "agents": []}]
         case ActivityType.OPEN_SESSION:
             return [{"session": "s", "request": {"goal": "Spend money."} | more} for more in ({}, delegated())]
 

@@ -116,6 +116,10 @@ class MeteredModelCalls:
         self.spend, self.wasted, self._turns = list(state.spend), state.wasted, state.turns
         self.learn(state.overcharges)
 
+    def use_crew(self, reference: str) -> None:
+        """Take further turns with another version of the crew."""
+        self.crew = reference
+
     def proven(self, model: ModelCard) -> ModelCard:
         """Have a model reserved at what it has proven to cost."""
         return model.model_copy(update={"overcharge": max(model.overcharge, self.overcharges.get(model.name, 1.0))})

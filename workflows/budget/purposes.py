@@ -37,6 +37,7 @@ OUTPUT: Final = Purpose("report", "medium", 4_000)
 DECISION: Final = Purpose("decision", "low", 2_000)
 _BY_KIND: Final[Mapping[str, Purpose]] = {
     "plan": PLAN,
+    "design": PLAN,
     "expand": PLAN,
     "work": WORK,
     "compact": WORK,

@@ -21,6 +21,7 @@ class ActivityType(StrEnum):
     """Registered activity types."""
 
     OPEN_SESSION = "open_session"
+    ADD_AGENTS = "add_agents"
     TAKE_TURN = "take_turn"
     USE_TOOL = "use_tool"
     CHECK_CALL = "check_call"

@@ -68,8 +68,9 @@ class Worker:
         Raises:
             UnusableSettings: a crew, a tool or a backend cannot be used.
         """
-        self._running = self._open(self._client, self._settings)
-        await self._running.__aenter__()
+        running = self._open(self._client, self._settings)
+        await running.__aenter__()
+        self._running = running
         return self
 
     async def __aexit__(

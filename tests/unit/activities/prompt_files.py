@@ -5,12 +5,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from activities.contracts import ContradictionDraft, InputOutcome, Round, ToolCall, ToolResult
+from activities.contracts import ContradictionDraft, InputOutcome, OfferedTool, Round, ToolCall, ToolResult
 from activities.crew_files import load_crews
 from activities.documents.catalog import Catalog, Column, DocumentEntry, Table
 from activities.turn_kinds.compact import CompactTask
 from activities.turn_kinds.compress import CompressTask
 from activities.turn_kinds.critique import CritiqueTask
+from activities.turn_kinds.design import DesignTask
 from activities.turn_kinds.expand import ExpandTask
 from activities.turn_kinds.grade import GradeTask
 from activities.turn_kinds.judge import JudgeTask
@@ -145,6 +146,15 @@ TASKS: Final[Mapping[str, tuple[str, Task]]] = {
             answer=_REPORT.answer,
             gaps=tuple(_REPORT.gaps),
             sources=(_LEASE,),
+        ),
+    ),
+    "design": (
+        "supervisor",
+        DesignTask(
+            goal=_GOAL,
+            tools=(OfferedTool(name="query_data", description="Ask the user's tables."),),
+            most=3,
+            problems=("agents.0.tools: teleport cannot be given; choose from query_data",),
         ),
     ),
     "route": ("supervisor", RouteTask(goal=_GOAL)),

@@ -1,0 +1,138 @@
+"""Agents that a model describes for a request: from the tools that the crew allows, or not at all."""
+
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from temporalio.client import Client
+
+from activities.contracts import AgentDraft
+from activities.crew_files import CrewError, load_crews
+from activities.crews import CustomAgents
+from activities.custom_agents import custom_agents
+from activities.tools import READS_DOCUMENTS, READS_THE_WEB
+from activities.turn_kinds.design import DesignAnswer, DesignTask
+from chargehand.contracts import PlanDecision, SessionRequest
+from tests.environment import TOOLS, open_environment
+from tests.scripted_model import Script, answer, subtask, use
+from tests.waiting import until_state
+from tests.workflows.conftest import OpenEnvironment
+
+SHIPPED = Path(__file__).resolve().parents[2] / "crews"
+GOAL = SessionRequest(goal="How old are the rocks of the harbour?", crew="custom", review="never")
+PROMPT = "Look at the layers first, then at the maps. Say how sure you are of each age."
+KINDS = {tool: READS_THE_WEB if tool in {"search", "read_page"} else READS_DOCUMENTS for tool in TOOLS}
+CREW = load_crews([SHIPPED], KINDS)["custom"]
+
+
+def geologist(name: str = "geologist", tools: tuple[str, ...] = ("read_document",), tier: str = "large") -> AgentDraft:
+    return AgentDraft(name=name, description="Knows rocks and their ages.", prompt=PROMPT, tools=[*tools], tier=tier)
+
+
+def designing(*agents: AgentDraft) -> Script:
+    script = Script().on("design", DesignAnswer(agents=[*agents]))
+    planned = script.plan(subtask("T1", "geologist"), subtask("T2", "reader", after=["T1"]))
+    return planned.work("T1", use("read_document"), answer("Old."), agent="geologist")
+
+
+async def test_an_agent_that_a_model_has_described_works_by_its_prompt(environment: OpenEnvironment) -> None:
+    """It is planned for, told its own prompt, and has its own tools only; one more turn is all that it costs."""
+    async with environment(designing(geologist())) as opened:
+        report = await opened.run(GOAL)
+        own = [call for call in opened.model.of_kind("work") if call.agent == "geologist"]
+
+    assert [(record.agent, record.state) for record in report.subtasks] == [
+        ("geologist", "success"),
+        ("reader", "success"),
+    ]
+    assert all(PROMPT in call.system for call in own)
+    assert [[tool.name for tool in call.tools if tool.name != "note"] for call in own] == [["read_document"]] * 2
+    assert opened.model.of_kind("plan")[0].agent_names[:2] == ("reader", "geologist")
+    assert len(opened.model.of_kind("design")) == 1
+
+
+async def test_another_worker_that_never_saw_the_agents_goes_on_with_them(client: Client, tmp_path: Path) -> None:
+    """The crew with its new agents is in the store, where the next worker finds it."""
+    queue, script = f"custom-{uuid4().hex[:8]}", designing(geologist())
+    async with open_environment(client, tmp_path, script, task_queue=queue) as first:
+        session = await first.chargehand.start(GOAL.model_copy(update={"approval": "plan"}))
+        await until_state(session, "awaiting_approval")
+    async with open_environment(client, tmp_path, script, task_queue=queue) as second:
+        await session.decide_plan(PlanDecision(decision="approve"))
+        report = await session.result()
+
+    assert any(PROMPT in call.system for call in second.model.of_kind("work"))
+    assert [record.state for record in report.subtasks] == ["success", "success"]
+
+
+@pytest.mark.parametrize(
+    ("drafts", "reason"),
+    [
+        ((geologist(tools=("teleport",)),), "agents.0.tools: teleport cannot be given; choose from"),
+        (
+            (geologist(tools=("search", "read_document")),),
+            "so that a stranger's text could have private text sent away",
+        ),
+        ((geologist("reader"),), "the name 'reader' occurs 2 times"),
+        ((geologist("supervisor"),), "the name 'supervisor' stands for nested sessions"),
+        ((geologist("Geo Logist"),), "agents.0.name: String should match pattern"),
+        ((geologist(tier="huge"),), "agents.0.tier: "),
+        (tuple(geologist(f"g{number}") for number in range(6)), "agents: there are 6; 5 at most"),
+    ],
+)
+async def test_agents_that_may_not_be_are_rejected_with_the_reason(
+    environment: OpenEnvironment, drafts: tuple[AgentDraft, ...], reason: str
+) -> None:
+    """The model is told once; then the session goes on with the crew's own agents, and the report says so."""
+    script = designing(*drafts).plan(subtask("T1", "reader"))
+    async with environment(script) as opened:
+        report = await opened.run(GOAL)
+        asked = opened.model.tasks(DesignTask)
+
+    assert len(asked) == 2
+    assert any(reason in problem for problem in asked[1].problems)
+    assert [record.agent for record in report.subtasks] == ["reader"]
+    assert any(gap.startswith("No agents were described for this request: ") for gap in report.gaps)
+    assert report.wasted.turns == 2
+
+
+async def test_other_crews_describe_no_agents(environment: OpenEnvironment) -> None:
+    """It is off unless the crew's file turns it on."""
+    async with environment(Script().plan(subtask("T1"))) as opened:
+        await opened.run(GOAL.model_copy(update={"crew": "research"}))
+
+    assert opened.model.of_kind("design") == []
+
+
+@given(
+    st.lists(
+        st.builds(
+            geologist,
+            name=st.sampled_from(["a", "b", "reader"]),
+            tools=st.lists(st.sampled_from([*TOOLS, "pay"]), max_size=4).map(tuple),
+        ),
+        max_size=6,
+    )
+)
+def test_no_described_agent_may_do_more_than_the_crew_allows(drafts: list[AgentDraft]) -> None:
+    """Whatever is described: agents that pass have allowed tools, and never all three capabilities."""
+    allowed = CustomAgents(tools=("search", "read_document", "run_code"), most=3)
+    crew = CREW.model_copy(update={"custom": allowed})
+
+    agents, problems = custom_agents(crew, drafts, KINDS)
+
+    for agent in () if problems else agents:
+        assert set(agent.tools) <= set(allowed.tools)
+        assert len({capability for tool in agent.tools for capability in KINDS[tool]}) < 3
+    assert problems or len(drafts) <= allowed.most
+
+
+def test_a_tool_that_changes_something_cannot_be_offered(tmp_path: Path) -> None:
+    """A crew that offers one is refused when it is loaded."""
+    text = (SHIPPED / "custom.toml").read_text(encoding="utf-8")
+    (tmp_path / "custom.toml").write_text(text.replace('"run_code"', '"refund"'), encoding="utf-8")
+
+    with pytest.raises(CrewError, match=r"custom\.tools: 'refund' changes something"):
+        load_crews([tmp_path], {**KINDS, "refund": frozenset()}, acting={"refund"})

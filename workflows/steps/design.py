@@ -1,0 +1,66 @@
+"""Before the plan, where a crew allows it: agents that a model describes for the request."""
+
+from typing import Final
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError
+
+from activities.contracts import AddAgentsRequest, AddedAgents, AgentDraft
+from activities.session_facts import SessionActivities
+from activities.turn_kinds.design import DesignAnswer, DesignTask
+from workflows import options
+from workflows.budget.model_calls import CannotPay, TurnLost
+from workflows.session import Session
+
+_ATTEMPTS: Final = 2
+
+
+async def design_agents(session: Session) -> None:
+    """Have a model describe agents, and give them to the session; without usable ones it has those of its crew.
+
+    Nested sessions have what the session above has.
+    """
+    crew = session.facts.crew
+    if not crew.custom_tools or session.request.delegation is not None:
+        return
+    problems: tuple[str, ...] = ()
+    for _ in range(_ATTEMPTS):
+        task = DesignTask(goal=session.request.goal, tools=crew.custom_tools, most=crew.most_custom, problems=problems)
+        try:
+            answer = (await session.take_turn(task)).answer_as(DesignAnswer)
+        except (CannotPay, TurnLost) as error:
+            problems = (str(error),)
+            break
+        if answer is None:
+            problems = ("the reply was not the required JSON",)
+            continue
+        if not answer.agents:
+            return
+        added = await _added(session, answer.agents)
+        if added.crew is not None:
+            session.use_crew(added.crew)
+            return
+        session.model_calls.waste_last()
+        problems = added.problems
+    session.progress.add_gaps([f"No agents were described for this request: {'; '.join(problems[:1])}."])
+
+
+async def _added(session: Session, drafts: list[AgentDraft]) -> AddedAgents:
+    asked = AddAgentsRequest(
+        session=workflow.info().workflow_id,
+        request=session.asked.model_copy(update={"documents": ()}),
+        crew=session.facts.crew.reference,
+        agents=tuple(drafts),
+    )
+    try:
+        return await workflow.execute_activity_method(
+            SessionActivities.add_agents,
+            asked,
+            activity_id="add-agents",
+            summary="check and store the agents that were described",
+            **options.add_agents(),
+        )
+    except ActivityError as error:
+        if isinstance(error.cause, ApplicationError):
+            return AddedAgents(problems=(error.cause.message,))
+        raise
