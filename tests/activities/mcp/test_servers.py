@@ -221,6 +221,21 @@ async def test_nothing_that_a_server_started_outlives_it(serve: Serve) -> None:
     await until(partial(has_ended, child))
 
 
+async def test_a_call_that_is_cancelled_while_its_server_starts_leaves_no_process(serve: Serve, starts: Path) -> None:
+    """A session that ends while the server lists its tools ends that server, too."""
+    server = serve("echo", environment={"LISTS_NOTHING": "yes"})
+    calling = asyncio.create_task(use(server, "echo"))
+
+    async def is_listing() -> bool:
+        return starts.exists() and "list" in starts.read_text()
+
+    await until(is_listing)
+    calling.cancel()
+    await asyncio.wait({calling})
+
+    await until(partial(has_ended, int(starts.read_text().split()[-1])))
+
+
 async def test_a_killed_worker_leaves_no_server(starts: Path) -> None:
     """The kernel tells nobody of SIGKILL; the server and what it started end all the same."""
     program = f"""
