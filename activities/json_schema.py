@@ -141,7 +141,11 @@ def _problem_of(keyword: str, value: object, root: JsonSchema, *, is_root: bool)
         return "is allowed at the top only; refer to definitions by #/$defs/NAME"
     if keyword == "$ref" and not (isinstance(value, str) and _resolves(value, root)):
         return "must name a definition of this schema, such as #/$defs/NAME; nothing is fetched"
-    if keyword == "type" and isinstance(value, list) and not all(isinstance(each, str) for each in value):
+    if (
+        keyword == "type"
+        and isinstance(value, list)
+        and not all(isinstance(each, str) for each in cast("list[object]", value))
+    ):
         return "must be a type or a list of types"  # that each is another type takes too long to check for objects
     if keyword == "pattern" and isinstance(value, str):
         try:

@@ -103,7 +103,7 @@ def test_a_schema_without_a_strict_form_is_given_as_text(schema: dict[str, Any],
 def test_all_arguments_of_a_tool_share_one_bound() -> None:
     """Many arguments that refer to one large definition take no more work than a single one."""
     names = [f"p{number}" for number in range(190)]
-    large = {"type": "object", "properties": dict.fromkeys(names, {"type": "string"}), "required": names}
+    large = {"type": "object", "properties": {name: {"type": "string"} for name in names}, "required": names}
     properties = {name: {"$ref": "#/$defs/large"} for name in ("x", "y")}
     definition = define("odd", tool({"type": "object", "properties": properties, "$defs": {"large": large}}))
 

@@ -73,6 +73,10 @@ async def fault(server: McpServer, tool: str) -> ApplicationError:
     return caught.value
 
 
+def noted(starts: Path) -> list[str]:
+    return starts.read_text().split() if starts.exists() else []
+
+
 def started(starts: Path) -> int:
     return starts.read_text().count("start")
 
@@ -227,13 +231,13 @@ async def test_a_call_that_is_cancelled_while_its_server_starts_leaves_no_proces
     calling = asyncio.create_task(use(server, "echo"))
 
     async def is_listing() -> bool:
-        return starts.exists() and "list" in starts.read_text()
+        return "list" in noted(starts)
 
     await until(is_listing)
     calling.cancel()
     await asyncio.wait({calling})
 
-    await until(partial(has_ended, int(starts.read_text().split()[-1])))
+    await until(partial(has_ended, int(noted(starts)[-1])))
 
 
 async def test_a_killed_worker_leaves_no_server(starts: Path) -> None:
