@@ -16,7 +16,8 @@ from activities.recall import RECALL
 from activities.tool_use import UNKNOWN_OUTCOME, ToolActivities
 from chargehand.contracts import Source
 from workflows import options
-from workflows.call_client import ALLOWED, CallClient
+from workflows.call_client import CallClient
+from workflows.calls import ALLOWED
 from workflows.contracts import CallReply, SubtaskRequest
 from workflows.conversation import Conversation
 from workflows.rules.repetition import executed, refuse_repetition
