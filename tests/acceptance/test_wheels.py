@@ -110,3 +110,13 @@ def test_the_wheels_take_no_name_of_others(wheels: Path) -> None:
 
     packages = {name: {each for each in found if ".dist-info" not in each} for name, found in installed.items()}
     assert packages == {name: {name} for name in ("chargehand", "chargehand_cli", "chargehand_worker")}
+
+
+def test_a_wheel_has_of_the_deployment_only_what_projects_get(wheels: Path) -> None:
+    """Whatever else is in `deploy/`, such as the TLS key of the codec server, stays out."""
+    (wheel,) = wheels.glob("chargehand_worker-*.whl")
+
+    deployed = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("chargehand_worker/deploy/")}
+
+    files = ("temporal-dynamic-config.yaml", "temporal-namespace.sh", "temporal-schema.sh")
+    assert deployed == {f"chargehand_worker/deploy/{name}" for name in files}

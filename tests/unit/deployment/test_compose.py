@@ -52,7 +52,7 @@ def environment_names_of_the_worker() -> set[str]:
 
 def test_compose_files_fit_the_compose_specification() -> None:
     """No key is misspelt and no value has the wrong form."""
-    of_projects = ROOT / "worker" / "src" / "chargehand_worker" / "template" / "docker-compose.override.yml"
+    of_projects = ROOT / "deploy" / "worker" / "src" / "chargehand_worker" / "template" / "docker-compose.override.yml"
     files = [str(COMPOSE), str(ROOT / "deploy" / "bubblewrap.yml"), str(of_projects)]
     subprocess.run(
         [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", *files],

@@ -18,7 +18,7 @@ def project_file(name: str) -> dict[str, Any]:
 def test_every_dependency_has_its_licence_and_reason() -> None:
     """The page on dependencies lists exactly what the project files ask for."""
     asked: list[str] = []
-    for name in ("pyproject.toml", "client/pyproject.toml", "cli/pyproject.toml", "worker/pyproject.toml"):
+    for name in ("pyproject.toml", "client/pyproject.toml", "cli/pyproject.toml", "deploy/worker/pyproject.toml"):
         file = project_file(name)
         groups = (
             *file["project"].get("optional-dependencies", {}).values(),
@@ -34,7 +34,7 @@ def test_every_dependency_has_its_licence_and_reason() -> None:
 
 def test_all_packages_have_one_version() -> None:
     """The version of each package, and those that they ask for of each other, are that of the application."""
-    names = ("pyproject.toml", "client/pyproject.toml", "cli/pyproject.toml", "worker/pyproject.toml")
+    names = ("pyproject.toml", "client/pyproject.toml", "cli/pyproject.toml", "deploy/worker/pyproject.toml")
     files = [project_file(name) for name in names]
     extras = [
         each for file in files for group in file["project"].get("optional-dependencies", {}).values() for each in group
@@ -61,8 +61,9 @@ def test_the_list_of_decisions_is_complete() -> None:
 
 
 _PATH = re.compile(r"`((?:[\w-][\w.-]*/)+[\w.-]*|[\w-]+\.py|\.ci/run)`|\]\(([^)#:]+)(?:#[^)]*)?\)")
-_BASES = ("", "client/src", "client/src/chargehand", "workflows", "activities", "worker/src/chargehand_worker/template")
-_CODE = ("activities", "benchmarks", "chaos", "cli", "client", "examples", "tests", "worker", "workflows")
+_TEMPLATE = "deploy/worker/src/chargehand_worker/template"
+_BASES = ("", "client/src", "client/src/chargehand", "workflows", "activities", _TEMPLATE)
+_CODE = ("activities", "benchmarks", "chaos", "cli", "client", "deploy", "examples", "tests", "workflows")
 
 
 def _exists(path: str) -> bool:

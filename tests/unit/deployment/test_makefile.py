@@ -28,7 +28,7 @@ def project(tmp_path: Path) -> Path:
         "pyproject.toml",
         "client/pyproject.toml",
         "cli/pyproject.toml",
-        "worker/pyproject.toml",
+        "deploy/worker/pyproject.toml",
         "examples/question.txt",
     ):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from worker.build_hook import rename_imports
+from deploy.worker.build_hook import rename_imports
 
 
 def test_imports_of_moved_modules_are_renamed_and_nothing_else() -> None:

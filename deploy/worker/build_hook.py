@@ -17,8 +17,10 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 _PACKAGE: Final = "chargehand_worker"
 _ASSEMBLED: Final = "assembled"
 """The folder of the assembled package in a source distribution."""
-_OWN: Final = Path("worker", "src", _PACKAGE)
-_CONTENT: Final = ("activities", "workflows", "crews", "deploy", "worker_main.py", "docker-compose.yml")
+_OWN: Final = Path("deploy", "worker")
+_CONTENT: Final = ("activities", "workflows", "crews", "worker_main.py", "docker-compose.yml")
+_SERVER_FILES: Final = "deploy/temporal-*"
+"""What a project's containers need of `deploy/`, where an operator keeps certificates and keys as well."""
 _MOVED: Final = ("activities", "workflows", "worker_main")
 _MODULE_IN_TEXT: Final = re.compile(rf"(?:{'|'.join(_MOVED)})\.[\w.]*")
 
@@ -32,7 +34,7 @@ class BuildHook(BuildHookInterface[Any]):
             return
         self._staging = tempfile.TemporaryDirectory(prefix=f"{_PACKAGE}-")
         folder = Path(self._staging.name, _PACKAGE)
-        assemble(Path(self.root).parent, folder)
+        assemble(Path(self.root).parents[1], folder)
         place = _PACKAGE if self.target_name == "wheel" else f"{_ASSEMBLED}/{_PACKAGE}"
         build_data["force_include"][str(folder)] = place
 
@@ -40,13 +42,16 @@ class BuildHook(BuildHookInterface[Any]):
 def assemble(checkout: Path, target: Path) -> None:
     """Copy the package's content from the checkout, with renamed imports."""
     unwanted = shutil.ignore_patterns("__pycache__", ".*")
-    shutil.copytree(checkout / _OWN, target, ignore=unwanted)
+    shutil.copytree(checkout / _OWN / "src" / _PACKAGE, target, ignore=unwanted)
     for name in _CONTENT:
         source = checkout / name
         if source.is_dir():
             shutil.copytree(source, target / name, ignore=unwanted)
         else:
             shutil.copyfile(source, target / name)
+    for source in checkout.glob(_SERVER_FILES):
+        (copy := target / source.relative_to(checkout)).parent.mkdir(exist_ok=True)
+        shutil.copyfile(source, copy)
     for module in target.rglob("*.py"):
         module.write_text(rename_imports(module.read_text(encoding="utf-8"), module.name), encoding="utf-8")
 
