@@ -9,7 +9,8 @@ from activities.models.replies import LONGEST_ARGUMENTS
 from chargehand.contracts import CallDecision, Obligation, ToolRule
 from chargehand.converter import PayloadConverter
 from workflows.calls import CallRefused, Calls, Pending
-from workflows.contracts import CallRequest
+from workflows.contracts import CallRequest, CallsState
+from workflows.rules.policy import acting_hash
 
 _UNTIL = datetime(2030, 1, 1, tzinfo=UTC)
 _ONCE = Obligation(
@@ -108,3 +109,18 @@ def test_a_session_can_read_a_request_about_any_call_of_a_model() -> None:
     [payload] = converter.to_payloads([request])
 
     assert converter.from_payloads([payload], [CallRequest]) == [request]
+
+
+def test_a_new_run_remembers_which_calls_act() -> None:
+    """What was applied before the session continued as new is not made again, and no id is used twice."""
+    before, after = Calls(), Calls()
+    assert before.judge(_request()) is not None
+    before.note_outcome(acting_hash("T1", "refund", {"amount": 100}), is_applied=True)
+    before.expire(before.open(_request(2, amount=7, needs_approval=True), _UNTIL))
+    after.resume(CallsState.model_validate_json(before.state().model_dump_json()))
+
+    reply = after.judge(_request(3))
+
+    assert reply is not None
+    assert reply.verdict == "applied_before"
+    assert after.open(_request(4, amount=8, needs_approval=True), _UNTIL).shown.id == "c2"
