@@ -132,6 +132,8 @@ async def compose(
     loaded = load_crews(folders, tool_capabilities(shared), traffic.absent, acting_tools(shared))
     models = name_models(models, loaded.values())
     crews = CrewVersions(loaded, tools, models.cards, crew_store(settings, store, keys), models.named)
+    changes = ChangeReader(library)
+    closing.push_async_callback(changes.close)
     sessions = SessionActivities(
         crews,
         tools,
@@ -149,7 +151,7 @@ async def compose(
         ToolActivities(crews, tools, library).check_call,
         RunningDuplicateActivities().await_duplicate,
         BacklogActivities().read_backlog,
-        CodeReviewActivities(ChangeReader(library), store).write_review,
+        CodeReviewActivities(changes, store).write_review,
     ]
 
 

@@ -24,7 +24,7 @@ from chargehand.contracts import JsonSchema
 from chargehand.converter import printable
 
 MOST_STEPS: Final = 50_000
-"""Keywords that are applied to values; a step for each 100 characters of an error too."""
+"""Keywords that are applied to values; also each 100 items of an enum, or characters of a list or an error."""
 _MOST_PROBLEMS: Final = 10
 _PROBLEM_CHARACTERS: Final = 300
 _PATTERNS: Final = 500
@@ -141,6 +141,12 @@ def _problem_of(keyword: str, value: object, root: JsonSchema, *, is_root: bool)
         return "is allowed at the top only; refer to definitions by #/$defs/NAME"
     if keyword == "$ref" and not (isinstance(value, str) and _resolves(value, root)):
         return "must name a definition of this schema, such as #/$defs/NAME; nothing is fetched"
+    if (
+        keyword == "type"
+        and isinstance(value, list)
+        and not all(isinstance(each, str) for each in cast("list[object]", value))
+    ):
+        return "must be a type or a list of types"  # that each is another type takes too long to check for objects
     if keyword == "pattern" and isinstance(value, str):
         try:
             _pattern(value)
@@ -203,17 +209,18 @@ def _check_format(_: object, name: object, instance: object, __: object) -> Iter
 
 def _check_unique(_: object, is_unique: object, instance: object, __: object) -> Iterator[InvalidValue]:
     if is_unique and isinstance(instance, list):
-        items = cast("list[JsonValue]", instance)
-        if len({canonical(item) for item in items}) < len(items):
+        items = [canonical(item) for item in cast("list[JsonValue]", instance)]
+        _STEPS.get().take(sum(map(len, items)) // 100)
+        if len(set(items)) < len(items):
             yield InvalidValue("has an item twice")
 
 
 def _counted(check: _Check) -> _Check:
-    """Count the steps of a keyword, and the length of the errors that it words."""
+    """Count the steps of a keyword: more for a long list, such as an enum, and for long errors that it words."""
 
     def counted(validator: object, value: object, instance: object, schema: object) -> Iterator[InvalidValue]:
         steps = _STEPS.get()
-        steps.take(1)
+        steps.take(1 + (len(cast("list[object]", value)) // 100 if isinstance(value, list) else 0))
         for error in check(validator, value, instance, schema) or ():
             steps.take(len(error.message) // 100)
             error.message = error.message[:_PROBLEM_CHARACTERS]

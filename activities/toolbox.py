@@ -46,6 +46,7 @@ def build_tools(
     read_page = ReadPage(page_hosts, documents=PageDocuments())
     closing.push_async_callback(read_page.close)
     changes = ChangeReader(library)
+    closing.push_async_callback(changes.close)
     tools: tuple[Tool, ...] = (
         Search(search),
         read_page,

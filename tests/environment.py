@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
@@ -71,12 +71,16 @@ class Backends:
             [_CREWS, *self.own_crews], dict.fromkeys(REVIEW_TOOLS, READS_DOCUMENTS) | tool_capabilities(self.tools)
         )
 
-    def activities(self, folder: Path, ceilings: Limits) -> list[Callable[..., Any]]:
-        """Build the production activities, which keep their files in a folder."""
+    def activities(
+        self, folder: Path, ceilings: Limits, closing: AsyncExitStack | None = None
+    ) -> list[Callable[..., Any]]:
+        """Build the production activities, which keep their files in a folder; `closing` closes them."""
         models = Models(self.model, self.cards, self.fallback)
         store = ArtifactStore(folder / "artifacts")
         library = DocumentLibrary(store, folder / "indexes", self.document_roots)
         changes = ChangeReader(library)
+        if closing is not None:
+            closing.push_async_callback(changes.close)
         tools = {tool.spec.name: tool for tool in (ReadDiff(changes), ReadCode(changes), CodeHistory(changes))}
         tools = {**self.tools, **tools}
         conversations = Conversations(ArtifactStore(folder / "conversations"))
@@ -137,6 +141,7 @@ async def open_environment(
     model = ScriptedModel(respond)
     tools: dict[str, Tool] = {**fakes, RECALL: Recall(ArtifactStore(folder / "artifacts"))}
     backends = Backends(model, tools, cards or scripted_cards(), own_crews=own_crews, document_roots=document_roots)
-    activities = backends.activities(folder, ceilings or settings.ceilings)
-    async with build_worker(client, settings, activities, cached_workflows=cached_workflows):
+    async with AsyncExitStack() as closing:
+        activities = backends.activities(folder, ceilings or settings.ceilings, closing)
+        await closing.enter_async_context(build_worker(client, settings, activities, cached_workflows=cached_workflows))
         yield SessionEnvironment(Chargehand(client, task_queue), model, fakes)

@@ -30,7 +30,7 @@ class CodeReviewActivities:
         except NoChangeError as error:
             return CodeReview(answer=str(error))
         found = [(reported.agent, reported.issue) for reported in request.found]
-        dismissed = {each for text in change.dismissed for each in dismissed_in(text)}
+        dismissed = await asyncio.to_thread(lambda: {each for text in change.dismissed for each in dismissed_in(text)})
         sifted = await asyncio.to_thread(
             sift,
             found,
@@ -40,7 +40,8 @@ class CodeReviewActivities:
             threshold=request.threshold,
             added_lines_only=request.added_lines_only,
         )
-        answer = markdown_of(sifted, change.files, "" if request.was_checked else _UNCHECKED)
+        problem = "" if request.was_checked else _UNCHECKED
+        answer = await asyncio.to_thread(markdown_of, sifted, change.files, problem)
         outputs = [
             ToolOutput(name="review.md", content=answer.encode(), title="The review"),
             ToolOutput(name="review.sarif", content=sarif_of(sifted).encode(), title="The review as SARIF 2.1.0"),

@@ -7,17 +7,15 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import unquote
 
 from activities.code_review.diff import MOST_BYTES, ChangedFile, parse_diff
+from activities.code_review.git_folder import GitFolder, RepositoryError, RepositoryReader
 from activities.documents.artifacts import ArtifactError
 from activities.documents.library import DocumentLibrary
 from activities.documents.locations import DocumentSources, Found
 from activities.documents.safe_open import locate
-
-if TYPE_CHECKING:
-    from activities.code_review.repository import Repository
 
 _DIFFS: Final = (".diff", ".patch")
 _SARIF: Final = (".sarif",)
@@ -33,7 +31,7 @@ class Change:
     """What is reviewed."""
 
     files: tuple[ChangedFile, ...]
-    repository: "Repository | None" = None
+    repository: GitFolder | None = None
     """What it belongs to, if that can be read."""
     dismissed: tuple[str, ...] = ()
     """SARIF documents of earlier reviews."""
@@ -44,10 +42,12 @@ class Change:
 
 
 class ChangeReader:
-    """Reads changes, and keeps the last of them."""
+    """Reads changes, and keeps the last of them. Close it after use."""
 
     def __init__(self, library: DocumentLibrary) -> None:
         self._sources = library.sources
+        self._repositories = RepositoryReader()
+        self._reading = asyncio.Lock()
         self._known: OrderedDict[tuple[tuple[str, str], ...], Change] = OrderedDict()
 
     async def read(self, documents: tuple[str, ...]) -> Change:
@@ -58,24 +58,43 @@ class ChangeReader:
         """
         listing = await self._sources.find(documents)
         files = [file for file in listing.files if _is_of(file, (*_DIFFS, *_SARIF)) and not file.problem]
-        return await asyncio.to_thread(self._read, documents, files)
-
-    def _read(self, documents: tuple[str, ...], files: list[Found]) -> Change:
-        repository, problem = _open_repository(documents, self._sources)
-        key = (*((file.name, file.identity) for file in files), ("HEAD", repository.id if repository else ""))
-        if key not in self._known:
-            diffs = [file for file in files if _is_of(file, _DIFFS)]
-            changed = tuple(_merged(file for diff in diffs for file in parse_diff(_text(self._sources, diff))))
-            if not diffs and repository is not None:
-                changed = repository.change()
-            if not changed:
-                reason = problem or "they have no lines that a change adds or removes"
-                raise NoChangeError(f"The documents are neither a .diff or .patch file nor a git repository: {reason}.")
-            dismissed = tuple(_text(self._sources, file) for file in files if _is_of(file, _SARIF))
-            self._known[key] = Change(changed, repository, dismissed)
+        repository, head, problem = await self._find_repository(documents)
+        key = (*((file.name, file.identity) for file in files), (str(repository and repository.folder), head))
+        async with self._reading:
+            if key not in self._known:
+                self._known[key] = await self._read(files, repository, problem)
+            self._known.move_to_end(key)
             if len(self._known) > _KEPT:
                 self._known.popitem(last=False)
-        return self._known[key]
+            return self._known[key]
+
+    async def close(self) -> None:
+        """End the process that reads repositories."""
+        await self._repositories.close()
+
+    async def _read(self, files: list[Found], repository: GitFolder | None, problem: str) -> Change:
+        changed = await asyncio.to_thread(_changed_in, self._sources, files)
+        if not any(_is_of(file, _DIFFS) for file in files) and repository is not None:
+            try:
+                changed = await repository.change()
+            except RepositoryError as error:
+                problem = str(error)
+        if not changed:
+            reason = problem or "they have no lines that a change adds or removes"
+            raise NoChangeError(f"The documents are neither a .diff or .patch file nor a git repository: {reason}.")
+        dismissed = [await asyncio.to_thread(_text, self._sources, file) for file in files if _is_of(file, _SARIF)]
+        return Change(changed, repository, tuple(dismissed))
+
+    async def _find_repository(self, documents: tuple[str, ...]) -> tuple[GitFolder | None, str, str]:
+        """Find the first repository that the documents name, and its HEAD; or say why there is none."""
+        problem = ""
+        for folder in await asyncio.to_thread(_git_folders, documents, self._sources.allowed_roots):
+            repository = GitFolder(folder, self._repositories)
+            try:
+                return repository, await repository.head(), ""
+            except RepositoryError as error:
+                problem = str(error)
+        return None, "", problem
 
 
 def is_of_review(name: str) -> bool:
@@ -105,18 +124,13 @@ def _text(sources: DocumentSources, file: Found) -> str:
             raise NoChangeError(f"{file.name} cannot be read") from error
 
 
-def _open_repository(documents: tuple[str, ...], sources: DocumentSources) -> "tuple[Repository | None, str]":
-    """Open the first repository that the documents name below an allowed folder; or say why there is none."""
-    from activities.code_review.repository import Repository, RepositoryError  # half a second, for reviews only
+def _changed_in(sources: DocumentSources, files: list[Found]) -> tuple[ChangedFile, ...]:
+    diffs = (file for file in files if _is_of(file, _DIFFS))
+    return tuple(_merged(file for diff in diffs for file in parse_diff(_text(sources, diff))))
 
-    problem = ""
-    for uri in documents:
-        scheme, _, location = uri.partition(":")
-        place = locate(unquote(location), sources.allowed_roots) if scheme == "file" else None
-        if place is None or not os.path.lexists(place.path / ".git"):
-            continue
-        try:
-            return Repository(place.path), ""
-        except RepositoryError as error:
-            problem = str(error)
-    return None, problem
+
+def _git_folders(documents: tuple[str, ...], roots: tuple[Path, ...]) -> list[Path]:
+    """List the folders with a repository that the documents name below an allowed folder."""
+    schemes = (uri.partition(":") for uri in documents)
+    places = [locate(unquote(location), roots) for scheme, _, location in schemes if scheme == "file"]
+    return [place.path for place in places if place is not None and os.path.lexists(place.path / ".git")]

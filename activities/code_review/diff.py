@@ -40,6 +40,11 @@ class ChangedFile:
         return sum(line.kind == "-" for line in self.lines)
 
 
+def lines_of(text: str) -> list[str]:
+    """Split a file as git counts its lines: at line feeds alone."""
+    return text.removesuffix("\n").split("\n") if text else []
+
+
 def parse_diff(text: str) -> tuple[ChangedFile, ...]:
     """Read a unified diff, with or without git's headers; what is no diff has no files."""
     found: dict[str, list[Line]] = {}

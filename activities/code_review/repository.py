@@ -1,14 +1,13 @@
 """A git repository that nobody trusts: its objects are read by dulwich, and nothing of it is configured or run.
 
 Neither hooks, attributes nor configuration are looked at, and no `git` is started. A `.git` that leads elsewhere, by a
-link, an alternate or a common directory, is refused.
+link, an alternate or a common directory, is refused. Used by `repository_process` alone, which bounds memory and time.
 """
 
 import difflib
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +17,8 @@ from dulwich.object_store import DiskObjectStore, tree_lookup_path
 from dulwich.objects import Blob, Commit, ObjectID
 from dulwich.refs import DiskRefsContainer, Ref
 
-from activities.code_review.diff import ChangedFile, parse_diff
+from activities.code_review.diff import MOST_BYTES, lines_of
+from activities.code_review.git_folder import PastCommit, RepositoryError
 
 _LEADS_ELSEWHERE: Final = ("commondir", "objects/info/alternates", "objects/info/http-alternates")
 _MOST_ENTRIES: Final = 50_000
@@ -26,21 +26,8 @@ _MOST_FILES: Final = 500
 _LARGEST_BLOB: Final = 1 << 20
 _MOST_COMMITS: Final = 1_000
 _MAIN_BRANCHES: Final = (b"refs/heads/main", b"refs/heads/master")
-
-
-class RepositoryError(Exception):
-    """A repository cannot be read; the message says why."""
-
-
-@dataclass(frozen=True)
-class PastCommit:
-    """A commit that changed a file."""
-
-    id: str
-    author: str
-    subject: str
-    seconds: int
-    """When it was made, since 1970."""
+_LAST_SECOND: Final = 253_402_300_799
+"""Of the year 9999: a commit states any time."""
 
 
 class Repository:
@@ -61,23 +48,27 @@ class Repository:
         """The id of HEAD."""
         return self._head.id.decode()
 
-    def change(self) -> tuple[ChangedFile, ...]:
+    def diff(self) -> str:
         """Compare HEAD with the commit where it left main, or, on main itself, with the commit before."""
         base = self._base()
         diffs: list[str] = []
+        files, size = 0, 0
         for found in tree_changes(self._store, base.tree if base else None, self._head.tree):
-            if len(diffs) >= _MOST_FILES:
+            if files >= _MOST_FILES or size >= MOST_BYTES:
                 break
             if found.new is None or not found.new.path or not stat.S_ISREG(found.new.mode or 0):
                 continue
             path = found.new.path.decode(errors="replace")
+            if not path.isprintable():
+                continue  # a line end in a name would forge lines of the diff
             before = self._text(found.old.sha) if found.old and found.old.sha else ""
             after = self._text(found.new.sha) if found.new.sha else ""
             if before is not None and after is not None:
-                diffs += difflib.unified_diff(
-                    before.splitlines(), after.splitlines(), f"a/{path}", f"b/{path}", n=8, lineterm=""
-                )
-        return parse_diff("\n".join(diffs))
+                names = f"a/{path}", f"b/{path}"
+                diff = "\n".join(difflib.unified_diff(lines_of(before), lines_of(after), *names, n=8, lineterm=""))
+                diffs.append(diff)
+                files, size = files + 1, size + len(diff)
+        return "\n".join(diffs)
 
     def read(self, path: str) -> str | None:
         """Read a text file of HEAD; None if there is none."""
@@ -96,7 +87,8 @@ class Repository:
             if self._entry(commit, path) != (self._entry(parent, path) if parent else None):
                 subject = commit.message.decode(errors="replace").strip().partition("\n")[0][:200]
                 author = commit.author.decode(errors="replace").partition("<")[0].strip()[:100]
-                found.append(PastCommit(commit.id.decode()[:12], author, subject, commit.commit_time))
+                seconds = min(max(commit.commit_time, 0), _LAST_SECOND)
+                found.append(PastCommit(commit.id.decode()[:12], author, subject, seconds))
         return found
 
     def _base(self) -> Commit | None:
@@ -150,7 +142,7 @@ def _require_self_contained(git: Path) -> None:
     """Refuse a `.git` that reads other folders than itself.
 
     Raises:
-        RepositoryError: it is a link or a file, or has links or alternates in it.
+        RepositoryError: it is a link or a file, or has links, devices or alternates in it.
     """
     try:
         if not stat.S_ISDIR(git.lstat().st_mode):
@@ -163,7 +155,8 @@ def _require_self_contained(git: Path) -> None:
             if seen > _MOST_ENTRIES:
                 raise RepositoryError("its .git has too many files; run `git gc`")
             for name in (*folders, *files):
-                if stat.S_ISLNK(os.lstat(Path(folder, name)).st_mode):
-                    raise RepositoryError("its .git has links in it, so that it may lead outside")
+                mode = os.lstat(Path(folder, name)).st_mode
+                if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                    raise RepositoryError("its .git has links or devices in it, so that it may lead outside")
     except OSError as error:
         raise RepositoryError("it has no .git that can be read") from error

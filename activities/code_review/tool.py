@@ -8,7 +8,8 @@ from typing import Final
 from pydantic import JsonValue
 
 from activities.code_review.change import Change, ChangeReader, NoChangeError
-from activities.code_review.diff import ChangedFile
+from activities.code_review.diff import ChangedFile, lines_of
+from activities.code_review.git_folder import RepositoryError
 from activities.tools import (
     READING_CHARACTERS,
     READS_DOCUMENTS,
@@ -54,11 +55,11 @@ class ReadDiff:
         except NoChangeError as error:
             return failed(str(error))
         if not path:
-            return _list(change)
+            return await asyncio.to_thread(_list, change)
         file = change.file(path)
         if file is None:
             return failed("This file is not changed. Read the list with an empty `file`, and name a path as it does.")
-        return _show(file, first)
+        return await asyncio.to_thread(_show, file, first)
 
 
 class ReadCode:
@@ -91,12 +92,13 @@ class ReadCode:
             return failed(str(error))
         if change.repository is None:
             return failed("There is only the diff, and no repository. Go by the lines that the diff shows.")
-        text = await asyncio.to_thread(change.repository.read, path)
+        try:
+            text = await change.repository.read(path)
+        except RepositoryError as error:
+            return failed(f"The repository cannot be read: {error}.")
         if text is None:
             return failed("The repository has no text file of this path.")
-        lines = text.splitlines()
-        wanted = range(max(first, 1), min(last or len(lines), len(lines)) + 1)
-        return _numbered(path, [(number, f"{number:>6} {lines[number - 1]}") for number in wanted])
+        return await asyncio.to_thread(_show_code, path, text, first, last)
 
 
 class CodeHistory:
@@ -122,7 +124,10 @@ class CodeHistory:
             return failed(str(error))
         if change.repository is None:
             return failed("There is only the diff, and no repository with a history.")
-        commits = await asyncio.to_thread(change.repository.history, path, _MOST_COMMITS)
+        try:
+            commits = await change.repository.history(path, _MOST_COMMITS)
+        except RepositoryError as error:
+            return failed(f"The repository cannot be read: {error}.")
         text = "\n".join(
             f"{commit.id} {datetime.fromtimestamp(commit.seconds, UTC):%Y-%m-%d} {commit.author}: {commit.subject}"
             for commit in commits
@@ -146,6 +151,12 @@ def _show(file: ChangedFile, first: int) -> ToolAnswer:
         if line.number >= first
     ]
     return _numbered(file.path, shown)
+
+
+def _show_code(path: str, text: str, first: int, last: int) -> ToolAnswer:
+    lines = lines_of(text)
+    wanted = range(max(first, 1), min(last or len(lines), len(lines)) + 1)
+    return _numbered(path, [(number, f"{number:>6} {lines[number - 1]}") for number in wanted])
 
 
 def _numbered(path: str, lines: list[tuple[int, str]]) -> ToolAnswer:

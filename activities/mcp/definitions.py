@@ -111,6 +111,7 @@ def _parameters(schema: Mapping[str, Any]) -> tuple[dict[str, JsonValue], frozen
     needed = {str(name) for name in _list(schema.get("required"))}
     translated: dict[str, JsonValue] = {}
     as_text: set[str] = set()
+    translation = _Translation(_mapping(schema.get("$defs")))
     for name, inner in _mapping(schema.get("properties")).items():
         if _ARGUMENT_NAME.fullmatch(name) is None:
             if name in needed:
@@ -118,7 +119,7 @@ def _parameters(schema: Mapping[str, Any]) -> tuple[dict[str, JsonValue], frozen
             continue
         value: JsonValue
         try:
-            value = _Translation(_mapping(schema.get("$defs"))).translate(inner, _DEEPEST)
+            value = translation.translate(inner, _DEEPEST)
         except _NoStrictForm:
             value = _text_argument(inner)
             as_text.add(name)
@@ -153,7 +154,7 @@ class _NoStrictForm(Exception):  # noqa: N818  # reads as a statement of fact
 
 
 class _Translation:
-    """Translates one argument's schema, within bounds: references may multiply what a few bytes describe."""
+    """Translates the arguments of one tool, within bounds: references may multiply what a few bytes describe."""
 
     def __init__(self, definitions: Mapping[str, object]) -> None:
         self._definitions = definitions

@@ -138,15 +138,19 @@ class McpServer:
                 await connection.open()
                 self._review(await connection.tools())
             except ServerUnusable as error:
-                await connection.close()
                 self._failures += 1
                 wait = min(_FIRST_WAIT * 2**self._failures, _LONGEST_WAIT)
                 self._not_before = asyncio.get_running_loop().time() + wait
                 self._problem = str(error)
                 raise self._unavailable(self._problem, after=wait) from error
-            self._failures = 0
-            self._connection = connection
-            return connection
+            else:
+                self._failures = 0
+                self._connection = connection
+                return connection
+            finally:
+                # A call may be cancelled while the server lists its tools.
+                if self._connection is not connection:
+                    await asyncio.shield(connection.close())
 
     def _review(self, listed: list[dict[str, Any]]) -> None:
         """Compare what the server says of its tools with what was approved."""

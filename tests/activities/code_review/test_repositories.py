@@ -1,27 +1,39 @@
 """Hostile repositories, diffs that lie, and what becomes of findings."""
 
 import json
+import os
+import zlib
 from collections.abc import Callable
+from datetime import UTC, datetime
 from itertools import permutations
 from pathlib import Path
 
 import pytest
 from dulwich import porcelain
+from dulwich.objects import Blob
 
 from activities.code_review.diff import ChangedFile, Line, parse_diff
 from activities.code_review.documents import dismissed_in, markdown_of, sarif_of
 from activities.code_review.findings import sift
-from activities.code_review.repository import Repository, RepositoryError
+from activities.code_review.git_folder import GitFolder, RepositoryError, RepositoryReader
+from activities.code_review.repository import Repository
 from chargehand.contracts import Issue
 
 
-def repository(folder: Path, *versions: str) -> Path:
+def repository(folder: Path, *versions: str, seconds: int | None = None) -> Path:
     folder.mkdir()
     with porcelain.open_repo_closing(porcelain.init(str(folder))) as repo:
         for number, text in enumerate(versions, start=1):
             (folder / "a.py").write_text(text, encoding="utf-8")
             porcelain.add(repo, [str(folder / "a.py")])
-            porcelain.commit(repo, f"Version {number}\n\nWhy.", author=b"A <a@b>", committer=b"A <a@b>", sign=False)
+            porcelain.commit(
+                repo,
+                f"Version {number}\n\nWhy.",
+                author=b"A <a@b>",
+                committer=b"A <a@b>",
+                commit_timestamp=seconds,
+                sign=False,
+            )
     return folder
 
 
@@ -45,9 +57,13 @@ def _alternates(folder: Path, outside: Path) -> None:
     (folder / ".git/objects/info/alternates").write_text(f"{outside}\n")
 
 
-@pytest.mark.parametrize("trick", [_link_git, _git_file, _link_inside, _alternates])
+def _pipe(folder: Path, _: Path) -> None:
+    os.mkfifo(folder / ".git/FETCH_HEAD")
+
+
+@pytest.mark.parametrize("trick", [_link_git, _git_file, _link_inside, _alternates, _pipe])
 def test_a_repository_that_leads_elsewhere_is_refused(tmp_path: Path, trick: Callable[[Path, Path], None]) -> None:
-    """Neither a link, a file in place of .git, nor an alternate has a reviewer read another folder."""
+    """Neither a link, a file in place of .git, an alternate nor a pipe has a reviewer read anything else."""
     (tmp_path / "outside").mkdir()
     folder = repository(tmp_path / "repo", "a = 1\n")
     trick(folder, tmp_path / "outside")
@@ -57,14 +73,45 @@ def test_a_repository_that_leads_elsewhere_is_refused(tmp_path: Path, trick: Cal
 
 
 def test_a_change_is_that_of_the_newest_commit_and_history_is_told(tmp_path: Path) -> None:
-    """On main the last commit is reviewed; a file is read as it is there, and its commits are listed, newest first."""
-    found = Repository(repository(tmp_path / "repo", "a = 1\n", "a = 1\nb = 2\n"))
+    """On main the last commit is reviewed; a file is read as it is there, and its commits are listed, newest first.
 
-    [file] = found.change()
-    assert (file.path, file.added, file.removed) == ("a.py", {2: "b = 2"}, 0)
-    assert found.read("a.py") == "a = 1\nb = 2\n"
+    Lines end at line feeds alone, as git counts them.
+    """
+    found = Repository(repository(tmp_path / "repo", "a = 1\n", "a = 1\n\fb = 2\n"))
+
+    [file] = parse_diff(found.diff())
+    assert (file.path, file.added, file.removed) == ("a.py", {2: "\fb = 2"}, 0)
+    assert found.read("a.py") == "a = 1\n\fb = 2\n"
     assert found.read("../../etc/passwd") is None
     assert [commit.subject for commit in found.history("a.py", 20)] == ["Version 2", "Version 1"]
+
+
+def test_a_commit_of_any_time_has_a_date(tmp_path: Path) -> None:
+    """The time that a hostile commit states is brought into the years that there are."""
+    [late] = Repository(repository(tmp_path / "repo", "a = 1\n", seconds=10**18)).history("a.py", 20)
+
+    assert datetime.fromtimestamp(late.seconds, UTC).year == 9999
+
+
+async def test_an_object_that_unpacks_without_end_breaks_no_worker(tmp_path: Path) -> None:
+    """It is refused by the process that reads it, and the next repository is read."""
+    hostile, honest = repository(tmp_path / "hostile", "a = 1\n"), repository(tmp_path / "honest", "a = 1\n")
+    packing = zlib.compressobj()
+    head = packing.compress(b"blob 4000000000\0") + packing.flush(zlib.Z_FULL_FLUSH)
+    zeros = packing.compress(bytes(1 << 24)) + packing.flush(zlib.Z_FULL_FLUSH)
+    blob = Blob.from_string(b"a = 1\n").id.decode()
+    stored = hostile / ".git/objects" / blob[:2] / blob[2:]
+    stored.chmod(0o600)
+    stored.write_bytes(head + 256 * zeros)
+    reader = RepositoryReader()
+
+    with pytest.raises(RepositoryError, match="more memory"):
+        await GitFolder(hostile, reader).read("a.py")
+    [change] = await GitFolder(honest, reader).change()
+    text = await GitFolder(honest, reader).read("a.py")
+    await reader.close()
+
+    assert (change.added, text) == ({1: "a = 1"}, "a = 1\n")
 
 
 def test_a_hunk_that_counts_too_many_lines_hides_no_file() -> None:

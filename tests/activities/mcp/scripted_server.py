@@ -1,6 +1,6 @@
 """An MCP server of one file, for what no honest server does; speaks the protocol by hand, so that it starts fast.
 
-Arguments: seconds until it answers, and a file that counts its starts.
+Arguments: seconds until it answers, and a file that notes its starts.
 """
 
 import json
@@ -21,6 +21,9 @@ def answer_to(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
             version, server = params["protocolVersion"], {"name": "scripted", "version": "1"}
             return {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": server}
         case "tools/list":
+            if "LISTS_NOTHING" in os.environ:
+                note("list")
+                time.sleep(600)
             schema = {"type": "object", "properties": {"text": {"type": "string"}}}
             return {"tools": [{"name": n, "description": descriptions[n], "inputSchema": schema} for n in TOOLS]}
         case "tools/call":
@@ -56,9 +59,13 @@ def use(tool: str, arguments: dict[str, Any]) -> str:
     return str(arguments.get("text", "(left out)"))
 
 
+def note(what: str) -> None:
+    with Path(sys.argv[2]).open("a") as notes:
+        notes.write(f"{what} {os.getpid()}\n")
+
+
 if __name__ == "__main__":
-    with Path(sys.argv[2]).open("a") as starts:
-        starts.write("start\n")
+    note("start")
     time.sleep(float(sys.argv[1]))
     for line in sys.stdin:
         message = json.loads(line)

@@ -100,6 +100,16 @@ def test_a_schema_without_a_strict_form_is_given_as_text(schema: dict[str, Any],
     assert time.process_time() - began < 5
 
 
+def test_all_arguments_of_a_tool_share_one_bound() -> None:
+    """Many arguments that refer to one large definition take no more work than a single one."""
+    names = [f"p{number}" for number in range(190)]
+    large = {"type": "object", "properties": {name: {"type": "string"} for name in names}, "required": names}
+    properties = {name: {"$ref": "#/$defs/large"} for name in ("x", "y")}
+    definition = define("odd", tool({"type": "object", "properties": properties, "$defs": {"large": large}}))
+
+    assert definition.as_text == frozenset("y")
+
+
 def test_arguments_arrive_as_the_server_expects_them() -> None:
     """What was optional and is null is left out, what was written as text is read, and the rest is as it was."""
     properties = {"city": {"type": "string"}, "days": {"type": "integer"}, "filter": {"type": "object"}}

@@ -73,6 +73,10 @@ async def fault(server: McpServer, tool: str) -> ApplicationError:
     return caught.value
 
 
+def noted(starts: Path) -> list[str]:
+    return starts.read_text().split() if starts.exists() else []
+
+
 def started(starts: Path) -> int:
     return starts.read_text().count("start")
 
@@ -219,6 +223,21 @@ async def test_nothing_that_a_server_started_outlives_it(serve: Serve) -> None:
     await server.close()
 
     await until(partial(has_ended, child))
+
+
+async def test_a_call_that_is_cancelled_while_its_server_starts_leaves_no_process(serve: Serve, starts: Path) -> None:
+    """A session that ends while the server lists its tools ends that server, too."""
+    server = serve("echo", environment={"LISTS_NOTHING": "yes"})
+    calling = asyncio.create_task(use(server, "echo"))
+
+    async def is_listing() -> bool:
+        return "list" in noted(starts)
+
+    await until(is_listing)
+    calling.cancel()
+    await asyncio.wait({calling})
+
+    await until(partial(has_ended, int(noted(starts)[-1])))
 
 
 async def test_a_killed_worker_leaves_no_server(starts: Path) -> None:

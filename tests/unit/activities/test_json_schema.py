@@ -25,6 +25,8 @@ def nested(levels: int) -> JsonValue:
         pytest.param({"$ref": "#/$defs/a0", "$defs": DOUBLING}, 1, id="each definition twice the one below"),
         pytest.param({"properties": {"x": {"anyOf": [{"$ref": "#"}] * 2}}, "required": ["y"]}, nested(30), id="depth"),
         pytest.param({"not": {"$ref": "#"}}, 1, id="itself"),
+        pytest.param({"items": {"enum": [f"{n}" for n in range(3_500)]}}, ["3499"] * 500, id="a long enum"),
+        pytest.param({"allOf": [{"uniqueItems": True}] * 20}, [f"{n}" for n in range(40_000)], id="a long list"),
     ],
 )
 def test_a_schema_that_multiplies_ends_in_a_problem(schema: dict[str, Any], value: JsonValue) -> None:
@@ -75,6 +77,7 @@ def test_values_are_checked_by_their_schema(schema: dict[str, Any], valid: JsonV
         pytest.param({"anyOf": [{"$ref": "#"}]}, "s: its schema refers to itself without end", id="itself"),
         pytest.param({"pattern": "(?=a)a"}, "s.pattern: is no regular expression", id="a pattern that can hang"),
         pytest.param({"properties": {"a": {"type": 1}}}, "s.properties.a.type: 1 is not valid", id="no schema"),
+        pytest.param({"type": [{f"{n}": 0} for n in range(2_000)]}, "s.type: must be a type or a list", id="types"),
         pytest.param({"$schema": "https://example.com"}, "s.$schema: names another dialect", id="another dialect"),
     ],
 )
