@@ -3,7 +3,7 @@
 from typing import Final
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 from activities.contracts import AddAgentsRequest, AddedAgents, AgentDraft
 from activities.session_facts import SessionActivities
@@ -61,6 +61,9 @@ async def _added(session: Session, drafts: list[AgentDraft]) -> AddedAgents:
             **options.add_agents(),
         )
     except ActivityError as error:
-        if isinstance(error.cause, ApplicationError):
-            return AddedAgents(problems=(error.cause.message,))
-        raise
+        if is_cancelled_exception(error):
+            raise
+        problem = (
+            error.cause.message if isinstance(error.cause, ApplicationError) else "they could not be stored in time"
+        )
+        return AddedAgents(problems=(problem,))
