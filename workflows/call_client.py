@@ -3,7 +3,6 @@
 import asyncio
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
 
 from temporalio import workflow
 from temporalio.exceptions import FailureError, is_cancelled_exception
@@ -13,8 +12,6 @@ from chargehand.wire import SignalName
 from workflows.budget.client import raise_if_cancelled
 from workflows.contracts import CallReply, CallReport, CallRequest, SubtaskRequest
 from workflows.rules.policy import acting_hash, success_key
-
-ALLOWED: Final = frozenset({"allowed", "approved", "edited"})
 
 
 class CallClient:

@@ -3,11 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from chargehand.contracts import CallDecision, Obligation, PendingCall, PolicyMode
 from chargehand.converter import join_problems
 from workflows.contracts import CallReply, CallRequest, CallsState, Verdict
 from workflows.rules.policy import Arguments, PolicyLedger, acting_hash, call_hash
+
+ALLOWED: Final = frozenset[Verdict]({"allowed", "approved", "edited"})
+"""Verdicts with which a call is made."""
 
 
 class CallRefused(Exception):  # noqa: N818  # it is raised as a statement of fact
@@ -126,11 +130,8 @@ class Calls:
             raise CallRefused(f"hash: is not that of '{decision.call}', which is {pending.shown.hash}")
         if (decision.arguments is not None) != (decision.decision == "edit"):
             raise CallRefused("arguments: are required with the decision 'edit', and allowed with no other")
-        enforced = _in_mode(pending.request.policy, "enforce")
-        arguments = _decided(pending, decision)
-        problems = [*self.policy.violations(enforced, arguments), *self.policy.too_early(enforced, arguments)]
-        if problems and decision.decision != "reject":
-            raise CallRefused(f"The policy does not allow this call: {join_problems(problems)}. Edit or reject it.")
+        if decision.decision != "reject":
+            self._refuse_unmakeable(pending.request, _decided(pending, decision))
         return pending
 
     def decide(self, decision: CallDecision) -> Pending:
@@ -150,14 +151,47 @@ class Calls:
         del self._pending[decision.call]
         return pending
 
+    def withdraw(self, request: CallRequest, reply: CallReply) -> None:
+        """Count a call as not made, since its subtask has ended before it got the reply."""
+        if reply.verdict not in ALLOWED:
+            return
+        arguments = request.arguments if reply.arguments is None else reply.arguments
+        self._acted.pop(acting_hash(request.subtask, request.tool, arguments), None)
+        self.policy.uncount(request.policy, arguments)
+        if request.is_doubtful:
+            self._acted[acting_hash(request.subtask, request.tool, request.arguments)] = False
+            self.policy.count(request.policy, request.arguments)
+
+    def _refuse_unmakeable(self, request: CallRequest, arguments: Arguments) -> None:
+        """Refuse what a person may not allow: what the policy denies, or the same call as one that was made.
+
+        Raises:
+            CallRefused: it is one of these.
+        """
+        made = acting_hash(request.subtask, request.tool, arguments) if request.acts else ""
+        is_own = request.is_doubtful and arguments == request.arguments
+        if made in self._acted and not is_own:
+            raise CallRefused("The same call was made before, for this subtask. Reject it.")
+        if request.is_doubtful:
+            self.policy.uncount(request.policy, request.arguments)
+        problems = self._against(request, arguments, "enforce")
+        if request.is_doubtful:
+            self.policy.count(request.policy, request.arguments)
+        if problems:
+            raise CallRefused(f"The policy does not allow this call: {join_problems(problems)}. Edit or reject it.")
+
+    def _against(self, request: CallRequest, arguments: Arguments, mode: PolicyMode) -> list[str]:
+        policy = _in_mode(request.policy, mode)
+        return [*self.policy.violations(policy, arguments), *self.policy.too_early(policy, arguments)]
+
     def _allowed(self, request: CallRequest, verdict: Verdict, arguments: Arguments) -> CallReply:
         """Allow a call and count it; say what a policy that only reports would have denied."""
         if request.acts:
             self._acted[acting_hash(request.subtask, request.tool, arguments)] = False
-        reporting = _in_mode(request.policy, "report")
-        against = [*self.policy.violations(reporting, arguments), *self.policy.too_early(reporting, arguments)]
-        if not request.is_doubtful:
-            self.policy.count(request.policy, arguments)
+        if request.is_doubtful:
+            self.policy.uncount(request.policy, request.arguments)
+        against = self._against(request, arguments, "report")
+        self.policy.count(request.policy, arguments)
         reason = f"against the policy, which only reports: {join_problems(against)}" if against else ""
         reply = _reply(request, verdict, reason)
         return reply.model_copy(update={"arguments": dict(arguments)}) if verdict == "edited" else reply

@@ -228,6 +228,9 @@ Verdict = Literal[
 class CallRequest(Message):
     """A subtask asks the session at the root whether it may make a tool call."""
 
+    most_values: ClassVar[int] = 70_000
+    """More than the longest arguments of a call have."""
+
     child: Annotated[str, Field(max_length=1_000)]
     """The subtask's workflow id."""
     number: Annotated[int, Field(ge=1, le=100_000)]

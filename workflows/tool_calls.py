@@ -16,7 +16,8 @@ from activities.recall import RECALL
 from activities.tool_use import UNKNOWN_OUTCOME, ToolActivities
 from chargehand.contracts import Source
 from workflows import options
-from workflows.call_client import ALLOWED, CallClient
+from workflows.call_client import CallClient
+from workflows.calls import ALLOWED
 from workflows.contracts import CallReply, SubtaskRequest
 from workflows.conversation import Conversation
 from workflows.rules.repetition import executed, refuse_repetition
@@ -54,7 +55,7 @@ async def make_calls(
             return _refused(call, f"At most {MOST_CALLS} tools can be used at once; ask for this one again.")
         if call.tool == NOTE.name and request.agent.tools:
             return conversation.notes.answer(call, read)
-        if refusal := _refusal(request, conversation, call):
+        if refusal := _refusal(request, conversation, call, calls[:position]):
             return refusal
         return await _make(request, conversation, call_client, call, step=f"turn-{number}.{position + 1}", left=left)
 
@@ -114,12 +115,20 @@ async def _ask_about(
     return reply
 
 
-def _refusal(request: SubtaskRequest, conversation: Conversation, call: ToolCall) -> ToolResult | None:
+def _refusal(
+    request: SubtaskRequest, conversation: Conversation, call: ToolCall, before: Sequence[ToolCall]
+) -> ToolResult | None:
+    """Refuse a call that is not to be made; `before` are those that stand before it in its round."""
     if call.tool not in request.agent.tools:
         return _refused(call, f"You have no such tool. Your tools: {', '.join(request.agent.tools) or 'none'}.")
     repetition = refuse_repetition(call, conversation.rounds, MOST_CALLS)
     if repetition is not None:
         return repetition
+    if call.tool in request.agent.acting:
+        repetition = refuse_repetition(call, [*conversation.rounds, Round(calls=tuple(before))], MOST_CALLS)
+        if repetition is not None:
+            # The first of them may turn out not to be made.
+            return repetition.model_copy(update={"may_be_repeated": True})
     if call.malformed:
         return _refused(call, f"The arguments could not be read: {call.malformed}. Send them again.")
     return None

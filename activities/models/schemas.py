@@ -4,9 +4,9 @@ Strict means: each object closed, each property required, no defaults, no refere
 refuse move into the description, and are checked when the reply is read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from pydantic import BaseModel, JsonValue
 from pydantic_core import to_json
@@ -55,6 +55,9 @@ _BEYOND: Final = frozenset(
     )
 )
 """Keywords that the strict dialect has no word for."""
+_PARTS: Final = frozenset({"items", "properties", "required"})
+_MOST_PARTS: Final = 5_000
+"""Far more than providers accept: references may multiply what a few bytes describe."""
 _MOST_UNIONS: Final = 12
 """Providers compile a grammar from a schema, which alternatives multiply."""
 
@@ -125,7 +128,9 @@ def _with_nulls(schema: JsonValue) -> JsonValue:
     if not str(written.get("$ref", "#/$defs/")).startswith("#/$defs/") or written.get("additionalProperties") is True:
         raise UnfitSchema("it uses more than the strict dialect has")
     if isinstance(types := written.get("type"), list):
-        return {"anyOf": [_with_nulls({**written, "type": each}) for each in types]}
+        if "anyOf" in written or "oneOf" in written:
+            raise UnfitSchema("it uses more than the strict dialect has")
+        return {"anyOf": [_with_nulls(_of_type(written, each)) for each in types]}
     for keyword in ("anyOf", "oneOf"):
         if isinstance(options := written.get(keyword), list):
             written[keyword] = [_with_nulls(option) for option in options]
@@ -142,17 +147,34 @@ def _with_nulls(schema: JsonValue) -> JsonValue:
     return written
 
 
+def _of_type(schema: Mapping[str, JsonValue], kind: JsonValue) -> dict[str, JsonValue]:
+    """Keep what applies to one type of a schema, so that no part is translated for two of them."""
+    parts = {"properties", "required"} if kind == "object" else {"items"} if kind == "array" else set[str]()
+    return {name: each for name, each in schema.items() if name not in _PARTS - parts} | {"type": kind}
+
+
+class _Definitions(NamedTuple):
+    """What a schema refers to, and the numbers of the parts that it may have with all of that written out."""
+
+    named: Mapping[str, Any]
+    parts: Iterator[int]
+
+
 def strict(schema: Mapping[str, Any]) -> Schema:
     """Translate a schema, such as a tool's parameters, into the strict dialect."""
-    return _translate(schema, schema.get("$defs", {}), ())
+    return _translate(schema, _Definitions(schema.get("$defs", {}), iter(range(_MOST_PARTS))), ())
 
 
-def _translate(schema: Mapping[str, Any], definitions: Mapping[str, Any], path: tuple[str, ...]) -> Schema:
+def _translate(schema: Mapping[str, Any], definitions: _Definitions, path: tuple[str, ...]) -> Schema:
+    if next(definitions.parts, None) is None:
+        raise UnfitSchema(f"more than {_MOST_PARTS:,} parts, with its references written out; leave some out")
     if "$ref" in schema:
-        name = str(schema["$ref"]).rpartition("/")[2]
+        name = str(schema["$ref"]).removeprefix("#/$defs/")
+        if name not in definitions.named:
+            raise UnfitSchema(f"a reference at {_place(path)} that names none of its $defs")
         if f"${name}" in path:
             raise UnfitSchema(f"'{name}' contains itself at {_place(path)}; answer shapes have a fixed depth")
-        merged = {**definitions[name], "description": "", **schema}
+        merged = {**definitions.named[name], "description": "", **schema}
         del merged["$ref"]
         return _translate(merged, definitions, (*path, f"${name}"))
     written: Schema = {}
@@ -181,7 +203,7 @@ def _translate(schema: Mapping[str, Any], definitions: Mapping[str, Any], path: 
     return written
 
 
-def _object(schema: Mapping[str, Any], definitions: Mapping[str, Any], path: tuple[str, ...]) -> Schema:
+def _object(schema: Mapping[str, Any], definitions: _Definitions, path: tuple[str, ...]) -> Schema:
     if isinstance(schema.get("additionalProperties"), Mapping):
         raise UnfitSchema(f"free property names at {_place(path)}; use a list of name and value instead")
     properties: Mapping[str, Mapping[str, Any]] = schema.get("properties", {})

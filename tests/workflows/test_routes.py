@@ -1,5 +1,7 @@
 """Routes instead of plans: by rule, by a model and by load; each with its reason in report and trace."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -7,10 +9,11 @@ import pytest
 from temporalio.client import Client
 
 from activities.turn_kinds.route import RouteAnswer, RouteDraft
-from chargehand.contracts import Limits, Route, SessionRequest
+from chargehand.contracts import Limits, PlanDecision, Route, SessionRequest
 from chargehand.trace_reader import read_trace
 from chargehand.wire import ActivityType
 from tests.scripted_model import Script, answer, refuse, subtask
+from tests.waiting import until_state
 from tests.workflows.conftest import OpenEnvironment
 
 CREW = """
@@ -43,6 +46,15 @@ slow = {{ after = 0.001, queue = "{queue}", {backup} }}
 name = "writer"
 description = "Writes the answer to a letter."
 prompt = "Write it, friendly and short."
+"""
+
+_SCOUT = """
+[[agents]]
+name = "scout"
+description = "Looks things up on the web."
+prompt = "Look it up, friendly and short."
+tools = ["search"]
+capabilities = ["reads_untrusted", "reaches_out"]
 """
 
 
@@ -167,22 +179,55 @@ async def test_a_rule_that_the_limits_do_not_pay_for_is_dropped(environment: Ope
     assert [(route.by, route.used) for route in result.routes] == [("rule", False)] * 3 + [("fallback", True)]
 
 
+@asynccontextmanager
+async def backlog(client: Client, queue: str) -> AsyncGenerator[None]:
+    """Have a task wait on a queue that no worker polls."""
+    waiting = await client.start_activity(
+        ActivityType.READ_BACKLOG, id=queue, task_queue=queue, schedule_to_close_timeout=timedelta(minutes=1)
+    )
+    try:
+        yield
+    finally:
+        await waiting.terminate()
+
+
 @pytest.mark.parametrize(("backup", "used"), [('agent = "clerk"', "clerk medium"), ('tier = "large"', "billing large")])
 async def test_a_slow_queue_brings_in_the_backup(
     environment: OpenEnvironment, folder: Path, client: Client, backup: str, used: str
 ) -> None:
     """While the oldest task of an agent's queue waits too long, its subtask goes to the backup agent or tier."""
     queue = used.replace(" ", "-")
-    waiting = await client.start_activity(
-        ActivityType.READ_BACKLOG, id=queue, task_queue=queue, schedule_to_close_timeout=timedelta(minutes=1)
-    )
     script = Script().plan(subtask("T1", "billing"))
-    async with environment(script, own_crews=desk(folder, queue=queue, backup=backup)) as opened:
+    async with (
+        backlog(client, queue),
+        environment(script, own_crews=desk(folder, queue=queue, backup=backup)) as opened,
+    ):
         result = await opened.run(asked("What do I owe you now?"))
-    await waiting.terminate()
 
     [call] = opened.model.of_kind("work")
     assert f"{call.agent} {call.model.removeprefix('scripted-')}" == used
     [route] = result.routes
     assert route.by == "load"
     assert f"the oldest task of queue {queue} waits" in route.reason
+
+
+async def test_a_backup_does_not_reach_out_in_an_approved_plan(
+    environment: OpenEnvironment, folder: Path, client: Client
+) -> None:
+    """Who approved an agent that reaches nobody has not approved another that does, however slow the first is."""
+    crews = desk(folder, queue="approved", backup='agent = "scout"')
+    with (folder / "desk.toml").open("a", encoding="utf-8") as crew:
+        crew.write(_SCOUT)
+    request = asked("What do I owe you now?").model_copy(update={"approval": "plan"})
+    async with (
+        backlog(client, "approved"),
+        environment(Script().plan(subtask("T1", "billing")), own_crews=crews) as opened,
+    ):
+        session = await opened.chargehand.start(request)
+        await until_state(session, "awaiting_approval")
+        await session.decide_plan(PlanDecision(decision="approve"))
+        result = await session.result()
+
+    assert [record.agent for record in result.subtasks] == ["billing"]
+    assert [call.agent for call in opened.model.of_kind("work")] == ["billing"]
+    assert [(route.agent, route.used) for route in result.routes] == [("scout", False)]

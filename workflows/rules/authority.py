@@ -56,12 +56,17 @@ def in_place_of(card: AgentCard, planned: AgentCard | None) -> AgentCard:
     return _bound(_without(card, gained), Authority(approvals=planned.approvals, policy=planned.policy))
 
 
-def delegated(authority: Authority, planned: AgentCard | None) -> Authority:
-    """Name what a nested session may do; one that takes over an agent's subtask acts with that agent's tools only."""
+def delegated(authority: Authority, planned: AgentCard | None, *, is_approved: bool) -> Authority:
+    """Name what a nested session may do; one that takes over an agent's subtask acts with that agent's tools only.
+
+    Where a person has approved the plan, it reaches out only if that agent does.
+    """
     if planned is None:
         return authority
+    withheld = {"reaches_out"}.difference(planned.capabilities) if is_approved else set[str]()
     return authority.model_copy(
         update={
+            "capabilities": tuple(each for each in authority.capabilities if each not in withheld),
             "acting": tuple(tool for tool in authority.acting if tool in planned.acting),
             "approvals": _unique((*authority.approvals, *planned.approvals)),
             "policy": _unique((*authority.policy, *planned.policy)),

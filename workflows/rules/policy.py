@@ -66,15 +66,22 @@ class PolicyLedger:
 
     def count(self, policy: Sequence[Obligation], arguments: Arguments) -> None:
         """Book a call that is made, whatever comes of it."""
-        for each in policy:
-            self._calls[each.key] = self._calls.get(each.key, 0) + 1
-            amount = _amount(each.rule, arguments)
-            if amount is not None:
-                self._sums[each.key] = self._sums.get(each.key, Decimal(0)) + amount
+        self._book(policy, arguments, 1)
+
+    def uncount(self, policy: Sequence[Obligation], arguments: Arguments) -> None:
+        """Take back a call that was counted and certainly not applied."""
+        self._book(policy, arguments, -1)
 
     def note_success(self, keys: Iterable[str]) -> None:
         """Note the success of a call that rules wait for."""
         self._succeeded.update(keys)
+
+    def _book(self, policy: Sequence[Obligation], arguments: Arguments, calls: int) -> None:
+        for each in policy:
+            self._calls[each.key] = self._calls.get(each.key, 0) + calls
+            amount = _amount(each.rule, arguments)
+            if amount is not None:
+                self._sums[each.key] = self._sums.get(each.key, Decimal(0)) + calls * amount
 
     def _is_unlocked(self, rule: ToolRule, arguments: Arguments) -> bool:
         if rule.same is not None and rule.same not in arguments:
@@ -95,8 +102,8 @@ class PolicyLedger:
                 yield f"{limit.argument} must be a number from 0 to {_LARGEST:,}"
             elif used + amount > Decimal(str(limit.total)):
                 yield (
-                    f"the sum of {limit.argument} is at most {limit.total:g} in a session; {used} is used, "
-                    f"and this call is for {amount}"
+                    f"the sum of {limit.argument} is at most {Decimal(str(limit.total)).normalize():f} in a session; "
+                    f"{used} is used, and this call is for {amount}"
                 )
 
 

@@ -42,7 +42,7 @@ from workflows.rules.report_content import USABLE, input_for, usage_of
 from workflows.session import Session
 from workflows.steps.children import Ended, run_nested_session, run_subtask
 from workflows.steps.review import judge
-from workflows.steps.route import around_backlog
+from workflows.steps.route import around_backlog, is_unapproved
 
 _READS_DOCUMENTS: Final = frozenset[Capability]({"reads_private"})
 _ABOVE: Final = {Tier.SMALL: Tier.MEDIUM, Tier.MEDIUM: Tier.LARGE}
@@ -233,7 +233,7 @@ def _means(session: Session, subtask: Subtask, attempts: Attempts) -> Means:
         able = capabilities_of(fallback, session.facts.crew)
         # Without documents, an agent that reads nothing else could only find nothing.
         is_idle = able == _READS_DOCUMENTS and not session.request.documents
-        if is_idle or _is_unapproved(session, able, planned) or is_leak(able, _input_reads(session, planned)):
+        if is_idle or is_unapproved(session, able, planned) or is_leak(able, _input_reads(session, planned)):
             fallback = None
     return Means(
         max_attempts=session.request.limits.max_attempts,
@@ -243,12 +243,6 @@ def _means(session: Session, subtask: Subtask, attempts: Attempts) -> Means:
         may_ask=session.may_ask,
         can_pay=session.ledger.unspent.covers(_needed(session, subtask)),
     )
-
-
-def _is_unapproved(session: Session, able: frozenset[Capability], planned: Subtask) -> bool:
-    """Whether a person has approved a plan in which the agent of this subtask reaches nobody, and another would."""
-    approved = capabilities_of(planned.agent, session.facts.crew)
-    return session.request.approval == "plan" and "reaches_out" in able and "reaches_out" not in approved
 
 
 async def _refine(session: Session, subtask: Subtask, outcome: Outcome, attempts: int) -> str | None:

@@ -26,12 +26,12 @@ async def answer_call_request(session: Session, request: CallRequest) -> None:
         return
     reply = session.calls.judge(request)
     if reply is not None:
-        await _send(request.child, reply)
+        await _deliver(session, request, reply)
         return
     left = min(session.request.answer_within, session.clock.report_starts_at - workflow.now())
     pending = session.calls.open(request, workflow.now() + max(left, timedelta(0)))
     reply = await _decision(session, pending, left)
-    pending.deliver(await _send(request.child, reply))
+    pending.deliver(await _deliver(session, request, reply))
 
 
 def note_outcome(session: Session, report: CallReport) -> None:
@@ -88,10 +88,11 @@ def _is_below(session: Session, child: str) -> bool:
     return session.request.delegation is None and child.startswith(f"{session.root}/{session.run}/")
 
 
-async def _send(child: str, reply: CallReply) -> bool:
-    """Send a reply; False if the subtask has ended meanwhile."""
+async def _deliver(session: Session, request: CallRequest, reply: CallReply) -> bool:
+    """Send a reply; False if the subtask has ended meanwhile, which then does not make the call."""
     try:
-        await workflow.get_external_workflow_handle(child).signal(SignalName.CALL_REPLY, reply)
+        await workflow.get_external_workflow_handle(request.child).signal(SignalName.CALL_REPLY, reply)
     except FailureError:
+        session.calls.withdraw(request, reply)
         return False
     return True

@@ -167,7 +167,9 @@ async def run_nested_session(
         ancestors=session.ancestors,
         goal_reads=tuple(sorted(reads)),
         deadline_at=ends_at - options.nested_margin(ends_at - workflow.now()),
-        authority=delegated(session.authority, session.agent(planned.agent)),
+        authority=delegated(
+            session.authority, session.agent(planned.agent), is_approved=session.request.approval == "plan"
+        ),
         crew_changes=session.facts.crew.nested is not None,
         overcharges=session.model_calls.overcharges,
         crew_version=session.facts.crew.reference.rpartition("@")[2],

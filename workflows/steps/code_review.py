@@ -1,6 +1,7 @@
 """Within the last step: the report of a crew that reviews code is its checked findings, and no model writes it."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
@@ -12,6 +13,10 @@ from workflows import options
 from workflows.rules.report_content import USABLE
 from workflows.session import Session
 from workflows.steps.writer import Draft
+
+_UNCHECKED: Final = (
+    "The findings could not be checked against the change, and are written up as the reviewers gave them."
+)
 
 
 async def write_review(session: Session, outcomes: Sequence[InputOutcome]) -> CodeReview | None:
@@ -44,6 +49,7 @@ async def write_review(session: Session, outcomes: Sequence[InputOutcome]) -> Co
     except ActivityError as error:
         if is_cancelled_exception(error):
             raise
+        session.progress.add_gaps([_UNCHECKED])
         return None
 
 

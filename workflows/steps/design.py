@@ -3,7 +3,7 @@
 from typing import Final
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 from activities.contracts import AddAgentsRequest, AddedAgents, AgentDraft
 from activities.session_facts import SessionActivities
@@ -43,7 +43,11 @@ async def design_agents(session: Session) -> None:
             return
         session.model_calls.waste_last()
         problems = added.problems
+<<<<<<< HEAD
     session.progress.add_gaps([f"No agents were described for this request: {join_problems(problems[:1])}."])
+=======
+    session.progress.add_gaps([f"No agents were described for this request: {problems[0]}."])
+>>>>>>> main
 
 
 async def _added(session: Session, drafts: list[AgentDraft]) -> AddedAgents:
@@ -62,6 +66,9 @@ async def _added(session: Session, drafts: list[AgentDraft]) -> AddedAgents:
             **options.add_agents(),
         )
     except ActivityError as error:
-        if isinstance(error.cause, ApplicationError):
-            return AddedAgents(problems=(error.cause.message,))
-        raise
+        if is_cancelled_exception(error):
+            raise
+        problem = (
+            error.cause.message if isinstance(error.cause, ApplicationError) else "they could not be stored in time"
+        )
+        return AddedAgents(problems=(problem,))

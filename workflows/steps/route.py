@@ -10,7 +10,7 @@ from temporalio.exceptions import ActivityError, is_cancelled_exception
 from activities.backlogs import BacklogActivities
 from activities.contracts import BacklogRequest
 from activities.turn_kinds.route import RouteAnswer, RouteDraft, RouteTask
-from chargehand.contracts import Plan, Route, Subtask, Tier
+from chargehand.contracts import Capability, Plan, Route, Subtask, Tier
 from chargehand.converter import describe_problems
 from workflows import options
 from workflows.budget.model_calls import CannotPay, TurnLost
@@ -64,11 +64,21 @@ async def around_backlog(session: Session, subtask: Subtask) -> tuple[Subtask, T
         session.add_route(Route(by="load", subtask=subtask.id, agent=agent.name, reason=reason))
         return subtask, slow.tier
     backup = slow.agent or ""
-    reads = session.provenance.of_inputs(subtask, session.progress.planned(subtask))
-    is_used = not is_leak(capabilities_of(backup, session.facts.crew), reads)
-    reason = f"{waits}; instead of {agent.name}" if is_used else f"{waits}, but its inputs are private"
-    session.add_route(Route(by="load", subtask=subtask.id, agent=backup, reason=reason, used=is_used))
-    return (subtask.model_copy(update={"agent": backup}) if is_used else subtask), None
+    planned, able = session.progress.planned(subtask), capabilities_of(backup, session.facts.crew)
+    against = ""
+    if is_leak(able, session.provenance.of_inputs(subtask, planned)):
+        against = "its inputs are private"
+    elif is_unapproved(session, able, planned):
+        against = f"it reaches out, and the plan was approved with {agent.name}"
+    reason = f"{waits}, but {against}" if against else f"{waits}; instead of {agent.name}"
+    session.add_route(Route(by="load", subtask=subtask.id, agent=backup, reason=reason, used=not against))
+    return (subtask if against else subtask.model_copy(update={"agent": backup})), None
+
+
+def is_unapproved(session: Session, able: frozenset[Capability], planned: Subtask) -> bool:
+    """Whether a person has approved a plan in which the agent of this subtask reaches nobody, and another would."""
+    approved = capabilities_of(planned.agent, session.facts.crew)
+    return session.request.approval == "plan" and "reaches_out" in able and "reaches_out" not in approved
 
 
 async def _by_model(session: Session) -> Plan | None:

@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from chargehand_cli.embedded import WorkerCommand
 from chargehand_cli.rendering.escaping import one_safe_line
@@ -14,6 +14,8 @@ from chargehand_cli.terminal import put, put_json
 
 Checked = dict[str, Any]
 """The result for one item; `problem` is empty if the item passed."""
+_LONGEST_RESULT: Final = 16 << 20
+"""Bytes of a result, which is one line: a crew has all of its prompts in it."""
 
 
 async def check(
@@ -87,6 +89,7 @@ async def _start(
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
+            limit=_LONGEST_RESULT,
         )
     except OSError as error:
         problem = f"The worker program {worker.command[0]} cannot be started: {error.strerror}. See CHARGEHAND_WORKER."

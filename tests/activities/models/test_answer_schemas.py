@@ -162,9 +162,26 @@ def test_data_of_a_users_own_shape_is_held_to_it_by_the_provider() -> None:
     assert simplified(anthropic.transform_schema(json.loads(json.dumps(schema)))) == simplified(schema)
 
 
+_DOUBLING: dict[str, Any] = {
+    **{f"a{level}": {"anyOf": [{"$ref": f"#/$defs/a{level + 1}"}] * 2} for level in range(40)},
+    "a40": {"type": "string"},
+}
+
+
+def _of_two_types(levels: int) -> dict[str, Any]:
+    """Nest schemas of which each is an object or a list."""
+    if not levels:
+        return {"type": "string"}
+    inner = _of_two_types(levels - 1)
+    return {"type": ["object", "array"], "properties": {"x": inner}, "required": ["x"], "items": {"type": "string"}}
+
+
 @pytest.mark.parametrize(
     "schema",
     [
+        pytest.param({"$ref": "#/$defs/a0", "$defs": _DOUBLING}, id="each definition twice the one below"),
+        pytest.param(_of_two_types(30), id="each level of two types"),
+        pytest.param({"$ref": "#/$defs/a/items", "$defs": {"a": {"items": {"type": "null"}}}}, id="part of another"),
         {"type": "object"},
         {"type": "object", "properties": {}, "additionalProperties": {"type": "string"}},
         {"type": "array", "items": {"$ref": "#"}},

@@ -1,5 +1,6 @@
 """The verb `crew new`, and the page that documents what it writes."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,20 @@ def test_the_crew_to_start_from_is_valid(tmp_path: Path, capsys: pytest.CaptureF
     assert crew.name == "own"
     assert crew_warnings(crew) == []
     assert "own.toml exists already" in capsys.readouterr().err
+
+
+def test_a_check_may_be_longer_than_a_pipes_buffer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A worker writes a crew with all of its prompts as one line."""
+    (worker := tmp_path / "worker.py").write_text(
+        """print('{"file": "own.toml", "problem": "", "warnings": [], "crew": {"prompt": "' + "x" * 2**20 + '"}}')"""
+    )
+    (crew := tmp_path / "own.toml").touch()
+    monkeypatch.setenv("CHARGEHAND_WORKER", f"{sys.executable} {worker}")
+
+    assert execute(["crew", "check", str(crew)]) == 0
+    assert "✔ own.toml" in capsys.readouterr().out
 
 
 def test_the_crew_of_the_page_about_approval_is_accepted(tmp_path: Path) -> None:

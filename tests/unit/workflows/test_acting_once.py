@@ -69,6 +69,18 @@ async def test_another_attempt_does_not_repeat_what_was_applied(crews: Path) -> 
     assert "This call was made and applied before" in run.turns[-1].prompt
 
 
+async def test_the_same_call_twice_in_a_round_is_made_once(crews: Path) -> None:
+    """The agent is told that it made the call already, and nothing about it is unknown."""
+    refund, calls = refunds()
+    twice = use_all(use("refund", order="A-17"), use("refund", order="A-17"))
+
+    run = await _settle(crews, refund, twice, answer("It is settled."))
+
+    assert len(calls) == 1
+    assert "You already made this call (round 1)" in run.turns[-1].prompt
+    assert run.report.gaps == ()
+
+
 async def test_a_call_that_changed_nothing_may_be_made_again(crews: Path) -> None:
     """A `ToolError` says that nothing was changed; the next attempt makes the call, with the same key."""
     refund, calls = refunds(ToolError)

@@ -76,7 +76,10 @@ def test_nobody_in_a_tree_of_sessions_may_do_more_than_those_above(seed: int) ->
         if not crew.agents:
             return
         split = random.choice([None, *crew.agents])
-        given_down = delegated(authority, split)
+        is_approved = random.random() < 0.5
+        given_down = delegated(authority, split, is_approved=is_approved)
+        if is_approved and split and "reaches_out" not in split.capabilities:
+            assert "reaches_out" not in given_down.capabilities
         above.append(given_down)
         replaced += [split] if split else []
         crew = narrowed(random.choice([crew, _crew(random, f"crew{depth}")]), given_down)

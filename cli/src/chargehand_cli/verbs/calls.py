@@ -64,7 +64,7 @@ def _show(status: "Status", call: str | None, *, as_json: bool) -> None:
             put(f"    {one_safe_line(name)}: {one_safe_line(json.dumps(value, ensure_ascii=False), 2_000)}")
         if each.is_doubtful:
             put("    made before: nobody knows whether it was applied; --approve makes it again")
-        put(f"    denied at {each.open_until.astimezone():%H:%M:%S} without a decision\n")
+        put(f"    denied at {each.open_until.astimezone():%Y-%m-%d %H:%M:%S} without a decision\n")
 
 
 def _chosen(status: "Status", call: str | None) -> "PendingCall":
