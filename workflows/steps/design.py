@@ -43,11 +43,7 @@ async def design_agents(session: Session) -> None:
             return
         session.model_calls.waste_last()
         problems = added.problems
-<<<<<<< HEAD
     session.progress.add_gaps([f"No agents were described for this request: {join_problems(problems[:1])}."])
-=======
-    session.progress.add_gaps([f"No agents were described for this request: {problems[0]}."])
->>>>>>> main
 
 
 async def _added(session: Session, drafts: list[AgentDraft]) -> AddedAgents:
