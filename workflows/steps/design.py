@@ -42,7 +42,7 @@ async def design_agents(session: Session) -> None:
             return
         session.model_calls.waste_last()
         problems = added.problems
-    session.progress.add_gaps([f"No agents were described for this request: {'; '.join(problems[:1])}."])
+    session.progress.add_gaps([f"No agents were described for this request: {problems[0]}."])
 
 
 async def _added(session: Session, drafts: list[AgentDraft]) -> AddedAgents:
