@@ -44,8 +44,9 @@ class _Version(Contract):
     """The models that agents name."""
 
     def content(self) -> bytes:
-        # What a crew leaves to the request is told by what it does not set.
-        return json.dumps(self.model_dump(mode="json", exclude_unset=True), sort_keys=True).encode()
+        # What a crew leaves to the request is told by what it does not set. Keys stay in their order, which is that of
+        # the prompt: a call that another worker repeats has to be the same.
+        return json.dumps(self.model_dump(mode="json", exclude_unset=True)).encode()
 
 
 @dataclass(frozen=True)

@@ -248,6 +248,8 @@ class SupervisorWorkflow:
 
     async def _finish_handlers(self) -> None:
         """Let update and signal handlers answer before the workflow closes."""
+        if not workflow.in_workflow():  # the coroutine is thrown away, with its worker
+            return
         if self._session is not None:
             self._session.clock.stop()
         if workflow.all_handlers_finished():

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from activities.turn_kinds.design import DesignAnswer
+from activities.turn_kinds.route import RouteAnswer
 from tests.scripted_model import compressed, criticised, expanded, graded, judged, outlined, output, refined, reviewed
 from tests.scripted_provider.drafts import answer, plan, report, subtask
 from tests.scripted_provider.exchange import ScriptedReply, ScriptedRequest, ToolUse, calling, saying
@@ -90,6 +91,7 @@ def _example(name: str, schema: dict[str, Any], request: ScriptedRequest) -> Any
 _DECISIONS: dict[str, ScriptedReply] = {
     "ExpandAnswer": saying(expanded()),
     "DesignAnswer": saying(DesignAnswer(agents=[])),
+    "RouteAnswer": saying(RouteAnswer(routes=[], confidence=0)),
     "GradeAnswer": saying(graded("")),
     "RefineAnswer": saying(refined()),
     "ReviewAnswer": saying(reviewed()),

@@ -78,7 +78,7 @@ def _scalars(kind: type, metadata: list[Any], text: st.SearchStrategy[str]) -> S
         )
     if kind is int:
         return st.integers((low or 0) + above, 10**9 if high is None else high)
-    return {bool: st.booleans(), float: st.floats(low or 0, 1e9), NoneType: st.none()}[kind]
+    return {bool: st.booleans(), float: st.floats(low or 0, 1e9, exclude_min=above), NoneType: st.none()}[kind]
 
 
 def _strings(
@@ -88,5 +88,5 @@ def _strings(
         plain = patterns[0].replace(".+", "[a-zé ]+").replace(".*", "[a-zé ]*").replace(r"[^/\s]", "[a-zé]")
         return st.from_regex(plain, fullmatch=True)
     if not any(isinstance(each, AfterValidator) for each in metadata):
-        return text
+        return text.map(lambda drawn: drawn or "a") if shortest else text
     return _TYPED.map(lambda typed: f"goal {typed} end") if shortest else _TYPED

@@ -8,6 +8,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 from activities.contracts import AddAgentsRequest, AddedAgents, AgentDraft
 from activities.session_facts import SessionActivities
 from activities.turn_kinds.design import DesignAnswer, DesignTask
+from chargehand.converter import join_problems
 from workflows import options
 from workflows.budget.model_calls import CannotPay, TurnLost
 from workflows.session import Session
@@ -42,7 +43,11 @@ async def design_agents(session: Session) -> None:
             return
         session.model_calls.waste_last()
         problems = added.problems
+<<<<<<< HEAD
+    session.progress.add_gaps([f"No agents were described for this request: {join_problems(problems[:1])}."])
+=======
     session.progress.add_gaps([f"No agents were described for this request: {problems[0]}."])
+>>>>>>> main
 
 
 async def _added(session: Session, drafts: list[AgentDraft]) -> AddedAgents:

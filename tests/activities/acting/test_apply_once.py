@@ -19,8 +19,8 @@ from activities.contracts import ToolCall, ToolRequest, ToolResult
 from activities.tool_use import ToolActivities
 from chargehand.contracts import Contract
 from chargehand.wire import WorkflowType
-from tests.activities.acting.shop import ACTING, effects
-from tests.activities.acting.worker import acting_worker
+from tests.activities.acting.acting_shop import ACTING, effects
+from tests.activities.acting.acting_worker import acting_worker
 
 ROOT = Path(__file__).resolve().parents[3]
 KNOWN = {
@@ -93,7 +93,7 @@ async def _kill_workers(client: Client, queues: Mapping[str, str]) -> None:
     """Have a worker act for each moment, which is killed there."""
     address = client.service_client.config.target_host
     words = [word for moment, queue in queues.items() for word in (queue, moment)]
-    program = "tests.activities.acting.worker"
+    program = "tests.activities.acting.acting_worker"
     killed = await asyncio.create_subprocess_exec(
         sys.executable, "-m", program, address, *words, cwd=ROOT, start_new_session=True
     )

@@ -19,7 +19,7 @@ from activities.own_tools import open_own_tools
 from activities.slots import PacedSlots
 from activities.tool_use import ToolActivities
 from chargehand.converter import data_converter
-from tests.activities.acting.shop import ACTING
+from tests.activities.acting.acting_shop import ACTING
 
 CREW = Crew.model_validate(
     {
