@@ -20,6 +20,8 @@ from chargehand.contracts import Capability, Contract, Tier
 from chargehand.wire import ErrorType
 
 _SHOWN_DIGITS: Final = 12
+MOST_KEPT: Final = 100
+"""Versions in memory: each session whose model describes agents has one of its own. Others are read again."""
 
 
 class Store(Protocol):
@@ -103,13 +105,13 @@ class CrewVersions:
         """Give a session's crew more agents, and store that version, so that every worker can find it."""
         name, _, digest = pinned.reference.partition("@")
         crew = pinned.crew.model_copy(update={"agents": (*pinned.crew.agents, *agents)})
-        version = self._known[digest]
+        version = self._known.get(digest) or await self._stored(name, digest)
         version = version.model_copy(update={"crews": {**version.crews, name: crew}})
         content = version.content()
         if self._store is not None:
             await asyncio.to_thread(self._store.put, content)
         digest = hashlib.sha256(content).hexdigest()
-        self._known[digest] = version
+        self._keep(digest, version)
         return await self.find(f"{name}@{digest}")
 
     async def find(self, reference: str) -> PinnedCrew:
@@ -124,12 +126,17 @@ class CrewVersions:
             digest = hashlib.sha256(version.content()).hexdigest()
         else:
             version = self._known.get(digest) or await self._stored(name, digest)
-        self._known[digest] = version
+        self._keep(digest, version)
         if name not in version.crews:
             raise _unavailable(name, "is none of the crews that the session began with")
         return PinnedCrew(
             version.crews[name], self._described(version), version.models, version.named, f"{name}@{digest}"
         )
+
+    def _keep(self, digest: str, version: _Version) -> None:
+        self._known[digest] = version
+        if self._store is not None and len(self._known) > MOST_KEPT:
+            del self._known[next(iter(self._known))]
 
     def _described(self, version: _Version) -> Mapping[str, ToolSpec]:
         """Describe the tools as at the beginning, but those that were not known then as they are now."""

@@ -77,7 +77,7 @@ async def run_session(
         MissingExtra: the worker is not installed.
         SessionFailed: the session failed.
         UnusableSettings: a crew or a tool cannot be used.
-        ValueError: the script replies with a field that a kind of turn does not have.
+        ValueError: the script replies with a field that a kind of turn does not have, or `answers` names no tool.
     """
     try:
         implementation = import_module(f"{_IMPLEMENTATION}.testing")

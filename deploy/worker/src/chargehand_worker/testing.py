@@ -167,9 +167,11 @@ async def run_session(
             own = await _open(tools, dependencies, closing)
 
             def wrap(traffic: Traffic) -> Traffic:
-                watched = {
-                    name: _watched(tool, calls, answers.get(name)) for name, tool in {**traffic.tools, **own}.items()
-                }
+                available = {**traffic.tools, **own}
+                if unknown := sorted(answers.keys() - available.keys()):
+                    known = ", ".join(sorted(available))
+                    raise ValueError(f"answers: there is no tool '{unknown[0]}'; there are {known}")
+                watched = {name: _watched(tool, calls, answers.get(name)) for name, tool in available.items()}
                 return replace(traffic, models=Models(model, cards), tools=watched)
 
             try:

@@ -1,0 +1,31 @@
+"""Versions of crews that sessions began with."""
+
+from pathlib import Path
+
+import pytest
+
+from activities import crew_versions
+from activities.crew_versions import CrewVersions
+from activities.crews import Agent, Crew
+from activities.documents.artifacts import ArtifactStore
+
+
+def agent(name: str) -> Agent:
+    return Agent(name=name, description="Answers questions.", prompt="Answer the question.")
+
+
+async def test_a_version_that_is_no_longer_in_memory_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many sessions describe agents of their own, few versions are kept in memory, and all can be found."""
+    monkeypatch.setattr(crew_versions, "MOST_KEPT", 2)
+    crew = Crew(name="small", description="Answers questions.", guidance="Ask its agents.", agents=(agent("a"),))
+    versions = CrewVersions({"small": crew}, {}, store=ArtifactStore(tmp_path))
+    pinned = await versions.pin("small")
+    assert pinned is not None
+
+    extended = [await versions.with_agents(pinned, [agent(f"b{number}")]) for number in range(4)]
+
+    found = [await versions.find(each.reference) for each in extended]
+    assert [each.crew.agents[-1].name for each in found] == ["b0", "b1", "b2", "b3"]
+    assert len(vars(versions)["_known"]) == 2
