@@ -1,6 +1,7 @@
 """Sessions that are stopped from outside, and pieces of them that are lost."""
 
 import asyncio
+import gc
 from datetime import timedelta
 from uuid import uuid4
 
@@ -224,3 +225,14 @@ async def test_waiting_for_a_report_outlasts_a_pause(environment: OpenEnvironmen
 
     assert was_waiting
     assert result.answer == "Known."
+
+
+async def test_a_worker_that_ends_drops_its_sessions_without_a_word(environment: OpenEnvironment) -> None:
+    """What it keeps of a running session is thrown away, and does nothing more: the next worker goes on."""
+    script = Script().plan(*topics(2)).work("T1", answer("", status="ambiguous_input"))
+    async with environment(script) as opened:
+        session = await opened.chargehand.start(GOAL.model_copy(update={"questions": "allowed"}))
+        await until_state(session, "awaiting_answer")
+
+    # An error in what is thrown away would be an unraisable exception, for which pytest fails.
+    gc.collect()

@@ -286,7 +286,7 @@ async def _ask(session: Session, subtask: Subtask, question: str) -> str | None:
         return None
     finally:
         answer = session.progress.close_question(subtask.id)
-        if session.progress.state == "awaiting_answer":
+        if session.progress.state == "awaiting_answer" and workflow.in_workflow():
             session.resume()
     if answer is None:
         return None

@@ -38,7 +38,8 @@ async def execute(session: Session) -> None:
                 return
         session.clock.interrupt()
     finally:
-        await _stop(session, running)
+        if workflow.in_workflow():  # else the coroutine is thrown away, with its worker
+            await _stop(session, running)
 
 
 def _start_ready(session: Session, running: _Running) -> None:
