@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from temporalio.client import ActivityFailureError, Client, WorkflowExecutionStatus
 from temporalio.exceptions import ApplicationError
 
+import worker_main
 from activities.contracts import ToolCall, ToolRequest
 from activities.model_turn.contracts import TurnRequest
 from activities.models.failures import ProviderError, ProviderFault
@@ -227,12 +228,15 @@ async def test_waiting_for_a_report_outlasts_a_pause(environment: OpenEnvironmen
     assert result.answer == "Known."
 
 
-async def test_a_worker_that_ends_drops_its_sessions_without_a_word(environment: OpenEnvironment) -> None:
+async def test_a_worker_that_ends_drops_its_sessions_without_a_word(
+    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What it keeps of a running session is thrown away, and does nothing more: the next worker goes on."""
-    script = Script().plan(*topics(2)).work("T1", answer("", status="ambiguous_input"))
-    async with environment(script) as opened:
-        session = await opened.chargehand.start(GOAL.model_copy(update={"questions": "allowed"}))
-        await until_state(session, "awaiting_answer")
+    monkeypatch.setattr(worker_main, "_GRACE", timedelta(seconds=0.1))
+    held = Held(answer("Late."))
+    async with environment(Script().plan(*topics(2)).work("", held)) as opened:
+        await opened.chargehand.start(GOAL)
+        await asyncio.wait_for(held.reached.wait(), 30)
 
     # An error in what is thrown away would be an unraisable exception, for which pytest fails.
     gc.collect()
