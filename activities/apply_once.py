@@ -44,7 +44,7 @@ async def apply_once(
     context: ToolContext,
     use: Callable[[], Awaitable[ToolAnswer]],
 ) -> ToolAnswer | None:
-    """Apply a call that acts, unless an earlier attempt did; None if nobody knows whether it was applied.
+    """Apply a call that acts, unless an earlier attempt did; None if it is unknown whether it was applied.
 
     Args:
         tool: what acts.
