@@ -29,6 +29,8 @@ class Connection:
         self._chargehand: Chargehand | None = None
         self.farewell = ""
         """Written at the end of the command if the embedded server ends with it."""
+        self.linger_seconds = 0
+        """How long the embedded server stays, without a worker, when the command has ended."""
 
     @cached_property
     def location(self) -> Location:
@@ -44,18 +46,32 @@ class Connection:
         """How often to poll a session's status."""
         return 0.25 if self._server else 1.0
 
-    def join(self) -> None:
+    @property
+    def has_worker(self) -> bool:
+        """Whether a worker runs, as far as this command can know: others' servers are assumed to have one."""
+        note = self._server.note() if self._server else None
+        return self._server is None or (note is not None and note.has_worker)
+
+    def join(self, *, worker: bool = True) -> None:
         """Start the embedded server if this command uses it; return at once."""
         if self.location.is_embedded and not self._server:
-            server = EmbeddedServer(self.location.state, self.location.worker, temporal=self.location.temporal)
+            program = self.location.worker if worker else None
+            server = EmbeddedServer(self.location.state, program, temporal=self.location.temporal)
             server.join()
             self._server = server
 
-    async def open(self) -> None:
-        """Connect, unless it is done; the embedded server starts while this process loads its modules."""
+    async def open(self, *, worker: bool = True) -> None:
+        """Connect, unless it is done; the embedded server starts while this process loads its modules.
+
+        The embedded worker resumes every unfinished session, and their costs: commands that only read need none.
+        """
         if self._chargehand:
+            if worker:
+                await self._add_worker()
             return
-        self.join()
+        if worker:
+            await self.check_settings()
+        self.join(worker=worker)
         if not self._server:
             self._chargehand = await self._connect_to_configured()
             return
@@ -64,6 +80,41 @@ class Connection:
         importlib.import_module("chargehand.client")
         self._note = await starting
         self._chargehand = await self._connect_to_embedded(self._note.address)
+
+    async def open_to_query(self) -> bool:
+        """Connect with a worker if that resumes no session; return whether one runs."""
+        from chargehand.visibility import OPEN, ROOT_SESSIONS, list_executions
+
+        await self.open(worker=False)
+        if self.has_worker:
+            return True
+        async for _ in list_executions(self.chargehand.client, f"{ROOT_SESSIONS} AND {OPEN}", 1):
+            return False
+        await self.open()
+        return True
+
+    async def check_settings(self) -> None:
+        """Check the settings of the worker that this command may start.
+
+        Raises:
+            BadRequest: they are invalid.
+        """
+        from chargehand_cli.worker_program import check_settings
+
+        if self.location.is_embedded and self.location.worker:
+            await check_settings(self.location.worker, os.environ, self.location.state)
+
+    async def _add_worker(self) -> None:
+        if not self._server or not self.location.worker or self.has_worker:
+            return
+        await self.check_settings()
+        self._server.require_worker(self.location.worker)
+        await self._reconnect(await asyncio.to_thread(self._server.wait))
+
+    async def _reconnect(self, note: ServerNote) -> None:
+        if self._note is None or note.address != self._note.address:
+            self._chargehand = await self._connect_to_embedded(note.address)
+        self._note = note
 
     def describe(self) -> str:
         """Describe the server in one line."""
@@ -97,10 +148,7 @@ class Connection:
         """Start the embedded server again if it has ended."""
         if not self._server or self._server.note():
             return
-        note = await asyncio.to_thread(self._server.wait)
-        if self._note is None or note.address != self._note.address:
-            self._chargehand = await self._connect_to_embedded(note.address)
-        self._note = note
+        await self._reconnect(await asyncio.to_thread(self._server.wait))
 
     def check_worker(self) -> None:
         """Check that the embedded worker runs.
@@ -124,8 +172,8 @@ class Connection:
         return self._note.tape if self._note else ""
 
     def leave(self) -> Departure:
-        """Leave the embedded server; the last command to leave waits until it has shut down."""
-        return self._server.leave() if self._server else Departure.OTHERS_STAY
+        """Leave the embedded server; the last command to leave waits until it has shut down, or lets it linger."""
+        return self._server.leave(linger_seconds=self.linger_seconds) if self._server else Departure.OTHERS_STAY
 
     async def _connect_to_configured(self) -> "Chargehand":
         from temporalio.envconfig import ClientConfig
@@ -151,5 +199,5 @@ class Connection:
         try:
             client = await Client.connect(address, data_converter=converter)
         except RuntimeError as error:
-            raise NotReachable(f"The embedded Temporal server at {address} does not answer: {error}") from error
+            raise NotReachable(f"The embedded Temporal server at {address} does not answer.") from error
         return Chargehand(client, self.location.task_queue)
