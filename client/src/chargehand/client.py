@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import ClassVar, Final, TypeVar, overload
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -16,7 +16,6 @@ from temporalio.client import (
     WorkflowQueryRejectedError,
     WorkflowUpdateFailedError,
 )
-from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.envconfig import ClientConfig
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError, WorkflowAlreadyStartedError
 from temporalio.exceptions import TimeoutError as WorkflowTimedOut
@@ -46,6 +45,7 @@ from chargehand.errors import (
 from chargehand.interface import Supervisor
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
+from chargehand.start_options import start_options
 from chargehand.trace_reader import read_trace
 from chargehand.visibility import ROOT_SESSIONS, list_executions, result_of, state_word
 from chargehand.wire import TASK_QUEUE, ErrorType
@@ -53,10 +53,6 @@ from chargehand.wire import TASK_QUEUE, ErrorType
 OutputModel = TypeVar("OutputModel", bound=BaseModel)
 
 _UNANSWERED: Final = {RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED}
-
-
-_AFTER_THE_DEADLINE: Final = timedelta(days=1)
-"""How long after its deadline the server itself ends a session that no worker has ended: none waits for ever."""
 
 
 class _Asked(SessionRequest):
@@ -200,12 +196,7 @@ class Chargehand:
                 request,
                 id=session_id,
                 task_queue=self.task_queue,
-                id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-                static_summary=(summary := one_line(request.goal, 100)),
-                static_details=request.goal if request.goal != summary else None,
-                execution_timeout=request.limits.deadline + _AFTER_THE_DEADLINE,
-                priority=Priority(priority_key=request.priority, fairness_key=request.tenant),
+                **start_options(request),
             )
         return self.session(session_id)
 
@@ -260,12 +251,6 @@ def output_of(report: Report, output: type[OutputModel]) -> OutputModel:
         return output.model_validate_json(to_json(report.output))
     except ValidationError as error:
         raise OutputInvalid(report, join_problems(describe_problems(error, output))) from error
-
-
-def one_line(text: str, most: int) -> str:
-    """Fold a text into one line of at most `most` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"
 
 
 @contextmanager
