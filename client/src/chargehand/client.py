@@ -3,13 +3,12 @@
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
-from typing import Final, TypeVar, overload
+from datetime import UTC, datetime
+from typing import TypeVar, overload
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import to_json
 from temporalio.client import Client
-from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.envconfig import ClientConfig
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
@@ -20,14 +19,12 @@ from chargehand.interface import Supervisor
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
 from chargehand.session import Session
+from chargehand.start_options import start_options
 from chargehand.temporal_errors import translated
 from chargehand.visibility import ROOT_SESSIONS, list_executions, state_word
 from chargehand.wire import TASK_QUEUE
 
 OutputModel = TypeVar("OutputModel", bound=BaseModel)
-
-_AFTER_THE_DEADLINE: Final = timedelta(days=1)
-"""How long after its deadline the server itself ends a session that no worker has ended: none waits for ever."""
 
 
 class SessionSummary(BaseModel):
@@ -83,12 +80,7 @@ class Chargehand:
                 request,
                 id=session_id,
                 task_queue=self.task_queue,
-                id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-                static_summary=(summary := one_line(request.goal, 100)),
-                static_details=request.goal if request.goal != summary else None,
-                execution_timeout=request.limits.deadline + _AFTER_THE_DEADLINE,
-                priority=Priority(priority_key=request.priority, fairness_key=request.tenant),
+                **start_options(request),
             )
         return self.session(session_id)
 
@@ -143,9 +135,3 @@ def output_of(report: Report, output: type[OutputModel]) -> OutputModel:
         return output.model_validate_json(to_json(report.output))
     except ValidationError as error:
         raise OutputInvalid(report, join_problems(describe_problems(error, output))) from error
-
-
-def one_line(text: str, most: int) -> str:
-    """Fold a text into one line of at most `most` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"
