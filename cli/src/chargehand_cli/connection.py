@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from chargehand import NotReachable
+from chargehand import NotReachable, SessionNotFound
 from chargehand.payloads.settings import protection_from
 from chargehand_cli.embedded import BAD_SETTINGS, Departure, EmbeddedServer, ServerNote, last_lines
 from chargehand_cli.location import Location, LocationOptions, find_own_location
@@ -45,6 +45,11 @@ class Connection:
     def polling_seconds(self) -> float:
         """How often to poll a session's status."""
         return 0.25 if self._server else 1.0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a connection; kept reports are read without one."""
+        return self._chargehand is not None
 
     @property
     def has_worker(self) -> bool:
@@ -92,6 +97,24 @@ class Connection:
             return False
         await self.open()
         return True
+
+    async def is_unfinished(self, session_id: str) -> bool:
+        """Ask the server, which needs no worker, whether a session is open.
+
+        Raises:
+            SessionNotFound: there is no such session.
+        """
+        from temporalio.service import RPCError, RPCStatusCode
+
+        from chargehand.visibility import describe, is_open
+
+        try:
+            found = await describe(self.chargehand.client, session_id)
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                raise SessionNotFound(session_id) from error
+            raise NotReachable(f"The Temporal server does not answer: {error.message}") from error
+        return is_open(found.workflow_execution_info)
 
     async def check_settings(self) -> None:
         """Check the settings of the worker that this command may start.

@@ -1,7 +1,8 @@
 """The keeper: a process that owns the embedded server and its worker while any process uses them.
 
 It starts both and then waits for the in-use lock, which it acquires exactly when the last user process has left,
-crashed or been killed; in the same way the worker ends with the last user that needs it. Standard library only, so that it is up before its caller has imported anything.
+crashed or been killed; in the same way the worker ends with the last user that needs it. Standard library only, so that
+it is up before its caller has imported anything.
 """
 
 import importlib

@@ -9,6 +9,7 @@ import typer
 from chargehand_cli.connection import Connection
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.request import BadRequest, build_call_decision
+from chargehand_cli.session_status import open_to_query
 from chargehand_cli.terminal import put, put_json, say
 from chargehand_cli.verb import AsJson, SessionId, verb
 
@@ -41,7 +42,7 @@ async def calls(
     if sum((approve, edit is not None, reject is not None)) > 1:
         raise typer.BadParameter("--approve, --edit and --reject are mutually exclusive.")
     decision = "approve" if approve else "edit" if edit else None if reject is None else "reject"
-    await connection.open()
+    await (open_to_query(connection, session) if decision is None else connection.open())
     status = await connection.session(session).status()
     if decision is None:
         _show(status, call, as_json=as_json)

@@ -8,6 +8,7 @@ import typer
 from chargehand_cli.connection import Connection
 from chargehand_cli.rendering.escaping import one_safe_line, safe_text
 from chargehand_cli.request import BadRequest, build_answer, build_raised_limits, read_model
+from chargehand_cli.session_status import open_to_query
 from chargehand_cli.terminal import put, put_json, say
 from chargehand_cli.verb import AsJson, SessionId, verb
 
@@ -36,11 +37,12 @@ async def plan(
     if sum((approve, edit is not None, reject is not None)) > 1:
         raise typer.BadParameter("--approve, --edit and --reject are mutually exclusive.")
     decision = _decision(edit, reject, approve=approve)
-    await connection.open()
     if decision:
+        await connection.open()
         await connection.session(session).decide_plan(decision)
         say(f"Session {session}: the plan was {_DECISIONS[decision.decision]}.")
         return
+    await open_to_query(connection, session)
     found = await connection.session(session).plan()
     if found is None:
         say(f"Session {session} has no plan yet.")

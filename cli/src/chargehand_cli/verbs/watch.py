@@ -14,8 +14,14 @@ app = typer.Typer()
 @verb(app)
 async def watch(connection: Connection, session: SessionId, *, as_json: AsJson = False, quiet: Quiet = False) -> Exit:
     """Show a session's progress until it ends, and print its report. Ctrl-C leaves the session running."""
+    from chargehand_cli.session_files import kept_report, put_report
+
+    location = connection.location
+    if location.is_embedded and (kept := kept_report(location.state, session)):
+        return await put_report(connection, kept, as_json=as_json, quiet=quiet)
     await connection.open()
-    say(connection.describe())
+    if not quiet:
+        say(connection.describe())
     try:
         return await follow_to_report(connection, session, as_json=as_json, quiet=quiet)
     except asyncio.CancelledError:
@@ -31,4 +37,4 @@ async def follow_to_report(
     from chargehand_cli.session_files import put_report
 
     report = await follow(connection, session_id, quiet=quiet)
-    return await put_report(connection, report, as_json=as_json, as_output=as_output)
+    return await put_report(connection, report, as_json=as_json, as_output=as_output, quiet=quiet)
