@@ -5,8 +5,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from chargehand.client import Session
 from chargehand.contracts import SessionState
+from chargehand.session import Session
 
 _LOOK_SECONDS: Final = 0.02
 _PAUSE_SECONDS: Final = 0.05

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from temporalio.client import Client
 
-from chargehand.client import Chargehand, Session
+from chargehand.client import Chargehand
 from chargehand.contracts import CallDecision, Limits, SessionRequest, Status
+from chargehand.session import Session
 from tests.acceptance.commands import Commands
 from tests.acceptance.test_real_wires import settings
 from tests.acceptance.workers import worker_process

@@ -8,8 +8,8 @@ from pathlib import Path
 from temporalio.client import Client
 
 from activities.turn_kinds.work import WorkTask
-from chargehand.client import Session
 from chargehand.contracts import Report
+from chargehand.session import Session
 from tests.acceptance.commands import Commands, Ran
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Script, answer, report, subtask, topics, use

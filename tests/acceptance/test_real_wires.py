@@ -10,9 +10,10 @@ from uuid import uuid4
 import pytest
 from temporalio.client import Client
 
-from chargehand.client import Chargehand, Session
+from chargehand.client import Chargehand
 from chargehand.contracts import Report, SessionRequest
 from chargehand.errors import SessionFailed
+from chargehand.session import Session
 from chargehand.wire import ErrorType
 from tests.acceptance.workers import worker_process
 from tests.scripted_provider import ScriptedProvider, ScriptedReply, ScriptedRequest, canned_session, error

@@ -17,8 +17,8 @@ from temporalio.service import RPCError
 
 import worker_main
 from chaos.deploys import builds_of, session_histories
-from chargehand.client import Session
 from chargehand.contracts import SessionRequest
+from chargehand.session import Session
 from tests.conftest import local_server
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Held, Script, answer, topics

@@ -9,9 +9,9 @@ import pytest
 
 from chaos.books import session_of
 from chaos.harness import STEPS, Harness, is_as_without_faults, open_harness, script
-from chargehand.client import Session
 from chargehand.contracts import SessionRequest
 from chargehand.errors import SessionEnded
+from chargehand.session import Session
 from chargehand_cli.embedded.web_ui_guard import WebUiGuard
 from tests.browser.chromium import Tab
 from tests.browser.web_ui import SessionPage

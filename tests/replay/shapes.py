@@ -9,9 +9,9 @@ from pydantic import JsonValue
 from activities.contracts import AgentDraft
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.design import DesignAnswer
-from chargehand.client import Session
 from chargehand.contracts import Answer, CallDecision, Limits, Plan, PlanDecision, RaisedLimits, SessionRequest, Subtask
 from chargehand.errors import SessionEnded
+from chargehand.session import Session
 from tests.scripted_model import (
     Held,
     Script,

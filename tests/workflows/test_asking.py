@@ -7,9 +7,9 @@ import pytest
 from pydantic import BaseModel
 
 from activities.turn_kinds.work import WorkTask
-from chargehand.client import Session
 from chargehand.contracts import Answer, Limits, Question, SessionRequest
 from chargehand.errors import SessionFailed
+from chargehand.session import Session
 from tests.environment import SessionEnvironment
 from tests.scripted_model import Held, Script, answer, refined, subtask, topics
 from tests.waiting import until

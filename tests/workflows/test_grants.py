@@ -9,9 +9,9 @@ from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
 from activities.turn_kinds.work import WorkTask
-from chargehand.client import Session
 from chargehand.contracts import Limits, RaisedLimits, SessionRequest
 from chargehand.errors import ChargehandError, SessionFailed
+from chargehand.session import Session
 from chargehand.wire import ErrorType, SignalName, UpdateName
 from tests.scripted_model import COST, Held, Script, Turn, answer, reply, report, subtask, topics, use
 from tests.waiting import until, until_state

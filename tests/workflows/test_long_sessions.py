@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 from temporalio.client import Client, WorkflowFailureError
 
-from chargehand.client import Session
 from chargehand.contracts import Limits, PlanDecision, RaisedLimits, Report, SessionRequest
+from chargehand.session import Session
 from chargehand.wire import WorkflowType
 from tests.scripted_model import (
     Held,

@@ -19,7 +19,7 @@ from temporalio.client import Client
 
 from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall
-from chargehand.client import Chargehand, Session
+from chargehand.client import Chargehand
 from chargehand.contracts import PlanDecision, SessionRequest
 from chargehand.converter import data_converter
 from chargehand.errors import SessionFailed
@@ -28,6 +28,7 @@ from chargehand.payloads.cleaning import clean
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.errors import KeyMissing
 from chargehand.payloads.storage import PayloadDirectory, Storage
+from chargehand.session import Session
 from chargehand.wire import ErrorType, SignalName
 from chargehand_cli.codec_server import CodecServer, CodecServerSettings
 from tests.conftest import local_server, temporal_program

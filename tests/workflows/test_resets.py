@@ -12,8 +12,8 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client
 
-from chargehand.client import Session
 from chargehand.contracts import PlanDecision, Report, SessionRequest
+from chargehand.session import Session
 from chargehand.visibility import describe
 from chargehand.wire import ActivityType
 from tests.scripted_model import COST, Held, Script, answer, topics

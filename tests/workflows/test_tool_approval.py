@@ -11,9 +11,9 @@ import pytest
 
 from activities.tools import ToolAnswer, ToolContext
 from activities.turn_kinds.work import WorkTask
-from chargehand.client import Session
 from chargehand.contracts import CallDecision, Limits, PendingCall, SessionRequest, Trace
 from chargehand.errors import SessionFailed
+from chargehand.session import Session
 from chargehand.visibility import describe
 from chargehand.wire import UpdateName
 from tests.environment import SessionEnvironment

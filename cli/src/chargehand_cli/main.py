@@ -4,7 +4,7 @@ import os
 import sys
 import traceback
 from contextlib import suppress
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -12,22 +12,44 @@ from chargehand import ChargehandError, ErrorType, NotReachable, SessionFailed, 
 from chargehand.errors import MissingExtra, UploadRefused
 from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand_cli.request import BadRequest
-from chargehand_cli.terminal import Exit, say
-from chargehand_cli.verbs import FAMILIES
+from chargehand_cli.terminal import Exit, put, say
+from chargehand_cli.verb_groups import VerbGroups
+from chargehand_cli.verbs import GROUPS
+
+
+def _put_version(wanted: bool) -> None:  # noqa: FBT001  # typer's own signature
+    if wanted:
+        from importlib.metadata import version
+
+        put(f"chargehand {version('chargehand-cli')}")
+        raise typer.Exit
+
 
 app = typer.Typer(
     name="chargehand",
+    cls=VerbGroups,
     help="Durable multi-agent sessions on Temporal.\n\n"
     "Exit codes: 0 success · 1 session failed, or a check found a problem · 2 invalid input or usage · "
     "3 partial report · 4 server or worker unreachable · 130 interrupted.",
     no_args_is_help=True,
     rich_markup_mode=None,  # plain help: the other kind takes half a second to load
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for family in FAMILIES:
-    app.add_typer(family)
+for heading, families in GROUPS.items():
+    for family in families:
+        for registered in (*family.registered_commands, *family.registered_groups):
+            registered.rich_help_panel = heading
+        app.add_typer(family)
+
+
+@app.callback()
+def _options(
+    *,
+    version: Annotated[  # its callback does the work
+        bool, typer.Option("--version", callback=_put_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None: ...
 
 
 def main() -> NoReturn:

@@ -1,7 +1,7 @@
 """The public names of the package, as `from chargehand import …` gives them."""
 
 from chargehand import contracts
-from chargehand.client import Chargehand, Session, SessionSummary
+from chargehand.client import Chargehand, SessionSummary
 from chargehand.contracts import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary] - one list: contracts.__all__
 from chargehand.converter import data_converter
 from chargehand.errors import (
@@ -14,6 +14,7 @@ from chargehand.errors import (
     SessionNotFound,
     SessionTerminated,
 )
+from chargehand.session import Session
 from chargehand.wire import TASK_QUEUE, ErrorType
 
 __all__ = [

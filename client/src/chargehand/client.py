@@ -1,69 +1,30 @@
-"""The Python client: start sessions, watch them, fetch their reports."""
+"""The Python client: connect, and start, list and find sessions."""
 
 import uuid
-from collections.abc import AsyncIterator, Generator
-from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
-from typing import ClassVar, Final, TypeVar, overload
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import TypeVar, overload
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import to_json
-from temporalio.client import (
-    Client,
-    WorkflowFailureError,
-    WorkflowHandle,
-    WorkflowQueryFailedError,
-    WorkflowQueryRejectedError,
-    WorkflowUpdateFailedError,
-)
-from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.client import Client
 from temporalio.envconfig import ClientConfig
-from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError, WorkflowAlreadyStartedError
-from temporalio.exceptions import TimeoutError as WorkflowTimedOut
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.exceptions import WorkflowAlreadyStartedError
 
-from chargehand.contracts import (
-    Answer,
-    CallDecision,
-    Plan,
-    PlanDecision,
-    RaisedLimits,
-    Report,
-    SessionRequest,
-    Status,
-    Trace,
-)
+from chargehand.contracts import Report, SessionRequest
 from chargehand.converter import data_converter, describe_problems, join_problems
-from chargehand.errors import (
-    ChargehandError,
-    NotReachable,
-    OutputInvalid,
-    SessionCancelled,
-    SessionFailed,
-    SessionNotFound,
-    SessionTerminated,
-)
+from chargehand.errors import NotReachable, OutputInvalid
 from chargehand.interface import Supervisor
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
-from chargehand.trace_reader import read_trace
-from chargehand.visibility import ROOT_SESSIONS, list_executions, result_of, state_word
-from chargehand.wire import TASK_QUEUE, ErrorType
+from chargehand.session import Session
+from chargehand.start_options import start_options
+from chargehand.temporal_errors import translated
+from chargehand.visibility import ROOT_SESSIONS, list_executions, state_word
+from chargehand.wire import TASK_QUEUE
 
 OutputModel = TypeVar("OutputModel", bound=BaseModel)
-
-_UNANSWERED: Final = {RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED}
-
-
-_AFTER_THE_DEADLINE: Final = timedelta(days=1)
-"""How long after its deadline the server itself ends a session that no worker has ended: none waits for ever."""
-
-
-class _Asked(SessionRequest):
-    """A request as the newest run of a session has it, beside what earlier runs have handed on."""
-
-    model_config = ConfigDict(extra="ignore")
-    largest_bytes: ClassVar[int] = 50 << 20
 
 
 class SessionSummary(BaseModel):
@@ -76,87 +37,6 @@ class SessionSummary(BaseModel):
     """Temporal's word: running, paused, completed, failed, canceled, terminated, timed_out."""
     started_at: datetime
     ended_at: datetime | None
-
-
-class Session:
-    """One session on a server."""
-
-    def __init__(self, client: Client, session_id: str) -> None:
-        self.id = session_id
-        self._client = client
-        self._handle: WorkflowHandle[Supervisor, Report] = client.get_workflow_handle_for(Supervisor.run, session_id)
-
-    async def request(self) -> SessionRequest:
-        """Read what was asked, as the session was given it; works without a worker."""
-        with _translated(self.id):
-            started = await anext(self._handle.fetch_history_events(page_size=1))
-            given = started.workflow_execution_started_event_attributes.input.payloads
-            (asked,) = await self._client.data_converter.decode(list(given), [_Asked])
-            return SessionRequest(**{name: getattr(asked, name) for name in asked.model_fields_set})
-
-    async def status(self) -> Status:
-        """Say where the session stands."""
-        with _translated(self.id):
-            return await self._handle.query(Supervisor.status)
-
-    async def plan(self) -> Plan | None:
-        """Show the plan; None until there is one."""
-        with _translated(self.id):
-            return await self._handle.query(Supervisor.plan)
-
-    async def decide_plan(self, decision: PlanDecision) -> Plan:
-        """Approve, edit or reject the plan of a session that waits for approval."""
-        with _translated(self.id):
-            return await self._handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-                Supervisor.decide_plan, decision
-            )
-
-    async def raise_limits(self, raised: RaisedLimits) -> Status:
-        """Allow the session more turns, money or time; one that waits for them goes on."""
-        with _translated(self.id):
-            return await self._handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-                Supervisor.raise_limits, raised
-            )
-
-    async def answer(self, answer: Answer) -> Status:
-        """Answer the question of a subtask; `status().questions` lists what is open."""
-        with _translated(self.id):
-            return await self._handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-                Supervisor.answer, answer
-            )
-
-    async def decide_call(self, decision: CallDecision) -> Status:
-        """Approve, edit or reject a tool call; `status().calls` lists those that wait."""
-        with _translated(self.id):
-            return await self._handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-                Supervisor.decide_call, decision
-            )
-
-    async def finish_now(self) -> Status:
-        """Have the report written from what is there."""
-        with _translated(self.id):
-            return await self._handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-                Supervisor.finish_now
-            )
-
-    async def result(self) -> Report:
-        """Wait for the report.
-
-        Raises:
-            SessionEnded: there is none and never will be.
-        """
-        with _translated(self.id):
-            return await result_of(self._handle)
-
-    async def cancel(self) -> None:
-        """Ask the session to stop without a report."""
-        with _translated(self.id):
-            await self._handle.cancel()
-
-    async def trace(self) -> Trace:
-        """Read every step back from the histories; works without a worker."""
-        with _translated(self.id):
-            return await read_trace(self._client, self.id)
 
 
 class Chargehand:
@@ -194,18 +74,13 @@ class Chargehand:
         """Start a session; with the id of one that exists, give that one back instead of starting a second."""
         session_id = session_id or f"session-{uuid.uuid4().hex[:12]}"
         # A session of this id that has ended meanwhile is no error: its report is still the answer.
-        with _translated(session_id), suppress(WorkflowAlreadyStartedError):
+        with translated(session_id), suppress(WorkflowAlreadyStartedError):
             await self.client.start_workflow(
                 Supervisor.run,
                 request,
                 id=session_id,
                 task_queue=self.task_queue,
-                id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-                static_summary=(summary := one_line(request.goal, 100)),
-                static_details=request.goal if request.goal != summary else None,
-                execution_timeout=request.limits.deadline + _AFTER_THE_DEADLINE,
-                priority=Priority(priority_key=request.priority, fairness_key=request.tenant),
+                **start_options(request),
             )
         return self.session(session_id)
 
@@ -238,7 +113,7 @@ class Chargehand:
 
     async def list(self, limit: int = 20) -> AsyncIterator[SessionSummary]:
         """List sessions, the newest first."""
-        with _translated(""):
+        with translated(""):
             async for execution in list_executions(self.client, ROOT_SESSIONS, limit):
                 yield SessionSummary(
                     id=execution.execution.workflow_id,
@@ -260,58 +135,3 @@ def output_of(report: Report, output: type[OutputModel]) -> OutputModel:
         return output.model_validate_json(to_json(report.output))
     except ValidationError as error:
         raise OutputInvalid(report, join_problems(describe_problems(error, output))) from error
-
-
-def one_line(text: str, most: int) -> str:
-    """Fold a text into one line of at most `most` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"
-
-
-@contextmanager
-def _translated(session_id: str) -> Generator[None]:
-    """Translate Temporal's errors."""
-    try:
-        yield
-    except WorkflowFailureError as error:
-        raise ending(session_id, error.cause) from error
-    except WorkflowUpdateFailedError as error:
-        raise _failure(error.cause) from error
-    except (WorkflowQueryFailedError, WorkflowQueryRejectedError) as error:
-        raise ChargehandError(f"Session '{session_id}' cannot answer: {error}") from error
-    except ApplicationError as error:  # from the converter: the payload is invalid or too large
-        raise _failure(error) from error
-    except RPCError as error:
-        if error.status is RPCStatusCode.NOT_FOUND and "already completed" in error.message:
-            raise ChargehandError(f"Session '{session_id}' has ended and cannot be changed.") from error
-        if error.status is RPCStatusCode.NOT_FOUND:
-            raise SessionNotFound(session_id) from error
-        if error.status in _UNANSWERED:
-            raise NotReachable(
-                "No answer: the Temporal server is unreachable, or no worker polls the session's task queue. "
-                "To find the cause: `chargehand doctor`."
-            ) from error
-        raise ChargehandError(f"The Temporal server refused: {error.message}") from error
-
-
-def ending(session_id: str, cause: BaseException) -> ChargehandError:
-    """Translate the error that a session ended by."""
-    match cause:
-        case CancelledError():
-            return SessionCancelled(f"Session '{session_id}' was cancelled.")
-        case TerminatedError():
-            return SessionTerminated(f"Session '{session_id}' was terminated. {cause.message}".strip())
-        case WorkflowTimedOut():
-            return SessionTerminated(
-                f"Session '{session_id}' was ended by the server a day after its deadline: no worker ended it. "
-                "Start a worker (`chargehand doctor` lists them) and start the session again."
-            )
-        case _:
-            return _failure(cause)
-
-
-def _failure(cause: BaseException) -> SessionFailed:
-    if isinstance(cause, ApplicationError):
-        known = cause.type if cause.type in set(ErrorType) else None
-        return SessionFailed(cause.message, ErrorType(known) if known else None)
-    return SessionFailed(str(cause), None)

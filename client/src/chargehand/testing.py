@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from chargehand.client import Chargehand, Session, SessionSummary
+from chargehand.client import Chargehand, SessionSummary
 from chargehand.contracts import (
     Answer,
     CallDecision,
@@ -40,6 +40,7 @@ from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
 from chargehand.scripted_session import ScriptedRun, run_session, run_tool
 from chargehand.scripts import Asked, Reply, Script, ToolUse, answer, finding, subtask, use, use_all
+from chargehand.session import Session
 from chargehand.wire import TASK_QUEUE
 
 __all__ = [

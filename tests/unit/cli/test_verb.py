@@ -1,6 +1,8 @@
 """Verbs: their options as typer sees them, and the list of them."""
 
+import re
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +13,7 @@ from chargehand_cli.connection import Connection
 from chargehand_cli.main import execute
 from chargehand_cli.terminal import Exit
 from chargehand_cli.verb import LOCAL, verb
+from chargehand_cli.verbs import GROUPS
 
 
 @dataclass(frozen=True)
@@ -41,18 +44,20 @@ def test_a_verb_is_one_function() -> None:
     assert refused.value.code == 2
 
 
-def test_help_lists_each_verb_once_by_family(capsys: pytest.CaptureFixture[str]) -> None:
-    """Run, inspect, decide, operate, and the doctor."""
+def test_help_lists_each_verb_once_by_its_use(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every registered verb stands under one of the headings, and under one alone."""
     execute(["--help"])
 
-    listed = capsys.readouterr().out.partition("Commands:\n")[2].splitlines()
-    assert [line.split()[0] for line in listed if line.startswith("  ") and not line.startswith("   ")] == [
-        *("run", "start", "watch"),
-        *("status", "list", "result", "advise", "trace", "artifacts", "verify"),
-        *("plan", "answer", "raise", "finish", "cancel"),
-        "calls",
-        *("up", "replay", "codec-server", "clean", "init", "worker", "crew", "doctor"),
+    listed = capsys.readouterr().out.partition("\nRun:\n")[2]
+    verbs = re.findall(r"^  (\S+)", listed, re.MULTILINE)
+    registered = [
+        registration.name
+        for family in chain.from_iterable(GROUPS.values())
+        for registration in (*family.registered_commands, *family.registered_groups)
     ]
+    assert re.findall(r"^(\S.*):$", listed, re.MULTILINE) == [*GROUPS][1:]
+    assert [name for name in verbs if name != "crew"] == [name for name in registered if name]
+    assert len(set(verbs)) == len(verbs)
 
 
 def test_wrong_usage_is_found_before_a_location(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

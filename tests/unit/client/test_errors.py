@@ -15,7 +15,6 @@ from temporalio.exceptions import TimeoutError as WorkflowTimedOut
 from temporalio.service import RPCError, RPCStatusCode
 
 from chargehand import errors
-from chargehand.client import _translated  # pyright: ignore[reportPrivateUsage]  # the one place where errors turn
 from chargehand.errors import (
     ChargehandError,
     NotReachable,
@@ -25,11 +24,12 @@ from chargehand.errors import (
     SessionNotFound,
     SessionTerminated,
 )
+from chargehand.temporal_errors import translated
 from chargehand.wire import ErrorType
 
 
 def _told(error: Exception) -> ChargehandError:
-    with pytest.raises(ChargehandError) as caught, _translated("session-1"):
+    with pytest.raises(ChargehandError) as caught, translated("session-1"):
         raise error
     assert caught.value.__cause__ is error
     return caught.value
@@ -115,5 +115,5 @@ def test_a_query_that_fails_says_of_which_session() -> None:
 
 def test_what_is_not_temporals_passes() -> None:
     """A mistake in the caller's own code is not dressed up as one of the session's."""
-    with pytest.raises(KeyError), _translated("session-1"):
+    with pytest.raises(KeyError), translated("session-1"):
         raise KeyError("own")

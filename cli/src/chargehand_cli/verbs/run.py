@@ -1,4 +1,4 @@
-"""Run sessions: `run`, `start` and `watch`."""
+"""Run sessions: `run` and `start`."""
 
 import asyncio
 import os
@@ -17,7 +17,8 @@ from chargehand_cli.location import NAME_SHARED_FILES
 from chargehand_cli.request import RequestOptions, build_request
 from chargehand_cli.tape import Recording, TapeOptions, check_running_worker, locate, read_request
 from chargehand_cli.terminal import Exit, put, say
-from chargehand_cli.verb import FILES, AsJson, Quiet, SessionId, verb
+from chargehand_cli.verb import FILES, AsJson, Quiet, verb
+from chargehand_cli.verbs.watch import follow_to_report
 
 if TYPE_CHECKING:
     from chargehand import Session, SessionRequest
@@ -39,7 +40,7 @@ async def run(
     session = await _start(connection, options, tape)
     try:
         is_typed = options.output_schema is not None
-        return await _follow(connection, session.id, as_json=as_json, quiet=quiet, as_output=is_typed)
+        return await follow_to_report(connection, session.id, as_json=as_json, quiet=quiet, as_output=is_typed)
     except asyncio.CancelledError:
         say("Interrupted: cancelling the session. Press Ctrl-C again to exit at once.")
         if await cancel(connection, session.id):
@@ -65,18 +66,6 @@ async def start(connection: Connection, options: RequestOptions) -> None:
         "The embedded server shut down with this command. The session resumes the next time it runs:\n"
         f"  chargehand up    or    chargehand watch {session.id}"
     )
-
-
-@verb(app)
-async def watch(connection: Connection, session: SessionId, *, as_json: AsJson = False, quiet: Quiet = False) -> Exit:
-    """Show a session's progress until it ends, and print its report. Ctrl-C leaves the session running."""
-    await connection.open()
-    say(connection.describe())
-    try:
-        return await _follow(connection, session, as_json=as_json, quiet=quiet)
-    except asyncio.CancelledError:
-        say(f"The session was left running. To stop it: `chargehand cancel {session}`")
-        return Exit.INTERRUPTED
 
 
 async def _start(connection: Connection, options: RequestOptions, tape: TapeOptions) -> "Session":
@@ -161,13 +150,3 @@ async def _list_resumed(connection: Connection, session_id: str | None) -> None:
         say(f"Resumed session: {each} (chargehand watch {each})")
     if len(resumed) > _MAX_RESUMED_SHOWN:
         say(f"… and {len(resumed) - _MAX_RESUMED_SHOWN} more (chargehand list)")
-
-
-async def _follow(
-    connection: Connection, session_id: str, *, as_json: bool, quiet: bool, as_output: bool = False
-) -> Exit:
-    from chargehand_cli.live_session import follow
-    from chargehand_cli.session_files import put_report
-
-    report = await follow(connection, session_id, quiet=quiet)
-    return await put_report(connection, report, as_json=as_json, as_output=as_output)

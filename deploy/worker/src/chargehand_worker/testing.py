@@ -23,7 +23,6 @@ from activities.settings import Settings
 from activities.tape.registry import Traffic
 from activities.toolbox import TOOL_NAMES
 from activities.tools import ForwardsLookUp, LooksUp, Tool, ToolAnswer, ToolContext, ToolSpec
-from chargehand.client import ending
 from chargehand.contracts import (
     CallDecision,
     Capability,
@@ -37,6 +36,7 @@ from chargehand.contracts import (
 from chargehand.errors import UnusableSettings
 from chargehand.scripted_session import ScriptedRun
 from chargehand.scripts import Asked, Script, ToolUse
+from chargehand.temporal_errors import ending
 from chargehand.tool_signature import Provider
 from chargehand.tools import Tool as Definition
 from chargehand.wire import QueryName, UpdateName, WorkflowType
