@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import os
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -193,6 +194,11 @@ class Connection:
     def running_tape(self) -> str:
         """The tape of the embedded worker, as `WorkerCommand.tape`."""
         return self._note.tape if self._note else ""
+
+    def hand_over(self, command: Sequence[str]) -> None:
+        """Start a command in the background that keeps the embedded server and its worker up."""
+        if self._server:
+            self._server.hand_over(command)
 
     def leave(self) -> Departure:
         """Leave the embedded server; the last command to leave waits until it has shut down, or lets it linger."""

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
@@ -114,6 +115,11 @@ class EmbeddedServer:
         # In this order: a note that was read first could be a stale one that the keeper has removed since.
         return self.state.read_note() if is_held(self.state.note_lock) else None
 
+    def hand_over(self, command: Sequence[str]) -> None:
+        """Start a command that holds this user's locks too, so that server and worker stay until it has ended."""
+        assert self._in_use
+        _detach(command, *filter(None, (self._in_use, self._work)))
+
     def leave(self, timeout_seconds: float = 45, *, linger_seconds: float = 0) -> Departure:
         """Stop being a user; the last one waits until everything has shut down, or lets the server linger."""
         if not self._in_use:
@@ -122,13 +128,14 @@ class EmbeddedServer:
         if self._work:
             self._work.close()
         if linger_seconds and self._joined:
-            _linger(in_use, linger_seconds)
+            _detach([sys.executable, "-I", "-S", "-c", f"import time; time.sleep({linger_seconds})"], in_use)
             in_use.close()
             self._detach_keeper()
             return Departure.LINGERS
-        in_use.release()
-        others_stay = not in_use.take(wait=False) and in_use.share(wait=False)
-        in_use.close()
+        in_use.close()  # to release it would take it from the processes that it was handed to
+        probe = FileLock(self.state.in_use_lock)
+        others_stay = not probe.take(wait=False) and probe.share(wait=False)
+        probe.close()
         if others_stay or not self._joined:
             self._detach_keeper()
             return Departure.OTHERS_STAY
@@ -203,18 +210,17 @@ class EmbeddedServer:
         return f" The end of {self.state.keeper_log}:\n{words}" if words else ""
 
 
-def _linger(in_use: FileLock, seconds: float) -> None:
-    """Leave the lock with a process that does nothing else for a while."""
-    sleeper = subprocess.Popen(  # noqa: S603  # our own program, no shell
-        [sys.executable, "-I", "-S", "-c", f"import time; time.sleep({seconds})"],
+def _detach(command: Sequence[str], *locks: FileLock) -> None:
+    """Start a process that outlives this one and its terminal, and holds locks of it."""
+    process = subprocess.Popen(  # noqa: S603  # our own program, no shell
+        command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        cwd="/",
-        pass_fds=(in_use.descriptor,),
+        pass_fds=[lock.descriptor for lock in locks],
         start_new_session=True,
     )
-    _detached.append(sleeper)
+    _detached.append(process)
 
 
 def find_temporal() -> Path:

@@ -9,7 +9,6 @@ import typer
 from chargehand_cli.connection import Connection
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.request import BadRequest, build_call_decision
-from chargehand_cli.session_status import open_to_query
 from chargehand_cli.terminal import put, put_json, say
 from chargehand_cli.verb import AsJson, SessionId, verb
 
@@ -39,6 +38,8 @@ async def calls(
     as_json: AsJson = False,
 ) -> None:
     """Show the tool calls of a session that wait for approval, or approve, edit or reject one."""
+    from chargehand_cli.session_status import open_to_query
+
     if sum((approve, edit is not None, reject is not None)) > 1:
         raise typer.BadParameter("--approve, --edit and --reject are mutually exclusive.")
     decision = "approve" if approve else "edit" if edit else None if reject is None else "reject"

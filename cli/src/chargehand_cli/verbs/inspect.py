@@ -19,7 +19,6 @@ from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.request import BadRequest, read_model
 from chargehand_cli.terminal import Exit, console, put, put_json, say
 from chargehand_cli.verb import FILES, AsJson, Documents, SessionId, verb
-from chargehand_cli.wire import wire_lines
 
 if TYPE_CHECKING:
     from chargehand import Artifact, Report
@@ -111,6 +110,8 @@ async def trace(
     if bool(session) == bool(wire):
         raise typer.BadParameter("Give either a session or --wire TAPE.")
     if wire is not None:
+        from chargehand_cli.wire import wire_lines
+
         for line in wire_lines(wire):
             put(line)
         return
