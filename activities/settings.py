@@ -87,7 +87,7 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
     @classmethod
     def _are_readable(cls, value: Any) -> Any:
         if isinstance(value, _Unreadable):
-            raise ValueError(value.problem)  # noqa: TRY004  # a problem of the value, reported with the others'
+            raise ValueError(value.problem)  # a problem of the value, reported with the others'
         return value
 
     @model_validator(mode="after")

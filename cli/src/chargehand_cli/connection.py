@@ -121,12 +121,12 @@ class Connection:
         """Check the settings of the worker that this command may start.
 
         Raises:
-            BadRequest: they are invalid.
+            WrongSettings: they are invalid.
         """
-        from chargehand_cli.worker_program import check_settings
+        from chargehand_cli.worker_settings import check_settings
 
         if self.location.is_embedded and self.location.worker:
-            await check_settings(self.location.worker, os.environ, self.location.state)
+            await check_settings(self.location.worker, self.location.state)
 
     async def _add_worker(self) -> None:
         if not self._server or not self.location.worker or self.has_worker:

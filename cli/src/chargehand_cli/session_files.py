@@ -17,8 +17,8 @@ from chargehand_cli.connection import Connection
 from chargehand_cli.embedded.state import write_private
 from chargehand_cli.enclosures import Enclosures, artifact_reader, enclose
 from chargehand_cli.rendering.page import report_page
-from chargehand_cli.rendering.screen import put_on_screen
 from chargehand_cli.rendering.text import report_markdown
+from chargehand_cli.report_screen import put_on_screen
 from chargehand_cli.terminal import Exit, put, put_json, put_markdown, say
 
 _MAX_NAME_LENGTH: Final = 120

@@ -1,25 +1,19 @@
 """Run the worker program's own checks: this package neither contains workflows nor opens documents."""
 
 import asyncio
-import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
-from chargehand.environment import SETTINGS
-from chargehand_cli.embedded import StateDirectory, WorkerCommand
-from chargehand_cli.embedded.state import write_private
+from chargehand_cli.embedded import WorkerCommand
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.request import BadRequest
 from chargehand_cli.terminal import put, put_json
 
 Checked = dict[str, Any]
 """The result for one item; `problem` is empty if the item passed."""
-_OF_COMMANDS: Final = frozenset({"CHARGEHAND_CODEC_TOKEN", "CHARGEHAND_UI_URL", "CHARGEHAND_WORKER"})
-_ADDRESSES: Final = frozenset({"ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "TAVILY_BASE_URL"})
 _LONGEST_RESULT: Final = 16 << 20
 """Bytes of a result, which is one line: a crew has all of its prompts in it."""
 
@@ -53,36 +47,6 @@ async def check(
     if show is None:
         put_json(json.dumps(results, indent=1))
     return results
-
-
-async def check_settings(worker: WorkerCommand, environment: Mapping[str, str], state: Path) -> None:
-    """Check the worker's settings, unless there are none or they were valid the last time.
-
-    Raises:
-        BadRequest: they are invalid; the message names each.
-    """
-    given = {
-        name: value
-        for name, value in {**environment, **worker.environment}.items()
-        if (name in SETTINGS and name not in _OF_COMMANDS) or name in _ADDRESSES
-    }
-    if given.keys() <= worker.environment.keys():
-        return
-    from importlib.metadata import version
-
-    facts = json.dumps([version("chargehand-cli"), worker.command, str(worker.directory), sorted(given.items())])
-    digest = hashlib.sha256(facts.encode()).hexdigest()
-    checked = state / "settings.checked"
-    with suppress(OSError):
-        if checked.read_text() == digest:
-            return
-    process = await _start(worker, "--check-settings")
-    _, errors = await process.communicate()
-    if process.returncode:
-        raise BadRequest(one_safe_line(errors.decode(errors="replace"), 2_000))
-    with suppress(OSError):
-        StateDirectory(state).create()
-        write_private(checked, digest)
 
 
 async def explain(worker: WorkerCommand, *, timeout_seconds: float = 30) -> dict[str, Any]:

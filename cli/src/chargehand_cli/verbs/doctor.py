@@ -21,6 +21,7 @@ from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.request import BadRequest
 from chargehand_cli.terminal import Exit
 from chargehand_cli.verb import FILES, verb
+from chargehand_cli.worker_settings import WrongSettings
 
 if TYPE_CHECKING:
     from temporalio.client import Client
@@ -55,7 +56,7 @@ async def examine(connection: Connection, findings: Findings) -> Exit:
     except NotReachable as error:
         findings.bad(str(error), Exit.UNREACHABLE)
         return findings.worst
-    except BadRequest:
+    except WrongSettings:
         return findings.worst  # the settings of the worker, which were checked above
     findings.good(connection.describe())
     try:
