@@ -138,6 +138,7 @@ class Progress:
 
     def start(self, subtask_id: str, workflow_id: str, at: datetime) -> None:
         """Record that an attempt at a subtask starts."""
+        self.begin(subtask_id)
         record = self._records[subtask_id]
         self._records[subtask_id] = record.model_copy(
             update={
@@ -236,4 +237,10 @@ class Progress:
 
 
 def _record_of(subtask: Subtask) -> SubtaskRecord:
-    return SubtaskRecord(id=subtask.id, agent=subtask.agent, instruction=subtask.instruction, for_each=subtask.for_each)
+    return SubtaskRecord(
+        id=subtask.id,
+        agent=subtask.agent,
+        instruction=subtask.instruction,
+        depends_on=subtask.depends_on,
+        for_each=subtask.for_each,
+    )

@@ -38,6 +38,10 @@ class Delivery:
         """Note that the child exists."""
         self.is_started = True
 
+    def end(self) -> None:
+        """Note that the child has ended, or was never started."""
+        self.is_over = True
+
     def queue(self, item: SteeringItem) -> None:
         """Have an item sent."""
         self.waiting.append(item)
@@ -95,7 +99,7 @@ class Steering:
 
     def close(self, delivery: Delivery, read: Collection[int]) -> None:
         """Close the way to a child that has ended, and note which messages it has read."""
-        delivery.is_over = True
+        delivery.end()
         self._running.remove(delivery)
         self._told = [
             told.model_copy(update={"read": (*told.read, delivery.subtask)})

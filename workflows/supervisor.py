@@ -14,6 +14,7 @@ with workflow.unsafe.imports_passed_through():
         Interruption,
         Plan,
         PlanDecision,
+        PlanEdit,
         RaisedLimits,
         Report,
         Status,
@@ -32,6 +33,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.steps.calls import answer_call_request, argument_problems, note_outcome
     from workflows.steps.children import answer_grant_request
     from workflows.steps.design import design_agents
+    from workflows.steps.edit import check_edit, edit_plan
     from workflows.steps.execute import execute
     from workflows.steps.open import open_session
     from workflows.steps.plan import invalid_plan, make_plan, validate
@@ -67,7 +69,7 @@ class SupervisorWorkflow:
             while plan is not None:
                 session.enter("executing")
                 await execute(session)
-                plan = await session.clock.limit(review(session))
+                plan = await session.clock.limit(review(session)) or session.plan_left
             session.enter("synthesising")
             report = await write_report(session)
             await workflow.wait_condition(workflow.all_handlers_finished)
@@ -182,6 +184,25 @@ class SupervisorWorkflow:
             self._open.calls.check(decision)
         except CallRefused as error:
             raise _refusal(str(error)) from None
+
+    @workflow.update(name=UpdateName.EDIT_PLAN, description="Change what has not begun of the plan.")
+    async def edit_plan(self, edit: PlanEdit) -> Plan:
+        """Follow the plan as edited; what runs and what has ended stays."""
+        await _next_task()
+        self._refuse_if_over()
+        try:
+            return edit_plan(self._open, edit)
+        except InvalidPlan as error:
+            raise _refusal(str(error)) from None
+
+    @edit_plan.validator
+    def _can_be_edited(self, edit: PlanEdit) -> None:
+        self._refuse_if_over()
+        if not self._is_resuming:
+            try:
+                check_edit(self._open, edit)
+            except InvalidPlan as error:
+                raise _refusal(str(error)) from None
 
     @workflow.update(name=UpdateName.TELL, description="Have agents read a message at their next turn.")
     async def tell(self, message: UserMessage) -> Status:

@@ -87,6 +87,7 @@ class AddSubtask(TypedByPeople):
     """Add a subtask."""
 
     edit: Literal["add"]
+    """Always `add`."""
     subtask: Subtask
     """The subtask; its id is new to the plan."""
     before: SubtaskId | None = None
@@ -97,6 +98,7 @@ class DropSubtask(TypedByPeople):
     """Leave a subtask out. What depends on it has to be dropped or given other inputs in the same edit."""
 
     edit: Literal["drop"]
+    """Always `drop`."""
     subtask: SubtaskId
     """The subtask's id."""
 
@@ -105,6 +107,7 @@ class RewordSubtask(TypedByPeople):
     """Give a subtask another instruction."""
 
     edit: Literal["reword"]
+    """Always `reword`."""
     subtask: SubtaskId
     """The subtask's id."""
     instruction: Annotated[str, StringConstraints(strip_whitespace=True, max_length=4_000), NoControlCharacters]
@@ -115,6 +118,7 @@ class RerouteSubtask(TypedByPeople):
     """Give a subtask to another agent."""
 
     edit: Literal["reroute"]
+    """Always `reroute`."""
     subtask: SubtaskId
     """The subtask's id."""
     agent: Name
@@ -125,6 +129,7 @@ class ReorderSubtask(TypedByPeople):
     """Give a subtask other inputs, or another place among those that are ready at the same time."""
 
     edit: Literal["reorder"]
+    """Always `reorder`."""
     subtask: SubtaskId
     """The subtask's id."""
     before: SubtaskId | None = None
