@@ -54,7 +54,7 @@ def test_a_message_is_read_by_all_agents_at_any_moment_or_refused() -> None:
         assert usual.replies <= session.replies <= usual.replies + 2
         assert result.wasted.turns == 0
 
-    assert refused == [moment for moment in MOMENTS if 50 <= moment]
+    assert refused == [moment for moment in MOMENTS if moment >= 50]
 
 
 def test_an_interruption_discards_no_call_at_any_moment() -> None:

@@ -14,7 +14,7 @@ from chargehand.contracts import TypedByPeople
 _WHOLE: Final = (
     *("SessionRequest", "Limits", "Plan", "PlanDecision", "RaisedLimits", "Answer"),
     *("UserMessage", "Interruption", "PlanEdit"),
-    *("Outcome", "Report", "Status", "Trace"),
+    *("Outcome", "Report", "Status", "Trace", "Event"),
 )
 
 
