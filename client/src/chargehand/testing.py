@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from chargehand.client import Chargehand, SessionSummary
+from chargehand.client import Chargehand
 from chargehand.contracts import (
     Answer,
     CallDecision,
@@ -36,6 +36,7 @@ from chargehand.errors import (
     SessionNotFound,
     SessionTerminated,
 )
+from chargehand.listing import SessionSummary, one_line
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
 from chargehand.scripted_session import ScriptedRun, run_session, run_tool
@@ -234,10 +235,44 @@ class StandInChargehand(Chargehand):
         """Give access to a session by its id, whether it exists or not."""
         return StandInSession(session_id, self._runs)
 
-    async def list(self, limit: int = 20) -> AsyncIterator[SessionSummary]:
-        """List sessions, the newest first."""
-        for session_id, run in [*reversed(self._runs.items())][:limit]:
-            yield SessionSummary(id=session_id, state=_temporals_word(run), started_at=_AT, ended_at=_AT)
+    async def list(
+        self,
+        limit: int = 20,
+        *,
+        state: str | None = None,
+        crew: str | None = None,
+        tenant: str | None = None,
+        waiting: bool = False,
+        since: datetime | None = None,
+        thread: str | None = None,
+    ) -> AsyncIterator[SessionSummary]:
+        """List sessions, the newest first; all of them have ended."""
+        for session_id in [*reversed(self._runs)][:limit]:
+            found = self._summary(session_id)
+            wanted = {"crew": crew, "tenant": tenant, "thread": thread}
+            is_wanted = all(value in (None, getattr(found, name)) for name, value in wanted.items())
+            is_in_time = since is None or since <= found.started_at
+            if is_wanted and is_in_time and not waiting and state in (None, found.state, found.step):
+                yield found
+
+    def _summary(self, session_id: str) -> SessionSummary:
+        run = self._runs[session_id]
+        first = session_id
+        while first in self._runs and (follows := self._runs[first].request.follows):
+            first = follows
+        return SessionSummary(
+            id=session_id,
+            state=_temporals_word(run),
+            started_at=_AT,
+            ended_at=_AT,
+            step=_state(run),
+            goal=one_line(run.request.goal, 100),
+            crew=run.request.crew,
+            tenant=run.request.tenant,
+            stop_reason=run.script.result.stop_reason if isinstance(run.script.result, Report) else "",
+            follows=run.request.follows or "",
+            thread=first,
+        )
 
 
 def _state(run: _Run) -> SessionState:
