@@ -218,7 +218,7 @@ def temporal_address() -> Iterator[str]:
 
 
 def test_the_namespace_job_waits_for_the_server_and_may_run_again(temporal_address: str, tmp_path: Path) -> None:
-    """Started while the server is still starting, the job makes the namespace; run again, it leaves it alone."""
+    """Started while the server is still starting, it makes the namespace and its search attributes; then nothing."""
     temporal = Path(sys.executable).with_name("temporal")
     path = f"{temporal.parent}{os.pathsep}{os.environ['PATH']}"
     settings = {"TEMPORAL_ADDRESS": temporal_address, "TEMPORAL_NAMESPACE": "ferries", "RETENTION": "48h"}
@@ -236,7 +236,7 @@ def test_the_namespace_job_waits_for_the_server_and_may_run_again(temporal_addre
         text=True,
     )
     assert "ferries" in first.stdout
-    assert second.stdout == "Namespace ferries is there.\n"
+    assert second.stdout == "Namespace ferries is there.\nSearch attributes already exist\n"
     assert re.search(r"Retention\S*\s+48h", described.stdout)
 
 
