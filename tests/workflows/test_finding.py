@@ -3,7 +3,7 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from temporalio.api.enums.v1 import EventType
@@ -25,7 +25,7 @@ from tests.workflows.test_main_path import well_behaved
 _LISTED: Final = EventType.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES
 
 
-async def listed(chargehand: Chargehand, session_id: str, **filters: str) -> list[SessionSummary]:
+async def listed(chargehand: Chargehand, session_id: str, **filters: Any) -> list[SessionSummary]:
     return [each async for each in chargehand.list(1_000, **filters) if each.id == session_id]
 
 

@@ -9,9 +9,9 @@ from pydantic import BaseModel, ConfigDict
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.converter import DataConverter, decode_typed_search_attributes
 
-from chargehand import search_attributes
 from chargehand.contracts import SessionRequest, SessionState, Status
 from chargehand.errors import ChargehandError
+from chargehand.search_attributes import CREW, DOLLARS, STATE, STOP_REASON, TENANT, THREAD, TURNS
 from chargehand.visibility import OPEN, ROOT_SESSIONS, is_open, state_word
 from chargehand.wire import SearchAttribute
 
@@ -145,7 +145,7 @@ async def summarise(execution: WorkflowExecutionInfo, converter: DataConverter) 
     """Read what the server lists of a session."""
     listed = decode_typed_search_attributes(execution.search_attributes)
     memo = await _read_memo(execution, converter)
-    opened, step = is_open(execution), listed.get(search_attributes.STATE, "")
+    opened, step = is_open(execution), listed.get(STATE, "")
     workflow_id = execution.execution.workflow_id
     return SessionSummary(
         id=workflow_id,
@@ -154,14 +154,14 @@ async def summarise(execution: WorkflowExecutionInfo, converter: DataConverter) 
         ended_at=None if opened else execution.close_time.ToDatetime(UTC),
         step=step,
         goal=memo.get(_GOAL, ""),
-        crew=listed.get(search_attributes.CREW, ""),
-        tenant=listed.get(search_attributes.TENANT, ""),
+        crew=listed.get(CREW, ""),
+        tenant=listed.get(TENANT, ""),
         waiting_for=memo.get(WAITING_FOR, "") if opened else "",
-        stop_reason=listed.get(search_attributes.STOP_REASON, ""),
-        cost_usd=listed.get(search_attributes.DOLLARS),
-        turns=listed.get(search_attributes.TURNS),
+        stop_reason=listed.get(STOP_REASON, ""),
+        cost_usd=listed.get(DOLLARS),
+        turns=listed.get(TURNS),
         follows=memo.get(_FOLLOWS, ""),
-        thread=listed.get(search_attributes.THREAD, ""),
+        thread=listed.get(THREAD, ""),
     )
 
 

@@ -29,8 +29,14 @@ async def list_sessions(
     connection: Connection,
     *,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="Maximum number of sessions.")] = 20,
-    state: Annotated[
-        str | None, typer.Option(help="In this state: running, executing, finished, failed, …", show_default="any")
+    in_state: Annotated[
+        str | None,
+        typer.Option(
+            "--state",
+            metavar="STATE",
+            help="In this state: running, executing, finished, failed, …",
+            show_default="any",
+        ),
     ] = None,
     waiting: Annotated[bool, typer.Option("--waiting", help="Waiting for a person.")] = False,
     crew: Annotated[str | None, typer.Option(help="Of this crew.", show_default="any")] = None,
@@ -46,7 +52,7 @@ async def list_sessions(
     """List the newest sessions, each with its follow-ups below it."""
     started = read_since(since)
     await connection.open()
-    filters = {"state": state, "crew": crew, "tenant": tenant, "thread": thread}
+    filters = {"state": in_state, "crew": crew, "tenant": tenant, "thread": thread}
     listing = connection.chargehand.list(limit, waiting=waiting, since=started, **filters)
     found = [each async for each in listing]
     if as_json:
