@@ -23,7 +23,7 @@ from chargehand.contracts import (
     Subtask,
     Tier,
 )
-from chargehand.listing import WAITING_FOR, WAITING_STATES, waiting_words
+from chargehand.listing import WAITING_STATES
 from chargehand.search_attributes import CREW, DOLLARS, STATE, STOP_REASON, TENANT, THREAD, TURNS, change_of
 from workflows import history, options
 from workflows.budget.client import BudgetClient
@@ -35,12 +35,15 @@ from workflows.calls import Calls
 from workflows.clock import Clock
 from workflows.peaks import Peaks
 from workflows.progress import Progress
+from workflows.published import Published
 from workflows.rules.authority import authority_of
 from workflows.rules.deduplication import fingerprint
 from workflows.rules.information_flow import Provenance
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.web_ui import details
 
+_PUBLISHED: Final[frozenset[SessionState]] = frozenset({*WAITING_STATES, "executing"})
+"""States that are written into the memo; the others can be told from what the session does."""
 _WORK_IS_OVER: Final[frozenset[SessionState]] = frozenset({"synthesising", "finished", "failed", "cancelled"})
 
 _Answer = TypeVar("_Answer", bound=TurnAnswer)
@@ -80,6 +83,7 @@ class Session:
     """Outcomes that earlier runs have handed on."""
     was_reset_before: bool = False
     """Whether one of the earlier runs went on from the middle of another one."""
+    _published: Published = field(default_factory=Published, init=False)
 
     @property
     def calls(self) -> Calls:
@@ -194,14 +198,11 @@ class Session:
 
     def enter(self, state: SessionState) -> None:
         """Change to another state."""
-        has_waited = self.progress.state in WAITING_STATES
         self.progress.enter(state)
+        # A task without commands could be merged with the update waited for.
+        self._publish(always=state in WAITING_STATES)
         if state in WAITING_STATES:
-            # For people who list sessions. And a task without commands could be merged with the update waited for.
-            workflow.upsert_memo({WAITING_FOR: waiting_words(self.progress.status())})
             self.list_state()
-        elif has_waited:
-            workflow.upsert_memo({WAITING_FOR: None})
         self.refresh_details()
 
     def list_state(self, report: Report | None = None) -> None:
@@ -246,8 +247,19 @@ class Session:
         workflow.upsert_memo({"routes": [each.model_dump() for each in self.progress.routes]})
 
     def refresh_details(self) -> None:
-        """Refresh the Web UI details."""
+        """Refresh the Web UI details, and what followers of the history read."""
         workflow.set_current_details(details(self.progress.status()))
+        self._publish()
+
+    def _publish(self, *, always: bool = False) -> None:
+        """Write what has changed of the session's state into the memo, from which `Session.follow()` reads it."""
+        if self.progress.state not in _PUBLISHED:
+            return
+        changed = self._published.changed(self.progress)
+        if always:
+            changed["state"] = self.progress.state
+        if changed:
+            workflow.upsert_memo(changed)
 
     async def take_turn(self, task: Task, *, tier: Tier | None = None, until: datetime | None = None) -> TurnResult:
         """Take one of the supervisor's own turns; `tier` replaces the crew's own.

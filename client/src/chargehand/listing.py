@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Final, get_args
+from typing import Any, Final, cast, get_args
 
 from pydantic import BaseModel, ConfigDict
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.converter import DataConverter, decode_typed_search_attributes
 
-from chargehand.contracts import SessionRequest, SessionState, Status
+from chargehand.contracts import SessionRequest, SessionState
 from chargehand.errors import ChargehandError
 from chargehand.search_attributes import CREW, DOLLARS, STATE, STOP_REASON, TENANT, THREAD, TURNS
 from chargehand.visibility import OPEN, ROOT_SESSIONS, is_open, state_word
@@ -38,8 +38,6 @@ STATES: Final = tuple(dict.fromkeys((*_BY_STATUS, *get_args(SessionState))))
 _GOAL_CHARACTERS: Final = 100
 _GOAL: Final = "goal"
 _FOLLOWS: Final = "follows"
-WAITING_FOR: Final = "waiting_for"
-"""The memo that says what a session waits for."""
 
 
 class SessionSummary(BaseModel):
@@ -79,21 +77,6 @@ def listing_memo(request: SessionRequest) -> dict[str, str]:
     """Build the memo by which lists show a session."""
     follows = {_FOLLOWS: request.follows} if request.follows else {}
     return {_GOAL: one_line(request.goal, _GOAL_CHARACTERS), **follows}
-
-
-def waiting_words(status: Status) -> str:
-    """Say in a few words what a session waits for a person to do; empty if it does not wait."""
-    match status.state:
-        case "awaiting_approval":
-            return "a decision on its plan"
-        case "awaiting_answer":
-            return f"an answer to {', '.join(question.subtask for question in status.questions)}"
-        case "awaiting_call_approval":
-            return f"a decision on {', '.join(f'{call.id} ({call.tool})' for call in status.calls)}"
-        case "paused":
-            return "higher limits"
-        case _:
-            return ""
 
 
 def one_line(text: str, most: int) -> str:
@@ -141,37 +124,68 @@ def _quoted(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+class _Question(BaseModel):
+    subtask: str
+
+
+class _Call(BaseModel):
+    id: str
+
+
+class _Memo(BaseModel):
+    """What a session writes into its memo, as far as lists show it; see `workflows.published`."""
+
+    goal: str = ""
+    follows: str = ""
+    state: str = ""
+    questions: tuple[_Question, ...] = ()
+    calls: tuple[_Call, ...] = ()
+
+    @property
+    def waiting_for(self) -> str:
+        """What the session waits for a person to do, in its state; empty if it does not wait."""
+        match self.state:
+            case "awaiting_approval":
+                return "a decision on its plan"
+            case "awaiting_answer":
+                return f"an answer to {', '.join(question.subtask for question in self.questions)}"
+            case "awaiting_call_approval":
+                return f"a decision on {', '.join(call.id for call in self.calls)}"
+            case "paused":
+                return "higher limits"
+            case _:
+                return ""
+
+
 async def summarise(execution: WorkflowExecutionInfo, converter: DataConverter) -> SessionSummary:
     """Read what the server lists of a session."""
     listed = decode_typed_search_attributes(execution.search_attributes)
-    memo = await _read_memo(execution, converter)
-    opened, step = is_open(execution), listed.get(STATE, "")
-    workflow_id = execution.execution.workflow_id
+    memo, opened = await _read_memo(execution, converter), is_open(execution)
+    step = listed.get(STATE, memo.state if opened else "")
     return SessionSummary(
-        id=workflow_id,
+        id=execution.execution.workflow_id,
         state=state_word(execution),
         started_at=execution.start_time.ToDatetime(UTC),
         ended_at=None if opened else execution.close_time.ToDatetime(UTC),
         step=step,
-        goal=memo.get(_GOAL, ""),
+        goal=memo.goal,
         crew=listed.get(CREW, ""),
         tenant=listed.get(TENANT, ""),
-        waiting_for=memo.get(WAITING_FOR, "") if opened else "",
+        waiting_for=memo.waiting_for if opened and step in WAITING_STATES else "",
         stop_reason=listed.get(STOP_REASON, ""),
         cost_usd=listed.get(DOLLARS),
         turns=listed.get(TURNS),
-        follows=memo.get(_FOLLOWS, ""),
+        follows=memo.follows,
         thread=listed.get(THREAD, ""),
     )
 
 
-async def _read_memo(execution: WorkflowExecutionInfo, converter: DataConverter) -> dict[str, str]:
-    """Read the texts of a memo; what cannot be read, such as one encrypted with another key, is left out."""
-    read: dict[str, str] = {}
-    for name in (_GOAL, _FOLLOWS, WAITING_FOR):
+async def _read_memo(execution: WorkflowExecutionInfo, converter: DataConverter) -> _Memo:
+    """Read a memo; what cannot be read, such as one encrypted with another key, is left out."""
+    read: dict[str, Any] = {}
+    for name, field in _Memo.model_fields.items():
         if name in execution.memo.fields:
             # Anyone may write a memo, and codecs raise what they like.
             with suppress(Exception):
-                (text,) = await converter.decode([execution.memo.fields[name]], [str])
-                read[name] = str(text)
-    return read
+                (read[name],) = await converter.decode([execution.memo.fields[name]], [cast("type", field.annotation)])
+    return _Memo.model_construct(**read)

@@ -1,6 +1,7 @@
 """One session on a server: read it, steer it, wait for its report."""
 
 import uuid
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import Any, ClassVar
 
@@ -11,6 +12,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from chargehand.contracts import (
     Answer,
     CallDecision,
+    Event,
     Plan,
     PlanDecision,
     RaisedLimits,
@@ -20,6 +22,7 @@ from chargehand.contracts import (
     Trace,
 )
 from chargehand.errors import SessionNotFound
+from chargehand.follow import follow
 from chargehand.interface import Supervisor
 from chargehand.listing import SessionSummary, sessions_query, summarise
 from chargehand.start_options import start_options
@@ -156,6 +159,20 @@ class Session:
         """Read every step back from the histories; works without a worker."""
         with translated(self.id):
             return await read_trace(self._client, self.id)
+
+    async def follow(self, after: str | None = None) -> AsyncGenerator[Event]:
+        """Yield what happens in the session as it happens, from its beginning to its end; works without a worker.
+
+        Args:
+            after: the `cursor` of an event, to get every event after that one instead, in whichever process.
+
+        Raises:
+            SessionNotFound: the server has no such session.
+            NotReachable: the server does not answer at first; later on it is waited for.
+        """
+        with translated(self.id):
+            async for event in follow(self._client, self.id, after):
+                yield event
 
 
 async def start_session(client: Client, task_queue: str, request: SessionRequest, session_id: str | None) -> Session:
