@@ -42,7 +42,7 @@ def test_a_document_has_the_structure_of_the_answer() -> None:
 
     read = Document(io.BytesIO(docx(report(answer=_ANSWER, artifacts=(made,)), Enclosures(pictures))))
 
-    written = [(each.style.name if each.style else "", each.text) for each in read.paragraphs]
+    written = [((each.style.name if each.style else None) or "", each.text) for each in read.paragraphs]
     tested = next(each for each in read.paragraphs if each.text.startswith("They are"))
     assert [(run.text, run.bold, run.italic) for run in tested.runs][1:4:2] == [
         ("tested", True, False),
