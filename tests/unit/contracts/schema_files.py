@@ -14,7 +14,7 @@ from chargehand import contracts
 from chargehand.contracts import TypedByPeople
 from chargehand.interface import Supervisor
 
-_OTHERS: Final = ("Limits", "Outcome", "Trace")
+_OTHERS: Final = ("Limits", "Outcome", "Trace", "Event")
 """Read whole, beside the messages of a session; the schema of each holds those of its parts."""
 
 
