@@ -1,4 +1,4 @@
-"""Inspect sessions: `status`, `list`, `result`, `advise`, `trace`, `artifacts` and `verify`."""
+"""Inspect sessions: `status`, `result`, `advise`, `trace`, `artifacts` and `verify`."""
 
 import asyncio
 import json
@@ -47,27 +47,6 @@ async def status(connection: Connection, session: SessionId, *, as_json: AsJson 
     action = user_action(found) if has_worker else f"To resume it: `chargehand watch {session}`"
     if action:
         say(action)
-
-
-@verb(app, "list")
-async def list_sessions(
-    connection: Connection,
-    *,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="Maximum number of sessions.")] = 20,
-    as_json: AsJson = False,
-) -> None:
-    """List the newest sessions."""
-    await connection.open(worker=False)
-    found = [each async for each in connection.chargehand.list(limit)]
-    if as_json:
-        put_json("[" + ",\n ".join(each.model_dump_json() for each in found) + "]")
-        return
-    if not found:
-        say("There are no sessions.")
-    for each in found:
-        took = f"{(each.ended_at - each.started_at).total_seconds():8.1f} s" if each.ended_at else " " * 10
-        state = "no worker" if each.ended_at is None and not connection.has_worker else each.state
-        put(f"{each.started_at.astimezone():%Y-%m-%d %H:%M:%S}  {state:<10} {took}  {one_safe_line(each.id)}")
 
 
 @verb(app)
