@@ -255,7 +255,7 @@ def test_a_session_is_looked_at_from_elsewhere(served: Path, documents: Path, ch
     assert plan.out.startswith("T1 ")
     assert Plan.model_validate_json(typed.out).subtasks[0].id == "T1"
     assert Trace.model_validate_json(trace.out).steps[0].id == "first"
-    assert re.search(r"running .* first\n", listed.out)
+    assert re.search(r"awaiting approval .* first ", listed.out)
     assert cancelled.code == 0, cancelled.said
     assert (result.code, result.out) == (1, "")
     assert "Session 'first' was cancelled." in result.said
