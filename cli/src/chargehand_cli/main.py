@@ -81,7 +81,7 @@ def _exit_code(error: ChargehandError) -> Exit:
     match error:
         case NotReachable():
             return Exit.UNREACHABLE
-        case SessionFailed(error_type=ErrorType.INVALID_INPUT) | SessionNotFound():
+        case SessionFailed(error_type=ErrorType.INVALID_INPUT | ErrorType.LIMIT_TOO_SMALL) | SessionNotFound():
             return Exit.BAD_INPUT
         case MissingExtra() | UploadRefused() | BadRequest() | ProtectionSettingsError() | WrongSettings():
             return Exit.BAD_INPUT
