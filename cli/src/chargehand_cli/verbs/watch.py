@@ -1,15 +1,20 @@
 """Follow a session to its report: `watch`."""
 
 import asyncio
-from typing import Annotated
+import sys
+from contextlib import suppress
+from typing import Annotated, Final
 
 import typer
 
+from chargehand import SessionEnded
 from chargehand_cli.connection import Connection
 from chargehand_cli.terminal import Exit, put_json, say
 from chargehand_cli.verb import AsJson, Quiet, SessionId, verb
 
 app = typer.Typer()
+
+_LINGER_SECONDS: Final = 600
 
 
 @verb(app)
@@ -26,19 +31,20 @@ async def watch(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> Exit:
-    """Show a session's progress until it ends, and print its report. Ctrl-C leaves the session running."""
+    """Show a session's progress until it ends, and print its report. Ctrl-C asks what to do with it."""
+    from chargehand_cli.session_files import kept_report, put_report
+
     if after is not None and not events:
         raise typer.BadParameter("--after needs --events.")
+    location = connection.location
+    if location.is_embedded and not events and (kept := kept_report(location.state, session)):
+        return await put_report(connection, kept, as_json=as_json, quiet=quiet)
     await connection.open()
-    if not events:
+    if events:
+        return await _put_events(connection, session, after)
+    if not quiet:
         say(connection.describe())
-    try:
-        if events:
-            return await _put_events(connection, session, after)
-        return await follow_to_report(connection, session, as_json=as_json, quiet=quiet)
-    except asyncio.CancelledError:
-        say(f"The session was left running. To stop it: `chargehand cancel {session}`")
-        return Exit.INTERRUPTED
+    return await follow_to_report(connection, session, as_json=as_json, quiet=quiet)
 
 
 async def _put_events(connection: Connection, session_id: str, after: str | None) -> Exit:
@@ -54,9 +60,40 @@ async def _put_events(connection: Connection, session_id: str, after: str | None
 async def follow_to_report(
     connection: Connection, session_id: str, *, as_json: bool, quiet: bool, as_output: bool = False
 ) -> Exit:
-    """Show a session until it ends, and print its report."""
-    from chargehand_cli.live_session import follow
+    """Show a session until it ends, and print its report; an interruption may leave, finish or stop it."""
+    from chargehand_cli.interruption import choose, leave_running
+    from chargehand_cli.live_session import cancel, follow
     from chargehand_cli.session_files import put_report
 
-    report = await follow(connection, session_id, quiet=quiet)
-    return await put_report(connection, report, as_json=as_json, as_output=as_output)
+    while True:
+        try:
+            report = await follow(connection, session_id, quiet=quiet)
+            break
+        except asyncio.CancelledError:
+            choice = await choose()
+        if choice == "leave":
+            leave_running(connection, session_id)
+            return Exit.INTERRUPTED
+        if choice == "stop":
+            stopped = await cancel(connection, session_id)
+            say("The session was stopped." if stopped else f"It is still stopping: `chargehand status {session_id}`")
+            return Exit.INTERRUPTED
+        if choice == "finish":
+            with suppress(SessionEnded):
+                await connection.session(session_id).finish_now()
+    code = await put_report(connection, report, as_json=as_json, as_output=as_output, quiet=quiet)
+    if not quiet:
+        put_web_ui(connection, session_id)
+    return code
+
+
+def put_web_ui(connection: Connection, session_id: str) -> None:
+    """Print the session's address in the Web UI, and keep the embedded one up for whoever is there to click on it."""
+    url = connection.session_url(session_id)
+    if not url:
+        return
+    if connection.location.is_embedded and sys.stderr.isatty():
+        connection.linger_seconds = _LINGER_SECONDS
+        say(f"{'Web UI:':<12} {url} (for {_LINGER_SECONDS // 60} minutes)")
+    elif connection.location.is_embedded:
+        say(f"{'Web UI:':<12} `chargehand open {session_id} --web`")
