@@ -4,6 +4,7 @@ import asyncio
 import importlib
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -205,11 +206,16 @@ class Connection:
         return self._server.leave(linger_seconds=self.linger_seconds) if self._server else Departure.OTHERS_STAY
 
     async def _connect_to_configured(self) -> "Chargehand":
+        import warnings
+
         from temporalio.envconfig import ClientConfig
 
         from chargehand import Chargehand
 
-        namespace = ClientConfig.load_client_connect_config().get("namespace") or "default"
+        warnings.simplefilter("ignore")  # the SDK's, about addresses; what is wrong with one is told by the error
+        namespace = "default"
+        with suppress(RuntimeError, ValueError, OSError):  # told by the connection
+            namespace = ClientConfig.load_client_connect_config().get("namespace") or namespace
         protection = protection_from(os.environ, namespace)
         return await Chargehand.connect(
             self.location.address,

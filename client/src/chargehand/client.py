@@ -18,7 +18,7 @@ from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
 from chargehand.search_attributes import UNANSWERABLE, missing_attributes
 from chargehand.session import Session, start_session
-from chargehand.temporal_errors import translated
+from chargehand.temporal_errors import translated, unreachable
 from chargehand.visibility import list_executions
 from chargehand.wire import TASK_QUEUE, SearchAttribute
 
@@ -46,14 +46,18 @@ class Chargehand:
 
         Encryption and storage have to be those of the workers.
         """
-        options = ClientConfig.load_client_connect_config()
+        try:
+            options = ClientConfig.load_client_connect_config()
+        except (RuntimeError, ValueError, OSError) as error:
+            problem = str(error).partition("\n")[0]
+            raise NotReachable(f"Temporal's settings (TEMPORAL_*, profiles) cannot be used: {problem}") from error
         if address:
             options["target_host"] = address
+        target = options.setdefault("target_host", "localhost:7233")
         try:
             client = await Client.connect(**options, data_converter=data_converter(encryption, storage))
-        except RuntimeError as error:
-            target = options.get("target_host", "localhost:7233")
-            raise NotReachable(f"No Temporal server answers at {target}. Is it running? ({error})") from error
+        except (RuntimeError, ValueError) as error:
+            raise unreachable(target, error) from error
         return cls(client, task_queue)
 
     async def start(self, request: SessionRequest, *, session_id: str | None = None) -> Session:

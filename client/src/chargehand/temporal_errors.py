@@ -53,6 +53,26 @@ def translated(session_id: str) -> Generator[None]:
         raise ChargehandError(f"The Temporal server refused: {error.message}") from error
 
 
+_CONNECTION_PROBLEMS: Final = {
+    "dns error": "Its host name is unknown.",
+    "international domain name": "That is not HOST:PORT.",
+    "empty host": "That is not HOST:PORT.",
+    "invalid port": "That is not HOST:PORT.",
+    "certificate": "A TLS certificate was refused: see TEMPORAL_TLS_SERVER_CA_CERT_PATH and TEMPORAL_TLS_CLIENT_*.",
+    "InvalidMessage": "It does not speak TLS: see TEMPORAL_TLS.",
+    "Unauthenticated": "It refused the credentials: see TEMPORAL_API_KEY.",
+    "PermissionDenied": "It refused the credentials: see TEMPORAL_API_KEY.",
+}
+"""What the SDK's core says when it cannot connect, and what that means to people."""
+
+
+def unreachable(target: str, error: Exception) -> NotReachable:
+    """Translate the error of a connection that was not made; the SDK's own text is that of its Rust core."""
+    said = str(error)
+    meaning = next((words for sign, words in _CONNECTION_PROBLEMS.items() if sign in said), "Is it running?")
+    return NotReachable(f"No Temporal server answers at {target}. {meaning}")
+
+
 def ending(session_id: str, cause: BaseException) -> ChargehandError:
     """Translate the error that a session ended by."""
     match cause:
