@@ -5,25 +5,38 @@ from chargehand.client import Chargehand, SessionSummary
 from chargehand.contracts import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary] - one list: contracts.__all__
 from chargehand.converter import data_converter
 from chargehand.errors import (
+    AccessDenied,
+    AlreadyEnded,
     ChargehandError,
+    InvalidInput,
     NotReachable,
+    NoWorker,
     OutputInvalid,
+    ServerRefused,
     SessionCancelled,
     SessionEnded,
     SessionFailed,
     SessionNotFound,
     SessionTerminated,
+    UnusableSettings,
+    UpdateRefused,
+    UploadRefused,
 )
 from chargehand.session import Session
 from chargehand.wire import TASK_QUEUE, ErrorType
 
 __all__ = [
     "TASK_QUEUE",
+    "AccessDenied",
+    "AlreadyEnded",
     "Chargehand",
     "ChargehandError",
     "ErrorType",
+    "InvalidInput",
+    "NoWorker",
     "NotReachable",
     "OutputInvalid",
+    "ServerRefused",
     "Session",
     "SessionCancelled",
     "SessionEnded",
@@ -31,6 +44,9 @@ __all__ = [
     "SessionNotFound",
     "SessionSummary",
     "SessionTerminated",
+    "UnusableSettings",
+    "UpdateRefused",
+    "UploadRefused",
     "data_converter",
 ]
 __all__ += contracts.__all__

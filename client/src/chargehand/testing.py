@@ -10,18 +10,25 @@
     assert chargehand.requests["session-1"].goal == "…"
 """
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from decimal import Decimal
+from os import PathLike
+from pathlib import Path
+from typing import Final, overload
 
+from pydantic import JsonValue
+
+from chargehand.arguments import contract
 from chargehand.client import Chargehand, SessionSummary
 from chargehand.contracts import (
     Answer,
     CallDecision,
+    PendingCall,
     Plan,
     PlanDecision,
-    RaisedLimits,
     Report,
     SessionRequest,
     SessionState,
@@ -35,13 +42,15 @@ from chargehand.errors import (
     SessionFailed,
     SessionNotFound,
     SessionTerminated,
+    UpdateRefused,
 )
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
 from chargehand.scripted_session import ScriptedRun, run_session, run_tool
 from chargehand.scripts import Asked, Reply, Script, ToolUse, answer, finding, subtask, use, use_all
 from chargehand.session import Session
-from chargehand.wire import TASK_QUEUE
+from chargehand.shared_files import Document
+from chargehand.wire import TASK_QUEUE, ErrorType
 
 __all__ = [
     "Asked",
@@ -78,6 +87,8 @@ class StandInScript:
     """The plan that can be read, and decided on."""
     trace: Trace | None = None
     """Its steps; none if absent."""
+    artifacts: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    """The files that its agents made, by name."""
 
 
 def report_of(answer: str, *, session: str = "session-1", goal: str = "") -> Report:
@@ -97,6 +108,7 @@ def report_of(answer: str, *, session: str = "session-1", goal: str = "") -> Rep
 class _Run:
     script: StandInScript
     request: SessionRequest
+    documents: tuple[Document, ...] = ()
     decisions: list[PlanDecision] = field(default_factory=list[PlanDecision])
     answers: list[Answer] = field(default_factory=list[Answer])
     call_decisions: list[CallDecision] = field(default_factory=list[CallDecision])
@@ -125,27 +137,46 @@ class StandInSession(Session):
         """Show the plan of the script."""
         return self._run().script.plan
 
-    async def decide_plan(self, decision: PlanDecision) -> Plan:
-        """Note the decision, and give back the plan that it lets through."""
-        run = self._run()
-        if run.script.plan is None:
-            raise SessionFailed("This session is not awaiting approval.", None)
-        run.decisions.append(decision)
-        return decision.plan or run.script.plan
+    async def approve(self) -> Plan:
+        """Note the decision, and give back the plan."""
+        return self._decide(PlanDecision(decision="approve"))
 
-    async def raise_limits(self, raised: RaisedLimits) -> Status:  # noqa: ARG002  # a script knows no limits
+    async def edit(self, plan: Plan) -> Plan:
+        """Note the decision, and give back the new plan."""
+        return self._decide(PlanDecision(decision="edit", plan=plan))
+
+    async def reject(self, reason: str = "") -> None:
+        """Note the decision."""
+        self._decide(contract(PlanDecision, decision="reject", reason=reason))
+
+    async def raise_limits(
+        self,
+        *,
+        max_turns: int | None = None,  # noqa: ARG002  # a script knows no limits
+        budget_usd: Decimal | float | None = None,  # noqa: ARG002  # as above
+        deadline: timedelta | float | None = None,  # noqa: ARG002  # as above
+    ) -> Status:
         """Say where the session stands; a script knows no limits."""
         return await self.status()
 
-    async def answer(self, answer: Answer) -> Status:
+    async def answer(self, subtask: str, text: str) -> Status:
         """Note the answer, and say where the session stands."""
-        self._run().answers.append(answer)
+        self._run().answers.append(contract(Answer, subtask=subtask, text=text))
         return await self.status()
 
-    async def decide_call(self, decision: CallDecision) -> Status:
+    async def approve_call(self, call: PendingCall, arguments: Mapping[str, JsonValue] | None = None) -> Status:
         """Note the decision, and say where the session stands."""
-        self._run().call_decisions.append(decision)
-        return await self.status()
+        decision = "approve" if arguments is None else "edit"
+        changed = None if arguments is None else dict(arguments)
+        return await self._decide_call(
+            contract(CallDecision, call=call.id, hash=call.hash, decision=decision, arguments=changed)
+        )
+
+    async def reject_call(self, call: PendingCall, reason: str = "") -> Status:
+        """Note the decision, and say where the session stands."""
+        return await self._decide_call(
+            contract(CallDecision, call=call.id, hash=call.hash, decision="reject", reason=reason)
+        )
 
     async def finish_now(self) -> Status:
         """Say where the session stands; its report is there already."""
@@ -167,6 +198,30 @@ class StandInSession(Session):
     async def trace(self) -> Trace:
         """Give the trace of the script."""
         return self._run().script.trace or Trace(session=self.id, exported_at=_AT)
+
+    @overload
+    async def artifacts(self) -> dict[str, bytes]: ...
+
+    @overload
+    async def artifacts(self, to: str | PathLike[str]) -> dict[str, Path]: ...
+
+    async def artifacts(self, to: str | PathLike[str] | None = None) -> dict[str, bytes] | dict[str, Path]:
+        """Give the files of the script, or write them into a folder."""
+        files = dict(self._run().script.artifacts)
+        if to is None:
+            return files
+        return await asyncio.to_thread(_write, files, Path(to))
+
+    def _decide(self, decision: PlanDecision) -> Plan:
+        run = self._run()
+        if run.script.plan is None:
+            raise UpdateRefused("This session is not awaiting approval.", ErrorType.UPDATE_REFUSED)
+        run.decisions.append(decision)
+        return decision.plan or run.script.plan
+
+    async def _decide_call(self, decision: CallDecision) -> Status:
+        self._run().call_decisions.append(decision)
+        return await self.status()
 
     def _run(self) -> _Run:
         run = self._runs.get(self.id)
@@ -194,6 +249,11 @@ class StandInChargehand(Chargehand):
         return {session_id: run.request for session_id, run in self._runs.items()}
 
     @property
+    def uploads(self) -> dict[str, tuple[Document, ...]]:
+        """The documents that were passed beside the requests, by session id."""
+        return {session_id: run.documents for session_id, run in self._runs.items()}
+
+    @property
     def decisions(self) -> dict[str, list[PlanDecision]]:
         """What was decided on plans, by session id."""
         return {session_id: run.decisions for session_id, run in self._runs.items()}
@@ -213,19 +273,27 @@ class StandInChargehand(Chargehand):
         cls,
         address: str | None = None,
         *,
-        task_queue: str = TASK_QUEUE,
+        task_queue: str | None = None,
         encryption: Encryption | None = None,
         storage: Storage | None = None,
+        artifacts: str | PathLike[str] | None = None,
     ) -> Chargehand:
         """Refuse: there is no server to connect to."""
         raise NotImplementedError("a stand-in is made, not connected: StandInChargehand(report_of('…'))")
 
-    async def start(self, request: SessionRequest, *, session_id: str | None = None) -> StandInSession:
-        """Start a session; with the id of one that exists, give that one back."""
+    async def start(
+        self, request: str | SessionRequest, *, documents: Sequence[Document] = (), session_id: str | None = None
+    ) -> StandInSession:
+        """Start a session; with the id of one that exists, give that one back.
+
+        `uploads` has the documents, which are read by nobody.
+        """
         number = len(self._runs)
+        asked = contract(SessionRequest, goal=request) if isinstance(request, str) else request
         session_id = session_id or f"session-{number + 1}"
         if session_id not in self._runs:
-            self._runs[session_id] = _Run(self._scripts[min(number, len(self._scripts) - 1)], request)
+            script = self._scripts[min(number, len(self._scripts) - 1)]
+            self._runs[session_id] = _Run(script, asked, tuple(documents))
         return self.session(session_id)
 
     run = Chargehand.run
@@ -238,6 +306,13 @@ class StandInChargehand(Chargehand):
         """List sessions, the newest first."""
         for session_id, run in [*reversed(self._runs.items())][:limit]:
             yield SessionSummary(id=session_id, state=_temporals_word(run), started_at=_AT, ended_at=_AT)
+
+
+def _write(files: Mapping[str, bytes], folder: Path) -> dict[str, Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    return {name: folder / name for name in files}
 
 
 def _state(run: _Run) -> SessionState:

@@ -1,5 +1,6 @@
 """The request that starts a session, and its limits."""
 
+import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -7,6 +8,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
     FieldSerializationInfo,
@@ -28,10 +30,27 @@ from chargehand.contracts.base import (
     left_out,
 )
 
+_DOCUMENT: Final = r"^(artifact:[0-9a-f]{64}/.+|file:/.+|https://[^/\s].*)$"
+_SHOWN: Final = 60
+
+
+def _require_document_address(text: str) -> str:
+    if re.match(_DOCUMENT, text):
+        return text
+    name = text if len(text) <= _SHOWN else f"…{text[-_SHOWN:]}"
+    if ":" in text.partition("/")[0]:
+        raise ValueError(f"{name!r} is not an address that can be read: https:// is, and what an upload returns")
+    raise ValueError(
+        f"{name!r} is a path; pass documents=[{name!r}] to start(), or --docs to `chargehand run`, which upload it"
+    )
+
+
 DocumentUri = Annotated[
     str,
-    StringConstraints(pattern=r"^(artifact:[0-9a-f]{64}/.+|file:/.+|https://[^/\s].*)$", max_length=2_000),
+    StringConstraints(max_length=2_000),
     NoControlCharacters,
+    AfterValidator(_require_document_address),
+    Field(json_schema_extra={"pattern": _DOCUMENT}),
 ]
 """The address of a document or folder: `artifact:<sha256>/<name>` as uploaded by the client, `file:/<path>` below a
 folder that the operator allows, or a public document at `https://…`."""
