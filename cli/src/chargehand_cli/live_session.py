@@ -13,7 +13,6 @@ from chargehand import ChargehandError, NotReachable, Question, Report, Session,
 from chargehand_cli.connection import Connection
 from chargehand_cli.live_tree import Progress, choose_progress
 from chargehand_cli.rendering.escaping import one_safe_line, safe_text
-from chargehand_cli.request import build_answer
 from chargehand_cli.terminal import say
 
 _PATIENCE_SECONDS: Final = 60
@@ -200,6 +199,6 @@ class QuestionPrompt:
                 say(f"Skipped. To answer later: `chargehand answer {self._session.id} --subtask {subtask} TEXT`")
                 return
             try:
-                await self._session.answer(build_answer(question.subtask, text))
+                await self._session.answer(question.subtask, text)
             except ChargehandError as error:
                 say(f"The answer was not accepted: {error}")

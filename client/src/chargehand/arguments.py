@@ -26,7 +26,7 @@ def contract(kind: type[_Model], **fields: object) -> _Model:
         raise InvalidInput(f"Invalid {kind.__name__}: {problems}") from error
 
 
-def session_id(text: str) -> str:
+def valid_id(text: str) -> str:
     """Check an id that a caller chose for a session.
 
     Raises:

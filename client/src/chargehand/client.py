@@ -14,7 +14,7 @@ from pydantic_core import to_json
 from temporalio.client import Client
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
-from chargehand import arguments
+from chargehand.arguments import contract, valid_id
 from chargehand.connecting import connect
 from chargehand.contracts import Report, SessionRequest
 from chargehand.converter import describe_problems, join_problems
@@ -24,6 +24,7 @@ from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
 from chargehand.session import Session
 from chargehand.shared_files import Document, SharedFiles
+from chargehand.start_options import start_options
 from chargehand.temporal_errors import translated
 from chargehand.visibility import ROOT_SESSIONS, list_executions, state_word
 from chargehand.wire import TASK_QUEUE
@@ -120,7 +121,7 @@ class Chargehand:
             UploadRefused: a document cannot be used, or it is unknown where the workers read.
         """
         asked = await self._prepare(request, documents)
-        session_id = f"session-{uuid.uuid4().hex[:12]}" if session_id is None else arguments.session_id(session_id)
+        session_id = f"session-{uuid.uuid4().hex[:12]}" if session_id is None else valid_id(session_id)
         # A session of this id that has ended meanwhile is no error: its report is still the answer.
         with translated(session_id), suppress(WorkflowAlreadyStartedError):
             await self.client.start_workflow(
@@ -164,7 +165,7 @@ class Chargehand:
             OutputInvalid: there is a report without a valid output; the error has the report.
         """
         if isinstance(request, str):
-            request = arguments.contract(SessionRequest, goal=request)
+            request = contract(SessionRequest, goal=request)
         if output is not None:
             request = request.model_copy(update={"output_schema": output.model_json_schema()})
         session = await self.start(request, documents=documents, session_id=session_id)
@@ -187,14 +188,14 @@ class Chargehand:
                 )
 
     async def _prepare(self, request: str | SessionRequest, documents: Sequence[Document]) -> SessionRequest:
-        asked = arguments.contract(SessionRequest, goal=request) if isinstance(request, str) else request
+        asked = contract(SessionRequest, goal=request) if isinstance(request, str) else request
         if isinstance(documents, str):
             raise InvalidInput(f"documents: pass a list: documents=[{documents!r}]")
         if not documents:
             return asked
         uploaded = await asyncio.to_thread(self._files.upload, documents)
         given = {name: getattr(asked, name) for name in asked.model_fields_set}
-        return arguments.contract(SessionRequest, **given | {"documents": (*asked.documents, *uploaded)})
+        return contract(SessionRequest, **given | {"documents": (*asked.documents, *uploaded)})
 
 
 def output_of(report: Report, output: type[OutputModel]) -> OutputModel:

@@ -39,7 +39,7 @@ _REASONS: Final[Mapping[str, tuple[type[ChargehandError], str]]] = {
     "Expired": (AccessDenied, "The certificate of {address} has expired."),
     "CertificateRequired|CertificateUnknown|UnknownCA|BadCertificate|HandshakeFailure|DecryptError|close_notify": (
         AccessDenied,
-        "The server at {address} refuses this client's certificate: TEMPORAL_TLS_CLIENT_CERT_PATH and …_KEY_PATH name it.",
+        "The server at {address} refuses this client's certificate: set TEMPORAL_TLS_CLIENT_CERT_PATH and …_KEY_PATH.",
     ),
     "Unauthenticated|PermissionDenied": (
         AccessDenied,

@@ -110,7 +110,10 @@ class Session:
             UpdateRefused: the call no longer waits, or the arguments do not fit the tool.
         """
         decision = "approve" if arguments is None else "edit"
-        return await self._decide_call(call, decision, arguments=None if arguments is None else dict(arguments))
+        changed = None if arguments is None else dict(arguments)
+        return await self._decide_call(
+            contract(CallDecision, call=call.id, hash=call.hash, decision=decision, arguments=changed)
+        )
 
     async def reject_call(self, call: PendingCall, reason: str = "") -> Status:
         """Refuse a tool call of `status().calls`; its agent reads the reason, up to 2,000 characters, and continues.
@@ -118,7 +121,9 @@ class Session:
         Raises:
             UpdateRefused: the call no longer waits.
         """
-        return await self._decide_call(call, "reject", reason=reason)
+        return await self._decide_call(
+            contract(CallDecision, call=call.id, hash=call.hash, decision="reject", reason=reason)
+        )
 
     async def answer(self, subtask: str, text: str) -> Status:
         """Answer the question of a subtask of `status().questions`, which then continues.
@@ -215,10 +220,9 @@ class Session:
             self._handle.execute_update(Supervisor.decide_plan, decision)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
         )
 
-    async def _decide_call(self, call: PendingCall, decision: str, **fields: object) -> Status:
-        made = contract(CallDecision, call=call.id, hash=call.hash, decision=decision, **fields)
+    async def _decide_call(self, decision: CallDecision) -> Status:
         return await self._answer(
-            self._handle.execute_update(Supervisor.decide_call, made)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+            self._handle.execute_update(Supervisor.decide_call, decision)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
         )
 
     async def _answer(self, call: Awaitable[_T]) -> _T:

@@ -19,14 +19,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Final, overload
 
-from pydantic import JsonValue
-
 from chargehand.arguments import contract
 from chargehand.client import Chargehand, SessionSummary
 from chargehand.contracts import (
     Answer,
     CallDecision,
-    PendingCall,
     Plan,
     PlanDecision,
     Report,
@@ -39,7 +36,6 @@ from chargehand.contracts import (
 from chargehand.errors import (
     SessionCancelled,
     SessionEnded,
-    SessionFailed,
     SessionNotFound,
     SessionTerminated,
     UpdateRefused,
@@ -137,17 +133,11 @@ class StandInSession(Session):
         """Show the plan of the script."""
         return self._run().script.plan
 
-    async def approve(self) -> Plan:
-        """Note the decision, and give back the plan."""
-        return self._decide(PlanDecision(decision="approve"))
-
-    async def edit(self, plan: Plan) -> Plan:
-        """Note the decision, and give back the new plan."""
-        return self._decide(PlanDecision(decision="edit", plan=plan))
-
-    async def reject(self, reason: str = "") -> None:
-        """Note the decision."""
-        self._decide(contract(PlanDecision, decision="reject", reason=reason))
+    approve = Session.approve
+    edit = Session.edit
+    reject = Session.reject
+    approve_call = Session.approve_call
+    reject_call = Session.reject_call
 
     async def raise_limits(
         self,
@@ -163,20 +153,6 @@ class StandInSession(Session):
         """Note the answer, and say where the session stands."""
         self._run().answers.append(contract(Answer, subtask=subtask, text=text))
         return await self.status()
-
-    async def approve_call(self, call: PendingCall, arguments: Mapping[str, JsonValue] | None = None) -> Status:
-        """Note the decision, and say where the session stands."""
-        decision = "approve" if arguments is None else "edit"
-        changed = None if arguments is None else dict(arguments)
-        return await self._decide_call(
-            contract(CallDecision, call=call.id, hash=call.hash, decision=decision, arguments=changed)
-        )
-
-    async def reject_call(self, call: PendingCall, reason: str = "") -> Status:
-        """Note the decision, and say where the session stands."""
-        return await self._decide_call(
-            contract(CallDecision, call=call.id, hash=call.hash, decision="reject", reason=reason)
-        )
 
     async def finish_now(self) -> Status:
         """Say where the session stands; its report is there already."""
@@ -212,7 +188,7 @@ class StandInSession(Session):
             return files
         return await asyncio.to_thread(_write, files, Path(to))
 
-    def _decide(self, decision: PlanDecision) -> Plan:
+    async def _decide(self, decision: PlanDecision) -> Plan:
         run = self._run()
         if run.script.plan is None:
             raise UpdateRefused("This session is not awaiting approval.", ErrorType.UPDATE_REFUSED)

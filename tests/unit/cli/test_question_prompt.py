@@ -105,7 +105,7 @@ async def test_an_answer_that_cannot_be_sent_is_said_so(capsys: pytest.CaptureFi
 
     await prompt.update([_YEAR])
     await typist.lines.put("x" * 4_001)
-    await until(lambda: _said(capsys, "The answer was not accepted: The answer is invalid: text"))
+    await until(lambda: _said(capsys, "The answer was not accepted: Invalid Answer: text"))
     await prompt.close()
 
     assert answers() == []

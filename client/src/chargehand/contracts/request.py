@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
     Field,
     FieldSerializationInfo,
@@ -34,11 +33,12 @@ _DOCUMENT: Final = r"^(artifact:[0-9a-f]{64}/.+|file:/.+|https://[^/\s].*)$"
 _SHOWN: Final = 60
 
 
-def _require_document_address(text: str) -> str:
-    if re.match(_DOCUMENT, text):
-        return text
-    name = text if len(text) <= _SHOWN else f"…{text[-_SHOWN:]}"
-    if ":" in text.partition("/")[0]:
+def _explain_path(value: object) -> object:
+    """Refuse what is no address in words, before the pattern does."""
+    if not isinstance(value, str) or re.match(_DOCUMENT, value):
+        return value
+    name = value if len(value) <= _SHOWN else f"…{value[-_SHOWN:]}"
+    if "://" in value or not value:
         raise ValueError(f"{name!r} is not an address that can be read: https:// is, and what an upload returns")
     raise ValueError(
         f"{name!r} is a path; pass documents=[{name!r}] to start(), or --docs to `chargehand run`, which upload it"
@@ -46,11 +46,7 @@ def _require_document_address(text: str) -> str:
 
 
 DocumentUri = Annotated[
-    str,
-    StringConstraints(max_length=2_000),
-    NoControlCharacters,
-    AfterValidator(_require_document_address),
-    Field(json_schema_extra={"pattern": _DOCUMENT}),
+    str, StringConstraints(pattern=_DOCUMENT, max_length=2_000), NoControlCharacters, BeforeValidator(_explain_path)
 ]
 """The address of a document or folder: `artifact:<sha256>/<name>` as uploaded by the client, `file:/<path>` below a
 folder that the operator allows, or a public document at `https://…`."""
