@@ -24,7 +24,7 @@ from chargehand.contracts import (
     Status,
     Trace,
 )
-from chargehand.errors import NoWorker
+from chargehand.errors import InvalidInput, NoWorker
 from chargehand.interface import Supervisor
 from chargehand.shared_files import SharedFiles
 from chargehand.temporal_errors import translated
@@ -33,7 +33,7 @@ from chargehand.visibility import describe, pollers, result_of
 
 _T = TypeVar("_T")
 
-_PATIENCE_SECONDS: Final = 5.0
+_PATIENCE_SECONDS: Final = 15.0
 """How long a worker may take to answer until the client looks for one."""
 _ONE_POLL: Final = timedelta(seconds=70)
 """A worker asks for work at least this often, however idle it is."""
@@ -157,6 +157,8 @@ class Session:
         Raises:
             UpdateRefused: a limit is not higher than before, or above the operator's ceiling.
         """
+        if max_turns is None and budget_usd is None and deadline is None:
+            raise InvalidInput("raise_limits: give max_turns, budget_usd or deadline")
         raised = contract(RaisedLimits, max_turns=max_turns, budget_usd=_exact(budget_usd), deadline=deadline)
         return await self._answer(
             self._handle.execute_update(Supervisor.raise_limits, raised)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads

@@ -1,6 +1,7 @@
 """The files that clients and workers share: documents that callers upload, and files that agents make."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -39,7 +40,7 @@ class SharedFiles:
         """
         given = tuple(documents)
         addresses = [each for each in given if isinstance(each, str) and each.startswith(_ADDRESSES)]
-        local = [_local(each) for each in given if each not in addresses]
+        local = [_local(at, each) for at, each in enumerate(given) if each not in addresses]
         if local and self.place is None:
             name = local[0][0] if isinstance(local[0], tuple) else local[0]
             raise UploadRefused(
@@ -81,11 +82,14 @@ class SharedFiles:
         return self.place
 
 
-def _local(document: Document) -> Path | NamedContent:
+def _local(at: int, document: Document) -> Path | NamedContent:
+    """Check what callers without a type checker pass as well."""
     if isinstance(document, tuple):
-        return document
-    if isinstance(document, str) and "://" in document:
-        raise UploadRefused(
-            f"{document} cannot be read: pass an address at https://, or the document's name and bytes."
-        )
-    return Path(document)
+        if [type(each) for each in document] == [str, bytes]:
+            return document
+    elif isinstance(document, str) and "://" in document:
+        raise UploadRefused(f"documents[{at}]: {document} cannot be read; pass an https:// address, or name and bytes.")
+    else:
+        with suppress(TypeError):
+            return Path(document)
+    raise UploadRefused(f"documents[{at}]: pass a path, an https:// address, or a pair of name and bytes.")
