@@ -33,6 +33,9 @@ _TASK_REMEDIES: Final = {
         "The workers' code has changed incompatibly since the session started: `chargehand replay {id}` shows where. "
         "It resumes on workers of its original build."
     ),
+    "BadSearchAttributes": (
+        "The namespace has lost search attributes of sessions: register them with `chargehand setup`. It then resumes."
+    ),
 }
 _ACTIVITY_REMEDIES: Final = {
     "ProviderUnavailable": "The model provider is unavailable; the call is retried.",
@@ -130,7 +133,7 @@ def _problems(connection: Connection, described: "DescribeWorkflowExecutionRespo
 
 
 def _activity_problem(connection: Connection, name: str, activity: "PendingActivityInfo") -> str:
-    from chargehand.trace_reader import error_of
+    from chargehand.history import error_of
 
     activity_id = one_safe_line(activity.activity_id)
     what = f"{name}: {activity.activity_type.name} '{activity_id}'"

@@ -2,46 +2,32 @@
 
 import asyncio
 import os
-import uuid
 from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from os import PathLike
 from typing import TypeVar, overload
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 from temporalio.client import Client
-from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError
 
-from chargehand.arguments import contract, valid_id
+from chargehand.arguments import contract
 from chargehand.connecting import connect
 from chargehand.contracts import Report, SessionRequest
 from chargehand.converter import describe_problems, join_problems
-from chargehand.errors import InvalidInput, OutputInvalid
-from chargehand.interface import Supervisor
+from chargehand.errors import InvalidInput, OutputInvalid, SearchAttributesMissing
+from chargehand.listing import SessionSummary, sessions_query, summarise
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
-from chargehand.session import Session
+from chargehand.search_attributes import UNANSWERABLE, missing_attributes
+from chargehand.session import Session, start_session
 from chargehand.shared_files import Document, SharedFiles
-from chargehand.start_options import start_options
 from chargehand.temporal_errors import translated
-from chargehand.visibility import ROOT_SESSIONS, list_executions, state_word
-from chargehand.wire import TASK_QUEUE
+from chargehand.visibility import list_executions
+from chargehand.wire import TASK_QUEUE, SearchAttribute
 
 OutputModel = TypeVar("OutputModel", bound=BaseModel)
-
-
-class SessionSummary(BaseModel):
-    """One line of a list of sessions."""
-
-    model_config = ConfigDict(frozen=True)
-
-    id: str
-    state: str
-    """Temporal's word: running, paused, completed, failed, canceled, terminated, timed_out."""
-    started_at: datetime
-    ended_at: datetime | None
 
 
 class Chargehand:
@@ -121,17 +107,7 @@ class Chargehand:
             UploadRefused: a document cannot be used, or it is unknown where the workers read.
         """
         asked = await self._prepare(request, documents)
-        session_id = f"session-{uuid.uuid4().hex[:12]}" if session_id is None else valid_id(session_id)
-        # A session of this id that has ended meanwhile is no error: its report is still the answer.
-        with translated(session_id), suppress(WorkflowAlreadyStartedError):
-            await self.client.start_workflow(
-                Supervisor.run,
-                asked,
-                id=session_id,
-                task_queue=self.task_queue,
-                **start_options(asked),
-            )
-        return self.session(session_id)
+        return await start_session(self.client, self.task_queue, asked, session_id, self._files)
 
     @overload
     async def run(
@@ -176,16 +152,46 @@ class Chargehand:
         """Give access to a session by its id, without asking the server whether it exists."""
         return Session(self.client, session_id, self._files)
 
-    async def list(self, limit: int = 20) -> AsyncIterator[SessionSummary]:
-        """List sessions, the newest first."""
+    async def list(
+        self,
+        limit: int = 20,
+        *,
+        state: str | None = None,
+        crew: str | None = None,
+        tenant: str | None = None,
+        waiting: bool = False,
+        since: datetime | None = None,
+        thread: str | None = None,
+    ) -> AsyncIterator[SessionSummary]:
+        """List sessions that no other session started, the newest first.
+
+        Args:
+            limit: the most sessions.
+            state: their own, such as `executing`, or Temporal's, such as `running`.
+            crew: the name of their crew.
+            tenant: whom they run for.
+            waiting: only those that wait for a person.
+            since: only those that were started then or later.
+            thread: the first session's id of those that follow each other.
+
+        Raises:
+            SearchAttributesMissing: a filter needs search attributes that the namespace does not have.
+        """
+        query = sessions_query(state=state, crew=crew, tenant=tenant, waiting=waiting, since=since, thread=thread)
         with translated(""):
-            async for execution in list_executions(self.client, ROOT_SESSIONS, limit):
-                yield SessionSummary(
-                    id=execution.execution.workflow_id,
-                    state=state_word(execution),
-                    started_at=execution.start_time.ToDatetime(UTC),
-                    ended_at=execution.close_time.ToDatetime(UTC) if execution.HasField("close_time") else None,
-                )
+            try:
+                async for execution in list_executions(self.client, query, limit):
+                    yield await summarise(execution, self.client.data_converter)
+            except RPCError as error:
+                missing = await self.missing_search_attributes() if error.status in UNANSWERABLE else ()
+                if not missing:
+                    raise
+                raise SearchAttributesMissing(missing) from error
+
+    async def missing_search_attributes(self) -> tuple[SearchAttribute, ...]:
+        """List the search attributes of sessions that the namespace lacks; without them a list says less."""
+        with translated(""):
+            return await missing_attributes(self.client)
 
     async def _prepare(self, request: str | SessionRequest, documents: Sequence[Document]) -> SessionRequest:
         asked = contract(SessionRequest, goal=request) if isinstance(request, str) else request

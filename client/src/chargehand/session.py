@@ -1,20 +1,24 @@
 """One session on a server: read it, steer it, wait for its report."""
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+import uuid
+from collections.abc import AsyncGenerator, Awaitable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from os import PathLike
 from pathlib import Path
-from typing import ClassVar, Final, TypeVar, overload
+from typing import Any, ClassVar, Final, TypeVar, overload
 
 from pydantic import ConfigDict, JsonValue
 from temporalio.client import Client, WorkflowHandle
+from temporalio.exceptions import WorkflowAlreadyStartedError
 
-from chargehand.arguments import contract
+from chargehand.arguments import contract, valid_id
 from chargehand.contracts import (
     Answer,
     CallDecision,
+    Event,
     PendingCall,
     Plan,
     PlanDecision,
@@ -24,12 +28,15 @@ from chargehand.contracts import (
     Status,
     Trace,
 )
-from chargehand.errors import InvalidInput, NoWorker
+from chargehand.errors import InvalidInput, NoWorker, SessionNotFound
+from chargehand.follow import follow
 from chargehand.interface import Supervisor
+from chargehand.listing import SessionSummary, sessions_query, summarise
 from chargehand.shared_files import SharedFiles
+from chargehand.start_options import start_options
 from chargehand.temporal_errors import translated
 from chargehand.trace_reader import read_trace
-from chargehand.visibility import describe, pollers, result_of
+from chargehand.visibility import describe, list_executions, pollers, result_of
 
 _T = TypeVar("_T")
 
@@ -67,6 +74,48 @@ class Session:
             given = started.workflow_execution_started_event_attributes.input.payloads
             (asked,) = await self._client.data_converter.decode(list(given), [_Asked])
             return SessionRequest(**{name: getattr(asked, name) for name in asked.model_fields_set})
+
+    async def ask(self, goal: str, *, session_id: str | None = None, **fields: Any) -> "Session":
+        """Start a session that follows this one, which has to be finished, and knows its report.
+
+        `fields` are those of `SessionRequest`; crew and tenant are this session's unless they are named.
+        """
+        request = await self.follow_up(goal, **fields)
+        with translated(self.id):
+            task_queue = (await describe(self._client, self.id)).workflow_execution_info.task_queue
+        return await start_session(self._client, task_queue, request, session_id, self._files)
+
+    async def thread(self) -> tuple[SessionSummary, ...]:
+        """List this session with those that it follows and those that follow it, in the order of their starts.
+
+        Without search attributes on the server, those that follow it are not known.
+        """
+        with translated(self.id):
+            found = {self.id: await self._summary(self.id)}
+            first = found[self.id].thread
+            if first:
+                async for execution in list_executions(self._client, sessions_query(thread=first)):
+                    summary = await summarise(execution, self._client.data_converter)
+                    found[summary.id] = summary
+        follows = found[self.id].follows
+        while follows and follows not in found:
+            try:
+                with translated(follows):
+                    found[follows] = await self._summary(follows)
+            except SessionNotFound:
+                break  # its retention has ended
+            follows = found[follows].follows
+        return tuple(sorted(found.values(), key=lambda each: each.started_at))
+
+    async def _summary(self, session_id: str) -> SessionSummary:
+        described = await describe(self._client, session_id)
+        return await summarise(described.workflow_execution_info, self._client.data_converter)
+
+    async def follow_up(self, goal: str, **fields: Any) -> SessionRequest:
+        """Write the request of a session that follows this one."""
+        before = await self.request()
+        same = {"crew": before.crew, "tenant": before.tenant}
+        return SessionRequest.model_validate({**same, **fields, "goal": goal, "follows": self.id})
 
     async def status(self) -> Status:
         """Return state, plan, spend, open questions and waiting tool calls."""
@@ -217,6 +266,20 @@ class Session:
             return await asyncio.to_thread(self._files.read, made)
         return await asyncio.to_thread(self._files.download, made, Path(to))
 
+    async def follow(self, after: str | None = None) -> AsyncGenerator[Event]:
+        """Yield what happens in the session as it happens, from its beginning to its end; works without a worker.
+
+        Args:
+            after: the `cursor` of an event, to get every event after that one instead, in whichever process.
+
+        Raises:
+            SessionNotFound: the server has no such session.
+            NotReachable: the server does not answer at first; later on it is waited for.
+        """
+        with translated(self.id):
+            async for event in follow(self._client, self.id, after):
+                yield event
+
     async def _decide(self, decision: PlanDecision) -> Plan:
         return await self._answer(
             self._handle.execute_update(Supervisor.decide_plan, decision)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
@@ -244,6 +307,19 @@ class Session:
         task_queue = (await describe(self._client, self.id)).execution_config.task_queue.name
         if not await pollers(self._client, task_queue, since=datetime.now(UTC) - _ONE_POLL):
             raise NoWorker(self.id, task_queue)
+
+
+async def start_session(
+    client: Client, task_queue: str, request: SessionRequest, session_id: str | None, files: SharedFiles
+) -> Session:
+    """Start a session; with the id of one that exists, give that one back instead of starting a second."""
+    session_id = f"session-{uuid.uuid4().hex[:12]}" if session_id is None else valid_id(session_id)
+    # A session of this id that has ended meanwhile is no error: its report is still the answer.
+    with translated(session_id), suppress(WorkflowAlreadyStartedError):
+        await client.start_workflow(
+            Supervisor.run, request, id=session_id, task_queue=task_queue, **start_options(request)
+        )
+    return Session(client, session_id, files)
 
 
 def _exact(dollars: Decimal | float | None) -> Decimal | None:
