@@ -1,0 +1,152 @@
+"""What can go wrong for a client. No error of Temporal's SDK leaves a method of `Chargehand` or `Session`.
+
+ChargehandError
+├── MissingExtra          an optional part of Chargehand is not installed
+├── UnusableSettings      a connection or a worker cannot be made with its settings
+├── InvalidInput          an argument, a request or a decision is invalid; the message names the field
+├── AccessDenied          the server refuses the API key or the certificate
+├── NotReachable          the Temporal server or a worker does not answer
+│   └── NoWorker          no worker polls the session's task queue
+├── ServerRefused         the server refuses a call for another reason
+├── SessionNotFound       no session has this id
+├── UpdateRefused         the session refuses a change
+│   └── AlreadyEnded      it has ended
+├── SearchAttributesMissing  the namespace cannot filter sessions as asked
+├── UploadRefused         documents cannot be uploaded
+├── DownloadRefused       files cannot be downloaded
+├── BucketError           a bucket cannot be used
+├── OutputInvalid         there is a report, but no valid output
+├── ProtectionError       encryption and stored payloads: chargehand.payloads.errors
+└── SessionEnded          the session ended without a report
+    ├── SessionFailed     it failed, with a typed reason
+    ├── SessionCancelled  it was cancelled
+    └── SessionTerminated it was terminated, or the server ended it
+"""
+
+from typing import TYPE_CHECKING
+
+from chargehand.wire import ErrorType
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chargehand.contracts import Report
+
+
+class ChargehandError(Exception):
+    """Something went wrong; the message says what and what to do."""
+
+
+class MissingExtra(ChargehandError):  # noqa: N818  # reads as a statement: `except MissingExtra`
+    """An optional part of Chargehand is not installed."""
+
+    def __init__(self, part: str, extra: str) -> None:
+        super().__init__(f"{part} is not installed: pip install 'chargehand[{extra}]'.")
+
+
+class UnusableSettings(ChargehandError):  # noqa: N818  # as above
+    """A connection or a worker cannot be made with its settings; the message names the setting and the remedy."""
+
+
+class InvalidInput(ChargehandError):  # noqa: N818  # as above
+    """An argument, a request or a decision is invalid; the message names the field. Nothing was sent."""
+
+
+class AccessDenied(ChargehandError):  # noqa: N818  # as above
+    """The server refuses the API key or the certificate."""
+
+
+class NotReachable(ChargehandError):  # noqa: N818  # as above
+    """The Temporal server or a worker does not answer."""
+
+
+class NoWorker(NotReachable):
+    """No worker polls the session's task queue."""
+
+    def __init__(self, session_id: str, task_queue: str) -> None:
+        super().__init__(
+            f"No worker polls the task queue '{task_queue}', so session '{session_id}' cannot answer. Start a worker; "
+            "`chargehand doctor` shows those that run. What was sent may still take effect then."
+        )
+
+
+class ServerRefused(ChargehandError):  # noqa: N818  # as above
+    """The server refuses a call; the message has its reason."""
+
+
+class UpdateRefused(ChargehandError):  # noqa: N818  # as above
+    """The session refuses a change, and continues as before."""
+
+    def __init__(self, message: str, error_type: ErrorType | None) -> None:
+        super().__init__(message)
+        self.error_type = error_type
+        """The reason, from the fixed vocabulary; None for a failure that is not ours, such as a bug."""
+
+
+class AlreadyEnded(UpdateRefused):
+    """The session has ended and cannot be changed."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(f"Session '{session_id}' has ended and cannot be changed.", ErrorType.UPDATE_REFUSED)
+
+
+class OutputInvalid(ChargehandError):  # noqa: N818  # as above
+    """There is a report, but no output that is valid."""
+
+    def __init__(self, report: "Report", problems: str) -> None:
+        super().__init__(f"Session '{report.session}' has no valid output: {problems}")
+        self.report = report
+        """The report, with its text."""
+
+
+class SessionNotFound(ChargehandError):  # noqa: N818  # as above
+    """No session has this id."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(
+            f"There is no session '{session_id}' here. `chargehand list` shows the sessions of this server; "
+            "servers forget closed ones when their retention ends."
+        )
+
+
+class SearchAttributesMissing(ChargehandError):  # noqa: N818  # as above
+    """The namespace lacks search attributes that a filter needs."""
+
+    def __init__(self, missing: "Sequence[str]") -> None:
+        super().__init__(
+            f"Sessions cannot be filtered like this: the namespace lacks the search attributes {', '.join(missing)}. "
+            "Register them with `chargehand setup`."
+        )
+
+
+class UploadRefused(ChargehandError):  # noqa: N818  # as above
+    """Documents cannot be uploaded; the message names the file."""
+
+
+class DownloadRefused(ChargehandError):  # noqa: N818  # as above
+    """A file cannot be downloaded; the message says why and what to do."""
+
+
+class BucketError(ChargehandError):
+    """A bucket cannot be used; the message says which and why."""
+
+
+class SessionEnded(ChargehandError):  # noqa: N818  # as above
+    """The session ended without a report."""
+
+
+class SessionFailed(SessionEnded):
+    """The session failed."""
+
+    def __init__(self, message: str, error_type: ErrorType | None) -> None:
+        super().__init__(message)
+        self.error_type = error_type
+        """The reason, from the fixed vocabulary; None for a failure that is not ours, such as a bug."""
+
+
+class SessionCancelled(SessionEnded):
+    """The session was cancelled."""
+
+
+class SessionTerminated(SessionEnded):
+    """The session was terminated, or the server ended it."""

@@ -19,14 +19,18 @@ from chargehand.contracts import (
     Answer,
     CallDecision,
     Event,
+    Interruption,
     PendingCall,
     Plan,
+    PlanChange,
     PlanDecision,
+    PlanEdit,
     RaisedLimits,
     Report,
     SessionRequest,
     Status,
     Trace,
+    UserMessage,
 )
 from chargehand.errors import InvalidInput, NoWorker, SessionNotFound
 from chargehand.follow import follow
@@ -211,6 +215,39 @@ class Session:
         raised = contract(RaisedLimits, max_turns=max_turns, budget_usd=_exact(budget_usd), deadline=deadline)
         return await self._answer(
             self._handle.execute_update(Supervisor.raise_limits, raised)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+        )
+
+    async def tell(self, text: str, subtask: str | None = None) -> Status:
+        """Have agents read a message at their next turn: those of a subtask, or all that run or begin later.
+
+        Raises:
+            UpdateRefused: the session is over, or the subtask has ended.
+        """
+        message = contract(UserMessage, text=text, subtask=subtask)
+        return await self._answer(
+            self._handle.execute_update(Supervisor.tell, message)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+        )
+
+    async def interrupt(self, subtask: str | None = None) -> Status:
+        """End the tools that the agent of a subtask is using, or all agents; they go on with their next turn.
+
+        Raises:
+            UpdateRefused: the session is over, or the subtask has ended.
+        """
+        interruption = contract(Interruption, subtask=subtask)
+        return await self._answer(
+            self._handle.execute_update(Supervisor.interrupt, interruption)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+        )
+
+    async def edit_plan(self, *edits: PlanChange) -> Plan:
+        """Change what has not begun of the plan, in this order and checked as a whole; returns the plan.
+
+        Raises:
+            UpdateRefused: an edit is invalid, or concerns what has begun.
+        """
+        edit = contract(PlanEdit, edits=edits)
+        return await self._answer(
+            self._handle.execute_update(Supervisor.edit_plan, edit)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
         )
 
     async def finish_now(self) -> Status:

@@ -25,6 +25,7 @@ from chargehand.contracts import (
     Answer,
     CallDecision,
     Plan,
+    PlanChange,
     PlanDecision,
     Report,
     SessionRequest,
@@ -32,6 +33,7 @@ from chargehand.contracts import (
     Status,
     Timing,
     Trace,
+    UserMessage,
 )
 from chargehand.errors import (
     SessionCancelled,
@@ -109,6 +111,8 @@ class _Run:
     decisions: list[PlanDecision] = field(default_factory=list[PlanDecision])
     answers: list[Answer] = field(default_factory=list[Answer])
     call_decisions: list[CallDecision] = field(default_factory=list[CallDecision])
+    messages: list[UserMessage] = field(default_factory=list[UserMessage])
+    edits: list[PlanChange] = field(default_factory=list[PlanChange])
     was_cancelled: bool = False
 
 
@@ -165,6 +169,23 @@ class StandInSession(Session):
         """Note the answer, and say where the session stands."""
         self._run().answers.append(contract(Answer, subtask=subtask, text=text))
         return await self.status()
+
+    async def tell(self, text: str, subtask: str | None = None) -> Status:
+        """Note the message, and say where the session stands."""
+        self._run().messages.append(contract(UserMessage, text=text, subtask=subtask))
+        return await self.status()
+
+    async def interrupt(self, subtask: str | None = None) -> Status:  # noqa: ARG002  # a script uses no tools
+        """Say where the session stands; a script uses no tools."""
+        return await self.status()
+
+    async def edit_plan(self, *edits: PlanChange) -> Plan:
+        """Note the edits, and give back the plan of the script."""
+        run = self._run()
+        if run.script.plan is None:
+            raise UpdateRefused("There is no plan yet.", ErrorType.UPDATE_REFUSED)
+        run.edits.extend(edits)
+        return run.script.plan
 
     async def finish_now(self) -> Status:
         """Say where the session stands; its report is there already."""
@@ -242,6 +263,16 @@ class StandInChargehand(Chargehand):
     def decisions(self) -> dict[str, list[PlanDecision]]:
         """What was decided on plans, by session id."""
         return {session_id: run.decisions for session_id, run in self._runs.items()}
+
+    @property
+    def messages(self) -> dict[str, list[UserMessage]]:
+        """The messages to agents, by session."""
+        return {session_id: run.messages for session_id, run in self._runs.items()}
+
+    @property
+    def edits(self) -> dict[str, list[PlanChange]]:
+        """The changes to plans, by session."""
+        return {session_id: run.edits for session_id, run in self._runs.items()}
 
     @property
     def call_decisions(self) -> dict[str, list[CallDecision]]:
