@@ -11,7 +11,7 @@
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -24,6 +24,7 @@ from chargehand.client import Chargehand
 from chargehand.contracts import (
     Answer,
     CallDecision,
+    Event,
     Plan,
     PlanChange,
     PlanDecision,
@@ -86,6 +87,8 @@ class StandInScript:
     """The plan that can be read, and decided on."""
     trace: Trace | None = None
     """Its steps; none if absent."""
+    events: tuple[Event, ...] = ()
+    """What happens in it, for `follow`."""
     artifacts: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     """The files that its agents made, by name."""
 
@@ -207,6 +210,13 @@ class StandInSession(Session):
     async def trace(self) -> Trace:
         """Give the trace of the script."""
         return self._run().script.trace or Trace(session=self.id, exported_at=_AT)
+
+    async def follow(self, after: str | None = None) -> AsyncGenerator[Event]:
+        """Yield the events of the script, or those after one of them."""
+        events = self._run().script.events
+        cursors = [event.cursor for event in events]
+        for event in events[cursors.index(after) + 1 if after else 0 :]:
+            yield event
 
     @overload
     async def artifacts(self) -> dict[str, bytes]: ...
