@@ -15,6 +15,7 @@ from chargehand_cli.request import BadRequest
 from chargehand_cli.terminal import Exit, put, say
 from chargehand_cli.verb_groups import VerbGroups
 from chargehand_cli.verbs import GROUPS
+from chargehand_cli.worker_settings import WrongSettings
 
 
 def _put_version(wanted: bool) -> None:  # noqa: FBT001  # typer's own signature
@@ -90,6 +91,7 @@ def _exit_code(error: ChargehandError) -> Exit:
             | UploadRefused()
             | BadRequest()
             | ProtectionSettingsError()
+            | WrongSettings()
         ):
             return Exit.BAD_INPUT
         case _:

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from chargehand_cli.connection import Connection
-from chargehand_cli.rendering.escaping import one_safe_line, safe_text
+from chargehand_cli.plan_text import plan_lines
+from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.request import BadRequest, build_raised_limits, read_model
 from chargehand_cli.terminal import put, put_json, say
 from chargehand_cli.verb import AsJson, SessionId, verb
 
 if TYPE_CHECKING:
-    from chargehand import Plan, Question, Status
+    from chargehand import Question, Status
 
 app = typer.Typer()
 
@@ -33,11 +34,13 @@ async def plan(
 ) -> None:
     """Show a session's plan, or approve, replace or reject it."""
     from chargehand import Plan
+    from chargehand_cli.session_status import open_to_query
 
     if sum((approve, edit is not None, reject is not None)) > 1:
         raise typer.BadParameter("--approve, --edit and --reject are mutually exclusive.")
     edited = read_model(Plan, edit, "plan") if edit else None
-    await connection.open()
+    if approve or edited or reject is not None:
+        await connection.open()
     if approve:
         await connection.session(session).approve()
         say(f"Session {session}: the plan was approved.")
@@ -50,13 +53,14 @@ async def plan(
         await connection.session(session).reject(reject[:_MAX_REASON_LENGTH])
         say(f"Session {session}: the plan was rejected.")
         return
+    await open_to_query(connection, session)
     found = await connection.session(session).plan()
     if found is None:
         say(f"Session {session} has no plan yet.")
     elif as_json:
         put_json(found.model_dump_json(indent=2))
     else:
-        _put_plan(found)
+        put("\n".join(plan_lines(found)))
 
 
 @verb(app)
@@ -119,14 +123,6 @@ async def cancel(connection: Connection, session: SessionId) -> None:
     # Temporal accepts the cancellation of a session that has already ended.
     found = await describe(connection.chargehand.client, session)
     say(f"Session {session} {'is stopping' if is_open(found.workflow_execution_info) else 'has ended'}.")
-
-
-def _put_plan(plan: "Plan") -> None:
-    for subtask in plan.subtasks:
-        after = f" after {', '.join(subtask.depends_on)}" if subtask.depends_on else ""
-        put(f"{one_safe_line(subtask.id)} {one_safe_line(subtask.agent)}{after}")
-        put("".join(f"    {line}\n" for line in safe_text(subtask.instruction).splitlines()))
-    put(f"Then: {plan.strategy}. {one_safe_line(plan.final_instruction, 2_000)}".rstrip())
 
 
 def _open_question(status: "Status", subtask: str | None) -> "Question":
