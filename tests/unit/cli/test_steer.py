@@ -2,11 +2,12 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from chargehand.contracts import Plan, PlanEdit, SessionRequest, Subtask, UserMessage
-from chargehand.testing import StandInChargehand, StandInScript, report_of
+from chargehand.testing import StandInChargehand, StandInScript, StandInSession, report_of
 from chargehand_cli.connection import Connection
 from chargehand_cli.main import execute
 from chargehand_cli.terminal import Exit
@@ -24,7 +25,10 @@ def chargehand(monkeypatch: pytest.MonkeyPatch) -> StandInChargehand:
             await stand_in.start(SessionRequest(goal="A goal."), session_id="s")
 
     monkeypatch.setattr(Connection, "open", opened)
-    monkeypatch.setattr(Connection, "session", lambda _, id_: stand_in.session(id_))
+    def session(_: Connection, session_id: str) -> StandInSession:
+        return stand_in.session(session_id)
+
+    monkeypatch.setattr(Connection, "session", session)
     return stand_in
 
 
@@ -50,7 +54,7 @@ def test_edits_are_typed_or_read_from_a_file(chargehand: StandInChargehand, tmp_
     code = execute(["edit", "s", "--file", str(file), *typed])
 
     added = {"id": "T6", "agent": "reader", "instruction": "Find the tides of the port", "depends_on": ["T1", "T2"]}
-    expected = [
+    expected: list[dict[str, Any]] = [
         *(drop, {"edit": "drop", "subtask": "T4"}, {"edit": "add", "subtask": added, "before": "T2"}),
         {"edit": "reword", "subtask": "T2", "instruction": "Find a=b, please."},
         {"edit": "reroute", "subtask": "T2", "agent": "analyst"},

@@ -42,7 +42,7 @@ def report_markdown(report: Report) -> str:
     parts += _section("Output", output_lines(report))
     parts += _section("Contradictions", [_contradiction(each) for each in report.contradictions])
     parts += _section("Not found or not done", [f"- {_inline(gap)}" for gap in report.gaps])
-    parts += _section("Changed in the plan", edit_lines(report))
+    parts += _section("Changed in the plan", [f"- {_inline(each)}" for each in edit_words(report)])
     parts += _section("Sources", [_source(number, each) for number, each in enumerate(report.sources, start=1)])
     parts += _section("Claims", claim_lines(report))
     parts += _section("Criteria", [_grade(each) for each in report.grades])
@@ -52,13 +52,14 @@ def report_markdown(report: Report) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def edit_lines(report: Report) -> list[str]:
+def edit_words(report: Report) -> list[str]:
     """List what people changed in the plan while it was carried out."""
-    return [f"- {edit.subtask}: {_EDIT_WORDS[edit.edit]}{_what_was(edit)}" for edit in report.edits]
+    return [f"{edit.subtask}: {_EDIT_WORDS[edit.edit]}{_what_was(edit)}" for edit in report.edits]
 
 
 def _what_was(edit: EditRecord) -> str:
-    return f" ({'' if edit.edit == 'drop' else 'before: '}{_shortened(edit.before)})" if edit.before else ""
+    text = edit.before if len(edit.before) <= _CLAIM_CHARACTERS else edit.before[: _CLAIM_CHARACTERS - 1] + "…"
+    return f" ({'' if edit.edit == 'drop' else 'before: '}{text})" if text else ""
 
 
 def output_lines(report: Report) -> list[str]:
