@@ -25,6 +25,7 @@ def chargehand(monkeypatch: pytest.MonkeyPatch) -> StandInChargehand:
             await stand_in.start(SessionRequest(goal="A goal."), session_id="s")
 
     monkeypatch.setattr(Connection, "open", opened)
+
     def session(_: Connection, session_id: str) -> StandInSession:
         return stand_in.session(session_id)
 

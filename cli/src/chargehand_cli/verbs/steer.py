@@ -1,7 +1,7 @@
 """Steer what runs: `tell`, `interrupt` and `edit`."""
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -82,22 +82,23 @@ async def edit(
     say(f"Session {session}: the plan is now {', '.join(one_safe_line(each.id) for each in plan.subtasks)}.")
 
 
-def _edits(typed: Mapping[str, list[str] | None]) -> list[dict[str, object]]:
+def _edits(typed: Mapping[str, list[str] | None]) -> list[dict[str, Any]]:
     """Read the changes as typed."""
     pairs = {name: [_pair(name, each) for each in typed[name] or ()] for name in typed if name != "drop"}
     inputs = {id_: [each.strip() for each in needed.split(",") if each.strip()] for id_, needed in pairs["after"]}
     places = dict(pairs["before"])
-    edits: list[dict[str, object]] = [{"edit": "drop", "subtask": id_} for id_ in typed["drop"] or ()]
+    edits: list[dict[str, Any]] = [{"edit": "drop", "subtask": id_} for id_ in typed["drop"] or ()]
     for name, text in pairs["add"]:
         id_, _, agent = name.partition(":")
         new = {"id": id_, "agent": agent, "instruction": text, "depends_on": inputs.pop(id_, [])}
         edits.append({"edit": "add", "subtask": new, "before": places.pop(id_, None)})
-    edits += [{"edit": "reword", "subtask": id_, "instruction": text} for id_, text in pairs["reword"]]
-    edits += [{"edit": "reroute", "subtask": id_, "agent": agent} for id_, agent in pairs["reroute"]]
-    return edits + [
+    edits.extend({"edit": "reword", "subtask": id_, "instruction": text} for id_, text in pairs["reword"])
+    edits.extend({"edit": "reroute", "subtask": id_, "agent": agent} for id_, agent in pairs["reroute"])
+    edits.extend(
         {"edit": "reorder", "subtask": id_, "depends_on": inputs.get(id_), "before": places.get(id_)}
         for id_ in dict.fromkeys((*inputs, *places))
-    ]
+    )
+    return edits
 
 
 def _pair(option: str, typed: str) -> tuple[str, str]:
