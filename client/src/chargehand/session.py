@@ -64,6 +64,20 @@ class Session:
             task_queue = (await describe(self._client, self.id)).workflow_execution_info.task_queue
         return await start_session(self._client, task_queue, request, session_id)
 
+    async def documents(self) -> tuple[str, ...]:
+        """List the addresses of all documents that it could read: its own, and those of sessions that it follows."""
+        asked = await self.request()
+        found = dict.fromkeys(asked.documents)
+        seen = {self.id}
+        while asked.follows and asked.earlier_documents and asked.follows not in seen:
+            seen.add(asked.follows)
+            try:
+                asked = await Session(self._client, asked.follows).request()
+            except SessionNotFound:
+                break  # its retention has ended
+            found |= dict.fromkeys(asked.documents)
+        return tuple(found)
+
     async def thread(self) -> tuple[SessionSummary, ...]:
         """List this session with those that it follows and those that follow it, in the order of their starts.
 

@@ -53,6 +53,7 @@ from chargehand.contracts.plan import Strategy as Strategy
 from chargehand.contracts.report import (
     Claim,
     Contradiction,
+    EarlierSession,
     Grade,
     LimitUse,
     Question,
@@ -78,6 +79,7 @@ __all__ = [
     "CallEvent",
     "Claim",
     "Contradiction",
+    "EarlierSession",
     "EndEvent",
     "Escalation",
     "Event",
