@@ -44,9 +44,8 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
     """Write the report from what there is; without `by_models` nothing more is paid for it."""
     progress, clock, ledger = session.progress, session.clock, session.ledger
     outcomes = progress.inputs()
-    material = material_of(
-        outcomes, stop_reason_of(list(progress.outcomes.values()), stopped=clock.stop_reason), session.earlier
-    )
+    stop_reason = stop_reason_of(list(progress.outcomes.values()), stopped=clock.stop_reason)
+    material = material_of(outcomes, stop_reason, session.earlier)
     reviewed = await write_review(session, outcomes) if by_models else None
     if reviewed is not None:
         draft, grades = await grade(session, draft_of(reviewed, outcomes), material)
@@ -56,7 +55,7 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         grades = ()
         draft = _unwritten(material, "The session was stopped before its report was written.")
     session.report_reserve.release()
-    gaps = gaps_of(outcomes, [*draft.text.gaps, *progress.gaps, *_not_started(session)])
+    gaps = gaps_of(outcomes, [*draft.text.gaps, *progress.gaps, *_not_started(session), *progress.steering.gaps()])
     # The findings of a review were checked against the change itself: they cite no sources.
     answer, cited, claims = (draft.text.answer, (), ()) if reviewed else _checked(draft, material, gaps)
     output, output_problems = await fill_output(session, answer, gaps, material, why_not=draft.notice)
@@ -93,10 +92,17 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         timing=timing_of(progress.plan, progress.records, clock.started_at, ended_at),
         subtasks=tuple(progress.records),
         routes=tuple(progress.routes),
+        edits=tuple(progress.edits),
         issues=reviewed.issues if reviewed else issues_of(progress.outcomes.values()),
         artifacts=(*artifacts_of(progress.outcomes.values()), *(reviewed.artifacts if reviewed else ())),
     )
     return bounded(report)
+
+
+def with_late_messages(session: Session, report: Report) -> Report:
+    """Name what was told after the gaps of a report were collected."""
+    late = tuple(gap for gap in session.progress.steering.gaps() if gap not in report.gaps)
+    return report.model_copy(update={"gaps": (*report.gaps, *late)}) if late else report
 
 
 def _crew_version(facts: SessionFacts) -> CrewVersion:
