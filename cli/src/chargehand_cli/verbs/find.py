@@ -84,13 +84,14 @@ async def thread(connection: Connection, session: SessionId, *, as_json: AsJson 
 
 def session_lines(found: "Sequence[SessionSummary]") -> Iterator[str]:
     """Write a line for each session, and another for what it waits for; follow-ups stand below what they follow."""
+    state_width = max((len(state_words(each)) for each in found), default=0)
     crew_width = max((len(each.crew) for each in found), default=0)
     for each, depth in _threads(found):
         indent = "  " * (depth - 1) + "↳ " if depth else ""
         cost = "" if each.cost_usd is None else f"${each.cost_usd:.4f}"
         columns = [
             f"{each.started_at.astimezone():%Y-%m-%d %H:%M}",
-            f"{state_words(each):<22}",
+            f"{state_words(each):<{state_width}}",
             f"{cost:>8}",
             *([f"{each.crew:<{crew_width}}"] if crew_width else []),
             f"{indent}{one_safe_line(each.id)}",
