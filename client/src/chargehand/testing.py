@@ -121,6 +121,10 @@ class StandInSession(Session):
 
     follow_up = Session.follow_up
 
+    async def documents(self) -> tuple[str, ...]:
+        """List the documents of its request."""
+        return self._run().request.documents
+
     async def ask(self, goal: str, *, session_id: str | None = None, **fields: Any) -> "StandInSession":
         """Start a session that follows this one."""
         return await self._chargehand.start(
