@@ -242,7 +242,7 @@ def test_small_amounts_are_said_in_words() -> None:
 @pytest.mark.parametrize(
     ("state", "problem", "said"),
     [
-        ("executing", "", ("There is no report: its subtasks are still running.", "chargehand watch s-1")),
+        ("executing", "", ("There is no report yet: its subtasks are still running.", "chargehand watch s-1")),
         ("failed", "The model <refused>.", ("There is no report: The model <refused>.", "chargehand trace s-1")),
         ("cancelled", "", ("There is no report: the session was cancelled.", "chargehand trace s-1")),
     ],
