@@ -256,7 +256,7 @@ def _used(use: LimitUse) -> str:
     if use.limit.endswith("_usd"):
         shown = [cost(Decimal(str(amount))) for amount in amounts]
     elif use.limit.endswith("_seconds"):
-        shown = [duration(timedelta(seconds=amount)) for amount in amounts]
+        shown = [duration(timedelta(seconds=amount)).removesuffix(" 0 s") for amount in amounts]
     else:
         shown = [f"{amount:,.6g}" for amount in amounts]
     return " of ".join(shown)
