@@ -1,8 +1,8 @@
 """The worker: settings become adapters, adapters become activities, and the worker polls until it is told to stop.
 
-Only this module reads the environment. Its verbs serve `chargehand` commands, and print JSON: `--explain` prints the
-chosen adapters and the reasons, `--replay FILE` replays recorded histories, `--verify FILE` looks up quotations in
-their documents.
+Only this module reads the environment. Its verbs serve `chargehand` commands: `--check-settings` checks the settings
+only, and the others print JSON: `--explain` prints the chosen adapters and the reasons, `--replay FILE` replays
+recorded histories, `--verify FILE` looks up quotations in their documents.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfig
 from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
+from temporalio.service import RPCError
 from temporalio.worker import PollerBehaviorSimpleMaximum, Worker, WorkerDeploymentConfig
 
 from activities.backends import Choice, SettingsError, secret
@@ -47,6 +48,7 @@ from activities.documents.registry import (
     require_writable,
 )
 from activities.heartbeats import BEAT_SECONDS, Heartbeats
+from activities.listing import Listing
 from activities.log_redaction import SDK_LOGGING, configure_logging, disable_core_dumps
 from activities.mcp.registry import examine, mcp_tools
 from activities.model_turn.activity import TurnActivities
@@ -57,7 +59,7 @@ from activities.nexus import SessionOperations
 from activities.own_tools import choose_own_tools, find_own_tools, open_own_tools
 from activities.search.registry import SEARCH
 from activities.session_facts import SessionActivities
-from activities.settings import NoJson, Settings, describe_unknown, describe_unusable
+from activities.settings import Settings, describe_unusable
 from activities.slots import POLLS, PacedSlots, paced_tuner
 from activities.tape.registry import Traffic, choose_tape, with_tape
 from activities.tool_use import ToolActivities
@@ -65,9 +67,11 @@ from activities.toolbox import TOOL_NAMES, absent_tools, build_tools, choose_cha
 from activities.tools import Tool, acting_tools, tool_capabilities
 from activities.watchdog import watch_event_loop
 from chargehand.converter import data_converter
+from chargehand.environment import describe_unknown
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.payloads.settings import encryption_from, storage_from
+from chargehand.search_attributes import missing_attributes
 from workflows.registry import WORKFLOWS, RefuseBadInput, workflow_runner
 from workflows.replay import HistoriesError
 from workflows.replay import replay as replay_histories
@@ -82,12 +86,20 @@ _logger = logging.getLogger("chargehand.worker")
 
 
 def choose(settings: Settings) -> dict[str, Choice]:
-    """Choose the adapter of each backend, by the name of the backend."""
-    search = SEARCH.choose(settings)
+    """Choose the adapter of each backend, by the name of the backend.
+
+    Raises:
+        SettingsError: some cannot be chosen; the message names all of their settings.
+    """
+    model, search, code = _choose_each(
+        lambda: model_backend(settings).choose(settings),
+        lambda: SEARCH.choose(settings),
+        lambda: CODE.choose(settings),
+    )
     choices = (
-        model_backend(settings).choose(settings),
+        model,
         search,
-        CODE.choose(settings),
+        code,
         choose_pages(search),
         choose_own_tools(settings.tools, TOOL_NAMES),
         choose_charts(),
@@ -102,6 +114,19 @@ def choose(settings: Settings) -> dict[str, Choice]:
         *choose_tape(settings),
     )
     return {choice.backend: choice for choice in choices}
+
+
+def _choose_each(*choosing: Callable[[], Choice]) -> list[Choice]:
+    chosen: list[Choice] = []
+    problems: list[str] = []
+    for choose_one in choosing:
+        try:
+            chosen.append(choose_one())
+        except SettingsError as error:
+            problems.append(str(error))
+    if problems:
+        raise SettingsError(" ".join(problems))
+    return chosen
 
 
 async def compose(
@@ -143,6 +168,7 @@ async def compose(
         library,
         settings.output_tokens,
         stores_payloads=settings.storage not in {None, "off"},
+        listing=Listing(),
     )
     return [
         sessions.open_session,
@@ -280,10 +306,22 @@ async def polling(
     """Poll for work; on leaving, let in-flight calls finish within the grace period."""
     workers = [build_worker(client, settings, activities), build_turns_worker(client, settings, activities)]
     async with AsyncExitStack() as running:
+        await _warn_if_unlisted(client)
         for worker in filter(None, workers):
             await running.enter_async_context(worker)
         _logger.info("worker polls", extra={"task_queue": settings.task_queue})
         yield
+
+
+async def _warn_if_unlisted(client: Client) -> None:
+    """Log which search attributes of sessions the namespace lacks; sessions run without them."""
+    with suppress(RPCError):
+        if missing := await missing_attributes(client):
+            _logger.warning(
+                "search attributes are missing: sessions can be listed, but not by state, crew or tenant; "
+                "register them with `chargehand setup`",
+                extra={"missing": list(missing)},
+            )
 
 
 @asynccontextmanager
@@ -334,7 +372,7 @@ async def explain(settings: Settings) -> int:
     chosen = [await _tested(settings, choice) for choice in choose(settings).values()]
     servers = await examine(mcp_declarations(_crew_folders(settings)), os.environ)
     active = [vars(choice) for choice in (*chosen, *servers)]
-    report = {"active": active, "unknown": describe_unknown(os.environ), "task_queue": settings.task_queue}
+    report = {"active": active, "task_queue": settings.task_queue}
     sys.stdout.write(json.dumps(report) + "\n")
     return 0
 
@@ -397,7 +435,7 @@ def main(arguments: Sequence[str], settings: Settings | None = None) -> int:
     """Run the worker, or the verb that is the first argument, with these settings or those of the environment."""
     try:
         return _run_verb(settings or Settings(), *arguments)
-    except (ValidationError, NoJson) as error:
+    except ValidationError as error:
         sys.stderr.write(f"The worker's settings cannot be used: {describe_unusable(error)}\n")
     except HistoriesError as error:
         sys.stderr.write(f"Nothing can be replayed: {error}\n")
@@ -407,6 +445,10 @@ def main(arguments: Sequence[str], settings: Settings | None = None) -> int:
 
 
 def _run_verb(settings: Settings, verb: str = "", file: str = "") -> int:
+    if verb == "--check-settings":
+        choose(settings)
+        encryption(settings)
+        return 0
     if verb == "--explain":
         return asyncio.run(explain(settings))
     if verb in _FILE_VERBS:

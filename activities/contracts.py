@@ -173,6 +173,8 @@ class SessionFacts(Contract):
     """A gap of the report for each document that cannot be read."""
     output_caps: OutputCaps = left_out(OutputCaps())
     """The most that a turn may write, by its purpose."""
+    is_listed: bool = left_out(False)
+    """Whether the namespace has the search attributes of sessions."""
     stores_payloads: bool = left_out(False)
     """Whether large payloads are stored outside of histories, so that one of any size can be handed on."""
 
@@ -259,6 +261,10 @@ class Round(Contract):
     """The provider's own form of the model's reply, given back to it verbatim in the next turn."""
     correction: str = ""
     """What was wrong with a reply that could not be used; shown to the model instead of tool results."""
+    answer: str = left_out("")
+    """An answer that was not the last word, since the person who asked had written meanwhile."""
+    told: tuple[str, ...] = left_out(())
+    """What the person who asked has written after it."""
     turns_left: int = left_out(0)
     """How many turns the agent has at most after this round; the model is told."""
 
