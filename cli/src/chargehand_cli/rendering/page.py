@@ -41,6 +41,8 @@ _VERIFICATION_STATES: Final[dict[Verification, str]] = {
 _NOTHING: Final = Enclosures()
 _LONGEST_NAME: Final = 100
 _LONGEST_TITLE: Final = 160
+_SMALL_PLAN: Final = 12
+"""Subtasks of a plan that is drawn whole."""
 
 Facts = list[tuple[str, str]]
 """Names and values."""
@@ -134,13 +136,13 @@ def _sources(report: Report, enclosures: Enclosures) -> list[_ShownSource]:
 
 
 def _source(source: Source, quotes: list[str], enclosures: Enclosures) -> _ShownSource:
-    title_, more = (source.title, "") if len(source.title) <= _LONGEST_TITLE else ("", source.title)
+    about, more = (source.title, "") if len(source.title) <= _LONGEST_TITLE else ("", source.title)
     passage = enclosures.passages.get(source.ref) or Passage("", source.quote, "")
     words = quotes or ([source.quote] if passage.before or passage.after else [])
     url = source.url or ""
     return _ShownSource(
         name=one_safe_line(source.ref, _LONGEST_NAME),
-        title="" if title_ == source.ref else title_,
+        title="" if source.ref.partition("#")[0] == about else about,
         more=more,
         link=text_fragment(url, (quotes or [source.quote])[0]) if is_web_address(url) else "",
         quoted=marked(passage.quoted, words),
@@ -150,10 +152,12 @@ def _source(source: Source, quotes: list[str], enclosures: Enclosures) -> _Shown
 
 
 def plan_parts(records: Iterable[SubtaskRecord]) -> dict[str, Any]:
-    """Draw the subtasks that depend on each other, and list all."""
+    """List all subtasks, and draw them if they depend on each other; of a large plan, only those that do."""
     subtasks = list(records)
     needed = {before for record in subtasks for before in record.depends_on}
     linked = [record for record in subtasks if record.depends_on or record.id in needed]
+    if linked and len(subtasks) <= _SMALL_PLAN:
+        linked = subtasks
     return {
         "graph": Markup(plan_graph(linked)) if linked else "",  # noqa: S704  # it escapes what it draws
         "records": [_subtask(record) for record in subtasks],
