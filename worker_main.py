@@ -47,7 +47,7 @@ from activities.documents.registry import (
     document_library,
     require_writable,
 )
-from activities.heartbeats import BEAT_SECONDS, Heartbeats
+from activities.heartbeats import LIVE_SECONDS, Heartbeats
 from activities.listing import Listing
 from activities.log_redaction import SDK_LOGGING, configure_logging, disable_core_dumps
 from activities.mcp.registry import examine, mcp_tools
@@ -79,7 +79,8 @@ from workflows.replay import replay as replay_histories
 _HERE: Final = Path(__file__).resolve().parent
 _GRACE: Final = timedelta(seconds=30)
 """How long in-flight calls may take to finish when a worker is told to stop."""
-_BEAT: Final = timedelta(seconds=BEAT_SECONDS)
+_THROTTLE: Final = timedelta(seconds=LIVE_SECONDS)
+"""Between two heartbeats of an activity that the SDK sends, however many there are."""
 _ANY_BUILD: Final = "chargehand"
 """Named, since the default is a digest of every loaded module, which takes a second."""
 _logger = logging.getLogger("chargehand.worker")
@@ -236,8 +237,8 @@ def build_turns_worker(
         tuner=paced_tuner(slots),
         max_task_queue_activities_per_second=settings.requests_per_second,
         graceful_shutdown_timeout=_GRACE,
-        max_heartbeat_throttle_interval=_BEAT,
-        default_heartbeat_throttle_interval=_BEAT,
+        max_heartbeat_throttle_interval=_THROTTLE,
+        default_heartbeat_throttle_interval=_THROTTLE,
     )
 
 
@@ -263,8 +264,8 @@ def build_worker(
         graceful_shutdown_timeout=_GRACE,
         # A killed worker's workflows move to another worker after this long, instead of after ten seconds.
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
-        max_heartbeat_throttle_interval=_BEAT,
-        default_heartbeat_throttle_interval=_BEAT,
+        max_heartbeat_throttle_interval=_THROTTLE,
+        default_heartbeat_throttle_interval=_THROTTLE,
     )
 
 

@@ -154,6 +154,11 @@ async def put_report(
     if count := len(report.artifacts):
         files_made = "1 file was" if count == 1 else f"{count} files were"
         remark(f"{files_made} made; to download: `chargehand artifacts {report.session} --to DIR`")
+    return exit_of(report)
+
+
+def exit_of(report: Report) -> Exit:
+    """Return the exit code of a command that ends with a report."""
     return Exit.DONE if report.stop_reason == "completed" else Exit.PARTIAL
 
 

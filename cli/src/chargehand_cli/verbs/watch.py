@@ -3,13 +3,13 @@
 import asyncio
 import sys
 from contextlib import suppress
-from typing import Final
+from typing import Annotated, Final
 
 import typer
 
 from chargehand import SessionEnded
 from chargehand_cli.connection import Connection
-from chargehand_cli.terminal import Exit, say
+from chargehand_cli.terminal import Exit, put_json, say
 from chargehand_cli.verb import AsJson, Quiet, SessionId, verb
 
 app = typer.Typer()
@@ -18,17 +18,43 @@ _LINGER_SECONDS: Final = 600
 
 
 @verb(app)
-async def watch(connection: Connection, session: SessionId, *, as_json: AsJson = False, quiet: Quiet = False) -> Exit:
+async def watch(
+    connection: Connection,
+    session: SessionId,
+    *,
+    events: Annotated[
+        bool, typer.Option("--events", help="Write each event as a line of JSON instead, from the beginning.")
+    ] = False,
+    after: Annotated[
+        str | None, typer.Option(metavar="CURSOR", help="With --events: only those after the event with this cursor.")
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> Exit:
     """Show a session's progress until it ends, and print its report. Ctrl-C asks what to do with it."""
     from chargehand_cli.session_files import kept_report, put_report
 
+    if after is not None and not events:
+        raise typer.BadParameter("--after needs --events.")
     location = connection.location
-    if location.is_embedded and (kept := kept_report(location.state, session)):
+    if location.is_embedded and not events and (kept := kept_report(location.state, session)):
         return await put_report(connection, kept, as_json=as_json, quiet=quiet)
     await connection.open()
+    if events:
+        return await _put_events(connection, session, after)
     if not quiet:
         say(connection.describe())
     return await follow_to_report(connection, session, as_json=as_json, quiet=quiet)
+
+
+async def _put_events(connection: Connection, session_id: str, after: str | None) -> Exit:
+    """Write events until the session has ended; the exit code is that of its report."""
+    from chargehand_cli.session_files import exit_of
+
+    session = connection.session(session_id)
+    async for event in session.follow(after):
+        put_json(event.model_dump_json())
+    return exit_of(await session.result())
 
 
 async def follow_to_report(
