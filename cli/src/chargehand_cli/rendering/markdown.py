@@ -16,6 +16,7 @@ from chargehand_cli.rendering.escaping import safe_text
 
 _CITATION: Final = re.compile(r"\[(S\d{1,4}(?:,\s*S\d{1,4})*)\]")
 _ANCHOR: Final = re.compile(r"#(?:S|file-)\d+")
+_BETWEEN_WORDS: Final = r"[\s*_`#>|•+-]+"
 _TOP_LEVEL: Final = 3
 """Of headings, below the title of the page and those of its sections."""
 # fmt: off
@@ -93,9 +94,9 @@ def cited(text: str, sources: int) -> Markup:
 
 
 def marked(text: str, quotes: Iterable[str]) -> Markup:
-    """Escape text, and mark the quoted words in it, whatever white space is between them."""
+    """Escape text, and mark the quoted words in it, whatever white space and marks of Markdown are between them."""
     shown = safe_text(text)
-    patterns = [r"\s+".join(map(re.escape, words)) for each in quotes if (words := safe_text(each).split())]
+    patterns = [_BETWEEN_WORDS.join(map(re.escape, words)) for each in quotes if (words := safe_text(each).split())]
     parts: list[Markup] = []
     at = 0
     for match in re.finditer("|".join(sorted(patterns, key=len, reverse=True)), shown) if patterns else ():
