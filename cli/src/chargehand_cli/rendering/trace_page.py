@@ -72,8 +72,6 @@ def _in_order(trace: Trace) -> list[Step]:
 
 def _shown(step: Step, depth: int) -> _ShownStep:
     facts = [
-        step.purpose,
-        step.model,
         duration(step.ended_at - step.started_at) if step.started_at and step.ended_at else "",
         count(step.attempts, "attempt") if step.attempts > 1 else "",
         cost(step.usage.cost_usd) if step.usage.turns else "",
