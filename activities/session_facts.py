@@ -32,6 +32,7 @@ from activities.tools import Tool, tool_capabilities
 from activities.turn_kinds.protocol import SCHEMA_BYTES
 from activities.turn_kinds.registry import SUPERVISOR_TASK_TYPES
 from activities.turn_kinds.work import WorkTask
+from activities.webhooks import NO_WEBHOOKS, WebhookRules
 from chargehand.contracts import Limits, SessionRequest
 from chargehand.contracts.request import EFFORTS, PROFILES, Profile
 from chargehand.converter import invalid_input, printable
@@ -54,6 +55,7 @@ class SessionActivities:
     library: DocumentLibrary | None = None
     output_caps: OutputCaps = field(default_factory=OutputCaps)
     stores_payloads: bool = False
+    webhooks: WebhookRules = NO_WEBHOOKS
 
     @activity.defn(name=ActivityType.OPEN_SESSION)
     async def open_session(self, opening: OpenSessionRequest) -> SessionFacts:
@@ -69,6 +71,7 @@ class SessionActivities:
             *self._ceiling_problems(terms.limits),
             *_tier_problems(request, crew),
             *_document_problems(request.documents),
+            *self.webhooks.problems(request.webhook),
             *await _output_problems(request),
         ]
         if problems:

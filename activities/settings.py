@@ -23,7 +23,7 @@ from chargehand.contracts import Limits
 from chargehand.converter import describe_problems, join_problems, printable
 from chargehand.wire import TASK_QUEUE
 
-_READ_BY_CLIENTS: Final = frozenset({"CODEC_TOKEN", "WORKER"})
+_READ_BY_CLIENTS: Final = frozenset({"CODEC_TOKEN", "CONSOLE_TOKEN", "WORKER"})
 _TURNS_WITH_STORAGE: Final = 1_000
 _TURNS_WITHOUT_STORAGE: Final = 100
 """Keeps the largest histories within a quarter of Temporal's 50 MiB: docs/how-to/changing-a-workflow.md, Sizes."""
@@ -54,6 +54,11 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
     """The most that a request may ask for, as a JSON object; 1,000 turns if there is `storage`."""
     max_activities: int = Field(default=100, ge=1, le=1_000)
     """Model turns and tool calls at the same time in this worker."""
+    webhook_hosts: frozenset[str] = frozenset()
+    """Hosts that requests may name a webhook at, as a JSON list: `name` for https at a public address, or `name:port`,
+    which may be internal and without TLS."""
+    webhook_secret: SecretStr | None = Field(default=None, min_length=24)
+    """Signs what is sent to webhooks: `whsec_` and base64, or any text of 24 characters or more."""
     encryption_keys: SecretStr | None = None
     """The keys that encrypt payloads and artifacts: a JSON object of 32 bytes in base64 by key id, or a file of it."""
     encryption_key_id: str | None = None

@@ -30,8 +30,9 @@ from chargehand.payloads.storage import READ_BY_CLIENTS
 from chargehand.wire import ErrorType, WorkflowType
 from workflows.subtask import SubtaskWorkflow
 from workflows.supervisor import SupervisorWorkflow
+from workflows.webhook import WebhookWorkflow
 
-WORKFLOWS: Final[Sequence[type]] = (SupervisorWorkflow, SubtaskWorkflow)
+WORKFLOWS: Final[Sequence[type]] = (SupervisorWorkflow, SubtaskWorkflow, WebhookWorkflow)
 
 # Our own modules and pydantic are loaded once, not anew for every workflow start: that halves the worker's load.
 _SHARED_MODULES: Final = (

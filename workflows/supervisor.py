@@ -34,6 +34,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.steps.report import write_report
     from workflows.steps.review import review
     from workflows.steps.route import route
+    from workflows.webhook import announce_end
 
 
 @workflow.defn(name=WorkflowType.SUPERVISOR)
@@ -64,10 +65,12 @@ class SupervisorWorkflow:
             report = await write_report(session)
             await workflow.wait_condition(workflow.all_handlers_finished)
             session.enter("finished")
+            await announce_end(session, stop_reason=report.stop_reason)
         except (asyncio.CancelledError, Exception) as error:
             self._progress.enter("cancelled" if _is_cancellation(error) else "failed")
             await self._finish_handlers()
             if self._session is None or request.delegation is None:
+                await self._announce_failure(error)
                 raise
             # The parent session has to learn what was spent and found.
             return await _report_after(error, self._session)
@@ -245,6 +248,11 @@ class SupervisorWorkflow:
                 non_retryable=True,
             )
         return self._progress.plan
+
+    async def _announce_failure(self, error: BaseException) -> None:
+        if self._session is not None and workflow.in_workflow():
+            kind = error.type if isinstance(error, ApplicationError) else None
+            await announce_end(self._session, error=kind or "")
 
     async def _finish_handlers(self) -> None:
         """Let update and signal handlers answer before the workflow closes."""

@@ -1,11 +1,10 @@
 """A console that is served over real HTTP, for a worker with a scripted model."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
 from httpx2 import AsyncClient
 from temporalio.client import Client
 
@@ -31,13 +30,13 @@ class OpenConsole:
 
 @asynccontextmanager
 async def open_console(
-    client: Client, folder: Path, respond: Respond, **settings: int | float
+    client: Client, folder: Path, respond: Respond, **settings: float
 ) -> AsyncGenerator[OpenConsole]:
     """Serve a console on a free port."""
     async with open_environment(client, folder, respond) as environment:
         backend = Backend(lambda: environment.chargehand, str(folder / "artifacts"))
         async with (
-            serving(backend, ConsoleSettings(TOKEN, **settings)) as running,  # pyright: ignore[reportArgumentType]  # numbers only
+            serving(backend, ConsoleSettings(TOKEN, port=0, **settings)) as running,  # pyright: ignore[reportArgumentType]  # numbers only
             AsyncClient(
                 base_url=running.url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60, trust_env=False
             ) as api,

@@ -1,6 +1,7 @@
 """Who may talk to the console: nobody but programs with the token, and its own pages in browsers that are signed in."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from itertools import product
 
@@ -16,7 +17,15 @@ from chargehand_cli.console.settings import ConsoleSettings, UnusableConsole
 from tests.console.conftest import TOKEN, OpenConsole, open_console
 from tests.scripted_model import Script
 
-STRANGERS = ("evil.example", "127.0.0.1", "127.0.0.1.evil.example:{port}", "localhost:1", "[::1]:{port}", "", "127.1:{port}")
+STRANGERS = (
+    "evil.example",
+    "127.0.0.1",
+    "127.0.0.1.evil.example:{port}",
+    "localhost:1",
+    "[::1]:{port}",
+    "",
+    "127.1:{port}",
+)
 
 
 @pytest.fixture(scope="module")
@@ -43,17 +52,15 @@ def everything(session: str = "any") -> list[tuple[str, str]]:
     filled = {"{session}": session, "{number:int}": "1", "{number}": "1", "{action}": "finish"}
     found: list[tuple[str, str]] = []
     for method, path in (*of_api, ("GET", "/api/v1/openapi.json"), *of_pages):
-        for hole, value in filled.items():
-            path = path.replace(hole, value)
-        found.append((method, path))
+        found.append((method, re.sub(r"\{\w+(:int)?\}", lambda hole: filled[hole[0]], path)))
     return found
 
 
 async def test_nothing_without_the_token(console: OpenConsole) -> None:
     """Every operation and page but the sign-in refuses those who have not shown the token, and those who guess."""
-    wrong = ({}, {"Authorization": f"Bearer {TOKEN}x"}, {"Authorization": f"Basic {TOKEN}"}, {"Cookie": f"a={TOKEN}"})
+    guess = {"Authorization": f"Bearer {TOKEN}x", "Cookie": f"chargehand-{console.running.port}={TOKEN}"}
     async with AsyncClient(base_url=console.running.url, trust_env=False) as stranger:
-        for (method, path), headers in product(everything(), wrong):
+        for (method, path), headers in product(everything(), ({}, guess)):
             if path == "/login":
                 continue
             own = {"Origin": console.running.url, **headers}
@@ -86,7 +93,9 @@ async def test_no_other_page(console: OpenConsole, browser: AsyncClient) -> None
     forged = await browser.post("/sessions", headers={"Origin": own}, data={"goal": "Leak it.", "csrf": "0" * 64})
 
     assert (without.status_code, forged.status_code) == (403, 403)
-    assert (await browser.get("/", headers={"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"})).status_code == 403
+    assert (
+        await browser.get("/", headers={"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"})
+    ).status_code == 403
     assert (await browser.get("/", headers={"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"})).status_code == 200
 
 
@@ -102,7 +111,7 @@ async def test_a_link_signs_in_once(console: OpenConsole) -> None:
     assert "set-cookie" not in again.headers
 
 
-async def test_every_answer_is_guarded(console: OpenConsole, browser: AsyncClient) -> None:
+async def test_every_answer_is_guarded(browser: AsyncClient) -> None:
     """No page may run what is not its own, be framed, or be kept; nor may an error or a refusal."""
     for path in ("/", "/sessions", "/spend", "/login", "/static/console.js", "/nowhere", "/sessions/nobody"):
         headers = (await browser.get(path)).headers
@@ -139,7 +148,9 @@ async def test_too_much_is_refused(console: OpenConsole) -> None:
 async def test_a_client_that_stops_in_the_middle_is_dropped(console: OpenConsole) -> None:
     """A body that does not arrive is not waited for."""
     reader, writer = await asyncio.open_connection("127.0.0.1", console.running.port)
-    head = f"POST /api/v1/sessions HTTP/1.1\r\nHost: 127.0.0.1:{console.running.port}\r\nAuthorization: Bearer {TOKEN}\r\n"
+    head = (
+        f"POST /api/v1/sessions HTTP/1.1\r\nHost: 127.0.0.1:{console.running.port}\r\nAuthorization: Bearer {TOKEN}\r\n"
+    )
     writer.write(f'{head}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{{"goal'.encode())
     answered = await asyncio.wait_for(reader.read(), 60)
     writer.close()

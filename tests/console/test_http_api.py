@@ -10,10 +10,9 @@ from openapi_spec_validator import validate
 from temporalio.client import Client
 
 from chargehand.contracts import Report
-from chargehand.session import Session
 from chargehand_cli.console.api import OPERATIONS
 from tests.console.conftest import OpenConsole, open_console
-from tests.scripted_model import Held, Script, answer, subtask
+from tests.scripted_model import Script, answer, subtask
 from tests.waiting import until_state
 
 GOAL = "What do the documents say?"

@@ -28,6 +28,7 @@ _STARTS: Final = ("/api/v1/sessions", "/sessions")
 _READING: Final = ("GET", "HEAD")
 _FORM_BYTES: Final = 2_000_000
 _BODY_SECONDS: Final = 600
+_CLOSE: Final = {"Connection": "close"}
 _MOST_DRAINED: Final = 1 << 20
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -180,7 +181,9 @@ class _BoundedStream:
             async with asyncio.timeout(min(self._idle_seconds, max(0, self._ends_at - now))):
                 message = await self._receive()
         except TimeoutError:
-            raise Problem(HTTPStatus.REQUEST_TIMEOUT, "The body of the request did not arrive in time.") from None
+            raise Problem(
+                HTTPStatus.REQUEST_TIMEOUT, "The body of the request did not arrive in time.", headers=_CLOSE
+            ) from None
         self._read += len(message.get("body", b""))
         self._has_all = message["type"] != "http.request" or not message.get("more_body", False)
         if self._read > self._most:
@@ -210,7 +213,9 @@ class _BoundedStream:
 
     def _too_large(self) -> Problem:
         return Problem(
-            HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The body of the request may have {self._most:,} bytes at most."
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            f"The body of the request may have {self._most:,} bytes at most.",
+            headers=_CLOSE,
         )
 
 

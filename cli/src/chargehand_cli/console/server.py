@@ -18,6 +18,8 @@ from chargehand_cli.console.settings import ConsoleSettings, UnusableConsole
 
 _MOST_CONNECTIONS: Final = 500
 _GRACE_SECONDS: Final = 1
+_USUAL_PORT: Final = 8234
+_BACKLOG: Final = 128
 
 
 @dataclass(frozen=True)
@@ -81,11 +83,15 @@ async def serving(backend: Backend, settings: ConsoleSettings) -> AsyncGenerator
 
 
 def _listen(settings: ConsoleSettings) -> socket.socket:
-    try:
-        family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-        return socket.create_server((settings.host, settings.port), family=family, backlog=128)
-    except OSError as error:
-        raise UnusableConsole(
-            f"The console cannot listen on {settings.host}:{settings.port}: {error.strerror or error}. Choose another "
-            "port with --port."
-        ) from error
+    ports = (_USUAL_PORT, 0) if settings.port is None else (settings.port,)
+    for port in ports:
+        try:
+            family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+            return socket.create_server((settings.host, port), family=family, backlog=_BACKLOG)
+        except OSError as error:
+            if port == ports[-1]:
+                raise UnusableConsole(
+                    f"The console cannot listen on {settings.host}:{port}: {error.strerror or error}. Choose another "
+                    "port with --port."
+                ) from error
+    raise AssertionError("there is a port")

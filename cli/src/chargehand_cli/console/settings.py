@@ -22,7 +22,8 @@ class ConsoleSettings:
 
     token: str
     host: str = "127.0.0.1"
-    port: int = 0
+    port: int | None = None
+    """The port; None for the usual one, or any if that is taken."""
     certificate: str | None = None
     """Path of the PEM certificate chain, for TLS; `private_key` is its key."""
     private_key: str | None = None

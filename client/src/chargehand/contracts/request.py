@@ -37,6 +37,12 @@ DocumentUri = Annotated[
 folder that the operator allows, or a public document at `https://…`."""
 
 
+WebhookAddress = Annotated[
+    str, StringConstraints(pattern=r"^https?://[^/\s].*$", max_length=2_000), NoControlCharacters
+]
+"""The address of a webhook."""
+
+
 def _unquoted_number(value: object) -> object:
     if isinstance(value, str | bool):
         raise ValueError("must be a number, without quotes")
@@ -244,6 +250,9 @@ class SessionRequest(TypedByPeople):
     """Order in a backlog, 1 (first) to 5 (last)."""
     tiers: Tiers = Tiers()
     """Model tiers that override the crew's."""
+    webhook: WebhookAddress | None = left_out(None)
+    """Where to announce the session's end, at a host that the operator allows: a signed POST without any text of the
+    session, repeated for a day until it is answered with 2xx."""
     delegation: Delegation | None = None
     """Set by a supervisor that delegates; refused from anyone else."""
 
